@@ -1,0 +1,20 @@
+"""Bounds: how a result was cut down from the full data."""
+
+from sojourn.contracts.record import Record
+
+__all__ = ["Bounds"]
+
+
+class Bounds(Record):
+    """How much of a result is here, and how to get the rest (SR-23 to SR-27)."""
+
+    returned: int
+    """Items in this result."""
+    total: int | None = None
+    """Items there are, when the tool knows."""
+    truncated: bool = False
+    """Whether any cap was applied: paging, length, time window, depth or size."""
+    refinement_hint: str | None = None
+    """How to narrow the query."""
+    next_cursor: str | None = None
+    """Where the next page starts, for tools that page."""

@@ -1,0 +1,35 @@
+"""Dispatch: how one admitted call is carried out, as recorded in the plan's result."""
+
+from datetime import timedelta
+
+from sojourn.contracts.message import Message
+from sojourn.contracts.record import Record
+from sojourn.contracts.tool_result import ToolResult
+
+__all__ = ["ACTIVITY_ATTEMPTS", "Dispatch"]
+
+ACTIVITY_ATTEMPTS = 20
+"""Executions when workers keep dying under a tool: three deploys during one tool use up three."""
+
+
+class Dispatch(Record):
+    """All that the workflow needs to know to carry out one call; nothing is read from the app there."""
+
+    tool_call_id: str
+    """The call."""
+    kind: str = "activity"
+    """`activity` `child` `answered`; open."""
+    task_queue: str | None = None
+    """Where it runs; None is the run's own queue."""
+    schedule_to_start: timedelta | None = None
+    """How long another queue may leave it lying before it is answered as `tool_unavailable`."""
+    timeout: timedelta = timedelta(minutes=2)
+    """Time limit of one attempt, enforced in the activity; the server's net is 5 s wider."""
+    max_attempts: int = ACTIVITY_ATTEMPTS
+    """Executions in all; 1 where a lost attempt must not be repeated."""
+    agent_id: str | None = None
+    """For a child: its agent."""
+    messages: list[Message] = []
+    """For a child: its first messages."""
+    result: ToolResult | None = None
+    """For `answered`: the result, with no activity."""

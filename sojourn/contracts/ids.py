@@ -1,0 +1,66 @@
+"""Ids: what names a tool, an agent, a run, a call."""
+
+import re
+from typing import Any
+
+from pydantic import GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
+
+__all__ = ["AGENT_ID", "CALL_ID", "RUN_ID", "TOOLSET_ID", "TOOL_NAME", "ToolId"]
+
+TOOL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,99}\Z")
+"""The last part of a tool id; dots and slashes occur in names of MCP servers."""
+
+TOOLSET_ID = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,59}\.[A-Za-z0-9_][A-Za-z0-9_-]{0,59}\Z")
+"""`<service>.<toolset>`."""
+
+AGENT_ID = TOOLSET_ID
+"""`<service>.<agent>`."""
+
+CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
+"""A tool_call_id that is kept as the planner gave it."""
+
+RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@=+-]{0,199}\Z")
+"""A run id that a client may choose: no `/`, which separates a child's id from its parent's."""
+
+_TOOL_ID = re.compile(TOOLSET_ID.pattern.removesuffix(r"\Z") + r"\." + TOOL_NAME.pattern)
+
+
+class ToolId(str):
+    """`<service>.<toolset>.<tool>`, validated (SR-58, SR-83, SR-98).
+
+    Raises:
+        ValueError: the text has another form.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, value: str) -> "ToolId":
+        """Check the form, once."""
+        if isinstance(value, cls):
+            return value
+        if not _TOOL_ID.match(value):
+            raise ValueError(f"{value!r} is not a tool id; it has the form <service>.<toolset>.<tool>")
+        return super().__new__(cls, value)
+
+    @property
+    def service(self) -> str:
+        """The first part."""
+        return self.split(".", 2)[0]
+
+    @property
+    def toolset(self) -> str:
+        """The second part."""
+        return self.split(".", 2)[1]
+
+    @property
+    def tool(self) -> str:
+        """All that follows the second dot."""
+        return self.split(".", 2)[2]
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _source: Any, _handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Let pydantic read and write it as a plain string."""
+        return core_schema.no_info_after_validator_function(
+            cls, core_schema.str_schema(), serialization=core_schema.to_string_ser_schema()
+        )

@@ -1,0 +1,127 @@
+"""What a planner is given, and what it answers."""
+
+from datetime import timedelta
+from typing import Any
+
+from pydantic import Field
+
+from sojourn.contracts.awaits import AwaitClarification
+from sojourn.contracts.message import Message
+from sojourn.contracts.record import Input, Record
+from sojourn.contracts.retry_hint import RetryHint
+from sojourn.contracts.run_link import RunLink
+from sojourn.contracts.run_policy import Caps
+from sojourn.contracts.tool_call import ToolRequest
+from sojourn.contracts.tool_result import ToolResult
+from sojourn.contracts.tool_spec import ToolSpec
+
+__all__ = ["Finalize", "PlanInput", "PlanResult", "PlanResumeInput", "RunContext", "Turn", "Usage"]
+
+
+class RunContext(Record):
+    """Which run a planner decides for."""
+
+    run_id: str
+    """The run, which is also its workflow id."""
+    agent_id: str
+    """The agent that runs."""
+    session_id: str = ""
+    """Groups runs of one conversation."""
+    turn_id: str = ""
+    """The user turn: `t1` at the start, then one more for each answer."""
+    parent: RunLink | None = None
+    """In a child run: whose call it answers."""
+    labels: dict[str, str] = {}
+    """Given at the start; they authorise nothing."""
+    depth: int = 0
+    """Agents above this one."""
+
+
+class Usage(Record):
+    """What a plan used of a model."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    cost: float | None = None
+    model: str | None = None
+
+
+class Finalize(Record):
+    """Why this turn must be the last: it may only answer."""
+
+    reason: str
+    """`max_tool_calls` `max_tool_rounds` `failure_streak`; open."""
+    message: str
+    """The same in a sentence."""
+
+
+class PlanInput(Record):
+    """The first turn of a run."""
+
+    run: RunContext
+    """Which run it is."""
+    messages: list[Message]
+    """The transcript."""
+    tools: list[ToolSpec]
+    """The tools this agent may use now."""
+    caps: Caps = Caps()
+    """What is left of the limits."""
+    reminders: list[str] = []
+    """Notices for this turn only, such as why the last plan was refused."""
+    tool_results: list[ToolResult] = []
+    """The results of the last step, in call order; empty at the start."""
+
+
+class PlanResumeInput(PlanInput):
+    """A later turn: a step was settled, or a question answered."""
+
+    hints: list[RetryHint] = []
+    """The hints of the last step's failures, in call order."""
+    finalize: Finalize | None = None
+    """When set, the only legal plan is a final response."""
+
+
+Turn = PlanInput | PlanResumeInput
+"""Any turn of a run."""
+
+
+class PlanResult(Input):
+    """What a planner decides: exactly one of `tool_calls`, `final_response`, `await_`, `wait_`."""
+
+    tool_calls: list[ToolRequest] = []
+    """Calls to make, together."""
+    final_response: Message | None = None
+    """The run's answer."""
+    await_: AwaitClarification | None = Field(default=None, alias="await")
+    """A question to a person; needs `interrupts_allowed`."""
+    wait_: timedelta | None = Field(default=None, alias="wait")
+    """Sleep durably, then plan again."""
+    result: Any = None
+    """A typed answer beside `final_response`, as JSON."""
+    message: Message | None = None
+    """The assistant message as a model gave it, taken into the transcript as it is."""
+    notes: list[str] = []
+    """For people who follow the run; not in the transcript."""
+    usage: Usage | None = None
+    """What the turn used of a model."""
+
+    @classmethod
+    def calls(cls, *requests: ToolRequest, notes: list[str] | None = None) -> "PlanResult":
+        """Make these calls."""
+        return cls(tool_calls=list(requests), notes=notes or [])
+
+    @classmethod
+    def final(cls, text: str, *, result: Any = None, notes: list[str] | None = None) -> "PlanResult":
+        """Answer."""
+        return cls(final_response=Message.assistant(text), result=result, notes=notes or [])
+
+    @classmethod
+    def ask(cls, question: AwaitClarification, *, notes: list[str] | None = None) -> "PlanResult":
+        """Ask a person, and park."""
+        return cls(await_=question, notes=notes or [])
+
+    @classmethod
+    def wait(cls, duration: timedelta, *, notes: list[str] | None = None) -> "PlanResult":
+        """Sleep durably, then plan again."""
+        return cls(wait_=duration, notes=notes or [])

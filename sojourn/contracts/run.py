@@ -1,0 +1,111 @@
+"""A run as a whole: how it starts, how it ends, how it stands."""
+
+from datetime import datetime
+from typing import Any
+
+from sojourn.contracts.awaits import AwaitClarification
+from sojourn.contracts.message import Message
+from sojourn.contracts.plan import Usage
+from sojourn.contracts.record import Record
+from sojourn.contracts.run_link import RunLink
+from sojourn.contracts.run_policy import Caps, RunPolicyOverride
+from sojourn.contracts.tool_result import ToolTelemetry
+
+__all__ = ["CallStatus", "RunInput", "RunOutput", "RunStatus"]
+
+
+class RunInput(Record):
+    """The one argument of the workflow `AgentRun`; its workflow id is the run id."""
+
+    agent_id: str
+    """The agent that runs."""
+    messages: list[Message]
+    """What it starts with."""
+    session_id: str = ""
+    """Groups runs of one conversation."""
+    turn_id: str = ""
+    """The first user turn; `t1` when left out."""
+    parent: RunLink | None = None
+    """In a child run: whose call it answers."""
+    policy: RunPolicyOverride | None = None
+    """This run's own, tighter limits."""
+    labels: dict[str, str] = {}
+    """Carried to planners, tools and listings."""
+    depth: int = 0
+    """Agents above this one."""
+
+
+class RunOutput(Record):
+    """How a run ended."""
+
+    run_id: str
+    """The run."""
+    agent_id: str
+    """The agent that ran."""
+    final: Message
+    """Its answer."""
+    result: Any = None
+    """Its typed answer, where the planner gave one."""
+    reason: str = "answered"
+    """Why it ended: `answered`, or the limit that ran out: `max_tool_calls` `max_tool_rounds` `failure_streak`."""
+    tool_calls: int = 0
+    """Calls executed in this run."""
+    rounds: int = 0
+    """Plans with calls in this run."""
+    children_count: int = 0
+    """Tool calls executed here and in child runs."""
+    telemetry: ToolTelemetry = ToolTelemetry()
+    """Summed over calls and child runs."""
+    usage: Usage = Usage()
+    """Summed over plans and child runs."""
+    notes: list[str] = []
+    """The last 20 notes."""
+
+    @property
+    def text(self) -> str:
+        """The answer as text."""
+        return self.final.text
+
+
+class CallStatus(Record):
+    """One call in a run's tool tree."""
+
+    tool_call_id: str
+    name: str
+    state: str
+    """`running` `done` `failed` `not_executed`; open."""
+    error: str | None = None
+    """The error in one line."""
+    run_link: RunLink | None = None
+    """The child run of an agent tool."""
+
+
+class RunStatus(Record):
+    """How a run stands."""
+
+    run_id: str
+    agent_id: str = ""
+    session_id: str = ""
+    turn_id: str = ""
+    status: str = "running"
+    """`running` `waiting` `completed` `failed` `canceled` `terminated` `timed_out`; open."""
+    phase: str = ""
+    """`planning` `executing_tools` `waiting` `finalizing` while it runs."""
+    awaits: list[AwaitClarification] = []
+    """The open questions."""
+    caps: Caps = Caps()
+    """What is left of the limits."""
+    calls: list[CallStatus] = []
+    """The last 100 calls, oldest first."""
+    tool_calls: int = 0
+    """Calls executed so far."""
+    rounds: int = 0
+    """Plans with calls so far, in this turn."""
+    notes: list[str] = []
+    """The last 20 notes."""
+    started_at: datetime | None = None
+    closed_at: datetime | None = None
+    failure: str | None = None
+    """Why it failed, when it did."""
+    hints: list[str] = []
+    """For the operator, such as `no worker polls task queue sojourn`."""

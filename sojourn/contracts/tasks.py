@@ -1,0 +1,114 @@
+"""What the workflow hands to its two activities, and gets back: internal, tolerant, small.
+
+These are written once a step into the history, so every default is left out there.
+"""
+
+from datetime import timedelta
+from typing import Any
+
+from pydantic import Field
+
+from sojourn.contracts.awaits import AwaitClarification
+from sojourn.contracts.dispatch import Dispatch
+from sojourn.contracts.message import Message
+from sojourn.contracts.plan import Finalize, Usage
+from sojourn.contracts.record import Record
+from sojourn.contracts.run_link import RunLink
+from sojourn.contracts.run_policy import Caps, RunPolicy, RunPolicyOverride
+from sojourn.contracts.tool_call import ToolRequest
+
+__all__ = ["Limits", "Outcome", "PlanOutcome", "PlanTask", "ToolTask"]
+
+
+class Limits(Record):
+    """The recorded policy's limits that a plan is judged by; a default here never changes."""
+
+    max_calls_per_step: int = 64
+    plan_timeout: timedelta = timedelta(minutes=10)
+    tool_timeout: timedelta = timedelta(minutes=2)
+    interrupts_allowed: bool = False
+    max_depth: int = 5
+
+
+class Outcome(Record):
+    """One call of a step whose results are passed by reference: who was answered, and how."""
+
+    tool_call_id: str
+    error: str | None = None
+
+
+class PlanTask(Record):
+    """The input of `PlanActivity`: which turn it is, and what is new since the last."""
+
+    agent_id: str
+    session_id: str = ""
+    turn_id: str = "t1"
+    parent: RunLink | None = None
+    labels: dict[str, str] = {}
+    depth: int = 0
+    plan: int = 1
+    """Counts the plans of the run, from 1."""
+    after: int = 0
+    """Messages of the transcript before the new ones."""
+    new: list[Message] = []
+    """The new messages, when they are small together."""
+    until: int | None = None
+    """When the new messages are large: where they end; the activity reads them by query."""
+    outcomes: list[Outcome] = []
+    """With `until`: how the calls of the step ended."""
+    accepted_attempt: int = 1
+    """The attempt whose result the workflow accepted for the plan before; a cache entry of another is stale."""
+    override: RunPolicyOverride | None = None
+    """On the first plan: the run's own limits."""
+    limits: Limits | None = None
+    """On later plans: the recorded policy's limits."""
+    caps: Caps = Caps()
+    """What is left of the limits."""
+    finalize: Finalize | None = None
+    """When set, only an answer is legal."""
+    correction: str | None = None
+    """Why the last plan was refused."""
+
+
+class PlanOutcome(Record):
+    """The result of `PlanActivity`: the plan, with all the workflow needs to carry it out."""
+
+    calls: list[ToolRequest] = []
+    """The calls, with their final ids; payloads that are not executed may be left out."""
+    dispatches: list[Dispatch] = []
+    """How to carry out each, in the same order; the calls after the last are refused."""
+    refused: str | None = None
+    """Why calls have no dispatch: `max_calls_per_step` `max_tool_calls` `max_tool_rounds` `plan_size` `final_turn`."""
+    final: Message | None = None
+    """The answer."""
+    result: Any = None
+    """The typed answer."""
+    await_: AwaitClarification | None = Field(default=None, alias="await")
+    """The question."""
+    wait_: timedelta | None = Field(default=None, alias="wait")
+    """How long to sleep."""
+    message: Message | None = None
+    """The assistant message as a model gave it; else made from the calls."""
+    notes: list[str] = []
+    """For people who follow the run."""
+    usage: Usage | None = None
+    """What the turn used of a model."""
+    fault: str | None = None
+    """Why the planner's result is refused; it gets two more tries."""
+    policy: RunPolicy | None = None
+    """On the first plan: the run's policy, in full."""
+    attempt: int = 1
+    """The attempt that made this."""
+
+
+class ToolTask(Record):
+    """The input of `ExecuteToolActivity`; run id, call id and attempt come from the activity itself."""
+
+    name: str
+    payload: dict[str, Any] = {}
+    raw: str | None = None
+    agent_id: str
+    session_id: str = ""
+    turn_id: str = "t1"
+    parent_tool_call_id: str | None = None
+    labels: dict[str, str] = {}

@@ -1,0 +1,51 @@
+"""ToolRequest and ToolCallMeta: a call, and whose call it is."""
+
+import hashlib
+import json
+from typing import Any
+
+from sojourn.contracts.record import Record
+
+__all__ = ["ToolCallMeta", "ToolRequest"]
+
+
+class ToolRequest(Record):
+    """A tool call, as a planner asks for it and as an executor receives it (D-6)."""
+
+    name: str
+    """The tool's id; kept as asked for even when no such tool exists."""
+    payload: dict[str, Any] = {}
+    """The arguments, a JSON object."""
+    raw: str | None = None
+    """The arguments exactly as a model wrote them; when set, the boundary parses it."""
+    tool_call_id: str = ""
+    """Unique in the run; a planner may leave it out."""
+
+
+class ToolCallMeta(Record):
+    """Whose call it is, handed to every executor explicitly (SR-62 to SR-70)."""
+
+    run_id: str
+    """The durable run that owns the call; equal on every attempt (SR-63)."""
+    session_id: str = ""
+    """Groups runs of one conversation (SR-64)."""
+    turn_id: str = ""
+    """The conversation turn that produced the call (SR-65)."""
+    tool_call_id: str = ""
+    """Unique per invocation, equal on every attempt (SR-66)."""
+    parent_tool_call_id: str | None = None
+    """In a child run, the parent's call that started it (SR-67)."""
+    agent_id: str = ""
+    """The agent that asked for the call."""
+    attempt: int = 1
+    """1 for the first execution; more when a worker was lost or a transient fault retried."""
+    labels: dict[str, str] = {}
+    """The run's labels; they authorise nothing."""
+    idempotency_key: str = ""
+    """Hash of run id, tool_call_id and payload: equal on every attempt, so a service can refuse a repeat (D-11)."""
+
+    @staticmethod
+    def key_of(run_id: str, call: ToolRequest) -> str:
+        """The idempotency key of a call: 32 hex digits."""
+        canonical = json.dumps(call.payload, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        return hashlib.sha256(f"{run_id}\n{call.tool_call_id}\n{canonical}".encode()).hexdigest()[:32]

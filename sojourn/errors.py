@@ -1,0 +1,146 @@
+"""Every error Sojourn raises, as one tree.
+
+```
+SojournError
+├── DefinitionError      an app is declared wrongly: at import or `App(...)`, never in a run
+├── ToolFailed           a tool author reports a planned failure, perhaps with a hint
+│   ├── RateLimited      ... the tool is over a limit: retried, then returned
+│   └── ToolUnavailable  ... what the tool needs is not there: retried, then returned
+├── ServerNotFound       no `temporal` command on this machine
+└── RunError             what a caller of `Client` may meet
+    ├── RunNotFound
+    ├── RunAlreadyExists
+    ├── RunFailed
+    │   ├── RunCanceled
+    │   ├── RunTerminated
+    │   └── RunTimedOut
+    ├── AwaitClosed      the answer came too late, or there is no such question
+    ├── InvalidInput     what the caller handed in cannot start a run or answer a question
+    ├── NoWorker         nobody polls the task queue
+    └── ServerUnavailable
+```
+
+A message says what happened, where, and what to do next.
+"""
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sojourn.contracts.retry_hint import RetryHint
+
+__all__ = [
+    "AwaitClosed",
+    "DefinitionError",
+    "InvalidInput",
+    "NoWorker",
+    "RateLimited",
+    "RunAlreadyExists",
+    "RunCanceled",
+    "RunError",
+    "RunFailed",
+    "RunNotFound",
+    "RunTerminated",
+    "RunTimedOut",
+    "ServerNotFound",
+    "ServerUnavailable",
+    "SojournError",
+    "ToolFailed",
+    "ToolUnavailable",
+]
+
+
+class SojournError(Exception):
+    """Any error of this library; its text is one sentence a person can act on."""
+
+
+class DefinitionError(SojournError):
+    """A toolset, agent or app is declared wrongly; names the place and the mend."""
+
+
+class ToolFailed(SojournError):
+    """A tool's own, planned failure: returned to the planner at once, with `hint` when there is one."""
+
+    def __init__(self, message: str, *, hint: "RetryHint | None" = None, code: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
+        self.code = code
+
+
+class RateLimited(ToolFailed):
+    """The tool is over a limit; retried up to 3 attempts while `retry_after` is at most 30 s, then returned."""
+
+    def __init__(self, message: str = "rate limited", *, retry_after: timedelta | float | None = None) -> None:
+        super().__init__(message, code="rate_limited")
+        self.retry_after = timedelta(seconds=retry_after) if isinstance(retry_after, (int, float)) else retry_after
+
+
+class ToolUnavailable(ToolFailed):
+    """What the tool needs cannot be reached now; retried up to 3 attempts, then returned."""
+
+    def __init__(self, message: str = "unavailable", *, retry_after: timedelta | float | None = None) -> None:
+        super().__init__(message, code="tool_unavailable")
+        self.retry_after = timedelta(seconds=retry_after) if isinstance(retry_after, (int, float)) else retry_after
+
+
+class ServerNotFound(SojournError):
+    """There is no Temporal server to start here; lists every way to get one."""
+
+
+class RunError(SojournError):
+    """Something a caller of `Client` meets about one run."""
+
+    def __init__(self, message: str, *, run_id: str | None = None) -> None:
+        super().__init__(message)
+        self.run_id = run_id
+
+
+class RunNotFound(RunError):
+    """No run has this id in the namespace (it was never started, or its retention has ended)."""
+
+
+class RunAlreadyExists(RunError):
+    """A run with this id was started before; pass `attach=True` to follow it."""
+
+
+class RunFailed(RunError):
+    """The run ended without an answer; `code` is the failure's type, such as `PlannerError`."""
+
+    def __init__(self, message: str, *, run_id: str | None = None, code: str | None = None) -> None:
+        super().__init__(message, run_id=run_id)
+        self.code = code
+
+
+class RunCanceled(RunFailed):
+    """The run was cancelled; `reason` and `by` as recorded in the request, where given."""
+
+    def __init__(
+        self, message: str, *, run_id: str | None = None, reason: str | None = None, by: str | None = None
+    ) -> None:
+        super().__init__(message, run_id=run_id, code="Canceled")
+        self.reason = reason
+        self.by = by
+
+
+class RunTerminated(RunFailed):
+    """The run was terminated from outside, with no chance to answer its calls."""
+
+
+class RunTimedOut(RunFailed):
+    """The run exceeded an execution time-out set by whoever started it."""
+
+
+class AwaitClosed(RunError):
+    """The question is not open: answered before, expired, unknown, or its run has ended."""
+
+
+class InvalidInput(RunError):
+    """What the caller handed in breaks a rule that the message names."""
+
+
+class NoWorker(RunError):
+    """Nobody polls the task queue, so the run would wait until a worker starts."""
+
+
+class ServerUnavailable(RunError):
+    """No Temporal server answers at the address."""
