@@ -13,10 +13,11 @@ ACTIVITY_ATTEMPTS = 20
 
 
 class Dispatch(Record):
-    """All that the workflow needs to know to carry out one call; nothing is read from the app there."""
+    """All that the workflow needs to know to carry out one call; nothing is read from the app there.
 
-    tool_call_id: str
-    """The call."""
+    A plan's dispatches stand in the order of its calls.
+    """
+
     kind: str = "activity"
     """`activity` `child` `answered`; open."""
     task_queue: str | None = None

@@ -70,5 +70,5 @@ class Caps(Record):
     """Calls left in the run."""
     rounds: int | None = None
     """Plans with calls left in this turn, the coming one included."""
-    failed_steps: int | None = None
+    failed_steps: int | None = 3
     """Steps in a row that may still fail entirely."""

@@ -60,7 +60,7 @@ class PlanTask(Record):
     """The attempt whose result the workflow accepted for the plan before; a cache entry of another is stale."""
     override: RunPolicyOverride | None = None
     """On the first plan: the run's own limits."""
-    limits: Limits | None = None
+    limits: Limits = Limits()
     """On later plans: the recorded policy's limits."""
     caps: Caps = Caps()
     """What is left of the limits."""

@@ -33,8 +33,8 @@ class ToolTelemetry(Record):
 class ToolResult(Record):
     """What a call gave: a result, or an error with, where something can be done, a hint (SR-91, SR-130 to SR-132)."""
 
-    name: str
-    """The tool's id as called."""
+    name: str = ""
+    """The tool's id as called; left out where the call stands beside the result."""
     tool_call_id: str = ""
     """The call that this answers."""
     result: Any = None

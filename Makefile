@@ -1,0 +1,48 @@
+# Every target sets the project up first. That needs make and Python 3.11 or newer, nothing else.
+PYTHON ?= python3
+JOBS ?= 2
+BIN := .venv/bin
+READY := .venv/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo serve test check format bench lock clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
+
+setup: $(READY) ## Make .venv with every dependency at its pinned version
+
+demo: $(READY) ## Run an agent on a real Temporal server, in this terminal
+	$(BIN)/sojourn demo worker:app
+
+serve: $(READY) ## Serve the reference deployment: a Temporal server and a worker, reloaded on change
+	$(BIN)/sojourn dev worker:app
+
+test: $(READY) ## Run the tests; those that kill processes come last, alone
+	$(BIN)/pytest -n $(JOBS) --dist loadgroup -m "not durability"
+	$(if $(wildcard tests/durability/test_*.py),$(BIN)/pytest -m durability)
+
+check: $(READY) ## Judge format, lint, types and import rules
+	$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/lint-imports
+	$(BIN)/pyright
+	$(if $(wildcard tests/typing),$(BIN)/mypy --strict --follow-imports silent tests/typing)
+
+format: $(READY) ## Format the code and mend what the linter can
+	$(BIN)/ruff check --fix --exit-zero . && $(BIN)/ruff format .
+
+bench: $(READY) ## Measure against bare Temporal and against peers
+	$(BIN)/python -m bench
+
+lock: $(READY) ## Pin the dependencies of pyproject.toml anew; newest with `make lock ARGS=--upgrade`
+	$(BIN)/uv pip compile pyproject.toml --extra server --group dev --universal --python-version 3.11 \
+		--generate-hashes --no-emit-index-url --no-header --quiet --output-file constraints.txt $(ARGS)
+
+clean: ## Remove what the other targets made, .venv included
+	rm -rf .venv .sojourn build dist htmlcov .coverage* .*_cache .hypothesis
+
+$(READY): constraints.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Sojourn needs Python 3.11 or newer, and $(PYTHON) is Python %d.%d. Name a newer one: make setup PYTHON=python3.13" % sys.version_info[:2])'
+	[ -x $(BIN)/pip ] || $(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r constraints.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@

@@ -1,0 +1,1 @@
+"""The effects: Temporal activity definitions."""

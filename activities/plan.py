@@ -1,0 +1,171 @@
+"""PlanActivity: one planner turn, judged, with a Dispatch for every call.
+
+All that the workflow needs is in the result, and so recorded: users may deploy renamed tools,
+new planners and changed policies under running runs.
+"""
+
+import asyncio
+import difflib
+from typing import Any
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+from sojourn.agent import Agent
+from sojourn.app import App
+from sojourn.contracts.message import Message
+from sojourn.contracts.plan import PlanInput, PlanResult, PlanResumeInput, RunContext, Turn
+from sojourn.contracts.run_policy import Caps, RunPolicy
+from sojourn.contracts.tasks import Limits, PlanOutcome, PlanTask
+from sojourn.contracts.tool_error import ToolError
+from sojourn.core import counts
+from sojourn.core.admit import admit
+from sojourn.core.call_ids import restamped, stamp
+from sojourn.core.plan_shape import fault_of
+from sojourn.core.plan_size import is_oversized, trimmed, without_payload
+from sojourn.core.transcript import call_ids
+
+from .dispatch import dispatch
+from .heartbeat import beating
+from .transcripts import Transcripts
+
+__all__ = ["PlanActivity"]
+
+AGENT_ATTEMPTS = 3
+"""Attempts before an unknown agent fails the run: during a deploy another worker may know it."""
+
+PLANNER_ATTEMPTS = 5
+"""Attempts of a planner that raises or exceeds `plan_timeout`, before the run fails with its reason."""
+
+
+class PlanActivity:
+    """Plans turns for the agents of an app."""
+
+    def __init__(self, app: App, transcripts: Transcripts | None = None) -> None:
+        self._app = app
+        self.transcripts = transcripts or Transcripts()
+
+    @activity.defn(name="PlanActivity")
+    async def plan(self, task: PlanTask) -> PlanOutcome:
+        """Run the planner on what is new and judge its plan.
+
+        Raises:
+            ApplicationError: `AgentNotFound` or `InvalidInput` at once or soon; the planner's own
+                exception, with its type, after 5 attempts.
+        """
+        info = activity.info()
+        agent = self._agent(task, info.attempt)
+        key = (info.workflow_id or "", info.workflow_run_id or "")
+        with beating():
+            messages = await self.transcripts.read(key, task)
+            policy = agent.policy.tightened(task.override) if task.plan == 1 else None
+            limits = counts.limits_of(policy) if policy else task.limits
+            caps = counts.caps_left(policy, counts.Counts()) if policy else task.caps
+            turn = self._turn(task, key[0], messages, caps)
+            plan = await self._decide(agent, turn, limits, info.attempt)
+        outcome = self._judge(plan, task, turn, limits, caps)
+        if outcome.final:
+            self.transcripts.drop(key)
+        else:
+            self.transcripts.keep(key, [*messages, *_said(outcome)], info.attempt)
+        return outcome.model_copy(update={"policy": policy, "attempt": info.attempt})
+
+    def _agent(self, task: PlanTask, attempt: int) -> Agent:
+        agent = self._app.agent(task.agent_id)
+        if agent is None:
+            known = self._app.list_agents()
+            close = difflib.get_close_matches(task.agent_id, known, n=3)
+            raise ApplicationError(
+                f"no agent {task.agent_id!r} on this worker; "
+                + (f"did you mean {' or '.join(close)}?" if close else f"it serves {', '.join(known[:10])}"),
+                type="AgentNotFound",
+                non_retryable=attempt >= AGENT_ATTEMPTS,
+            )
+        if task.plan == 1 and not task.new and task.until is None:
+            raise ApplicationError(
+                "a run starts with at least one message", type="InvalidInput", non_retryable=True
+            )
+        return agent
+
+    def _turn(self, task: PlanTask, run_id: str, messages: list[Message], caps: Caps) -> Turn:
+        run = RunContext(
+            run_id=run_id,
+            agent_id=task.agent_id,
+            session_id=task.session_id,
+            turn_id=task.turn_id,
+            parent=task.parent,
+            labels=task.labels,
+            depth=task.depth,
+        )
+        tools = [] if task.finalize else self._app.tool_specs_for_agent(task.agent_id) or []
+        fresh = messages[task.after :]
+        reminders = [m.text for m in fresh if m.role == "system"] if task.plan > 1 else []
+        if task.plan == 1:
+            return PlanInput(run=run, messages=messages, tools=tools, caps=caps)
+        results = [result for message in fresh for result in message.tool_results]
+        return PlanResumeInput(
+            run=run,
+            messages=messages,
+            tools=tools,
+            caps=caps,
+            reminders=reminders,
+            tool_results=results,
+            hints=[result.retry_hint for result in results if result.retry_hint],
+            finalize=task.finalize,
+        )
+
+    @staticmethod
+    async def _decide(agent: Agent, turn: Turn, limits: Limits, attempt: int) -> Any:
+        try:
+            async with asyncio.timeout(limits.plan_timeout.total_seconds()):
+                if isinstance(turn, PlanResumeInput):
+                    return await agent.planner.plan_resume(turn)
+                return await agent.planner.plan_start(turn)
+        except (Exception, SystemExit) as error:
+            why = ToolError.from_error(error)
+            timed_out = isinstance(error, TimeoutError) and not why.message.strip()
+            message = f"no plan within {limits.plan_timeout}" if timed_out else str(why)
+            raise ApplicationError(
+                f"the planner of {agent.id} failed: {message}",
+                type=type(error).__name__,
+                non_retryable=attempt >= PLANNER_ATTEMPTS,
+            ) from error
+
+    def _judge(self, plan: Any, task: PlanTask, turn: Turn, limits: Limits, caps: Caps) -> PlanOutcome:
+        fault = fault_of(
+            plan, interrupts_allowed=limits.interrupts_allowed, final_turn=task.finalize is not None
+        )
+        if fault is not None:
+            return PlanOutcome(fault=fault)
+        assert isinstance(plan, PlanResult)
+        try:
+            return trimmed(self._outcome(plan, task, turn, limits, caps))
+        except (ValueError, TypeError) as error:
+            return PlanOutcome(fault=f"the plan cannot be written as JSON: {str(error)[:300]}")
+
+    def _outcome(self, plan: PlanResult, task: PlanTask, turn: Turn, limits: Limits, caps: Caps) -> PlanOutcome:
+        taken = call_ids(turn.messages) if plan.tool_calls else ()
+        calls = stamp(
+            plan.tool_calls, run_id=turn.run.run_id, turn_id=task.turn_id, plan=task.plan, taken=taken
+        )
+        admission = admit(calls, caps, limits)
+        tools = self._app.tools_of(task.agent_id)
+        return PlanOutcome(
+            dispatches=[dispatch(call, tools, turn.run, limits) for call in calls[: admission.count]],
+            calls=[without_payload(call) if is_oversized(call) else call for call in calls],
+            refused=admission.refused,
+            final=plan.final_response,
+            result=plan.result,
+            await_=plan.await_,
+            wait_=plan.wait_,
+            message=restamped(plan, calls),
+            notes=plan.notes,
+            usage=plan.usage,
+        )
+
+
+def _said(outcome: PlanOutcome) -> list[Message]:
+    """The assistant message by which the workflow will extend the transcript, if any."""
+    if outcome.calls:
+        return [outcome.message or Message.calls(outcome.calls)]
+    return [Message.assistant(outcome.await_.question)] if outcome.await_ else []

@@ -1,0 +1,101 @@
+"""Transcripts: the worker's cache of them, and on a miss the run's own query.
+
+A plan is passed only what is new. The rest is here when the last plan of the run was made on
+this worker; else the run tells it, in byte slices (8 ms, whatever the length).
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from temporalio import activity
+from temporalio.common import RawValue
+
+from sojourn.contracts.message import Message
+from sojourn.contracts.tasks import PlanTask
+from sojourn.core.limits import MAX_SLICE_BYTES
+from sojourn.core.wire import decode_messages, size_of
+
+__all__ = ["Transcripts"]
+
+Key = tuple[str, str]
+"""Workflow id and execution id."""
+
+
+@dataclass(slots=True)
+class _Entry:
+    messages: list[Message]
+    attempt: int
+    size: int
+
+
+class Transcripts:
+    """A bounded, least-recently-used cache of transcripts, one entry a run.
+
+    An entry is read only when its length is what the plan's input says and it was made by the
+    attempt whose result the workflow accepted: a late first attempt must not be read after the
+    second was accepted.
+
+    Args:
+        max_entries: Runs kept.
+        max_bytes: Bytes kept, as they are on the wire.
+    """
+
+    def __init__(self, max_entries: int = 2_000, max_bytes: int = 64_000_000) -> None:
+        self._entries: OrderedDict[Key, _Entry] = OrderedDict()
+        self._max_entries = max_entries
+        self._max_bytes = max_bytes
+        self.bytes = 0
+        self.hits = 0
+        self.misses = 0
+
+    async def read(self, key: Key, task: PlanTask) -> list[Message]:
+        """The whole transcript of a plan, its new messages included."""
+        known = self._known(key, task)
+        if known is None:
+            return await self._ask(key, 0, task.until if task.until is not None else task.after) + list(task.new)
+        if task.until is not None:
+            return known + await self._ask(key, task.after, task.until)
+        return known + list(task.new)
+
+    def keep(self, key: Key, messages: Sequence[Message], attempt: int) -> None:
+        """Remember a run's transcript as it will be once this attempt's plan is accepted."""
+        self.drop(key)
+        entry = _Entry(list(messages), attempt, sum(size_of(message) for message in messages))
+        if entry.size > self._max_bytes:
+            return
+        self._entries[key] = entry
+        self.bytes += entry.size
+        while len(self._entries) > self._max_entries or self.bytes > self._max_bytes:
+            _, oldest = self._entries.popitem(last=False)
+            self.bytes -= oldest.size
+
+    def drop(self, key: Key) -> None:
+        """Forget a run."""
+        entry = self._entries.pop(key, None)
+        if entry:
+            self.bytes -= entry.size
+
+    def _known(self, key: Key, task: PlanTask) -> list[Message] | None:
+        if task.after == 0:
+            return []
+        entry = self._entries.get(key)
+        if entry and len(entry.messages) == task.after and entry.attempt == task.accepted_attempt:
+            self._entries.move_to_end(key)
+            self.hits += 1
+            return entry.messages
+        self.misses += 1
+        return None
+
+    @staticmethod
+    async def _ask(key: Key, after: int, until: int) -> list[Message]:
+        """Read `after` to `until` from the run itself; a retried plan reads exactly what the first read."""
+        handle = activity.client().get_workflow_handle(key[0], run_id=key[1])
+        data = b""
+        while True:
+            part: RawValue = await handle.query(
+                "transcript", args=[after, until, len(data)], result_type=RawValue
+            )
+            data += part.payload.data
+            if len(part.payload.data) < MAX_SLICE_BYTES:
+                return decode_messages(data)

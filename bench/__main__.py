@@ -1,0 +1,116 @@
+"""`make bench`: every contender in turn on one server; a table, and JSON beside it."""
+
+import argparse
+import asyncio
+import json
+import os
+import platform
+import statistics
+import sys
+import tempfile
+import time
+from contextlib import AsyncExitStack
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import temporalio
+from rich.console import Console
+from rich.table import Table
+
+from bench.contenders import CONTENDERS, FLOOR
+from bench.measure import CALLS, LONG, Lane, Sample, lane, round_of
+from sojourn.server import Server
+
+RESULTS = Path(__file__).parent / "results"
+
+BARS = {
+    "latency": ("≤", 1.15),
+    "runs_per_second": ("≥", 0.85),
+    "events": ("≤", 1.02),
+    "long_bytes": ("≤", 1.35),
+}
+"""What a ratio to the floor must not miss."""
+
+
+async def measure(rounds: int, only: list[str]) -> dict[str, list[Sample]]:
+    """The samples of every contender, `rounds` of each, in turn."""
+    chosen = [c for c in CONTENDERS if not only or c.name in only or c is FLOOR]
+    with tempfile.TemporaryDirectory() as folder:
+        async with AsyncExitStack() as stack:
+            server = await stack.enter_async_context(Server(db_filename=Path(folder) / "bench.db", attach=False))
+            lanes: list[Lane] = [await stack.enter_async_context(lane(c, server.address)) for c in chosen]
+            for warm in lanes:
+                await round_of(warm, alone=2)
+                warm.samples.clear()
+            for number in range(rounds):
+                for one in lanes:
+                    sample = await round_of(one)
+                    print(
+                        f"round {number + 1}/{rounds}  {one.contender.name:10} "
+                        f"{sample.latency * 1000:6.0f} ms  {sample.runs_per_second:5.2f} runs/s",
+                        file=sys.stderr,
+                        flush=True,
+                    )
+            return {one.contender.name: one.samples for one in lanes}
+
+
+def summarise(samples: dict[str, list[Sample]]) -> dict[str, Any]:
+    """Medians of each figure, ratios to the floor pair by pair, and growth from 20 to 100 calls."""
+    summary: dict[str, Any] = {}
+    floor = samples[FLOOR.name]
+    for name, own in samples.items():
+        figures: dict[str, Any] = {}
+        for figure in (f.name for f in fields(Sample)):
+            values = [getattr(s, figure) for s in own]
+            ratios = [getattr(s, figure) / getattr(f, figure) for s, f in zip(own, floor, strict=True)]
+            figures[figure] = {"median": statistics.median(values), "ratio": statistics.median(ratios)}
+        growth = [(s.long_bytes / LONG) / (s.bytes / CALLS) for s in own]
+        figures["bytes_per_call_growth"] = {"median": statistics.median(growth)}
+        summary[name] = figures
+    return summary
+
+
+def show(summary: dict[str, Any]) -> None:
+    """A table with each figure and, beside it, its ratio to the floor."""
+    table = Table(title="medians, and ratios to the floor")
+    table.add_column("figure")
+    for name in summary:
+        table.add_column(name, justify="right")
+        if name != FLOOR.name:
+            table.add_column("ratio", justify="right")
+    for figure in [*(f.name for f in fields(Sample)), "bytes_per_call_growth"]:
+        row = [figure]
+        for name, figures in summary.items():
+            row.append(f"{figures[figure]['median']:.4g}")
+            if name != FLOOR.name:
+                ratio = figures[figure].get("ratio")
+                sign, bar = BARS.get(figure, ("", 0))
+                row.append("" if ratio is None else f"{ratio:.3f}" + (f" ({sign} {bar})" if bar else ""))
+        table.add_row(*row)
+    Console().print(table)
+
+
+def main() -> None:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(prog="python -m bench")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", nargs="*", default=[], help="contenders beside the floor")
+    options = parser.parse_args()
+    samples = asyncio.run(measure(options.rounds, options.only))
+    summary = summarise(samples)
+    show(summary)
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{time.strftime('%Y%m%d-%H%M%S')}.json"
+    machine = {"cpus": os.cpu_count(), "python": platform.python_version(), "temporalio": temporalio.__version__}
+    everything = {
+        "machine": machine,
+        "summary": summary,
+        "samples": {name: [asdict(s) for s in own] for name, own in samples.items()},
+    }
+    path.write_text(json.dumps(everything, indent=1))
+    print(f"written to {path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}")
+
+
+if __name__ == "__main__":
+    main()

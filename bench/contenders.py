@@ -1,0 +1,85 @@
+"""Who takes part: each a worker process and a way to start one run. Later contenders plug in here."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import temporalio.client
+import temporalio.worker
+from temporalio.client import WorkflowHandle
+
+import sojourn
+from bench.agents import app
+from bench.floor import FloorInput, FloorRun, floor_plan, floor_tool
+from sojourn.contracts.message import Message
+from sojourn.contracts.run import RunInput
+from sojourn.converter import data_converter
+from sojourn.worker import Worker
+
+__all__ = ["CONTENDERS", "FLOOR", "Contender"]
+
+Start = Callable[[temporalio.client.Client, str, int], Awaitable[WorkflowHandle[Any, Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """One way to do the work."""
+
+    name: str
+    connect: Callable[[str], Awaitable[temporalio.client.Client]]
+    """From an address to its client."""
+    start: Start
+    """Start one run of so many calls under this id."""
+    worker: Callable[[temporalio.client.Client], Any]
+    """Its worker, as an async context manager."""
+
+    @property
+    def task_queue(self) -> str:
+        """Its own queue."""
+        return f"bench-{self.name}"
+
+
+async def _plain(address: str) -> temporalio.client.Client:
+    return await temporalio.client.Client.connect(address)
+
+
+async def _sojourn(address: str) -> temporalio.client.Client:
+    return await temporalio.client.Client.connect(address, data_converter=data_converter)
+
+
+async def _start_floor(client: temporalio.client.Client, run_id: str, calls: int) -> WorkflowHandle[Any, Any]:
+    return await client.start_workflow(FloorRun.run, FloorInput(calls), id=run_id, task_queue="bench-floor")
+
+
+async def _start_sojourn(client: temporalio.client.Client, run_id: str, calls: int) -> WorkflowHandle[Any, Any]:
+    run = RunInput(agent_id="bench.agent", messages=[Message.user(str(calls))])
+    return await client.start_workflow("AgentRun", run, id=run_id, task_queue="bench-sojourn")
+
+
+def _floor_worker(client: temporalio.client.Client) -> temporalio.worker.Worker:
+    """As tuned as ours: the same runner, slots, cache and build id."""
+    return temporalio.worker.Worker(
+        client,
+        task_queue="bench-floor",
+        workflows=[FloorRun],
+        activities=[floor_plan, floor_tool],
+        workflow_runner=temporalio.worker.UnsandboxedWorkflowRunner(),
+        build_id=sojourn.__version__,
+        max_cached_workflows=2_000,
+        max_concurrent_activities=500,
+        graceful_shutdown_timeout=timedelta(seconds=1),
+    )
+
+
+FLOOR = Contender("floor", _plain, _start_floor, _floor_worker)
+
+CONTENDERS = [
+    FLOOR,
+    Contender(
+        "sojourn",
+        _sojourn,
+        _start_sojourn,
+        lambda client: Worker(app, client, task_queue="bench-sojourn", drain=timedelta(seconds=1)),
+    ),
+]

@@ -1,0 +1,72 @@
+"""The floor: the same activities by hand, as a workflow anybody would write first.
+
+It plans and calls like a run does, and validates, explains, bounds and records nothing.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from temporalio import activity, workflow
+
+from bench import load
+
+__all__ = ["FloorInput", "FloorRun", "floor_plan", "floor_tool"]
+
+TIMEOUT = timedelta(minutes=2)
+
+
+@dataclass
+class FloorInput:
+    """How many calls, at once a step, and what the planner is told of the last."""
+
+    calls: int
+
+
+@dataclass
+class FloorTurn:
+    """A plan's input: which step, and the last result."""
+
+    step: int
+    calls: int
+    result: str | None = None
+
+
+@dataclass
+class FloorPlan:
+    """A plan: a call, or the answer."""
+
+    tool: str | None = None
+    text: str | None = None
+    answer: str | None = None
+
+
+@activity.defn
+async def floor_plan(turn: FloorTurn) -> FloorPlan:
+    """Decide: the next call, or the end."""
+    if turn.step < turn.calls:
+        return FloorPlan(tool="bench.load.echo", text=load.argument(turn.step))
+    return FloorPlan(answer="done")
+
+
+@activity.defn
+async def floor_tool(text: str) -> str:
+    """The tool."""
+    return load.result(text)
+
+
+@workflow.defn(sandboxed=False)
+class FloorRun:
+    """Plan, call, repeat."""
+
+    @workflow.run
+    async def run(self, given: FloorInput) -> str:
+        """Run the calls, one a turn."""
+        last: str | None = None
+        for step in range(given.calls + 1):
+            plan = await workflow.execute_activity(
+                floor_plan, FloorTurn(step, given.calls, last), start_to_close_timeout=TIMEOUT
+            )
+            if plan.answer is not None:
+                return plan.answer
+            last = await workflow.execute_activity(floor_tool, plan.text, start_to_close_timeout=TIMEOUT)
+        return "done"

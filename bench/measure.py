@@ -1,0 +1,119 @@
+"""Measure contenders in turn on one server, round by round, so that a slow moment hits them alike."""
+
+import asyncio
+import statistics
+import time
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import psutil
+import temporalio.client
+
+from bench.contenders import Contender
+
+__all__ = ["Lane", "Sample", "lane", "round_of", "size_of_run"]
+
+CALLS = 20
+LONG = 100
+TOGETHER = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One contender's figures of one round."""
+
+    latency: float
+    """Seconds of one run of 20 calls, alone; the median of several."""
+    latency_together: float
+    """Seconds of a run of 20 calls among 8 at once, the median."""
+    runs_per_second: float
+    """8 runs at once."""
+    cpu_per_call: float
+    """Milliseconds of the worker's CPU, over the 8 runs."""
+    events: int
+    """History events of a run of 20 calls."""
+    bytes: int
+    """History bytes of a run of 20 calls."""
+    long_events: int
+    """History events of a run of 100 calls."""
+    long_bytes: int
+    """History bytes of a run of 100 calls."""
+    long_latency: float
+    """Seconds of a run of 100 calls."""
+
+
+@dataclass(slots=True)
+class Lane:
+    """A contender at the start: its client and its worker process."""
+
+    contender: Contender
+    client: temporalio.client.Client
+    process: psutil.Process
+    samples: list[Sample] = field(default_factory=list[Sample])
+
+    async def run(self, calls: int) -> tuple[str, float]:
+        """One run; its id and its seconds from start to answer."""
+        run_id = f"{self.contender.name}-{uuid.uuid4().hex[:12]}"
+        began = time.perf_counter()
+        handle = await self.contender.start(self.client, run_id, calls)
+        await handle.result()
+        return run_id, time.perf_counter() - began
+
+    def cpu(self) -> float:
+        """CPU seconds of the worker so far."""
+        times = self.process.cpu_times()
+        return times.user + times.system
+
+
+@asynccontextmanager
+async def lane(contender: Contender, address: str) -> AsyncIterator[Lane]:
+    """A contender with its worker process alive."""
+    import sys
+
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "bench.worker", contender.name, address,
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdout
+    assert process.stdin
+    try:
+        if (await process.stdout.readline()).strip() != b"ready":
+            raise RuntimeError(f"the worker of {contender.name} did not start")
+        yield Lane(contender, await contender.connect(address), psutil.Process(process.pid))
+    finally:
+        process.stdin.close()
+        await process.wait()
+
+
+async def size_of_run(lane: Lane, run_id: str) -> tuple[int, int]:
+    """Events and bytes of a run's history, as the server counts them."""
+    description: Any = (await lane.client.get_workflow_handle(run_id).describe()).raw_description
+    info = description.workflow_execution_info
+    return info.history_length, info.history_size_bytes
+
+
+async def round_of(lane: Lane, *, alone: int = 5) -> Sample:
+    """One round: runs alone, runs together, one long run."""
+    single = [await lane.run(CALLS) for _ in range(alone)]
+    cpu, began = lane.cpu(), time.perf_counter()
+    together = await asyncio.gather(*(lane.run(CALLS) for _ in range(TOGETHER)))
+    took, spent = time.perf_counter() - began, lane.cpu() - cpu
+    long_id, long_latency = await lane.run(LONG)
+    events, size = await size_of_run(lane, single[0][0])
+    long_events, long_size = await size_of_run(lane, long_id)
+    sample = Sample(
+        latency=statistics.median(seconds for _, seconds in single),
+        latency_together=statistics.median(seconds for _, seconds in together),
+        runs_per_second=TOGETHER / took,
+        cpu_per_call=1000 * spent / (TOGETHER * CALLS),
+        events=events,
+        bytes=size,
+        long_events=long_events,
+        long_bytes=long_size,
+        long_latency=long_latency,
+    )
+    lane.samples.append(sample)
+    return sample

@@ -1,0 +1,20 @@
+"""One contender's worker process: `python -m bench.worker NAME ADDRESS`; it ends with its standard input."""
+
+import asyncio
+import sys
+
+from bench.contenders import CONTENDERS
+
+__all__: list[str] = []
+
+
+async def serve(name: str, address: str) -> None:
+    """Serve until whoever started this goes away."""
+    contender = next(c for c in CONTENDERS if c.name == name)
+    async with contender.worker(await contender.connect(address)):
+        print("ready", flush=True)
+        await asyncio.to_thread(sys.stdin.read)
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(sys.argv[1], sys.argv[2]))

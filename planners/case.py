@@ -1,0 +1,183 @@
+"""Case: one question on its way to an answer, as far as the transcript goes.
+
+A flow is a plain function that reads like the story of the answer. `call` and `ask` give what
+the transcript holds, or leave the flow with the plan that gets it; a call that was refused is
+repaired by its hint on the way. So a flow has no states and nothing to remember.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from planners.facts import Fact
+from planners.history import Attempt, history_of
+from planners.mend import can_mend, fields_of, mend
+from planners.replies import declines, values_of
+from planners.wording import failure, joined
+from sojourn import AwaitClarification, PlanResult, PlanResumeInput, RetryHint, ToolId, ToolRequest, Turn
+
+__all__ = ["Case", "Flow", "Stuck", "decide"]
+
+F = TypeVar("F", bound=Fact)
+
+_MAX_ATTEMPTS = 5
+"""Calls of one tool until its repair is given up."""
+
+
+class Pending(Exception):  # noqa: N818 - leaves the flow; not an error
+    """The flow goes on when this plan is carried out."""
+
+    def __init__(self, plan: PlanResult) -> None:
+        super().__init__("a plan is to be carried out first")
+        self.plan = plan
+
+
+class Stuck(Exception):  # noqa: N818 - leaves the flow; not an error
+    """The flow cannot get what it needs; the text says why, for the answer."""
+
+
+class Case:
+    """What is known about a question, and what was said to it so far.
+
+    Args:
+        turn: The planner's turn.
+        start: Where the question is in the transcript.
+    """
+
+    def __init__(self, turn: Turn, start: int) -> None:
+        self.defaults: dict[str, Any] = {}
+        """What a field is taken to be when a tool misses it and nobody said."""
+        self.finalize = turn.finalize if isinstance(turn, PlanResumeInput) else None
+        """Why this is the final turn, when it is."""
+        self.may_ask = self.finalize is not None or not turn.reminders
+        """Off when the last plan was refused: a run without interrupts refuses questions."""
+        self._history = history_of(turn.messages[start + 1 :])
+        self._specs = {str(spec.id): spec for spec in turn.tools}
+        self._new = {result.tool_call_id for result in turn.tool_results}
+        self._said: list[str] = []
+        self._noted = 0
+        self._position = 0
+        self._queued: list[ToolRequest] = []
+
+    def offers(self, tool: ToolId) -> bool:
+        """Whether the run has this tool; the final turn is shown none."""
+        return tool in self._specs or self.finalize is not None
+
+    def example(self, tool: ToolId) -> dict[str, Any] | None:
+        """A payload that would do, by the tool's author."""
+        spec = self._specs.get(tool)
+        return spec.payload.example if spec else None
+
+    def say(self, sentence: str) -> None:
+        """Add a sentence to the answer."""
+        self._said.append(sentence)
+
+    @property
+    def told(self) -> str:
+        """The answer so far."""
+        return "\n".join(self._said)
+
+    def ahead(self, tool: ToolId, **payload: Any) -> None:
+        """Make this call together with the next, since its result is needed soon."""
+        if not self._history.of(tool):
+            self._queued.append(_request(tool, payload))
+
+    def call(self, tool: ToolId, fact: type[F], **payload: Any) -> F:
+        """What a tool answers; a field that is None is left out.
+
+        Raises:
+            Pending: the call, or its repaired form, is to be made first, or a person to be asked.
+            Stuck: it failed, and no other payload would help.
+        """
+        attempts = self._history.of(tool)
+        if not attempts:
+            queued = [call for call in self._queued if call.name != tool]
+            raise Pending(PlanResult.calls(_request(tool, payload), *queued, notes=self._said[self._noted :]))
+        last = attempts[-1]
+        self._position = max(self._position, last.number)
+        if last.result.tool_call_id in self._new:
+            self._noted = len(self._said)
+        if last.result.error:
+            raise self._repaired(last, len(attempts))
+        return fact.model_validate(last.result.result)
+
+    def attempt(self, tool: ToolId, fact: type[F], **payload: Any) -> F | None:
+        """As `call`, but a failure that cannot be repaired is told, and gives None."""
+        try:
+            return self.call(tool, fact, **payload)
+        except Stuck as stuck:
+            self.say(str(stuck))
+            return None
+
+    def ask(self, question: AwaitClarification) -> dict[str, Any] | None:
+        """What a person answers, by field; None for "no".
+
+        Raises:
+            Pending: the question is to be asked first.
+            Stuck: it may not be asked.
+        """
+        answers = self._history.answers_after(self._position)
+        if answers:
+            self._noted = len(self._said)
+            text = answers[0].text
+            return None if declines(text) else values_of(text, question.missing_fields)
+        if not self.may_ask:
+            raise Stuck("Nobody may be asked in this run, so it stays at that.")
+        raise Pending(PlanResult.ask(question))
+
+    def _repaired(self, attempt: Attempt, count: int) -> Exception:
+        result, hint = attempt.result, attempt.result.retry_hint
+        title = self._specs[result.name].title if result.name in self._specs else result.name
+        if hint is None or not can_mend(hint) or count >= _MAX_ATTEMPTS:
+            return Stuck(failure(title, result))
+        answers = self._history.answers_after(attempt.number)
+        if any(declines(answer.text) for answer in answers):
+            return Stuck(f"{title}: left undone, as you said.")
+        prior = attempt.payload if hint.prior_input is None else hint.prior_input
+        wanted = [field for field in fields_of(hint) if field in prior or field not in self.defaults]
+        given: dict[str, Any] = {}
+        for answer in answers:
+            given |= values_of(answer.text, wanted)
+        mended = mend(hint, prior, given, self.defaults)
+        if mended.missing:
+            return self._asked(hint, title, mended.missing, len(answers))
+        if mended.payload == prior:
+            return Stuck(failure(title, result))
+        call = _request(ToolId(result.name), mended.payload)
+        return Pending(PlanResult.calls(call, notes=[f"repaired {result.name}: {joined(fields_of(hint))}"]))
+
+    def _asked(self, hint: RetryHint, title: str, missing: list[str], asked: int) -> Exception:
+        needs = f"To {title[:1].lower()}{title[1:]} I need the {joined(missing)}"
+        if not self.may_ask or asked >= _MAX_ATTEMPTS:
+            return Stuck(f"{needs}, which I do not have.")
+        whole = hint.clarifying_question if missing == fields_of(hint) else None
+        question = AwaitClarification(
+            id=f"fix-{hint.tool}",
+            question=whole or f"{needs}. What {'is it' if len(missing) == 1 else 'are they'}?",
+            missing_fields=missing,
+            restrict_to_tool=hint.tool,
+            example_input=hint.example_input,
+            clarifying_prompt=hint.message,
+        )
+        return Pending(PlanResult.ask(question))
+
+
+Flow = Callable[[Case], Any]
+"""Tells the answer to one kind of question; what it returns is the typed answer."""
+
+
+def decide(turn: Turn, start: int, flow: Flow) -> PlanResult:
+    """The plan that brings a flow one step on, or its answer; in the final turn, what is known so far."""
+    case, typed = Case(turn, start), None
+    try:
+        typed = flow(case)
+    except Stuck as stuck:
+        case.say(str(stuck))
+    except Pending as pending:
+        if case.finalize is None:
+            return pending.plan
+        case.say(f"I had to stop here ({case.finalize.reason}); the rest is not looked into.")
+    return PlanResult.final(case.told, result=typed)
+
+
+def _request(tool: ToolId, payload: dict[str, Any]) -> ToolRequest:
+    return ToolRequest(name=tool, payload={key: value for key, value in payload.items() if value is not None})

@@ -1,0 +1,175 @@
+"""What tools answered, as far as the planners read it.
+
+The fields are fewer than the tools give, and unknown ones are ignored, so that a toolset may
+grow under a running planner.
+"""
+
+from datetime import date, datetime
+
+from pydantic import BaseModel, ConfigDict
+
+__all__ = [
+    "Advice",
+    "Contact",
+    "Device",
+    "DeviceList",
+    "DeviceRecord",
+    "Fact",
+    "Finding",
+    "Profile",
+    "Runbook",
+    "RunbookHit",
+    "RunbookList",
+    "Scan",
+    "Series",
+    "Site",
+    "SiteList",
+    "SiteSummary",
+]
+
+
+class Fact(BaseModel):
+    """Something a tool answered."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
+
+
+class _List(Fact):
+    returned: int
+    total: int | None = None
+    truncated: bool = False
+    refinement_hint: str | None = None
+
+    @property
+    def there_are(self) -> int:
+        """Items there are, or at least those that are here."""
+        return self.returned if self.total is None else self.total
+
+
+class SiteSummary(Fact):
+    """How much of a site is heard of."""
+
+    site_id: str
+    name: str
+    device_count: int
+    online_count: int
+    offline_count: int
+
+
+class SiteList(_List):
+    """Sites."""
+
+    sites: list[SiteSummary]
+    as_of: datetime
+
+
+class Contact(Fact):
+    """Who answers for a site."""
+
+    name: str
+    email: str
+    phone: str | None = None
+    valid_until: date | None = None
+    expired: bool = False
+
+
+class Site(SiteSummary):
+    """One site."""
+
+    gateway_id: str
+    contacts: list[Contact] = []
+    as_of: datetime
+
+
+class Device(Fact):
+    """One device, in short."""
+
+    device_id: str
+    site_id: str
+    name: str
+    status: str
+    last_seen: datetime | None = None
+
+
+class DeviceList(_List):
+    """Devices."""
+
+    devices: list[Device]
+
+
+class DeviceRecord(Device):
+    """One device."""
+
+    as_of: datetime
+
+
+class Series(Fact):
+    """One metric of a device over a time."""
+
+    device_id: str
+    metric: str
+    count: int
+    min_value: float | None = None
+    max_value: float | None = None
+    unit: str | None = None
+    last_value: float | None = None
+    last_time: datetime | None = None
+    low_limit: float | None = None
+    low_since: datetime | None = None
+
+
+class Finding(Fact):
+    """What is wrong with one device."""
+
+    device_id: str
+    kind: str
+    condition: str
+    since: datetime | None = None
+
+
+class Scan(_List):
+    """What is wrong with the devices of a site."""
+
+    findings: list[Finding]
+    scanned_count: int
+    silent_count: int
+
+
+class Profile(Fact):
+    """A contact as it was written down."""
+
+    site_id: str
+    role: str
+    name: str
+    email: str
+    replaced: str | None = None
+
+
+class RunbookHit(Fact):
+    """A runbook that fits."""
+
+    runbook_id: str
+    title: str
+
+
+class RunbookList(_List):
+    """Runbooks that fit, best first."""
+
+    runbooks: list[RunbookHit]
+
+
+class Runbook(RunbookHit):
+    """A runbook with its steps."""
+
+    steps: list[str]
+
+
+class Advice(Fact):
+    """What to do, as the advisor answers (`ops.advice.ask`)."""
+
+    answer: str
+    """The advice in a sentence."""
+    runbook_id: str | None = None
+    """The runbook it comes from; none when no runbook fits."""
+    steps: list[str] = []
+    """What to do, in order."""

@@ -1,0 +1,50 @@
+"""The planner of `ops.assistant`: operations questions about sites and field devices, answered by rules."""
+
+from functools import partial
+
+from planners.case import Flow, decide
+from planners.contact import register_contact
+from planners.dark_site import why_dark
+from planners.lookups import list_devices, list_sites, show_readings
+from planners.questions import (
+    EXAMPLES,
+    ListDevices,
+    ListSites,
+    Question,
+    RegisterContact,
+    ShowReadings,
+    WhyDark,
+    question_of,
+)
+from sojourn import PlanResult, PlanResumeInput, Turn
+
+__all__ = ["plan"]
+
+
+async def plan(turn: Turn) -> PlanResult:
+    """Decide one turn: bring the answer to the latest question one step on.
+
+    A run starts with its question. What people say later is taken as their answers; an answer
+    that is itself a question changes the subject.
+    """
+    said = [number for number, message in enumerate(turn.messages) if message.role == "user"]
+    for start in reversed(said if isinstance(turn, PlanResumeInput) else said[-1:]):
+        question = question_of(turn.messages[start].text)
+        if question is not None:
+            return decide(turn, start, _flow(question))
+    examples = "\n".join(f"- {example}" for example in EXAMPLES)
+    return PlanResult.final(f"I do not understand the question. I can answer questions such as:\n{examples}")
+
+
+def _flow(question: Question) -> Flow:
+    match question:
+        case WhyDark():
+            return partial(why_dark, question=question)
+        case RegisterContact():
+            return partial(register_contact, question=question)
+        case ListSites():
+            return partial(list_sites, question=question)
+        case ListDevices():
+            return partial(list_devices, question=question)
+        case ShowReadings():
+            return partial(show_readings, question=question)

@@ -1,0 +1,126 @@
+"""What a person asks, as far as the operations assistant understands it."""
+
+import re
+from dataclasses import dataclass
+
+from planners.windows import Window, window_of
+
+__all__ = [
+    "EMAIL",
+    "EXAMPLES",
+    "PHONE",
+    "ListDevices",
+    "ListSites",
+    "Question",
+    "RegisterContact",
+    "ShowReadings",
+    "WhyDark",
+    "question_of",
+]
+
+EXAMPLES = (
+    "why is site s-7 dark",
+    "which sites are dark",
+    "list offline devices of s-3",
+    "show the battery of device d-0700 over the last week",
+    "register Ana Lima as contact of s-7",
+)
+"""One of each kind, for people whose question is not understood."""
+
+EMAIL = re.compile(r"[^\s<>,;\"']+@[^\s<>,;\"']+")
+PHONE = re.compile(r"\+\d[\d ]{5,18}\d")
+
+
+@dataclass(frozen=True, slots=True)
+class WhyDark:
+    """Why nothing is heard of a site."""
+
+    site_id: str
+    window: Window | None
+
+
+@dataclass(frozen=True, slots=True)
+class ListSites:
+    """Which sites there are, all or in one condition."""
+
+    condition: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ListDevices:
+    """Which devices a site has, all or of one status."""
+
+    site_id: str
+    status: str | None
+    limit: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ShowReadings:
+    """What a device reported."""
+
+    device_id: str
+    metric: str
+    window: Window | None
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterContact:
+    """Write down who answers for a site, with whatever the question tells."""
+
+    site_id: str
+    name: str
+    email: str | None
+    role: str | None
+    phone: str | None
+
+
+Question = WhyDark | ListSites | ListDevices | ShowReadings | RegisterContact
+
+_SITE = re.compile(r"\b(s-\w{1,10})\b", re.IGNORECASE)
+_DEVICE = re.compile(r"\b(d-\w{1,10})\b", re.IGNORECASE)
+_REGISTER = re.compile(
+    r"\b(?:register|add|make|set)\s+(?P<who>.+?)\s+as\s+(?:an?\s+|the\s+|new\s+)*"
+    r"(?:(?P<role>operations|maintenance|owner)\s+)?contact\b",
+    re.IGNORECASE,
+)
+_METRICS = {
+    "battery": "battery_voltage",
+    "flow": "flow_rate",
+    "pressure": "pressure",
+    "level": "level",
+    "power": "power",
+    "temperature": "temperature",
+}
+
+
+def question_of(text: str) -> Question | None:
+    """The question in a text, or None when it holds none that is understood."""
+    words = set(re.findall(r"[a-z]+", text.lower()))
+    site, device = _SITE.search(text), _DEVICE.search(text)
+    if site and (match := _REGISTER.search(text)):
+        return _register(text, match, site[1].lower())
+    if device:
+        metric = next((metric for word, metric in _METRICS.items() if word in words), None)
+        return ShowReadings(device[1].lower(), metric, window_of(text)) if metric else None
+    if site and words & {"why", "diagnose"}:
+        return WhyDark(site[1].lower(), window_of(text))
+    if site and words & {"device", "devices"}:
+        limit = re.search(r"\b(\d+)\s+(?:\w+\s+)?devices\b", text)
+        status = next(iter(words & {"online", "offline", "unknown"}), None)
+        return ListDevices(site[1].lower(), status, int(limit[1]) if limit else None)
+    if not site and words & {"sites"} and words & {"which", "what", "list", "show"}:
+        return ListSites(next(iter(words & {"dark", "degraded", "healthy"}), None))
+    return None
+
+
+def _register(text: str, match: re.Match[str], site_id: str) -> RegisterContact:
+    email, phone = EMAIL.search(text), PHONE.search(text)
+    name = EMAIL.sub("", PHONE.sub("", match["who"])).strip(" <>(),;")
+    return RegisterContact(
+        site_id=site_id,
+        name=name.title() if name.islower() else name,
+        email=email[0].rstrip(".") if email else None,
+        role=match["role"].lower() if match["role"] else None,
+        phone=phone[0] if phone else None,
+    )

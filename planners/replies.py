@@ -1,0 +1,59 @@
+"""What a person's answer to a question says, as values by field."""
+
+import json
+import re
+from collections.abc import Collection
+from typing import Any, cast
+
+from planners.questions import EMAIL, PHONE
+
+__all__ = ["declines", "values_of"]
+
+_NO = frozenset(
+    {"no", "nobody", "none", "nothing", "skip", "cancel", "stop", "leave it", "never mind", "no thanks"}
+)
+_PATTERNS = {
+    "email": EMAIL,
+    "phone": PHONE,
+    "role": re.compile(r"\b(?:operations|maintenance|owner)\b", re.IGNORECASE),
+    "site_id": re.compile(r"\bs-\w{1,10}\b", re.IGNORECASE),
+    "device_id": re.compile(r"\bd-\w{1,10}\b", re.IGNORECASE),
+}
+_LOWER = frozenset({"role", "site_id", "device_id"})
+
+
+def declines(text: str) -> bool:
+    """Whether the answer is that there is none."""
+    return text.strip().strip(".!").lower() in _NO
+
+
+def values_of(text: str, wanted: Collection[str]) -> dict[str, Any]:
+    """The values an answer gives: an object as it is, or what can be read out of a text.
+
+    What is left of a text after all that has a known form is the name, when one is wanted. A
+    text without any known form answers the one field that was asked for; the tool judges it.
+    """
+    try:
+        given = json.loads(text)
+    except ValueError:
+        given = None
+    if isinstance(given, dict):
+        return {key: value for key, value in cast("dict[str, Any]", given).items() if value not in {None, ""}}
+    values: dict[str, Any] = {}
+    rest = text
+    for field, pattern in _PATTERNS.items():
+        if match := pattern.search(rest):
+            values[field] = match[0].rstrip(".").lower() if field in _LOWER else match[0].rstrip(".")
+            rest = rest.replace(match[0], " ", 1)
+    if "name" in wanted and (name := _name_in(rest)):
+        values["name"] = name
+    missed = [field for field in wanted if field not in values]
+    if not values.keys() & set(wanted) and len(missed) == 1:
+        values[missed[0]] = text.strip()
+    return values
+
+
+def _name_in(rest: str) -> str:
+    words = re.sub(r"\b(?:as|for|the|contact|of|is|it|please|name|email)\b", " ", rest, flags=re.IGNORECASE)
+    name = " ".join(re.findall(r"[^\W\d_][\w.'-]*", words))
+    return name.title() if name.islower() else name

@@ -1,0 +1,27 @@
+"""The tools these planners know how to use, by id; a planner never imports the tools themselves."""
+
+from sojourn import ToolId
+
+__all__ = [
+    "ASK_ADVICE",
+    "GET_DEVICE",
+    "GET_RUNBOOK",
+    "GET_SITE",
+    "GET_TIME_SERIES",
+    "LIST_DEVICES",
+    "LIST_SITES",
+    "SCAN_SITE",
+    "SEARCH_RUNBOOKS",
+    "UPSERT_PROFILE",
+]
+
+ASK_ADVICE = ToolId("ops.advice.ask")
+GET_DEVICE = ToolId("ops.devices.get_device")
+GET_RUNBOOK = ToolId("ops.runbooks.get_runbook")
+GET_SITE = ToolId("ops.sites.get_site")
+GET_TIME_SERIES = ToolId("ops.devices.get_time_series")
+LIST_DEVICES = ToolId("ops.devices.list_devices")
+LIST_SITES = ToolId("ops.sites.list_sites")
+SCAN_SITE = ToolId("ops.devices.scan_site")
+SEARCH_RUNBOOKS = ToolId("ops.runbooks.search_runbooks")
+UPSERT_PROFILE = ToolId("ops.profiles.upsert")

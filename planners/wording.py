@@ -1,0 +1,53 @@
+"""How answers are worded."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from planners.facts import Contact, Device
+from sojourn import RetryReason, ToolResult
+
+__all__ = ["count", "device_line", "failure", "joined", "moment", "person"]
+
+
+def moment(time: datetime) -> str:
+    """Such as `2026-03-29 11:30 UTC`."""
+    return f"{time.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def joined(words: Sequence[str]) -> str:
+    """Such as `email and role`."""
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def count(number: int, noun: str) -> str:
+    """Such as `1 device` or `3 devices`."""
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+def device_line(device: Device) -> str:
+    """One device on a line."""
+    seen = f"last heard of {moment(device.last_seen)}" if device.last_seen else "never heard of"
+    return f"- {device.device_id} {device.name}: {device.status}, {seen}"
+
+
+def person(contact: Contact) -> str:
+    """Who, and how to reach them."""
+    ways = [way for way in (contact.email, contact.phone) if way]
+    return f"{contact.name} ({', '.join(ways)})"
+
+
+def failure(title: str, result: ToolResult) -> str:
+    """Why a tool gave no result, for a person."""
+    hint, said = result.retry_hint, str(result.error or "no reason given")
+    if hint and hint.reason == RetryReason.TIMEOUT:
+        return f"{title} did not answer in time."
+    if hint and hint.reason == RetryReason.RATE_LIMITED:
+        again = (
+            f" Try again in {hint.retry_after.total_seconds():g} s."
+            if hint.retry_after
+            else " Try again later."
+        )
+        return f"{title} is over its limit.{again}"
+    if hint and hint.reason == RetryReason.TOOL_UNAVAILABLE:
+        return f"{title} is not available now: {said}."
+    return f"{title} failed: {said}."

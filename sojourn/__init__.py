@@ -1,0 +1,120 @@
+"""Sojourn: durable runs for tool-using agents, on Temporal.
+
+Names are loaded on first use, so that `import sojourn` costs nothing and the command
+line answers at once.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sojourn.agent import Agent, AgentTool, AgentToolset
+    from sojourn.app import App
+    from sojourn.client import Client, Run
+    from sojourn.contracts.awaits import AwaitClarification
+    from sojourn.contracts.bounds import Bounds
+    from sojourn.contracts.ids import ToolId
+    from sojourn.contracts.message import Message
+    from sojourn.contracts.plan import Finalize, PlanInput, PlanResult, PlanResumeInput, RunContext, Turn, Usage
+    from sojourn.contracts.retry_hint import FieldIssue, RetryHint, RetryReason
+    from sojourn.contracts.run import RunInput, RunOutput, RunStatus
+    from sojourn.contracts.run_link import RunLink
+    from sojourn.contracts.run_policy import Caps, RunPolicy, RunPolicyOverride
+    from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
+    from sojourn.contracts.tool_error import ToolError
+    from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
+    from sojourn.contracts.tool_spec import Annotations, Retry, ToolSpec, TypeSpec
+    from sojourn.converter import data_converter
+    from sojourn.errors import (
+        AwaitClosed,
+        DefinitionError,
+        InvalidInput,
+        NoWorker,
+        RateLimited,
+        RunAlreadyExists,
+        RunCanceled,
+        RunError,
+        RunFailed,
+        RunNotFound,
+        RunTerminated,
+        RunTimedOut,
+        ServerNotFound,
+        ServerUnavailable,
+        SojournError,
+        ToolFailed,
+        ToolUnavailable,
+    )
+    from sojourn.events import Event
+    from sojourn.planner import Planner
+    from sojourn.toolset import Tool, Toolset
+    from sojourn.worker import Worker
+
+_WHERE = {
+    "sojourn.agent": ["Agent", "AgentTool", "AgentToolset"],
+    "sojourn.app": ["App"],
+    "sojourn.client": ["Client", "Run"],
+    "sojourn.contracts.awaits": ["AwaitClarification"],
+    "sojourn.contracts.bounds": ["Bounds"],
+    "sojourn.contracts.ids": ["ToolId"],
+    "sojourn.contracts.message": ["Message"],
+    "sojourn.contracts.plan": [
+        "Finalize",
+        "PlanInput",
+        "PlanResult",
+        "PlanResumeInput",
+        "RunContext",
+        "Turn",
+        "Usage",
+    ],
+    "sojourn.contracts.retry_hint": ["FieldIssue", "RetryHint", "RetryReason"],
+    "sojourn.contracts.run": ["RunInput", "RunOutput", "RunStatus"],
+    "sojourn.contracts.run_link": ["RunLink"],
+    "sojourn.contracts.run_policy": ["Caps", "RunPolicy", "RunPolicyOverride"],
+    "sojourn.contracts.tool_call": ["ToolCallMeta", "ToolRequest"],
+    "sojourn.contracts.tool_error": ["ToolError"],
+    "sojourn.contracts.tool_result": ["ToolResult", "ToolTelemetry"],
+    "sojourn.contracts.tool_spec": ["Annotations", "Retry", "ToolSpec", "TypeSpec"],
+    "sojourn.converter": ["data_converter"],
+    "sojourn.errors": [
+        "AwaitClosed",
+        "DefinitionError",
+        "InvalidInput",
+        "NoWorker",
+        "RateLimited",
+        "RunAlreadyExists",
+        "RunCanceled",
+        "RunError",
+        "RunFailed",
+        "RunNotFound",
+        "RunTerminated",
+        "RunTimedOut",
+        "ServerNotFound",
+        "ServerUnavailable",
+        "SojournError",
+        "ToolFailed",
+        "ToolUnavailable",
+    ],
+    "sojourn.events": ["Event"],
+    "sojourn.planner": ["Planner"],
+    "sojourn.toolset": ["Tool", "Toolset"],
+    "sojourn.worker": ["Worker"],
+}
+_MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
+
+__version__ = "0.1.0"
+__all__ = sorted(_MODULE_OF)  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the module that holds a public name, once."""
+    module = _MODULE_OF.get(name)
+    if module is None:
+        raise AttributeError(f"module 'sojourn' has no attribute {name!r}")
+    value = getattr(import_module(module), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return [*__all__, "__version__"]

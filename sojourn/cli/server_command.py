@@ -1,0 +1,115 @@
+"""`sojourn server`: a Temporal server in the foreground, until Ctrl-C or SIGTERM."""
+
+import asyncio
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sojourn.errors import ServerNotFound, ServerUnavailable
+
+if TYPE_CHECKING:
+    from sojourn.server import Server
+
+__all__ = ["DEFAULT_DB", "run_server"]
+
+DEFAULT_DB = Path(".sojourn", "temporal.db")
+"""In the current folder: a project keeps its runs beside its code."""
+
+_FAILED, _NO_SERVER = 1, 3
+
+
+def run_server(
+    *,
+    port: int | None = None,
+    ui_port: int | None = None,
+    db: Path = DEFAULT_DB,
+    in_memory: bool = False,
+    headless: bool = False,
+    as_json: bool = False,
+) -> int:
+    """Serve until a signal stops it, and return the exit status.
+
+    Args:
+        port: Of the frontend; 7233 when None and free, else any free one; 0 is any free one.
+        ui_port: Of the web UI; 8233 when None and free, else any free one; 0 is any free one.
+        db: The SQLite file that keeps everything; its log lies beside it.
+        in_memory: Keep nothing.
+        headless: Have no web UI.
+        as_json: Print one JSON object when ready, in place of text for people.
+
+    Returns:
+        0 when stopped by SIGINT or SIGTERM, 1 when the server died, 3 when there is none to start.
+    """
+    from sojourn.server import Server
+
+    server = Server(
+        db_filename=None if in_memory else db,
+        log_filename=None if in_memory else db.with_suffix(".log"),
+        port=port,
+        ui_port=ui_port,
+        ui=not headless,
+        attach=False,
+        on_progress=_say,
+    )
+    try:
+        return asyncio.run(_serve(server, None if in_memory else db, as_json=as_json))
+    except (ServerNotFound, ServerUnavailable) as fault:
+        _say(f"error: {fault}")
+        return _NO_SERVER
+
+
+async def _serve(server: "Server", db: Path | None, *, as_json: bool) -> int:
+    stopped = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    life = asyncio.create_task(_live(server, db, as_json=as_json))
+    stop = asyncio.create_task(stopped.wait())
+    try:
+        await asyncio.wait((life, stop), return_when=asyncio.FIRST_COMPLETED)
+        return 0 if stopped.is_set() else await life
+    finally:
+        life.cancel()
+        stop.cancel()
+        await asyncio.gather(life, stop, return_exceptions=True)
+        await server.stop()
+
+
+async def _live(server: "Server", db: Path | None, *, as_json: bool) -> int:
+    """Start the server, say so, and wait until it ends by itself, which it should not."""
+    await server.start()
+    print(_as_json(server, db) if as_json else _as_text(server, db), flush=True)
+    status = await server.wait()
+    _say(f"error: the Temporal server ended with status {status}; it said:\n{server.log_tail()}")
+    return _FAILED
+
+
+def _as_json(server: "Server", db: Path | None) -> str:
+    cli = server.cli
+    return json.dumps(
+        {
+            "address": server.address,
+            "namespace": server.namespace,
+            "ui_url": server.ui_url,
+            "db": str(db.absolute()) if db else None,
+            "pid": server.pid,
+            "cli": {"path": str(cli.path), "version": cli.version, "source": cli.source} if cli else None,
+        }
+    )
+
+
+def _as_text(server: "Server", db: Path | None) -> str:
+    lines = [f"Temporal server on {server.address}"]
+    if server.ui_url:
+        lines.append(f"  UI       {server.ui_url}")
+    lines.append(f"  data     {db or 'in memory, gone when it stops'}")
+    if server.cli:
+        lines.append(f"  command  {server.cli.path} {server.cli.version} ({server.cli.source})")
+    lines.append("Ctrl-C stops it.")
+    return "\n".join(lines)
+
+
+def _say(line: str) -> None:
+    """Tell the person, not the pipe."""
+    print(line, file=sys.stderr, flush=True)

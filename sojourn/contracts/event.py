@@ -1,0 +1,58 @@
+"""Event: one thing that happened in a run, folded from its history."""
+
+from datetime import datetime, timedelta
+
+from sojourn.contracts.awaits import AwaitClarification
+from sojourn.contracts.message import Message
+from sojourn.contracts.plan import Finalize, Usage
+from sojourn.contracts.record import Record
+from sojourn.contracts.run import RunOutput
+from sojourn.contracts.run_link import RunLink
+from sojourn.contracts.tool_call import ToolRequest
+from sojourn.contracts.tool_result import ToolResult
+
+__all__ = ["Event"]
+
+
+class Event(Record):
+    """One event; which of the payload fields are set follows from `type`."""
+
+    type: str
+    """`run_started` `plan_started` `planner_note` `assistant_message` `usage` `tool_start` `agent_run_started`
+    `tool_end` `await_clarification` `await_answered` `limit_reached` `run_completed` `run_failed` `run_canceled`
+    `run_terminated` `run_timed_out` `run_stream_end`; open."""
+    run_id: str
+    session_id: str = ""
+    turn_id: str = ""
+    event_id: str
+    """Monotone in a run, and where a stream resumes: chain index, history event, k."""
+    time: datetime
+    """When it happened, by the server's clock."""
+    agent_id: str = ""
+    """The run's agent."""
+    call: ToolRequest | None = None
+    """`tool_start`: the call."""
+    result: ToolResult | None = None
+    """`tool_end`: its answer, with the structured error, hint, bounds and telemetry."""
+    duration: timedelta | None = None
+    """`tool_end`: from schedule to end, by the server's clock."""
+    run_link: RunLink | None = None
+    """`agent_run_started`: the child run."""
+    question: AwaitClarification | None = None
+    """`await_clarification`: what the run asks."""
+    await_id: str | None = None
+    """`await_answered`: which question."""
+    text: str | None = None
+    """`planner_note`, `await_answered`, `run_failed` and the like: what was said."""
+    by: str | None = None
+    """`await_answered`: who answered, as they say."""
+    message: Message | None = None
+    """`run_started`, `assistant_message`: the message."""
+    usage: Usage | None = None
+    """`usage`: what a plan used."""
+    limit: Finalize | None = None
+    """`limit_reached`: which, and what it means."""
+    output: RunOutput | None = None
+    """`run_completed`: how the run ended."""
+    code: str | None = None
+    """`run_failed`: the failure's type."""

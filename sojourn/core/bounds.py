@@ -1,0 +1,33 @@
+"""Bounds of a bounded tool's result: read from it, checked, never made by trimming (SR-22 to SR-40)."""
+
+from typing import Any, cast
+
+from sojourn.contracts.bounds import Bounds
+
+__all__ = ["bounds_of"]
+
+
+def bounds_of(result: Any) -> Bounds | str:
+    """The bounds that a result states, or why they contradict themselves."""
+    if not isinstance(result, dict):
+        return "a bounded tool's result is an object with `returned`"
+    fields = cast("dict[str, Any]", result)
+    returned, total = fields.get("returned"), fields.get("total")
+    if not _is_count(returned):
+        return f"`returned` is the number of items in the result, not {returned!r}"
+    if total is not None and not _is_count(total):
+        return f"`total` is the number of items there are, or absent, not {total!r}"
+    if total is not None and total < returned:
+        return f"`total` ({total}) is less than `returned` ({returned})"
+    truncated = fields.get("truncated") is True
+    hint, cursor = fields.get("refinement_hint") or None, fields.get("next_cursor") or None
+    if truncated and not hint and not cursor:
+        return "`truncated` needs a `refinement_hint` or a `next_cursor`"
+    lists = [value for value in fields.values() if isinstance(value, list)]
+    if len(lists) == 1 and len(cast("list[Any]", lists[0])) != returned:
+        return f"`returned` is {returned}, the list holds {len(cast('list[Any]', lists[0]))}"
+    return Bounds(returned=returned, total=total, truncated=truncated, refinement_hint=hint, next_cursor=cursor)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

@@ -1,0 +1,92 @@
+"""Ids made by the run: of calls, awaits, turns and child runs; equal on every attempt."""
+
+import hashlib
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from sojourn.contracts.ids import CALL_ID
+from sojourn.contracts.message import Message, ToolCallPart
+from sojourn.contracts.plan import PlanResult
+from sojourn.contracts.tool_call import ToolRequest
+
+__all__ = ["await_id", "child_run_id", "restamped", "stamp", "turn_after"]
+
+
+def stamp(
+    calls: Sequence[ToolRequest], *, run_id: str, turn_id: str, plan: int, taken: Collection[str]
+) -> list[ToolRequest]:
+    """The calls with their final ids.
+
+    A planner's id is kept when it is well-formed and new in the run; else one is derived from
+    run, turn, step and index (SR-66).
+    """
+    stamped: list[ToolRequest] = []
+    for index, call in enumerate(calls):
+        given = call.tool_call_id
+        if given and given not in taken and CALL_ID.match(given):
+            stamped.append(call)
+        else:
+            derived = _digest(f"{run_id}/{turn_id}/{plan}/{index}")
+            stamped.append(call.model_copy(update={"tool_call_id": f"call_{derived[:12]}"}))
+    return stamped
+
+
+def restamped(plan: PlanResult, calls: Sequence[ToolRequest]) -> Message | None:
+    """The plan's assistant message with the final ids, or None when it can be made from the calls.
+
+    An id that was replaced is kept beside the new one, in the part's `provider_metadata`.
+    """
+    pairs = list(zip(plan.tool_calls, calls, strict=True))
+    final = {given.tool_call_id: call.tool_call_id for given, call in pairs if given.tool_call_id != call.tool_call_id}
+    if not final or (plan.message is None and set(final) == {""}):
+        return plan.message
+    message = plan.message or Message.calls(plan.tool_calls)
+    parts: list[Any] = []
+    for part, index in zip(message.parts, _positions(message), strict=True):
+        if isinstance(part, ToolCallPart):
+            given = part.tool_call_id
+            changes: dict[str, Any] = {"tool_call_id": final.get(given, given) if given else calls[index].tool_call_id}
+            if given in final and given:
+                changes["provider_metadata"] = {**(part.provider_metadata or {}), "tool_call_id": given[:256]}
+            parts.append(part.model_copy(update=changes))
+        else:
+            parts.append(part)
+    return message.model_copy(update={"parts": parts})
+
+
+def _positions(message: Message) -> list[int]:
+    """For each part, how many calls come before it."""
+    positions: list[int] = []
+    count = 0
+    for part in message.parts:
+        positions.append(count)
+        count += isinstance(part, ToolCallPart)
+    return positions
+
+
+def child_run_id(run_id: str, tool_call_id: str) -> str:
+    """`<parent run>/<tool_call_id>`, the parent's part hashed when the whole exceeds 200 characters."""
+    whole = f"{run_id}/{tool_call_id}"
+    return whole if len(whole) <= 200 else f"{run_id[:60]}~{_digest(run_id)[:24]}/{tool_call_id}"
+
+
+def await_id(wanted: str, *, tool: str | None, taken: Collection[str]) -> str:
+    """The id of a question, unique in the run: `fix-ops.devices.upsert`, then `...#2` (D-16)."""
+    wanted = wanted[:120] or (f"fix-{tool}" if tool else "question")
+    if wanted not in taken:
+        return wanted
+    count = 2
+    while f"{wanted}#{count}" in taken:
+        count += 1
+    return f"{wanted}#{count}"
+
+
+def turn_after(first: str, turn: int) -> str:
+    """The id of the nth user turn of a run: `t1`, `t2`; or `<given>`, `<given>.2` when the first was given."""
+    if not first:
+        return f"t{turn}"
+    return first if turn == 1 else f"{first}.{turn}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,101 @@
+"""What a string must look like: formats of JSON Schema, and patterns on RE2.
+
+Both run on hostile strings under hostile schemas, so a pattern takes linear time and a
+format looks at no more than it needs. `regex`, `iri` and `uri-template` are annotations
+here: their checkers take quadratic time, build a grammar for seconds, or warn.
+"""
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, Protocol, cast
+
+import re2 as _re2
+from jsonschema import Draft202012Validator, FormatChecker
+
+__all__ = ["FORMATS", "FORMAT_EXAMPLES", "matches"]
+
+re2: Any = _re2  # has no types
+
+MAX_FORMATTED = 8_192
+"""Characters of a formatted string; only URIs (`data:`) may be longer."""
+
+FORMAT_EXAMPLES = {
+    "date": "2024-01-31",
+    "date-time": "2024-01-31T09:30:00Z",
+    "duration": "PT1H30M",
+    "email": "name@example.com",
+    "hostname": "host.example.com",
+    "idn-email": "name@example.com",
+    "idn-hostname": "host.example.com",
+    "ipv4": "192.0.2.1",
+    "ipv6": "2001:db8::1",
+    "json-pointer": "/field/0",
+    "relative-json-pointer": "1/field",
+    "time": "09:30:00Z",
+    "uri": "https://example.com/",
+    "uri-reference": "/path",
+    "uuid": "00000000-0000-4000-8000-000000000000",
+}
+"""The formats that are enforced, each with a string that has it."""
+
+_LONG = ("uri", "uri-reference")
+_EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
+_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|(.))", re.DOTALL)
+
+_Check = Callable[[Any], bool]
+
+
+class _Pattern(Protocol):
+    def search(self, text: bytes) -> object | None: ...
+
+
+def matches(pattern: str, text: str) -> bool:
+    """Whether a pattern is found in a text; true for a pattern that RE2 cannot run."""
+    compiled = _compiled(pattern)
+    return compiled is None or compiled.search(text.encode("utf-8", "replace")) is not None
+
+
+@lru_cache(maxsize=1_024)
+def _compiled(pattern: str) -> _Pattern | None:
+    options = re2.Options()
+    options.log_errors = False
+    rewritten = _ESCAPE.sub(lambda escape: rf"\x{{{escape[1]}}}" if escape[1] else escape[0], pattern)
+    try:
+        return cast("_Pattern", re2.compile(rewritten.encode("utf-8", "replace"), options=options))
+    except re2.error:
+        return None
+
+
+def _bounded(name: str, check: _Check, refusals: type[Exception] | tuple[type[Exception], ...]) -> _Check:
+    # Some checkers let more escape than they declare, such as ValueError for a digit that is no ASCII digit.
+    caught = (ValueError, OverflowError, *(refusals if isinstance(refusals, tuple) else (refusals,)))
+
+    def conforms(instance: Any) -> bool:
+        if not isinstance(instance, str):
+            return True
+        if len(instance) > MAX_FORMATTED and name not in _LONG:
+            return False
+        try:
+            return bool(check(instance))
+        except caught:
+            return False
+
+    return conforms
+
+
+def _email(instance: Any) -> bool:
+    return _EMAIL.fullmatch(instance) is not None
+
+
+def _format_checker() -> FormatChecker:
+    known = Draft202012Validator.FORMAT_CHECKER.checkers
+    checker = FormatChecker(())
+    for name in FORMAT_EXAMPLES:
+        check, refusals = (_email, ()) if name.endswith("email") else known[name]
+        checker.checkers[name] = (_bounded(name, cast("_Check", check), refusals), ())
+    return checker
+
+
+FORMATS = _format_checker()
+"""Checks the formats of `FORMAT_EXAMPLES`; any other is an annotation."""

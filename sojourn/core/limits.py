@@ -1,0 +1,40 @@
+"""Sizes that keep a run within Temporal's limits (2 MB a payload, 4 MB a message).
+
+Measured: one plan with 2,100 calls, or 900 of 6 KB, wedges a run for ever, and a 3 MB
+activity input makes the server terminate it. Every sum below is bounded for that.
+"""
+
+__all__ = [
+    "MAX_INLINE_BYTES",
+    "MAX_PAYLOAD_BYTES",
+    "MAX_PLAN_BYTES",
+    "MAX_PLAN_CALLS",
+    "MAX_PRIOR_INPUT_BYTES",
+    "MAX_RESULT_BYTES",
+    "MAX_SLICE_BYTES",
+    "MAX_STEP_BYTES",
+]
+
+MAX_PAYLOAD_BYTES = 512_000
+"""One call's arguments."""
+
+MAX_STEP_BYTES = 1_000_000
+"""The arguments of one step's executed calls together: they are one workflow task's commands."""
+
+MAX_PLAN_BYTES = 1_500_000
+"""One plan's result, as `PlanActivity` returns it."""
+
+MAX_PLAN_CALLS = 10_000
+"""Calls in one plan; more is a planner fault."""
+
+MAX_RESULT_BYTES = 1_000_000
+"""One tool's result."""
+
+MAX_INLINE_BYTES = 64_000
+"""New messages that a plan's input carries itself; above, it carries their position."""
+
+MAX_SLICE_BYTES = 1_500_000
+"""One reply to the query `transcript`."""
+
+MAX_PRIOR_INPUT_BYTES = 8_000
+"""A payload that a hint repeats."""

@@ -1,0 +1,143 @@
+"""Mend the faults of a payload and nothing else, so that it still says what its author meant.
+
+In the order of trust: what was sent, read as it was surely meant (a misspelt name, `"5"`
+for 5, JSON inside a string, a value just outside its bounds, an enum in other letters);
+then the tool author's example at the same place; then what the schema determines.
+Mending may uncover faults that were hidden before, so it goes in rounds.
+"""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from copy import deepcopy
+from difflib import get_close_matches
+from typing import Any
+
+from sojourn.contracts.retry_hint import FieldIssue
+from sojourn.core.coerce import meanings
+from sojourn.core.json_value import is_array, is_object, json_type
+from sojourn.core.pointer import ABSENT, Schema, expand, locate, to_tokens, value_at
+from sojourn.core.sample import NoSampleError, sample
+from sojourn.core.validate import Validator
+
+__all__ = ["closest_name", "mend"]
+
+_ROUNDS = 8
+_CLOSE = 0.75
+
+
+def mend(validator: Validator, payload: dict[str, Any], author_example: Any = None) -> dict[str, Any] | None:
+    """A copy of the payload that fits, or None when some fault cannot be mended.
+
+    Args:
+        validator: Of the schema to fit.
+        payload: What was sent; left as it is.
+        author_example: A payload that fits, from which values may be taken.
+    """
+    mended: dict[str, Any] = deepcopy(payload)
+    for _ in range(_ROUNDS):
+        issues = validator.issues(mended)
+        if not issues:
+            return mended
+        before = deepcopy(mended)
+        _rename(mended, issues)
+        for issue in issues:
+            _mend_one(validator, mended, issue, author_example)
+        if mended == before:
+            return None
+    return None
+
+
+def closest_name(name: str, names: list[str]) -> str | None:
+    """The name that was most likely meant: case, dashes and underscores count for nothing."""
+    by_letters = {_letters(each): each for each in reversed(names)}
+    found = get_close_matches(_letters(name), list(by_letters), n=1, cutoff=_CLOSE)
+    return by_letters[found[0]] if found else None
+
+
+def _letters(name: str) -> str:
+    return name[:100].replace("_", "").replace("-", "").casefold()
+
+
+def _rename(payload: dict[str, Any], issues: list[FieldIssue]) -> None:
+    """Move the value of an unknown field to the missing one whose name it nearly has."""
+    missing = [to_tokens(issue.field) for issue in issues if issue.constraint == "missing_field"]
+    for issue in issues:
+        *place, name = to_tokens(issue.field) or ("",)
+        parent = value_at(payload, place)
+        if issue.constraint == "unknown_field" and is_object(parent) and name in parent:
+            wanted = [
+                tokens[-1] for tokens in missing if list(tokens[:-1]) == place and tokens[-1] not in parent
+            ]
+            if (meant := closest_name(name, wanted)) is not None:
+                parent[meant] = parent.pop(name)
+
+
+def _mend_one(validator: Validator, payload: dict[str, Any], issue: FieldIssue, author_example: Any) -> None:
+    tokens = to_tokens(issue.field)
+    parent = value_at(payload, tokens[:-1])
+    if not tokens or not (is_object(parent) or is_array(parent)):
+        return
+    if issue.constraint == "unknown_field":
+        _drop(parent, tokens[-1])
+        return
+    sent = value_at(payload, tokens)
+    if (sent is ABSENT) != (issue.constraint == "missing_field"):
+        return  # settled by an earlier mend of this round
+    if sent is None and is_object(parent) and not _is_required(validator, tokens):
+        _drop(parent, tokens[-1])
+        return
+    for value in _proposals(validator, issue, sent, value_at(author_example, tokens)):
+        _put(parent, tokens[-1], deepcopy(value))
+        return
+    _drop_optional(validator, payload, tokens)
+
+
+def _drop_optional(validator: Validator, payload: dict[str, Any], tokens: tuple[str, ...]) -> None:
+    """Leave out the innermost field around a fault that may be left out."""
+    for length in range(len(tokens), 0, -1):
+        parent = value_at(payload, tokens[: length - 1])
+        if is_object(parent) and not _is_required(validator, tokens[:length]):
+            _drop(parent, tokens[length - 1])
+            return
+
+
+def _proposals(validator: Validator, issue: FieldIssue, sent: Any, example: Any) -> Iterator[Any]:
+    """Values that may stand at a place, the best first."""
+    tokens = to_tokens(issue.field)
+    schemas = locate(validator.schema, tokens)
+    if sent is not ABSENT:
+        for value in meanings(issue, sent):
+            # Of the right type is enough where the type was the fault: a later round mends what is inside.
+            if _is_expected(issue, value) or _fits(validator, schemas, value):
+                yield value
+    others = [] if example is ABSENT else [example]
+    others += issue.allowed or []
+    for schema in schemas:
+        with suppress(NoSampleError):
+            others.append(sample(validator.schema, schema))
+    yield from (value for value in others if _fits(validator, schemas, value))
+
+
+def _fits(validator: Validator, schemas: list[Schema], value: Any) -> bool:
+    return not schemas or any(validator.is_valid(value, schema=schema) for schema in schemas)
+
+
+def _is_expected(issue: FieldIssue, value: Any) -> bool:
+    expected = (issue.expected_type or "").split(" or ") if issue.constraint == "invalid_field_type" else []
+    return json_type(value) in expected or ("number" in expected and json_type(value) == "integer")
+
+
+def _is_required(validator: Validator, tokens: tuple[str, ...]) -> bool:
+    parents = (
+        part for schema in locate(validator.schema, tokens[:-1]) for part in expand(validator.schema, schema)
+    )
+    return any(tokens[-1] in part.get("required", ()) for part in parents)
+
+
+def _drop(parent: Any, name: str) -> None:
+    if is_object(parent):
+        parent.pop(name, None)
+
+
+def _put(parent: Any, name: str, value: Any) -> None:
+    parent[int(name) if is_array(parent) else name] = value

@@ -1,0 +1,123 @@
+"""What JSON allows and a payload cannot carry through Python, pydantic and Temporal.
+
+Nesting above 64, integers of more than 300 digits (up to there every integer has a float,
+so arithmetic never overflows), NaN and Infinity, halves of surrogate pairs, sizes beyond
+what a run can record, and what is no JSON at all.
+"""
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from sojourn.core.json_value import is_array, is_object
+from sojourn.core.limits import MAX_PAYLOAD_BYTES
+
+__all__ = ["MAX_DEPTH", "MAX_DIGITS", "ParseFault", "depth_of", "misfit", "too_deep", "too_many_digits"]
+
+MAX_DEPTH = 64
+"""Containers inside one another."""
+
+MAX_DIGITS = 300
+"""Digits of an integer."""
+
+_MAX_INTEGER = 10**MAX_DIGITS
+
+
+@dataclass(frozen=True, slots=True)
+class ParseFault:
+    """Why a text or value is no payload."""
+
+    kind: str
+    """`empty` `syntax` `truncated` `not_an_object` `too_large` `too_deep` `number` `duplicate_key` `not_json`."""
+    message: str
+    """What is wrong, in a clause without a full stop."""
+    position: int | None = None
+    """Characters before the fault, when it has a place."""
+    line: int | None = None
+    """Line of the fault, from 1."""
+    column: int | None = None
+    """Column of the fault, from 1."""
+    near: str = ""
+    """The text around the fault, at most 40 characters."""
+
+
+def depth_of(value: Any) -> int:
+    """Containers inside one another: 0 for a scalar, 1 for `{}`; counted to 65 at most."""
+    return max(depth for depth, _ in _walk(value))
+
+
+def misfit(value: Any, *, max_bytes: int | None = MAX_PAYLOAD_BYTES) -> ParseFault | None:
+    """Why an already parsed value cannot be a payload or result, or None when it can.
+
+    Args:
+        value: What should be JSON.
+        max_bytes: Largest size of its compact JSON in UTF-8; None leaves it unmeasured.
+    """
+    for depth, node in _walk(value):
+        if depth > MAX_DEPTH:
+            return too_deep()
+        if fault := _scalar_fault(node):
+            return fault
+    if max_bytes is not None:
+        size = len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
+        if size > max_bytes:
+            return ParseFault("too_large", f"{size:,} bytes are more than the {max_bytes:,} allowed")
+    return None
+
+
+def _walk(value: Any) -> Iterator[tuple[int, Any]]:
+    """Every key and value with its depth, without recursion; nothing below the limit is looked at."""
+    pending: list[tuple[int, Any]] = [(0, value)]
+    while pending:
+        depth, node = pending.pop()
+        if is_object(node) or is_array(node):
+            depth += 1
+        if depth <= MAX_DEPTH and is_object(node):
+            pending.extend((depth, _Name(name)) for name in node)
+            pending.extend((depth, item) for item in node.values())
+        elif depth <= MAX_DEPTH and is_array(node):
+            pending.extend((depth, item) for item in node)
+        yield depth, node
+
+
+@dataclass(frozen=True, slots=True)
+class _Name:
+    name: Any
+
+
+def _scalar_fault(node: Any) -> ParseFault | None:
+    match node:
+        case None | bool() | dict() | list():
+            return None
+        case str() | _Name(str()):
+            return _text_fault(node.name if isinstance(node, _Name) else node)
+        case int():
+            return None if -_MAX_INTEGER < node < _MAX_INTEGER else too_many_digits()
+        case float():
+            return None if math.isfinite(node) else ParseFault("number", f"{node} is not a JSON number")
+        case _Name():
+            return ParseFault("not_json", "a name in an object is not a string")
+        case _:
+            return ParseFault("not_json", f"a {type(node).__name__} is not a JSON value")
+
+
+def _text_fault(text: str) -> ParseFault | None:
+    if text.isascii():
+        return None
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return ParseFault("not_json", "a string holds half of a surrogate pair, which is no character")
+    return None
+
+
+def too_deep() -> ParseFault:
+    """Nested beyond `MAX_DEPTH`."""
+    return ParseFault("too_deep", f"the nesting is deeper than {MAX_DEPTH}")
+
+
+def too_many_digits() -> ParseFault:
+    """An integer beyond `MAX_DIGITS`."""
+    return ParseFault("number", f"an integer has more than {MAX_DIGITS} digits")

@@ -1,0 +1,53 @@
+"""Is a plan one the run can carry out? What is not is a planner fault, with the reason."""
+
+from collections import Counter
+from typing import Any
+
+from sojourn.contracts.plan import PlanResult
+from sojourn.core.limits import MAX_PLAN_CALLS
+
+__all__ = ["fault_of"]
+
+_VARIANTS = {
+    "tool_calls": "tool_calls",
+    "final_response": "final_response",
+    "await_": "await",
+    "wait_": "wait",
+}
+
+
+def fault_of(plan: Any, *, interrupts_allowed: bool, final_turn: bool) -> str | None:
+    """Why a planner's answer is refused, in a sentence that says what to return instead, or None.
+
+    Exactly one of the four variants is legal (D-17); in the final turn only a response is; a
+    question needs `interrupts_allowed` (SR-74).
+    """
+    if not isinstance(plan, PlanResult):
+        return f"a planner returns a PlanResult, not {type(plan).__name__}"
+    given = [wire for name, wire in _VARIANTS.items() if getattr(plan, name)]
+    if len(given) != 1:
+        said = " and ".join(given) or "nothing"
+        return f"a plan holds exactly one of tool_calls, final_response, await, wait; this one holds {said}"
+    if final_turn and given != ["final_response"]:
+        return f"this turn may only answer: return final_response, not {given[0]}"
+    if plan.await_ and not interrupts_allowed:
+        return "this agent may not ask: its policy has interrupts_allowed=False; answer or call a tool instead"
+    if plan.final_response and plan.final_response.role != "assistant":
+        return f"final_response has role 'assistant', not {plan.final_response.role!r}"
+    if plan.wait_ and plan.wait_.total_seconds() <= 0:
+        return "wait is longer than zero"
+    return _call_fault(plan)
+
+
+def _call_fault(plan: PlanResult) -> str | None:
+    if len(plan.tool_calls) > MAX_PLAN_CALLS:
+        return f"a plan holds at most {MAX_PLAN_CALLS:,} calls; this one holds {len(plan.tool_calls):,}"
+    ids = Counter(call.tool_call_id for call in plan.tool_calls if call.tool_call_id)
+    twice = [call_id for call_id, count in ids.items() if count > 1]
+    if twice:
+        return f"tool_call_ids are unique; this plan repeats {', '.join(twice[:3])!r}"
+    if plan.message and sorted(c.tool_call_id for c in plan.message.tool_calls) != sorted(
+        call.tool_call_id for call in plan.tool_calls
+    ):
+        return "message asks for the same calls as tool_calls, with the same ids"
+    return None

@@ -1,0 +1,167 @@
+"""Check payloads against a schema, and name every fault of a bad one as data.
+
+A good payload costs one pass that builds nothing. A bad one gives all its faults at once,
+field by field, so that a model can mend the call in one step (SR-120, SR-139).
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+from jsonschema.exceptions import ValidationError
+from referencing import Registry
+
+from sojourn.contracts.retry_hint import FieldIssue
+from sojourn.core.dialect import Dialect
+from sojourn.core.faults import to_issue, type_issue, type_names
+from sojourn.core.formats import FORMATS
+from sojourn.core.json_value import is_array, is_object
+from sojourn.core.pointer import Schema, children
+from sojourn.core.work import WORK, TooMuchWorkError, Work
+
+__all__ = ["MAX_ISSUES", "Validator"]
+
+MAX_ISSUES = 50
+"""Faults named of one payload."""
+
+_EMPTY: Registry[Any] = Registry()
+_MAX_STEPS = 250_000
+_FIRST = ("missing_field", "unknown_field")
+_FREE_STEPS = 1_000
+_STEPS_PER_VALUE = 100
+
+# A ValueError here is Python refusing to print an integer of thousands of digits in jsonschema's message.
+_UNCHECKABLE = (RecursionError, TooMuchWorkError, OverflowError, ValueError)
+
+
+class Validator:
+    """A schema, compiled once and used for every call; safe to share between threads.
+
+    Args:
+        schema: One that passed `sojourn.core.schema.check`, usually closed.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema: Schema = {word: value for word, value in schema.items() if word != "$schema"}
+        self._validator: Any = Dialect(self.schema, format_checker=FORMATS, registry=_EMPTY)
+        self._work = Work(self.schema, _MAX_STEPS)
+        self._has_references = _refers(self.schema)
+
+    def is_valid(self, value: Any, *, schema: Any = None) -> bool:
+        """Whether a value fits the schema, or a subschema of it."""
+        validator = self._validator if schema is None else self._validator.evolve(schema=schema)
+        token = WORK.set(self._begin(value))
+        try:
+            return validator.is_valid(value)
+        except _UNCHECKABLE:
+            return False
+        finally:
+            WORK.reset(token)
+
+    def issues(self, payload: Any) -> list[FieldIssue]:
+        """Every fault, at most 50; empty when the payload fits.
+
+        Missing fields come first, then unknown ones (often the same, misspelt), then the
+        others; each in the order in which the schema speaks of them.
+        """
+        if self.is_valid(payload):
+            return []
+        token = WORK.set(self._begin(payload))
+        try:
+            found = islice(_distinct(_issues(self._validator.iter_errors(payload))), MAX_ISSUES)
+            return sorted(found, key=_rank)
+        except _UNCHECKABLE:
+            return [
+                FieldIssue(field="", constraint="invalid_length", expected_type="smaller or flatter value")
+            ]
+        finally:
+            WORK.reset(token)
+
+    def _begin(self, value: Any) -> Work:
+        steps = _MAX_STEPS
+        if self._has_references:
+            steps = min(_MAX_STEPS, _FREE_STEPS + _STEPS_PER_VALUE * _count(value))
+        return Work(self.schema, steps, self._work.discriminators)
+
+
+def _rank(issue: FieldIssue) -> int:
+    return _FIRST.index(issue.constraint) if issue.constraint in _FIRST else len(_FIRST)
+
+
+def _issues(errors: Iterable[ValidationError], above: tuple[str | int, ...] = ()) -> Iterator[FieldIssue]:
+    for error in errors:
+        path = (*above, *error.relative_path)
+        if error.context:
+            yield from _union_issues(error, path)
+        else:
+            yield to_issue(error, path)
+
+
+def _union_issues(union: ValidationError, path: tuple[str | int, ...]) -> Iterator[FieldIssue]:
+    """The faults of the alternative that is most likely meant: of the right type, then with the fewest faults.
+
+    When a value has the type of no alternative, the one fault is its type.
+    """
+    branches: dict[str | int, list[ValidationError]] = {}
+    for error in union.context or ():
+        branches.setdefault(error.relative_schema_path[0], []).append(error)
+    typed = [errors for errors in branches.values() if not any(map(_is_of_other_type, errors))]
+    if typed:
+        yield from _issues(min(typed, key=_weight), path)
+    else:
+        wrong = (error for errors in branches.values() for error in errors if _is_of_other_type(error))
+        yield type_issue(path, _types(wrong), union.instance)
+
+
+def _weight(errors: list[ValidationError]) -> int:
+    return sum(len(error.context) if error.context else 1 for error in errors)
+
+
+def _is_of_other_type(error: ValidationError) -> bool:
+    if error.relative_path:
+        return False
+    if error.context:
+        return all(map(_is_of_other_type, error.context))
+    return error.validator in ("type", None)  # None is the schema `false`, which has no type at all
+
+
+def _types(errors: Iterable[ValidationError]) -> list[str]:
+    found: dict[str, None] = {}
+    for error in errors:
+        names = _types(error.context) if error.context else type_names(error.validator_value)
+        found |= dict.fromkeys(names)
+    return list(found)
+
+
+def _distinct(issues: Iterable[FieldIssue]) -> Iterator[FieldIssue]:
+    """Each field's first fault of a kind; parts of a composition repeat one another."""
+    seen: set[tuple[str, str]] = set()
+    for issue in issues:
+        key = (issue.field, issue.constraint)
+        if key not in seen:
+            seen.add(key)
+            yield issue
+
+
+def _refers(schema: Schema) -> bool:
+    pending = [schema]
+    while pending:
+        each = pending.pop()
+        if "$ref" in each:
+            return True
+        pending.extend(child for _, child in children(each))
+    return False
+
+
+def _count(value: Any) -> int:
+    """Values inside a value, itself included; stops where it no longer matters."""
+    count = 0
+    pending = [value]
+    while pending and count < _MAX_STEPS:
+        node = pending.pop()
+        count += 1
+        if is_object(node):
+            pending.extend(node.values())
+        elif is_array(node):
+            pending.extend(node)
+    return count

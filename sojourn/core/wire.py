@@ -1,0 +1,39 @@
+"""JSON as it goes over the wire, where its size or its bytes matter."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import TypeAdapter
+from pydantic_core import SchemaSerializer
+from pydantic_core.core_schema import any_schema
+
+from sojourn.contracts.message import Message
+
+__all__ = ["decode_messages", "encode", "encode_messages", "size_of"]
+
+_ENCODER = SchemaSerializer(any_schema())
+_MESSAGES: TypeAdapter[list[Message]] = TypeAdapter(list[Message])
+
+
+def encode(value: Any) -> bytes:
+    """The bytes a value has on the wire: JSON in UTF-8, defaults left out."""
+    return _ENCODER.to_json(value, exclude_defaults=True)
+
+
+def size_of(value: Any) -> int:
+    """Bytes a value has on the wire."""
+    return len(encode(value))
+
+
+def encode_messages(messages: Sequence[Message]) -> bytes:
+    """A transcript as a JSON array."""
+    return encode(list(messages))
+
+
+def decode_messages(data: bytes) -> list[Message]:
+    """A transcript from its JSON array.
+
+    Raises:
+        pydantic.ValidationError: the bytes are not a transcript.
+    """
+    return _MESSAGES.validate_json(data)

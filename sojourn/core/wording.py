@@ -1,0 +1,163 @@
+"""How faults are told to models and people: one clause a fault, from one table.
+
+Everything echoed was written by a model or a stranger: it is cut short, quoted as JSON,
+and holds no control, escape or direction characters (design, Security).
+"""
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from sojourn.contracts.retry_hint import FieldIssue
+from sojourn.core.formats import FORMAT_EXAMPLES
+from sojourn.core.json_value import is_array, is_object, json_type
+from sojourn.core.pointer import ABSENT, to_tokens
+
+__all__ = ["clip", "echo", "field_name", "one_of", "phrase", "plain", "sentence"]
+
+MAX_ECHO = 60
+"""Characters of a value that are repeated."""
+
+MAX_NAME = 80
+"""Characters of a field's or tool's name that are repeated."""
+
+_MAX_CHOICES = 12
+
+
+def clip(text: str, limit: int) -> str:
+    """A text of at most `limit` characters, the cut marked."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def plain(text: str, limit: int) -> str:
+    """One printable line of at most `limit` characters, without backticks."""
+    shown = "".join(each if each.isprintable() and each != "`" else " " for each in text[: limit + 1])
+    return clip(" ".join(shown.split()), limit)
+
+
+def echo(value: Any) -> str:
+    """A value as JSON on one line, cut short; containers by their size."""
+    match value:
+        case str():
+            text = json.dumps(clip(value, MAX_ECHO), ensure_ascii=False)
+            return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+        case _ if is_object(value):
+            return f"an object with {_counted(len(value), 'field')}"
+        case _ if is_array(value):
+            return f"an array with {_counted(len(value), 'item')}"
+        case int() if abs(value) >= 10**MAX_ECHO:
+            return "a huge integer"
+        case _:
+            return json.dumps(value, default=lambda other: type(other).__name__)
+
+
+def one_of(values: Iterable[Any]) -> str:
+    """The first choices, quoted: `"a", "b" (and 3 more)`."""
+    known = list(values)
+    more = f" (and {len(known) - _MAX_CHOICES} more)" if len(known) > _MAX_CHOICES else ""
+    return ", ".join(map(echo, known[:_MAX_CHOICES])) + more
+
+
+def field_name(pointer: str) -> str:
+    """A pointer as people write it, quoted: `` `lines[0].sku` ``."""
+    text = ""
+    for token in to_tokens(pointer):
+        text += f"[{token}]" if token.isdecimal() else f".{token}" if text else token
+    return f"`{plain(text, MAX_NAME)}`" if text else "the payload"
+
+
+def sentence(issue: FieldIssue, value: Any = ABSENT, *, close: str | None = None) -> str:
+    """One fault with its field: `` `limit` must be at most 500, got 501 ``."""
+    meant = f"; did you mean {field_name(close)}?" if close else ""
+    return f"{field_name(issue.field)} {phrase(issue, value)}{meant}"
+
+
+def phrase(issue: FieldIssue, value: Any = ABSENT) -> str:
+    """One fault without its field: `must be at most 500, got 501`; an unknown constraint is told as it is."""
+    say = _PHRASES.get(issue.constraint, _other)
+    told = say(issue, value)
+    return told if value is ABSENT or issue.constraint in _SELF_EVIDENT else f"{told}, got {echo(value)}"
+
+
+def _missing(issue: FieldIssue, _value: Any) -> str:
+    return f"is required (one of: {one_of(issue.allowed)})" if issue.allowed else "is required"
+
+
+def _unknown(_issue: FieldIssue, _value: Any) -> str:
+    return "is not a known field"
+
+
+def _enum(issue: FieldIssue, _value: Any) -> str:
+    allowed = issue.allowed or []
+    return f"must be {echo(allowed[0])}" if len(allowed) == 1 else f"must be one of {one_of(allowed)}"
+
+
+def _type(issue: FieldIssue, value: Any) -> str:
+    sent = f", not {issue.actual_type}" if issue.actual_type and value is ABSENT else ""
+    return f"must be {plain(issue.expected_type or 'of another type', MAX_NAME)}{sent}"
+
+
+def _format(issue: FieldIssue, _value: Any) -> str:
+    name = plain(issue.format or "", MAX_NAME)
+    example = FORMAT_EXAMPLES.get(name)
+    return f"must be a {name}, such as {echo(example)}" if example else f"must have the format {name}"
+
+
+def _pattern(issue: FieldIssue, _value: Any) -> str:
+    return f"must match the pattern {plain(issue.pattern or '', MAX_NAME)}"
+
+
+def _range(issue: FieldIssue, _value: Any) -> str:
+    return f"must be {_bounds(issue)}"
+
+
+def _length(issue: FieldIssue, value: Any) -> str:
+    if issue.expected_type:
+        return f"must be {_bounds(issue)}"
+    noun = {"string": "character", "array": "item", "object": "field"}.get(json_type(value), "item")
+    plural = "" if (issue.minimum if issue.maximum is None else issue.maximum) == 1 else "s"
+    return f"must have {_bounds(issue)} {noun}{plural}{_length_sent(value)}"
+
+
+def _length_sent(value: Any) -> str:
+    return f", has {len(value)}" if isinstance(value, str) or is_array(value) or is_object(value) else ""
+
+
+def _bounds(issue: FieldIssue) -> str:
+    if issue.expected_type:
+        article = "an" if issue.expected_type[0] in "aeiou" else "a"
+        return f"{article} {plain(issue.expected_type, MAX_NAME)}"
+    low = f"at least {_number(issue.minimum)}" if issue.minimum is not None else ""
+    high = f"at most {_number(issue.maximum)}" if issue.maximum is not None else ""
+    return " and ".join(filter(None, (low, high))) or "within other bounds"
+
+
+def _rejected(issue: FieldIssue, _value: Any) -> str:
+    return f"was refused: {plain(issue.expected_type or 'it breaks a rule of the tool', 2 * MAX_NAME)}"
+
+
+def _other(issue: FieldIssue, _value: Any) -> str:
+    expected = issue.expected_type
+    return f"must be {_bounds(issue)}" if expected else f"breaks the rule {plain(issue.constraint, MAX_NAME)}"
+
+
+def _number(number: float) -> str:
+    return str(int(number)) if number.is_integer() and abs(number) < 1e15 else repr(number)
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+_PHRASES: dict[str, Callable[[FieldIssue, Any], str]] = {
+    "missing_field": _missing,
+    "unknown_field": _unknown,
+    "invalid_enum_value": _enum,
+    "invalid_field_type": _type,
+    "invalid_format": _format,
+    "invalid_pattern": _pattern,
+    "invalid_range": _range,
+    "invalid_length": _length,
+    "rejected": _rejected,
+}
+_SELF_EVIDENT = ("missing_field", "unknown_field", "invalid_length")

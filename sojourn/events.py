@@ -1,0 +1,173 @@
+"""Events of a run: its history, decoded and folded; live by long poll, complete after the end.
+
+Nothing is added to the history for it, however many follow a run.
+"""
+
+from collections.abc import AsyncIterator
+from datetime import UTC as _UTC
+from typing import Any
+
+from temporalio.api.common.v1 import Payloads
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.failure.v1 import Failure
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import WorkflowHandle
+from temporalio.converter import DataConverter
+
+from sojourn.contracts.event import Event
+from sojourn.contracts.run import RunInput, RunOutput
+from sojourn.contracts.tasks import PlanOutcome, PlanTask, ToolTask
+from sojourn.contracts.tool_error import ToolError
+from sojourn.contracts.tool_result import ToolResult
+from sojourn.core.fold import END, Fold, HistoryRecord
+
+__all__ = ["END", "Event", "HistoryReader", "fold_history"]
+
+_INPUTS: dict[str, Any] = {"PlanActivity": PlanTask, "ExecuteToolActivity": ToolTask}
+_RESULTS: dict[str, Any] = {"PlanActivity": PlanOutcome, "ExecuteToolActivity": ToolResult}
+_CLARIFICATION = "provide_clarification"
+
+_ENDS = {
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED: "run_completed",
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED: "run_failed",
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED: "run_canceled",
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED: "run_terminated",
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT: "run_timed_out",
+}
+_ACTIVITY_FAILURES = {
+    EventType.EVENT_TYPE_ACTIVITY_TASK_FAILED,
+    EventType.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT,
+    EventType.EVENT_TYPE_ACTIVITY_TASK_CANCELED,
+}
+_CHILD_ENDS = {
+    EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_FAILED,
+    EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_CANCELED,
+    EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_TIMED_OUT,
+    EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_TERMINATED,
+    EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_FAILED,
+}
+
+
+class HistoryReader:
+    """Turns Temporal's history events into the fold's records; remembers what was scheduled as what."""
+
+    def __init__(self, converter: DataConverter) -> None:
+        self._converter = converter
+        self._scheduled: dict[int, str] = {}
+        self._canceled_by = ""
+
+    async def record(self, event: HistoryEvent) -> HistoryRecord | None:
+        """One event as a record, or None when the fold has no use for it."""
+        kind = event.event_type
+        if kind == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
+            started = event.workflow_execution_started_event_attributes
+            return self._made(event, "started", value=await self._value(started.input, RunInput))
+        if kind == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED:
+            asked = event.workflow_execution_cancel_requested_event_attributes
+            self._canceled_by = asked.cause or f"requested by {asked.identity}"
+            return None
+        if kind in _ENDS:
+            return await self._end(event)
+        return await self._activity(event) or await self._child(event) or await self._answer(event)
+
+    @staticmethod
+    def _made(event: HistoryEvent, kind: str, **fields: Any) -> HistoryRecord:
+        return HistoryRecord(id=event.event_id, time=event.event_time.ToDatetime(_UTC), kind=kind, **fields)
+
+    async def _activity(self, event: HistoryEvent) -> HistoryRecord | None:
+        kind = event.event_type
+        if kind == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
+            scheduled = event.activity_task_scheduled_event_attributes
+            name = scheduled.activity_type.name
+            self._scheduled[event.event_id] = name
+            value = await self._value(scheduled.input, _INPUTS.get(name, Any))
+            return self._made(event, "scheduled", name=name, key=scheduled.activity_id, value=value)
+        if kind == EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
+            completed = event.activity_task_completed_event_attributes
+            name = self._scheduled.get(completed.scheduled_event_id, "")
+            value = await self._value(completed.result, _RESULTS.get(name, Any))
+            return self._made(event, "completed", name=name, of=completed.scheduled_event_id, value=value)
+        if kind in _ACTIVITY_FAILURES:
+            ended: Any = getattr(event, str(event.WhichOneof("attributes")))
+            failure = getattr(ended, "failure", None)
+            error = _error_of(failure) if failure else ToolError(message="canceled with the run", code="canceled")
+            return self._made(event, "failed", of=ended.scheduled_event_id, error=error)
+        return None
+
+    async def _child(self, event: HistoryEvent) -> HistoryRecord | None:
+        kind = event.event_type
+        if kind == EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED:
+            asked = event.start_child_workflow_execution_initiated_event_attributes
+            value = await self._value(asked.input, RunInput)
+            return self._made(event, "child_initiated", name=asked.workflow_id, value=value)
+        if kind == EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED:
+            started = event.child_workflow_execution_started_event_attributes
+            return self._made(event, "child_started", of=started.initiated_event_id)
+        if kind == EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_COMPLETED:
+            done = event.child_workflow_execution_completed_event_attributes
+            value = await self._value(done.result, RunOutput)
+            return self._made(event, "child_completed", of=done.initiated_event_id, value=value)
+        if kind in _CHILD_ENDS:
+            ended: Any = getattr(event, str(event.WhichOneof("attributes")))
+            failure = getattr(ended, "failure", None)
+            error = _error_of(failure) if failure else ToolError(message=str(event.WhichOneof("attributes")))
+            return self._made(event, "child_failed", of=ended.initiated_event_id, error=error)
+        return None
+
+    async def _answer(self, event: HistoryEvent) -> HistoryRecord | None:
+        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
+            signal = event.workflow_execution_signaled_event_attributes
+            name, sent = signal.signal_name, signal.input
+        elif event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED:
+            request = event.workflow_execution_update_accepted_event_attributes.accepted_request
+            name, sent = request.input.name, request.input.args
+        else:
+            return None
+        if name != _CLARIFICATION:
+            return None
+        return self._made(event, "answer", value=await self._value(sent, Any))
+
+    async def _end(self, event: HistoryEvent) -> HistoryRecord:
+        kind = _ENDS[event.event_type]
+        if kind == "run_completed":
+            completed = event.workflow_execution_completed_event_attributes
+            return self._made(event, kind, value=await self._value(completed.result, RunOutput))
+        if kind == "run_failed":
+            error = _error_of(event.workflow_execution_failed_event_attributes.failure)
+        elif kind == "run_canceled":
+            error = ToolError(message=self._canceled_by or "canceled", code="Canceled")
+        elif kind == "run_terminated":
+            ended = event.workflow_execution_terminated_event_attributes
+            error = ToolError(message=ended.reason or f"terminated by {ended.identity}", code="Terminated")
+        else:
+            error = ToolError(message="the execution time-out passed", code="TimedOut")
+        return self._made(event, kind, error=error)
+
+    async def _value(self, payloads: Payloads, type_hint: Any) -> Any:
+        """The first payload, decoded; None where there is none or somebody sent something else."""
+        if not payloads.payloads:
+            return None
+        try:
+            (value,) = await self._converter.decode(payloads.payloads[:1], [type_hint])
+        except (ValueError, KeyError, RuntimeError):
+            return None
+        return value
+
+
+def _error_of(failure: Failure) -> ToolError:
+    """The chain of a failure, less the wrappers that say nothing of their own."""
+    wrapper = failure.HasField("activity_failure_info") or failure.HasField("child_workflow_execution_failure_info")
+    if wrapper and failure.HasField("cause"):
+        return _error_of(failure.cause)
+    cause = _error_of(failure.cause) if failure.HasField("cause") else None
+    code = failure.application_failure_info.type if failure.HasField("application_failure_info") else None
+    return ToolError(message=failure.message, code=code or None, cause=cause)
+
+
+async def fold_history(handle: WorkflowHandle[Any, Any], converter: DataConverter, *, follow: bool) -> AsyncIterator[Event]:
+    """The events of a run from its first history event; with `follow`, until it ends."""
+    reader, fold = HistoryReader(converter), Fold(handle.id)
+    async for history_event in handle.fetch_history_events(wait_new_event=follow):
+        record = await reader.record(history_event)
+        for event in fold.feed(record) if record else ():
+            yield event

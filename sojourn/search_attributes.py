@@ -1,0 +1,56 @@
+"""The search attributes of a run, and their registration where the server allows it."""
+
+from temporalio.api.enums.v1 import IndexedValueType
+from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
+from temporalio.client import Client
+from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
+from temporalio.service import RPCError, RPCStatusCode
+
+__all__ = ["AGENT", "NAMES", "SESSION", "attributes_of", "is_unknown", "register"]
+
+AGENT = SearchAttributeKey.for_keyword("SojournAgent")
+"""The agent that runs."""
+
+SESSION = SearchAttributeKey.for_keyword("SojournSession")
+"""The session a run belongs to."""
+
+NAMES = ("SojournAgent", "SojournSession", "SojournAwaiting")
+"""All of them, of type Keyword; `SojournAwaiting` is set only while a run waits for a person."""
+
+
+def attributes_of(agent_id: str, session_id: str) -> TypedSearchAttributes:
+    """What a run is found by."""
+    pairs: list[SearchAttributePair[str]] = [SearchAttributePair(AGENT, agent_id)]
+    if session_id:
+        pairs.append(SearchAttributePair(SESSION, session_id))
+    return TypedSearchAttributes(pairs)
+
+
+def is_unknown(error: RPCError) -> bool:
+    """Whether a start was refused because the server does not know the attributes."""
+    return error.status == RPCStatusCode.INVALID_ARGUMENT and "search attribute" in str(error).lower()
+
+
+async def register(client: Client) -> str | None:
+    """Register what is missing; returns why that was not possible, or None.
+
+    Runs work without them; only listings by agent, session or waiting need them.
+    """
+    service = client.operator_service
+    try:
+        known = await service.list_search_attributes(
+            ListSearchAttributesRequest(namespace=client.namespace)
+        )
+        missing = [name for name in NAMES if name not in known.custom_attributes]
+        if missing:
+            keyword = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD
+            await service.add_search_attributes(
+                AddSearchAttributesRequest(
+                    namespace=client.namespace, search_attributes=dict.fromkeys(missing, keyword)
+                )
+            )
+    except RPCError as error:
+        if error.status == RPCStatusCode.ALREADY_EXISTS:
+            return None
+        return f"{error.status.name.lower()}: {error.message}"
+    return None

@@ -1,0 +1,236 @@
+"""Server: a Temporal development server as a child process."""
+
+import asyncio
+import os
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from sojourn.errors import ServerUnavailable
+from sojourn.server.child import Child
+from sojourn.server.fetch_cli import Progress
+from sojourn.server.files import ServerFiles
+from sojourn.server.find_cli import TemporalCli, find_cli
+from sojourn.server.health import is_serving
+from sojourn.server.ports import HOST, is_free, pick, port_in_use
+from sojourn.server.start_dev import StartDev
+
+__all__ = ["USUAL_PORT", "USUAL_UI_PORT", "Server"]
+
+USUAL_PORT = 7233
+"""Where everybody looks for a Temporal frontend."""
+USUAL_UI_PORT = 8233
+"""Where everybody looks for a development server's UI."""
+
+_GRACE = timedelta(seconds=5)
+_POLL = 0.02
+_TRIES = 5
+_LOG_LINES = 20
+
+
+class Server:
+    """A Temporal development server: started by us or, with `attach`, found running.
+
+    Use it as `async with Server(...) as server:`, or call `start` and `stop`.
+    It is bound to no event loop. On Linux it dies with the thread that started
+    it: start it from one that lives as long as the server should.
+    """
+
+    def __init__(
+        self,
+        *,
+        db_filename: str | os.PathLike[str] | None = None,
+        log_filename: str | os.PathLike[str] | None = None,
+        port: int | None = None,
+        ui_port: int | None = None,
+        ui: bool = True,
+        namespace: str = "default",
+        attach: bool = True,
+        tuned: bool = True,
+        cli: TemporalCli | None = None,
+        start_timeout: timedelta = timedelta(seconds=30),
+        on_progress: Progress | None = None,
+    ) -> None:
+        """Say what is wanted; nothing is started yet.
+
+        Args:
+            db_filename: The SQLite file that keeps everything; in memory when None.
+            log_filename: Where the server's log goes, anew at each start; a nameless file when None.
+            port: Of the frontend. None: 7233 when it is free, else any; 0: any free one.
+            ui_port: Of the UI. None: 8233 when it is free, else any; 0: any free one.
+            ui: Whether the server has its web UI.
+            namespace: Exists once the server has started.
+            attach: Whether to use a healthy server at `port` (7233 when None) that has the
+                namespace, in place of starting one; the other settings then count for nothing.
+            tuned: Whether `DYNAMIC_CONFIG` applies; only a measurement would say no.
+            cli: The `temporal` command; looked for when None.
+            start_timeout: How long the server may take until it serves.
+            on_progress: Is told what a fetch of the `temporal` command is doing.
+        """
+        self.namespace = namespace
+        self._db_filename = Path(db_filename).absolute() if db_filename is not None else None
+        self._log_filename = Path(log_filename).absolute() if log_filename is not None else None
+        self._asked_port = port
+        self._asked_ui_port = ui_port
+        self._ui = ui
+        self._attach = attach and port != 0
+        self._tuned = tuned
+        self._cli = cli
+        self._start_timeout = start_timeout
+        self._on_progress = on_progress
+        self._attached_to: str | None = None
+        self._launched: StartDev | None = None
+        self._child: Child | None = None
+        self._files: ServerFiles | None = None
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    @property
+    def attached(self) -> bool:
+        """Whether somebody else started the server, and will stop it."""
+        return self._attached_to is not None
+
+    @property
+    def address(self) -> str:
+        """`host:port` of the frontend; stays the same when the server is stopped."""
+        if self._attached_to is not None:
+            return self._attached_to
+        if self._launched is None:
+            raise RuntimeError("the server was never started: use `async with Server(...)` or `start()`")
+        return self._launched.address
+
+    @property
+    def ui_url(self) -> str | None:
+        """The web UI; None when there is none, or the server is somebody else's."""
+        return self._launched.ui_url if self._launched is not None else None
+
+    @property
+    def cli(self) -> TemporalCli | None:
+        """The command that serves; None before the start, and when the server is somebody else's."""
+        return self._cli if self._launched is not None else None
+
+    @property
+    def pid(self) -> int | None:
+        """The server's process; None when it does not run, or is somebody else's."""
+        return self._child.pid if self._child is not None and self._child.is_running else None
+
+    def log_tail(self, lines: int = _LOG_LINES) -> str:
+        """Return the last lines that our server logged since it was last started."""
+        return "\n".join(self._child.log().splitlines()[-lines:]) if self._child is not None else ""
+
+    async def start(self) -> Self:
+        """Start the server, or attach to one, and return once it serves.
+
+        Raises:
+            ServerNotFound: There is no `temporal` command.
+            ServerUnavailable: The server did not start; the message ends with its last log lines.
+        """
+        if self.attached or self._child is not None:
+            raise RuntimeError(f"the server at {self.address} is started already")
+        usual = self._asked_port or USUAL_PORT
+        # A free port needs no question, and so no import of the SDK.
+        if self._attach and not is_free(usual):
+            address = f"{HOST}:{usual}"
+            if await is_serving(address, namespace=self.namespace):
+                self._attached_to, self._launched = address, None
+                return self
+        cli = self._cli = self._cli or await find_cli(on_progress=self._on_progress)
+        try:
+            self._files = ServerFiles(db_filename=self._db_filename, log_filename=self._log_filename)
+            await self._launch_on_free_ports(cli)
+        except BaseException:
+            await self.stop(grace=timedelta(0))
+            raise
+        return self
+
+    async def stop(self, *, grace: timedelta = _GRACE) -> None:
+        """End our server, by force after `grace`; only let go of one that is somebody else's."""
+        self._attached_to = None
+        try:
+            if self._child is not None:
+                await self._child.stop(grace)
+        finally:
+            if self._files is not None:
+                self._files.close()
+            self._child = self._files = None
+
+    def kill(self) -> None:
+        """End our server with SIGKILL, as a crash would; `restart` brings it back."""
+        self._own_child().kill()
+
+    async def restart(self) -> None:
+        """Start our server again, on the same file and ports; stops it first when it runs.
+
+        Raises:
+            ServerUnavailable: It did not start.
+        """
+        await self._own_child().stop(_GRACE)
+        assert self._launched is not None
+        await self._launch(self._launched)
+
+    async def wait(self) -> int:
+        """Wait until our server's process ends, and return its status; negative is a signal."""
+        return await self._own_child().wait()
+
+    def _own_child(self) -> Child:
+        if self._child is None:
+            raise RuntimeError("there is no server of our own: it is not started, or somebody else's")
+        return self._child
+
+    async def _launch_on_free_ports(self, cli: TemporalCli) -> None:
+        """Launch, and again on other ports when somebody was quicker to take one that we chose."""
+        for tries_left in reversed(range(_TRIES)):
+            start = StartDev(
+                binary=cli.path,
+                port=pick(self._asked_port, USUAL_PORT),
+                ui_port=pick(self._asked_ui_port, USUAL_UI_PORT) if self._ui else None,
+                db_filename=self._db_filename,
+                namespace=self.namespace,
+                tuned=self._tuned,
+            )
+            try:
+                await self._launch(start)
+            except ServerUnavailable:
+                taken = port_in_use(self.log_tail())
+                if taken is None or taken in (self._asked_port, self._asked_ui_port) or not tries_left:
+                    raise
+            else:
+                return
+
+    async def _launch(self, start: StartDev) -> None:
+        """Start the process, and return once it serves."""
+        assert self._files is not None
+        self._files.sign(start.address)
+        self._launched = start
+        child = self._child = Child(start.command, log=self._files.log, keep=self._files.inherited)
+        try:
+            async with asyncio.timeout(self._start_timeout.total_seconds()):
+                while not await self._serves(start, child):
+                    if not child.is_running:
+                        raise self._not_started("it ended")
+                    await asyncio.sleep(_POLL)
+        except BaseException as fault:
+            child.kill()
+            if isinstance(fault, TimeoutError):
+                raise self._not_started(f"it did not serve within {self._start_timeout}") from None
+            raise
+
+    async def _serves(self, start: StartDev, child: Child) -> bool:
+        # A stranger may answer at the port; our server says on its log when it could not have it.
+        log = child.log()
+        return (
+            bool(log)
+            and port_in_use(log) is None
+            and await is_serving(start.address, namespace=self.namespace)
+        )
+
+    def _not_started(self, how: str) -> ServerUnavailable:
+        said = self.log_tail() or "(nothing)"
+        return ServerUnavailable(f"the Temporal server did not start: {how}; it said:\n{said}")

@@ -1,0 +1,49 @@
+"""Choose ports for a server: the usual one when it is free, else any free one."""
+
+import random
+import re
+import socket
+
+__all__ = ["HOST", "is_free", "pick", "port_in_use"]
+
+HOST = "127.0.0.1"
+"""The server listens on the loopback interface only: it has no authentication."""
+
+# Below every system's range of ephemeral ports. A port from that range may be
+# taken by any outgoing connection while a server restarts; a client that keeps
+# dialling the port of a dead server may even connect to itself.
+_FIRST, _LAST = 20_000, 32_767
+_IN_USE = re.compile(r":(\d+): bind: address already in use")
+
+
+def is_free(port: int) -> bool:
+    """Whether a server could listen on the port now."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+    return True
+
+
+def pick(asked: int | None, usual: int) -> int:
+    """Return a port to try.
+
+    Args:
+        asked: A port: that one. 0: any free one. None: the usual one when it is free, else any.
+        usual: The port that people expect.
+    """
+    if asked:
+        return asked
+    if asked is None and is_free(usual):
+        return usual
+    while not is_free(port := random.randint(_FIRST, _LAST)):  # noqa: S311 - not a secret
+        pass
+    return port
+
+
+def port_in_use(log: str) -> int | None:
+    """Return the port that a server's log says was taken, if that is why it ended."""
+    match = _IN_USE.search(log)
+    return int(match[1]) if match else None

@@ -1,0 +1,33 @@
+"""Settings: where the server is, by the standard Temporal settings, and Sojourn's own few.
+
+The address, namespace, API key and TLS come from `temporalio.envconfig`: environment variables
+(`TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TEMPORAL_TLS_*`, ...) over a profile of `temporal.toml`.
+"""
+
+import os
+from typing import Any
+
+from temporalio.envconfig import ClientConfig
+
+__all__ = ["DEFAULT_TASK_QUEUE", "connect_options", "task_queue"]
+
+DEFAULT_TASK_QUEUE = "sojourn"
+"""Where workers look and clients start runs, unless told otherwise."""
+
+_DEFAULT_ADDRESS = "localhost:7233"
+
+
+def connect_options(address: str | None = None, namespace: str | None = None) -> dict[str, Any]:
+    """Keyword arguments for `temporalio.client.Client.connect`; what is given here wins."""
+    options: dict[str, Any] = dict(ClientConfig.load_client_connect_config())
+    options.setdefault("target_host", _DEFAULT_ADDRESS)
+    if address:
+        options["target_host"] = address
+    if namespace:
+        options["namespace"] = namespace
+    return options
+
+
+def task_queue(given: str | None = None) -> str:
+    """The task queue: given, else `SOJOURN_TASK_QUEUE`, else `sojourn`."""
+    return given or os.environ.get("SOJOURN_TASK_QUEUE") or DEFAULT_TASK_QUEUE

@@ -1,0 +1,76 @@
+"""Shape: a Python type as JSON Schema, with its decoder and encoder, made once at import."""
+
+from typing import Any
+
+from pydantic import BaseModel, PydanticSchemaGenerationError, TypeAdapter
+from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
+from pydantic_core import to_jsonable_python
+
+from sojourn.contracts.tool_spec import TypeSpec
+from sojourn.core import schema
+from sojourn.errors import DefinitionError
+
+__all__ = ["Shape"]
+
+
+class Shape:
+    """A payload's or result's type: pydantic model, dataclass, TypedDict or any annotation.
+
+    Args:
+        source: The type.
+        name: What to call it in the catalogue; its own name when left out.
+        place: Where it is declared, for messages.
+        output: Whether values leave (a result) or come in (a payload).
+        example: An example by the author.
+
+    Raises:
+        DefinitionError: the type has no JSON Schema, or the example does not fit.
+    """
+
+    def __init__(
+        self, source: Any, *, name: str | None = None, place: str, output: bool = False, example: Any = None
+    ) -> None:
+        try:
+            self._adapter: TypeAdapter[Any] = TypeAdapter(source)
+            made = self._adapter.json_schema(mode="serialization" if output else "validation")
+            closed = made if output else schema.close(made)
+            schema.check(closed)
+        except (PydanticUserError, PydanticSchemaGenerationError, PydanticInvalidForJsonSchema) as error:
+            first = str(error).split("\n", 1)[0]
+            raise DefinitionError(f"{place}: {source!r} has no JSON Schema ({first})") from error
+        except ValueError as error:
+            raise DefinitionError(f"{place}: {error}") from error
+        self.source = source
+        self.spec = TypeSpec(
+            name=name or getattr(source, "__name__", str(source)),
+            json_schema=closed,
+            example=example,
+            field_descriptions=schema.field_descriptions(closed),
+        )
+
+    def decode(self, value: Any) -> Any:
+        """The typed value of a JSON value.
+
+        Raises:
+            pydantic.ValidationError: the type's own validators refuse it.
+        """
+        return self._adapter.validate_python(value)
+
+    def encode(self, value: Any) -> Any:
+        """The JSON value of what a tool returned, checked against the type.
+
+        Raises:
+            pydantic.ValidationError: it is not of the type.
+        """
+        checked = self._adapter.validate_python(value)
+        return self._adapter.dump_python(checked, mode="json", by_alias=True)
+
+
+def as_payload(args: tuple[Any, ...], fields: dict[str, Any]) -> dict[str, Any]:
+    """The JSON payload of a typed call: one model, or values by field; nothing is checked yet."""
+    if args:
+        (model,) = args
+        if isinstance(model, BaseModel):
+            return model.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        return {**to_jsonable_python(model), **to_jsonable_python(fields)}
+    return to_jsonable_python(fields)

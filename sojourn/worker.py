@@ -1,0 +1,190 @@
+"""Worker: serves the runs of an app on one task queue, until told to stop.
+
+The durable shell (`workflows/`, `activities/`) is found by `shell()`, whichever way Sojourn is
+installed; nothing else knows where it is.
+"""
+
+import asyncio
+import contextlib
+import importlib
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import structlog
+import temporalio.client
+import temporalio.worker
+
+import sojourn
+from sojourn import search_attributes, settings
+from sojourn.app import App
+from sojourn.connection import connect
+from sojourn.errors import ServerUnavailable
+
+__all__ = ["Shell", "Worker", "serve", "serve_forever", "shell"]
+
+DRAIN = timedelta(seconds=30)
+"""How long activities in flight may go on after a stop; then another worker takes them over."""
+
+MAX_ACTIVITIES = 500
+"""Activities at once: a waiting model call is cheap. Limits by kind sit inside the activities."""
+
+MAX_CACHED_RUNS = 2_000
+"""Runs kept in memory; with fewer than there are active, every step replays its history."""
+
+HEARTBEAT_THROTTLE = timedelta(seconds=2)
+"""So that a cancellation reaches a tool with its next beat."""
+
+STICKY = timedelta(seconds=2)
+"""What an answer waits for after the worker that knew the run was killed; the SDK's default is 10 s."""
+
+_log = structlog.get_logger("sojourn.worker")
+
+
+@dataclass(frozen=True, slots=True)
+class Shell:
+    """The Temporal definitions of Sojourn, for an app."""
+
+    workflows: Sequence[type]
+    activities: Sequence[Any]
+
+
+def shell(app: App) -> Shell:
+    """The workflow and the activities, from the wheel's `sojourn.service` or from a source tree."""
+    try:
+        importlib.import_module("sojourn.service")
+        prefix = "sojourn.service."
+    except ModuleNotFoundError:
+        prefix = ""
+    agent_run = importlib.import_module(f"{prefix}workflows.agent_run")
+    plan = importlib.import_module(f"{prefix}activities.plan")
+    execute_tool = importlib.import_module(f"{prefix}activities.execute_tool")
+    return Shell(
+        workflows=[agent_run.AgentRun],
+        activities=[plan.PlanActivity(app).plan, execute_tool.ExecuteToolActivity(app).execute_tool],
+    )
+
+
+class Worker:
+    """Serves an app; use as an async context manager, or `await worker.run()`.
+
+    Args:
+        app: What to serve.
+        client: A Temporal client with `sojourn.data_converter`, or a `sojourn.Client`.
+        task_queue: Where to look for work; the client's queue, else `sojourn`.
+        drain: How long activities in flight may go on after a stop.
+        max_cached_runs: Runs kept in memory.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        client: Any,
+        *,
+        task_queue: str | None = None,
+        drain: timedelta = DRAIN,
+        max_cached_runs: int = MAX_CACHED_RUNS,
+    ) -> None:
+        temporal: temporalio.client.Client = getattr(client, "temporal", client)
+        found = shell(app)
+        self.task_queue = settings.task_queue(task_queue or getattr(client, "task_queue", None))
+        self._worker = temporalio.worker.Worker(
+            temporal,
+            task_queue=self.task_queue,
+            workflows=found.workflows,
+            activities=found.activities,
+            # Nothing of the user's runs in our workflows; every stored history is replayed in the sandbox by the tests.
+            workflow_runner=temporalio.worker.UnsandboxedWorkflowRunner(),
+            build_id=sojourn.__version__,
+            max_cached_workflows=max_cached_runs,
+            max_concurrent_activities=MAX_ACTIVITIES,
+            sticky_queue_schedule_to_start_timeout=STICKY,
+            max_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
+            default_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
+            graceful_shutdown_timeout=drain,
+        )
+
+    async def run(self) -> None:
+        """Serve until cancelled or `shutdown()`; a fatal error of the worker is raised."""
+        await self._worker.run()
+
+    async def shutdown(self) -> None:
+        """Stop taking work, let what is in flight end, and return."""
+        await self._worker.shutdown()
+
+    async def __aenter__(self) -> "Worker":
+        """Start serving."""
+        await self._worker.__aenter__()
+        return self
+
+    async def __aexit__(self, *exc: Any) -> None:
+        """Drain and stop."""
+        await self._worker.__aexit__(*exc)
+
+
+def serve(app: App, *, task_queue: str | None = None) -> None:
+    """Serve until SIGTERM or Ctrl-C, then drain."""
+    asyncio.run(serve_forever(app, task_queue=task_queue))
+
+
+async def serve_forever(
+    app: App, *, task_queue: str | None = None, address: str | None = None, namespace: str | None = None
+) -> None:
+    """Wait for a server, serve until SIGTERM or SIGINT, then drain.
+
+    A second signal during the drain ends it at once; what was in flight is then retried elsewhere.
+    """
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    main = asyncio.current_task()
+    assert main is not None
+
+    def on_signal() -> None:
+        if stop.is_set():
+            main.cancel()
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal)
+    with contextlib.suppress(asyncio.CancelledError):
+        client = await _connected(settings.connect_options(address, namespace), stop)
+        if client is not None:
+            await _serve(Worker(app, client, task_queue=task_queue), app, client, stop)
+
+
+async def _serve(worker: Worker, app: App, client: temporalio.client.Client, stop: asyncio.Event) -> None:
+    why_not = await search_attributes.register(client)
+    if why_not:
+        _log.warning("search_attributes_not_registered", reason=why_not, needed_by="sojourn list")
+    running = asyncio.create_task(worker.run())
+    stopping = asyncio.create_task(stop.wait())
+    _log.info(
+        "worker_ready",
+        task_queue=worker.task_queue,
+        namespace=client.namespace,
+        address=client.service_client.config.target_host,
+        agents=app.list_agents(),
+    )
+    await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    if not running.done():
+        _log.info("worker_draining", at_most_seconds=DRAIN.total_seconds())
+        await worker.shutdown()
+    stopping.cancel()
+    await running
+    _log.info("worker_stopped")
+
+
+async def _connected(options: dict[str, Any], stop: asyncio.Event) -> temporalio.client.Client | None:
+    """A client, however long the server takes to come up; None when told to stop meanwhile."""
+    delay = 0.5
+    while not stop.is_set():
+        try:
+            return await connect(options)
+        except ServerUnavailable as error:
+            _log.warning("waiting_for_server", address=options["target_host"], retry_in=delay, reason=str(error))
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), delay)
+        delay = min(delay * 2, 10.0)
+    return None

@@ -1,0 +1,125 @@
+import asyncio
+import json
+import os
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+import sojourn
+from sojourn.server import is_serving
+
+ROOT = Path(sojourn.__file__).parents[1]
+
+
+@asynccontextmanager
+async def command(folder: Path, options: str, **environment: str):
+    """Run the command in the folder, as a shell would, and see that it is gone afterwards."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        f"import sys; from sojourn.cli.server_command import run_server; sys.exit(run_server({options}))",
+        cwd=folder,
+        stdout=PIPE,
+        stderr=PIPE,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+async def ready(process: Process) -> dict:
+    """Return what the command prints when it is ready."""
+    assert process.stdout is not None
+    return json.loads(await process.stdout.readline())
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_serves_until_a_signal(tmp_path, number):
+    """`--json` prints one object when the server is ready; a signal ends it with status 0 and no process left."""
+    async with command(tmp_path, "port=0, ui_port=0, as_json=True") as process:
+        told = await ready(process)
+        assert await is_serving(told["address"], namespace=told["namespace"])
+        assert told["ui_url"].startswith("http://")
+        assert told["cli"]["version"]
+        assert told["db"] == str(tmp_path / ".sojourn" / "temporal.db")
+        process.send_signal(number)
+        rest, errors = await process.communicate()
+        assert (process.returncode, rest, errors) == (0, b"", b"")
+    assert not psutil.pid_exists(told["pid"])
+    assert (tmp_path / ".sojourn" / "temporal.db").is_file()
+    assert (tmp_path / ".sojourn" / "temporal.log").is_file()
+
+
+async def test_text_for_people(tmp_path):
+    """Without `--json` a person reads the address, where the data is, and which command serves."""
+    async with command(tmp_path, "port=0, in_memory=True, headless=True") as process:
+        assert process.stdout is not None
+        text = b""
+        while b"Ctrl-C" not in text:
+            text += await process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        rest, _ = await process.communicate()
+        assert process.returncode == 0
+    assert b"Temporal server on 127.0.0.1:" in text
+    assert b"in memory" in text
+    assert b"command  /" in text
+    assert b"UI" not in text
+    assert rest == b""
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_signal_while_starting(tmp_path):
+    """Ctrl-C before the server is ready ends it as cleanly, with no process left."""
+    fake = tmp_path / "temporal"
+    fake.write_text(
+        "#!/bin/sh\n"
+        'if [ "$1" = --version ]; then echo temporal version 0.0.0; exit; fi\n'
+        f"echo $$ > {tmp_path}/pid.part; mv {tmp_path}/pid.part {tmp_path}/pid; exec sleep 600\n"
+    )
+    fake.chmod(0o755)
+    async with command(tmp_path, "in_memory=True, port=0", SOJOURN_TEMPORAL_CLI=str(fake)) as process:
+        while not (tmp_path / "pid").exists():
+            await asyncio.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        output, errors = await process.communicate()
+        assert (process.returncode, output, errors) == (0, b"", b"")
+    assert not psutil.pid_exists(int((tmp_path / "pid").read_text()))
+
+
+async def test_server_dies(tmp_path):
+    """When the server is killed from outside, the command says so and ends with status 1."""
+    async with command(tmp_path, "port=0, in_memory=True, headless=True, as_json=True") as process:
+        os.kill((await ready(process))["pid"], signal.SIGKILL)
+        _, errors = await process.communicate()
+        assert process.returncode == 1
+    assert b"ended with status -9" in errors
+    assert b"Traceback" not in errors
+
+
+@pytest.mark.parametrize(
+    ("options", "environment", "fault"),
+    [
+        ("in_memory=True", {"SOJOURN_TEMPORAL_CLI": "/nowhere/temporal"}, b"SOJOURN_TEMPORAL_CLI names"),
+        ("db=Path('/dev/null/temporal.db')", {}, b"/dev/null"),
+    ],
+)
+async def test_no_server(tmp_path, options, environment, fault):
+    """Without a server to start the command ends with status 3 and a sentence, never a traceback."""
+    async with command(
+        tmp_path, options.replace("Path", "__import__('pathlib').Path"), **environment
+    ) as process:
+        output, errors = await process.communicate()
+        assert process.returncode == 3
+    assert output == b""
+    assert errors.startswith(b"error: ")
+    assert fault in errors
+    assert b"Traceback" not in errors

@@ -1,0 +1,143 @@
+"""docker-compose.yml: what it must promise before anybody starts it."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sojourn.search_attributes import NAMES
+from sojourn.server import DYNAMIC_CONFIG
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "docker-compose.yml").read_text()
+COMPOSE: dict[str, Any] = yaml.safe_load(TEXT)
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+ONCE = {name for name, service in SERVICES.items() if service["restart"].startswith("on-failure")}
+LONG_RUNNING = sorted(SERVICES.keys() - ONCE)
+SECRET = re.compile(r"PASS|PWD|SECRET|TOKEN|KEY", re.IGNORECASE)
+
+
+def compose_command() -> list[str] | None:
+    """Return the command that is compose v2 here, if there is one."""
+    if named := os.environ.get("SOJOURN_COMPOSE"):
+        return shlex.split(named)
+    for command in (["docker", "compose"], ["docker-compose"]):
+        if shutil.which(command[0]) is None:
+            continue
+        asked = subprocess.run([*command, "version", "--short"], check=False, capture_output=True, text=True)
+        if asked.returncode == 0 and asked.stdout.lstrip("v").startswith("2."):
+            return command
+    return None
+
+
+COMMAND = compose_command()
+needs_compose = pytest.mark.skipif(
+    COMMAND is None, reason="no compose v2 here; docs/deploy.md says how to get it"
+)
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_ports_are_open_to_this_machine_only(name: str) -> None:
+    """Temporal has no password of its own, so nothing is published beyond loopback."""
+    assert all(str(port).startswith("127.0.0.1:") for port in SERVICES[name].get("ports", []))
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_secrets_come_from_the_environment_and_must_be_set(name: str) -> None:
+    """No password is in the file, and an unset one stops the start with a sentence that says what to do."""
+    for variable, value in SERVICES[name].get("environment", {}).items():
+        if SECRET.search(variable):
+            assert re.fullmatch(r"\$\{POSTGRES_PASSWORD:\?.*\.env.*\}", value), variable
+
+
+@pytest.mark.parametrize("name", LONG_RUNNING)
+def test_whatever_keeps_running_has_a_health_check_and_is_restarted(name: str) -> None:
+    """A service that hangs is seen, and one that dies comes back."""
+    if "build" in SERVICES[name]:
+        assert re.search(
+            r"^HEALTHCHECK .*CMD \[", (ROOT / "Dockerfile").read_text(), re.MULTILINE | re.DOTALL
+        )
+    else:
+        assert SERVICES[name]["healthcheck"]["test"][0] in {"CMD", "CMD-SHELL"}
+    assert SERVICES[name]["restart"] == "unless-stopped"
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_nothing_starts_before_what_it_needs_is_ready(name: str) -> None:
+    """Each dependency waits for health, or for the end of a service that runs once."""
+    for needed, how in SERVICES[name].get("depends_on", {}).items():
+        ready = "service_completed_successfully" if needed in ONCE else "service_healthy"
+        assert how["condition"] == ready, needed
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_images_are_pinned(name: str) -> None:
+    """The same file starts the same versions next year."""
+    if "build" not in SERVICES[name]:
+        assert re.search(r":\d+\.\d+", SERVICES[name]["image"])
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_data_lies_in_named_volumes(name: str) -> None:
+    """Nothing is written into a folder of the host, and `down` keeps the data."""
+    for volume in SERVICES[name].get("volumes", []):
+        assert volume.split(":")[0] in COMPOSE["volumes"]
+
+
+def test_the_server_is_tuned_as_the_development_server_is() -> None:
+    """The dynamic configuration holds the values of `sojourn.server.DYNAMIC_CONFIG`, and no others."""
+    (mounted,) = SERVICES["temporal"]["configs"]
+    content = yaml.safe_load(COMPOSE["configs"][mounted["source"]]["content"])
+    assert mounted["target"] == SERVICES["temporal"]["environment"]["DYNAMIC_CONFIG_FILE_PATH"]
+    assert content == {key: [{"value": value}] for key, value in DYNAMIC_CONFIG.items()}
+
+
+def test_the_search_attributes_are_registered() -> None:
+    """`sojourn list` can ask by agent, by session and by what is awaited."""
+    (script,) = SERVICES["temporal-namespace"]["command"]
+    assert set(re.findall(r"--name (\w+) --type Keyword", script)) == set(NAMES)
+
+
+@pytest.mark.parametrize("name", sorted(ONCE))
+def test_scripts_are_valid_shell(name: str) -> None:
+    """What the one-time services run is parsed by a shell before it is shipped."""
+    (script,) = SERVICES[name]["command"]
+    subprocess.run(["sh", "-n", "-c", script.replace("$$", "$")], check=True)
+
+
+def test_the_example_names_every_variable() -> None:
+    """.env.example shows each variable that the file reads."""
+    read = set(re.findall(r"(?<!\$)\$\{(\w+)", TEXT))
+    shown = set(re.findall(r"^(?:# )?(\w+)=", (ROOT / ".env.example").read_text(), re.MULTILINE))
+    assert read == shown
+
+
+@needs_compose
+def test_compose_accepts_the_file() -> None:
+    """Compose itself resolves it, with the example's values."""
+    done = run_config("--env-file", ".env.example")
+    assert done.returncode == 0, done.stderr
+
+
+@needs_compose
+def test_compose_refuses_to_start_without_a_password(tmp_path: Path) -> None:
+    """The message names the variable and the file to put it in."""
+    empty = tmp_path / ".env"
+    empty.touch()
+    done = run_config("--env-file", str(empty))
+    assert done.returncode != 0
+    assert "set POSTGRES_PASSWORD" in done.stderr
+
+
+def run_config(*options: str) -> subprocess.CompletedProcess[str]:
+    """Run compose's `config` on the file."""
+    assert COMMAND is not None
+    environment = {key: value for key, value in os.environ.items() if key != "POSTGRES_PASSWORD"}
+    command = [*COMMAND, *options, "--file", "docker-compose.yml", "config", "--quiet"]
+    return subprocess.run(command, cwd=ROOT, env=environment, check=False, capture_output=True, text=True)

@@ -1,0 +1,214 @@
+"""The wheel alone serves an app: built, installed into a clean environment, started as a user would."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import zipfile
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
+QUEUE = "wheel"
+
+# One process of a parallel run builds and installs; the others need not.
+pytestmark = pytest.mark.xdist_group("wheel")
+
+APP = '''
+"""An app of somebody who has only installed Sojourn."""
+
+from sojourn import Agent, App, PlanResult, Toolset
+
+numbers = Toolset("ops.numbers", description="Arithmetic")
+
+
+@numbers.tool(title="Add", read_only=True)
+async def add(left: int, right: int) -> int:
+    """Add two numbers."""
+    return left + right
+
+
+async def plan(turn):
+    """Ask for one sum, then answer with it."""
+    if not turn.tool_results:
+        return PlanResult.calls(add.call(left=40, right=2))
+    return PlanResult.final(f"The sum is {add.result_of(turn.tool_results[0])}")
+
+
+app = App(agents=[Agent("ops.assistant", planner=plan, uses=[numbers])])
+'''
+
+CLIENT = '''
+"""Starts a run and prints its answer."""
+
+import asyncio
+import sys
+
+from sojourn import Client
+
+
+async def main():
+    client = await Client.connect(task_queue=sys.argv[1])
+    run = await client.start("ops.assistant", "What is 40 and 2?")
+    print((await asyncio.wait_for(run.result(), 60)).text)
+
+
+asyncio.run(main())
+'''
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the wheel of the tree."""
+    folder = tmp_path_factory.mktemp("dist")
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(ROOT)]
+    done = subprocess.run(build, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def names(wheel: Path) -> set[str]:
+    """Return the paths in the wheel."""
+    with zipfile.ZipFile(wheel) as archive:
+        return set(archive.namelist())
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Install the wheel and what it needs, at the pinned versions, and return the environment's bin."""
+    folder = tmp_path_factory.mktemp("clean")
+    pins = folder / "pins.txt"
+    # Pip refuses to install a local wheel beside hashed constraints; `make setup` has checked the hashes.
+    pins.write_text(re.sub(r" \\\n +--hash=\S+", "", (ROOT / "constraints.txt").read_text()))
+    subprocess.run([sys.executable, "-m", "venv", str(folder / "venv")], check=True, env=bare_environment())
+    binaries = folder / "venv" / "bin"
+    install = [binaries / "pip", "install", "--quiet", "--constraint", pins, wheel]
+    done = subprocess.run(
+        install, check=False, capture_output=True, text=True, cwd=folder, env=bare_environment()
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return binaries
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write a folder with a package that holds an app, and a client."""
+    folder = tmp_path_factory.mktemp("project")
+    (folder / "my_package").mkdir()
+    (folder / "my_package" / "__init__.py").write_text(textwrap.dedent(APP))
+    (folder / "client.py").write_text(textwrap.dedent(CLIENT))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def environment(temporal_address: str) -> dict[str, str]:
+    """Return an environment that leads to the session's Temporal server and to nothing of this tree."""
+    return bare_environment() | {"TEMPORAL_ADDRESS": temporal_address}
+
+
+@pytest.fixture
+def worker(installed: Path, project: Path, environment: dict[str, str]) -> Generator[subprocess.Popen[str]]:
+    """Run `sojourn worker my_package:app`, and yield it when it says that it is ready."""
+    command = [installed / "sojourn", "worker", "my_package:app", "--task-queue", QUEUE]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with subprocess.Popen(command, cwd=project, env=environment, text=True, **pipes) as process:
+        try:
+            assert process.stdout is not None
+            said: list[str] = []
+            for line in process.stdout:
+                said.append(line)
+                if "worker_ready" in line:
+                    break
+            else:
+                pytest.fail("the worker ended:\n" + "".join(said))
+            yield process
+        finally:
+            process.kill()
+
+
+def bare_environment() -> dict[str, str]:
+    """Return this process's environment without what points into its own Python or server."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYTHON", "VIRTUAL_ENV", "COV_", "TEMPORAL_", "SOJOURN_"))
+    }
+
+
+def test_its_only_package_is_sojourn(names: set[str]) -> None:
+    """A name such as `workflows` would clash with another distribution's."""
+    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"sojourn"}
+
+
+def test_it_carries_the_shell(names: set[str]) -> None:
+    """Every module of workflows/ and activities/ is in it, under `sojourn.service`."""
+    shell = {
+        f"sojourn/service/{path.relative_to(ROOT).as_posix()}"
+        for folder in ("workflows", "activities")
+        for path in (ROOT / folder).rglob("*.py")
+    }
+    assert shell <= names
+    assert "sojourn/service/workflows/agent_run.py" in shell
+
+
+def test_it_is_typed_and_licensed(names: set[str]) -> None:
+    """Type checkers read it, and its licence travels with it."""
+    assert "sojourn/py.typed" in names
+    assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
+
+
+def test_it_holds_no_litter(names: set[str]) -> None:
+    """No cache, test or secret is shipped."""
+    assert [name for name in names if re.search(r"__pycache__|\.pyc$|/tests?/|\.env|\.db$", name)] == []
+
+
+@pytest.mark.slow
+def test_it_serves_an_app_from_end_to_end(
+    installed: Path, project: Path, environment: dict[str, str], worker: subprocess.Popen[str]
+) -> None:
+    """A run started by a client is planned, calls its tool and is answered; then SIGTERM ends the worker well."""
+    client = [installed / "python", "client.py", QUEUE]
+    done = subprocess.run(
+        client, cwd=project, env=environment, check=False, capture_output=True, text=True, timeout=120
+    )
+    assert done.stdout == "The sum is 42\n", done.stderr
+    worker.send_signal(signal.SIGTERM)
+    log, _ = worker.communicate(timeout=60)
+    assert worker.returncode == 0, log
+
+
+@pytest.mark.slow
+def test_the_health_check_of_the_image_tells_a_server_from_none(
+    installed: Path, project: Path, environment: dict[str, str]
+) -> None:
+    """The command in the Dockerfile exits with 0 when the Temporal service answers, and otherwise not."""
+    (check,) = re.findall(r"^HEALTHCHECK .*?CMD (\[.*?\])$", DOCKERFILE, re.MULTILINE | re.DOTALL)
+    command = [installed / "python", *json.loads(check)[1:]]
+    assert json.loads(check)[0] == "python"
+    for address, healthy in ((environment["TEMPORAL_ADDRESS"], True), ("127.0.0.1:1", False)):
+        asked = subprocess.run(
+            command,
+            cwd=project,
+            env=environment | {"TEMPORAL_ADDRESS": address},
+            check=False,
+            capture_output=True,
+        )
+        assert (asked.returncode == 0) is healthy, asked.stderr.decode()
+
+
+@pytest.mark.slow
+def test_it_brings_no_tools_of_ours(installed: Path) -> None:
+    """A user's environment gets what the library needs, and nothing that only its developers do."""
+    listed = subprocess.run(
+        [installed / "pip", "list", "--format=freeze"], check=True, capture_output=True, text=True
+    ).stdout
+    packages = {line.split("==")[0].lower() for line in listed.splitlines()}
+    assert packages.isdisjoint({"pytest", "ruff", "mypy", "pyright", "hatchling", "hypothesis", "uv"})

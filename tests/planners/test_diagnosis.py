@@ -1,0 +1,67 @@
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from planners.diagnosis import diagnose
+from planners.facts import Finding, Scan, Series
+
+NOON = datetime(2026, 3, 29, 12, tzinfo=UTC)
+LATER = NOON + timedelta(hours=9)
+
+
+def battery(last_time: datetime | None = NOON, low_since: datetime | None = None) -> Series:
+    """Make a battery that was well at noon."""
+    return Series(
+        device_id="d-1",
+        metric="battery_voltage",
+        count=1,
+        unit="V",
+        max_value=13.0,
+        last_value=12.0,
+        last_time=last_time,
+        low_limit=10.5,
+        low_since=low_since,
+    )
+
+
+def scan(*since: datetime | None) -> Scan:
+    """Make a scan with devices silent since these times."""
+    findings = [
+        Finding(device_id=f"d-{n}", kind="level_sensor", condition="silent", since=time)
+        for n, time in enumerate(since, start=2)
+    ]
+    return Scan(findings=findings, returned=len(findings), scanned_count=9, silent_count=len(findings))
+
+
+@pytest.mark.parametrize(
+    ("series", "found", "cause"),
+    [
+        (battery(low_since=NOON), scan(NOON, NOON), "power"),
+        (battery(), scan(NOON, NOON), "uplink"),
+        (battery(low_since=LATER), scan(NOON, NOON), "unclear"),
+        (battery(LATER), scan(NOON, NOON), "unclear"),
+        (battery(low_since=NOON), scan(NOON, LATER), "unclear"),
+        (battery(last_time=None), scan(NOON), "unclear"),
+        (battery(low_since=NOON), scan(), "unclear"),
+        (None, scan(NOON), "unclear"),
+        (battery(low_since=NOON), None, "unclear"),
+    ],
+)
+def test_cause(series: Series | None, found: Scan | None, cause: str):
+    """Only a silence that began at once, as the battery sank or while it was well, tells the cause."""
+    diagnosis = diagnose("d-1", series, found)
+    assert diagnosis.cause == cause
+    assert diagnosis.sentences
+
+
+def test_the_gateway_itself_is_not_behind_the_gateway():
+    """The gateway's own silence, which its monitor delays, is not counted among the devices behind it."""
+    own = Finding(device_id="d-1", kind="gateway", condition="silent", since=LATER)
+    found = scan(NOON).model_copy(update={"findings": [own, *scan(NOON).findings]})
+    assert diagnose("d-1", battery(low_since=NOON), found).cause == "power"
+
+
+def test_cut_scan_is_told():
+    """A scan that was cut is not passed off as the whole."""
+    found = scan(NOON).model_copy(update={"truncated": True, "total": 700})
+    assert "The scan shows 1 of 700 findings." in diagnose("d-1", None, found).sentences

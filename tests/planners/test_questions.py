@@ -1,0 +1,70 @@
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from planners.questions import (
+    EXAMPLES,
+    ListDevices,
+    ListSites,
+    Question,
+    RegisterContact,
+    ShowReadings,
+    WhyDark,
+    question_of,
+)
+from planners.windows import Window, window_of
+
+NOW = datetime(2026, 3, 31, 6, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "question"),
+    [
+        ("Why is site s-7 dark?", WhyDark("s-7", None)),
+        ("why is S-7 offline, in the last 3 days", WhyDark("s-7", Window(length=timedelta(days=3)))),
+        ("which sites are dark", ListSites("dark")),
+        ("list all sites", ListSites(None)),
+        ("list offline devices of s-3", ListDevices("s-3", "offline", None)),
+        ("show the first 10 online devices of s-3", ListDevices("s-3", "online", 10)),
+        (
+            "show the battery of device d-0700 over the last week",
+            ShowReadings("d-0700", "battery_voltage", Window(length=timedelta(days=7))),
+        ),
+        ("temperature of d-0104?", ShowReadings("d-0104", "temperature", None)),
+        ("register ana as contact of s-7", RegisterContact("s-7", "Ana", None, None, None)),
+        (
+            "Register Ana de Lima <ana@example.org>, +351 912 345 678 as the owner contact of s-7.",
+            RegisterContact("s-7", "Ana de Lima", "ana@example.org", "owner", "+351 912 345 678"),
+        ),
+        ("hello", None),
+        ("why is the sky dark", None),
+        ("yes, s-7", None),
+        ("ana@example.org", None),
+        ('{"email": "ana@example.org"}', None),
+    ],
+)
+def test_questions(text: str, question: Question | None):
+    """Each kind of question is told from the others, with what the text gives and no more."""
+    assert question_of(text) == question
+
+
+@pytest.mark.parametrize("text", EXAMPLES)
+def test_examples_are_understood(text: str):
+    """What people are told they can ask is understood."""
+    assert question_of(text) is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "end"),
+    [
+        ("last 12 hours", "2026-03-30T18:00:00Z", "2026-03-31T06:00:00Z"),
+        ("over the past month", "2026-03-01T06:00:00Z", "2026-03-31T06:00:00Z"),
+        ("from 2026-03-10 to 2026-03-12?", "2026-03-10T00:00:00Z", "2026-03-12T00:00:00Z"),
+        ("between 2026-03-10T10:00:00Z and yesterday", None, None),
+        ("between 2026-03-10 and 2026-13-77", "2026-03-10T00:00:00Z", "2026-13-77T00:00:00Z"),
+    ],
+)
+def test_windows(text: str, start: str | None, end: str | None):
+    """A time is counted back from the data's now, or taken as written for the tool to judge."""
+    window = window_of(text)
+    assert (window and window.bounds(NOW)) == (start and {"start_time": start, "end_time": end})

@@ -1,0 +1,34 @@
+from typing import Any
+
+import pytest
+
+from planners.replies import declines, values_of
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted", "values"),
+    [
+        ("ana@example.org", ["email"], {"email": "ana@example.org"}),
+        ("It is ana@example.org.", ["email"], {"email": "ana@example.org"}),
+        ('{"email": "ana@example.org", "role": ""}', ["email"], {"email": "ana@example.org"}),
+        ("Ana Lima <ana@example.org>", ["name", "email"], {"name": "Ana Lima", "email": "ana@example.org"}),
+        ("ana, owner, ana@b.org", ["name", "email"], {"name": "Ana", "email": "ana@b.org", "role": "owner"}),
+        ("Ana Lima", ["name", "email"], {"name": "Ana Lima"}),
+        ("ana at example", ["email"], {"email": "ana at example"}),
+        ("I do not know", ["email", "role"], {}),
+        ("S-7, please", ["site_id"], {"site_id": "s-7"}),
+        ("+351 912 345 678", ["phone"], {"phone": "+351 912 345 678"}),
+        ("[1, 2]", ["limit"], {"limit": "[1, 2]"}),
+    ],
+)
+def test_values(text: str, wanted: list[str], values: dict[str, Any]):
+    """An object is taken as it is, and a text gives what can be read out of it; nothing is made up."""
+    assert values_of(text, wanted) == values
+
+
+@pytest.mark.parametrize(
+    ("text", "no"), [("No.", True), ("never mind", True), ("Noah, noah@b.org", False), ("", False)]
+)
+def test_declines(text: str, no: bool):
+    """A plain no is told from an answer."""
+    assert declines(text) is no

@@ -1,0 +1,53 @@
+from typing import Any
+
+import pytest
+
+from planners import facts, tool_ids
+from worker import app
+
+READ_AS = {
+    tool_ids.ASK_ADVICE: facts.Advice,
+    tool_ids.GET_DEVICE: facts.DeviceRecord,
+    tool_ids.GET_RUNBOOK: facts.Runbook,
+    tool_ids.GET_SITE: facts.Site,
+    tool_ids.GET_TIME_SERIES: facts.Series,
+    tool_ids.LIST_DEVICES: facts.DeviceList,
+    tool_ids.LIST_SITES: facts.SiteList,
+    tool_ids.SCAN_SITE: facts.Scan,
+    tool_ids.SEARCH_RUNBOOKS: facts.RunbookList,
+    tool_ids.UPSERT_PROFILE: facts.Profile,
+}
+
+
+def fields(schema: dict[str, Any], root: dict[str, Any]) -> set[str]:
+    """Every field a schema names, however deep."""
+    if "$ref" in schema:
+        return fields(root["$defs"][schema["$ref"].removeprefix("#/$defs/")], root)
+    found = set(schema.get("properties", {}))
+    for inner in [*schema.get("properties", {}).values(), *([schema["items"]] if "items" in schema else [])]:
+        found |= fields(inner, root)
+    return found
+
+
+def test_every_tool_is_known():
+    """Every tool that the planners name is in the deployment, and read in one way."""
+    assert set(READ_AS) == {getattr(tool_ids, name) for name in tool_ids.__all__}
+
+
+@pytest.mark.parametrize("tool", READ_AS)
+def test_facts_are_in_the_results(tool: str):
+    """Every field that the planners read is one that the tool gives."""
+    schemas = app.tool_schema(tool)
+    assert schemas
+    read = READ_AS[tool].model_json_schema()
+    assert fields(read, read) <= fields(schemas["result"], schemas["result"])
+
+
+def test_every_tool_has_words_for_a_planner():
+    """Every tool, parameter and example of the deployment is described."""
+    for entry in app.catalog():
+        spec = app.tool_spec(entry["id"])
+        assert spec
+        assert spec.description
+        assert spec.payload.example
+        assert set(spec.payload.field_descriptions) == set(spec.payload.json_schema["properties"])

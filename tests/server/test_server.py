@@ -1,0 +1,271 @@
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from urllib.request import urlopen
+
+import psutil
+import pytest
+from temporalio.client import Client, WorkflowExecutionStatus
+
+import sojourn
+from sojourn.errors import ServerUnavailable
+from sojourn.server import DYNAMIC_CONFIG, Server, TemporalCli, dev_server, is_serving, ports
+from sojourn.server.start_dev import StartDev
+
+ROOT = Path(sojourn.__file__).parents[1]
+
+
+async def until(claim: Callable[[], bool]) -> None:
+    """Wait until the claim is true; pytest's time-out is the limit."""
+    while not claim():
+        await asyncio.sleep(0.01)
+
+
+def own_server(**options: object) -> Server:
+    """Give a server on free ports, alone on the machine."""
+    return Server(**{"port": 0, "ui": False, "attach": False, **options})
+
+
+@pytest.fixture(scope="module")
+async def running(tmp_path_factory):
+    """Give one server for the tests that only look at it."""
+    async with own_server(
+        db_filename=tmp_path_factory.mktemp("running") / "temporal.db", ui=True, ui_port=0
+    ) as server:
+        yield server
+        server.kill()
+
+
+async def test_serves_until_stopped(tmp_path):
+    """A started server is healthy and has its namespace and its file; a stopped one has left nothing running."""
+    db = tmp_path / "new folder" / "temporal.db"
+    async with own_server(db_filename=db, namespace="field") as server:
+        assert await is_serving(server.address, namespace="field")
+        assert (server.attached, server.ui_url) == (False, None)
+        assert server.cli is not None
+        pid = server.pid
+        assert pid is not None
+    assert db.is_file()
+    assert not psutil.pid_exists(pid)
+    assert server.pid is None
+    assert not await is_serving(server.address)
+
+
+async def test_ui(running):
+    """The web UI answers at its URL."""
+    with await asyncio.to_thread(urlopen, running.ui_url) as page:
+        assert page.status == 200
+
+
+async def test_search_attributes(running):
+    """Runs can be searched by agent, session and what they wait for."""
+    client = await Client.connect(running.address)
+    query = "SojournAgent = 'a' AND SojournSession = 's' AND SojournAwaiting = 'w'"
+    assert [run async for run in client.list_workflows(query)] == []
+
+
+async def test_own_session(running):
+    """Ctrl-C in the terminal does not reach the server: it is in a session of its own."""
+    assert os.getsid(running.pid) == running.pid != os.getsid(0)
+
+
+async def test_attaches(running, monkeypatch):
+    """A second server attaches to the one at the usual port, and leaves it running when it is stopped."""
+    monkeypatch.setattr(dev_server, "USUAL_PORT", int(running.address.rpartition(":")[2]))
+    async with Server() as second:
+        assert second.attached
+        assert second.address == running.address
+        assert (second.pid, second.cli, second.ui_url) == (None, None, None)
+        with pytest.raises(RuntimeError, match="somebody else's"):
+            second.kill()
+    assert await is_serving(running.address)
+
+
+@pytest.mark.parametrize("options", [{"attach": False}, {"namespace": "another"}])
+async def test_starts_beside(running, monkeypatch, options):
+    """A server that may not attach, or needs another namespace, takes other ports than the usual one."""
+    monkeypatch.setattr(dev_server, "USUAL_PORT", int(running.address.rpartition(":")[2]))
+    async with Server(ui=False, **options) as second:
+        assert not second.attached
+        assert second.address != running.address
+        second.kill()
+
+
+async def test_asked_port_is_taken(running):
+    """A port that was asked for and is taken is an error that names it, even where a server answers there."""
+    port = int(running.address.rpartition(":")[2])
+    with pytest.raises(ServerUnavailable, match=f"{port}.*address already in use"):
+        await own_server(port=port).start()
+
+
+async def test_lost_race_for_a_port(running, monkeypatch):
+    """When a chosen port is taken before the server binds it, another one is tried."""
+    taken = [int(running.address.rpartition(":")[2])]
+    monkeypatch.setattr(dev_server, "pick", lambda *asked: taken.pop() if taken else ports.pick(*asked))
+    async with own_server() as server:
+        assert not taken
+        assert server.address != running.address
+        server.kill()
+
+
+async def test_crash_loses_nothing(tmp_path):
+    """After SIGKILL and `restart` the same address knows the workflows that were started before."""
+    async with own_server(db_filename=tmp_path / "temporal.db") as server:
+        address, first = server.address, server.pid
+        client = await Client.connect(address)
+        await client.start_workflow("Unserved", id="survivor", task_queue="nobody")
+        server.kill()
+        assert server.pid is None
+        assert not psutil.pid_exists(first)
+        await server.restart()
+        assert (server.address, server.pid == first) == (address, False)
+        description = await (await Client.connect(address)).get_workflow_handle("survivor").describe()
+        assert description.status is WorkflowExecutionStatus.RUNNING
+        server.kill()
+
+
+async def test_failure_is_told_with_the_log(tmp_path):
+    """A server that cannot start is an error with its own last words, and its file is free again."""
+    db = tmp_path / "temporal.db"
+    db.write_text("these are my notes, not a database" * 100)
+    server = own_server(db_filename=db)
+    with pytest.raises(ServerUnavailable, match=r"it ended; it said:(?s:.*)file is not a database"):
+        await server.start()
+    db.unlink()
+    async with server:
+        server.kill()
+
+
+async def test_one_server_a_file(running, tmp_path):
+    """A second server on the same file is refused, with the address of the first; a stopped one lets go."""
+    db = tmp_path / "temporal.db"
+    async with own_server(db_filename=db) as first:
+        with pytest.raises(ServerUnavailable, match=f"{first.address}.*uses {db}"):
+            await own_server(db_filename=db).start()
+        first.kill()
+    async with own_server(db_filename=db) as second:
+        second.kill()
+
+
+async def test_log_file(tmp_path):
+    """The server's log is in the file that was asked for."""
+    log = tmp_path / "logs" / "server.log"
+    async with own_server(log_filename=log) as server:
+        assert server.address.rpartition(":")[2] in log.read_text()
+        assert server.log_tail() in log.read_text()
+        server.kill()
+
+
+async def test_too_slow(tmp_path):
+    """A server that does not serve in time is killed, and the error has what it said."""
+    script = tmp_path / "temporal"
+    script.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\necho warming up\nexec /bin/sleep 600\n")
+    script.chmod(0o755)
+    slow = TemporalCli(script, "0.0.0", "PATH")
+    with pytest.raises(ServerUnavailable, match=r"did not serve within(?s:.*)warming up"):
+        await own_server(cli=slow, start_timeout=timedelta(seconds=1)).start()
+    assert not psutil.pid_exists(int((tmp_path / "pid").read_text()))
+
+
+async def test_canceled_start():
+    """A start that is cancelled leaves no process."""
+    server = own_server()
+    start = asyncio.create_task(server.start())
+    await until(lambda: server.pid is not None)
+    pid = server.pid
+    start.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await start
+    assert not psutil.pid_exists(pid)
+
+
+async def test_stuck_server_is_killed():
+    """A server that does not end when asked is killed after the grace."""
+    async with own_server() as server:
+        pid = server.pid
+        os.kill(pid, signal.SIGSTOP)
+        await server.stop(grace=timedelta(milliseconds=100))
+        assert not psutil.pid_exists(pid)
+
+
+async def test_death_is_seen():
+    """`wait` returns when the process ends by itself."""
+    async with own_server() as server:
+        os.kill(server.pid, signal.SIGKILL)
+        assert await server.wait() == -signal.SIGKILL
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux can tie a child to its parent")
+async def test_dies_with_us():
+    """When the process that started it is killed, the server does not stay behind."""
+    script = (
+        "import asyncio\n"
+        "from sojourn.server import Server\n"
+        "async def main():\n"
+        "    async with Server(port=0, ui=False, attach=False) as server:\n"
+        "        print(server.pid, flush=True)\n"
+        "        await asyncio.Event().wait()\n"
+        "asyncio.run(main())\n"
+    )
+    parent = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        script,
+        stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert parent.stdout is not None
+    pid = int(await parent.stdout.readline())
+    assert psutil.pid_exists(pid)
+    parent.kill()
+    await parent.wait()
+    await until(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+
+
+async def test_not_started():
+    """Before the start there is no address, and nothing to restart; a second start is refused."""
+    server = own_server()
+    with pytest.raises(RuntimeError, match="never started"):
+        _ = server.address
+    with pytest.raises(RuntimeError, match="not started"):
+        await server.restart()
+    async with server:
+        with pytest.raises(RuntimeError, match="started already"):
+            await server.start()
+        server.kill()
+
+
+async def test_not_serving():
+    """A port where something else listens, and never answers, is not a Temporal server."""
+    with socket.create_server((ports.HOST, 0)) as silent:
+        port = silent.getsockname()[1]
+        assert not await is_serving(f"{ports.HOST}:{port}", within=timedelta(milliseconds=200))
+
+
+def test_command_line():
+    """The command line has every tuned setting as JSON; an untuned one has none."""
+    start = StartDev(
+        binary=Path("/bin/temporal"), port=1, ui_port=2, db_filename=Path("x.db"), namespace="n", tuned=True
+    )
+    assert "--dynamic-config-value=system.enableActivityEagerExecution=true" in start.command
+    assert (
+        sum(word.startswith("--dynamic-config-value") for word in start.command) == len(DYNAMIC_CONFIG) == 5
+    )
+    untuned = StartDev(
+        binary=Path("/bin/temporal"), port=1, ui_port=None, db_filename=None, namespace="n", tuned=False
+    )
+    assert not any("dynamic-config" in word or "--db-filename" in word for word in untuned.command)
+    assert "--headless" in untuned.command
+
+
+@pytest.mark.parametrize("asked", [None, 0])
+def test_free_ports_are_not_ephemeral(running, asked):
+    """A free port is chosen from below the range that outgoing connections use."""
+    taken = int(running.address.rpartition(":")[2])
+    assert 20_000 <= ports.pick(asked, taken) < 32_768
+    assert ports.pick(taken, 7233) == taken

@@ -1,0 +1,96 @@
+"""The operations database: one SQLite file, made once, shared by all worker processes."""
+
+import os
+import sqlite3
+import threading
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import mkstemp
+
+from sojourn import ToolUnavailable
+from toolsets.generate import SEED, fill
+from toolsets.schema import VERSION
+
+__all__ = ["as_of", "location", "make", "opened", "transaction"]
+
+_MAKING = threading.Lock()
+
+
+def location() -> Path:
+    """Where the file is: setting `SOJOURN_OPS_DB`, else `.sojourn/ops.db` under the current folder."""
+    return Path(os.environ.get("SOJOURN_OPS_DB") or Path(".sojourn", "ops.db"))
+
+
+@contextmanager
+def opened() -> Generator[sqlite3.Connection]:
+    """A connection for one piece of work; the file is made when it is not there.
+
+    Raises:
+        ToolUnavailable: the file was made by another version of this code.
+    """
+    path = location()
+    if not path.exists():
+        with _MAKING:
+            if not path.exists():
+                make(path)
+    with closing(sqlite3.connect(path, timeout=10, isolation_level=None)) as connection:
+        connection.row_factory = sqlite3.Row
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if version != VERSION:
+            raise ToolUnavailable(
+                f"{path} has data version {version}, not {VERSION}: delete it and call again"
+            )
+        yield connection
+
+
+@contextmanager
+def transaction() -> Generator[sqlite3.Connection]:
+    """A connection inside one write transaction: all of it is kept, or nothing."""
+    with opened() as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield connection
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+        connection.execute("COMMIT")
+
+
+def make(path: Path, seed: int = SEED) -> None:
+    """Make the file, whole or not at all.
+
+    Workers that start together may each make one; the first to finish wins. It is linked into
+    place rather than renamed, since a rename would pull the file from under a worker that has
+    opened the winner's.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    os.close(handle)
+    draft = Path(name)
+    try:
+        with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
+            connection.execute("PRAGMA synchronous = OFF")
+            connection.execute("PRAGMA journal_mode = OFF")
+            fill(connection, seed)
+            connection.execute("PRAGMA journal_mode = WAL")
+        _publish(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def as_of(connection: sqlite3.Connection) -> datetime:
+    """The data set's now: the end of its month of readings, so that answers do not depend on the day."""
+    return datetime.fromtimestamp(connection.execute("SELECT as_of FROM dataset").fetchone()[0], UTC)
+
+
+def _publish(draft: Path, path: Path) -> None:
+    with draft.open("rb+") as file:
+        os.fsync(file.fileno())
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        return
+    except OSError:  # a file system without hard links: workers that start together may then collide
+        draft.replace(path)

@@ -1,0 +1,185 @@
+"""Who is in the field: sites, devices and contacts, and what befalls them in the month.
+
+The month has stories that a planner can find in the readings: s-7 loses mains power and its
+gateway's battery runs flat, s-16 loses its uplink while its battery is well, and s-3 has three
+devices that fell silent for three reasons.
+"""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+__all__ = ["DAY", "HOUR", "Contact", "Device", "Fate", "Site", "contacts", "devices", "sites"]
+
+HOUR = 3600
+DAY = 24 * HOUR
+
+_PLACES = (
+    "Alder Brook", "Birch Hollow", "Cedar Point", "Dunmore", "Elm Reservoir", "Fenwick", "Granite Pass", "Heron Lake",
+    "Ivy Bridge", "Juniper Ridge", "Kestrel Weir", "Larkfield", "Millrace", "Northgate", "Oak Tower", "Pinecrest",
+    "Quarry Road", "Rookery", "Stonehaven", "Thornbury", "Upper Vale", "Violet Bank", "Westmere", "Yarrow Dam",
+)  # fmt: skip
+_REGIONS = ("north", "east", "south", "west")
+_KINDS = ("flow_meter", "pressure_sensor", "level_sensor", "pump_controller", "weather_station")
+_MODELS = {
+    "gateway": "GW-200", "flow_meter": "FM-31", "pressure_sensor": "PS-12", "level_sensor": "LS-8",
+    "pump_controller": "PC-5", "weather_station": "WX-2",
+}  # fmt: skip
+_FIRST = (
+    "Ana",
+    "Bruno",
+    "Carla",
+    "Dmitri",
+    "Elif",
+    "Farid",
+    "Greta",
+    "Hana",
+    "Ivan",
+    "Jonas",
+    "Kira",
+    "Luca",
+)
+_LAST = (
+    "Almeida",
+    "Berg",
+    "Costa",
+    "Duarte",
+    "Eriksen",
+    "Fuchs",
+    "Garcia",
+    "Hoffmann",
+    "Ito",
+    "Jensen",
+    "Weber",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What befalls one device; hours count back from the end of the month."""
+
+    silent_for: float | None = None
+    """Hours without a reading at the end; None for a device that still reports."""
+    mains_lost: tuple[float, float] | None = None
+    """A gateway's mains failure: hours before the end when it began and ended; 0 is not over."""
+    cell_failing: bool = False
+    """Its lithium cell sinks through the month."""
+    stuck_for: float | None = None
+    """Hours at the end in which its sensor repeats one value."""
+    outages: int = 0
+    """Gaps of some hours, beside the odd reading that every device loses."""
+    never_reported: bool = False
+    """Installed, and not heard of since."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One place with devices behind one gateway."""
+
+    number: int
+    name: str
+    region: str
+
+    @property
+    def site_id(self) -> str:
+        """Such as `s-7`."""
+        return f"s-{self.number}"
+
+    @property
+    def gateway_id(self) -> str:
+        """The first device of the site."""
+        return f"d-{self.number:02}00"
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One device and its month."""
+
+    number: int
+    site_id: str
+    kind: str
+    name: str
+    model: str
+    firmware: str
+    installed_on: str
+    fate: Fate = field(default_factory=Fate)
+
+    @property
+    def device_id(self) -> str:
+        """Such as `d-0704`: site 7, device 4."""
+        return f"d-{self.number:04}"
+
+
+@dataclass(frozen=True, slots=True)
+class Contact:
+    """Who answers for a site."""
+
+    site_id: str
+    role: str
+    name: str
+    email: str
+    phone: str | None
+    valid_until: str | None
+
+
+_FATES = {
+    # s-3: three devices, three reasons.
+    304: Fate(silent_for=11 * 24 + 5, cell_failing=True),
+    309: Fate(silent_for=4 * 24 + 2, outages=6),
+    312: Fate(silent_for=26),
+    # s-5, s-11: installed, not yet heard of; a sensor that hangs; a radio at the edge of its range.
+    509: Fate(never_reported=True),
+    1106: Fate(never_reported=True),
+    1103: Fate(stuck_for=61),
+    1108: Fate(outages=14),
+    # s-7: mains gone for 52 hours; the battery carried the gateway for some ten of them.
+    700: Fate(mains_lost=(52, 0)),
+    # s-16: the uplink went while the battery was well, so the gateway falls silent too.
+    1600: Fate(silent_for=19.25),
+    # s-21: mains back after five hours, the battery held.
+    2100: Fate(mains_lost=(9 * 24, 9 * 24 - 5)),
+    2104: Fate(silent_for=70, cell_failing=True),
+}
+_DARK_FOR = {7: 42.5, 16: 19.25}
+"""Hours for which all devices behind a gateway are cut off."""
+
+
+def sites() -> list[Site]:
+    """The 24 sites, s-1 to s-24."""
+    return [Site(n, name, _REGIONS[n % 4]) for n, name in enumerate(_PLACES, start=1)]
+
+
+def devices(rng: random.Random, site: Site) -> Iterator[Device]:
+    """The site's gateway, then the devices behind it; s-1 is the large one."""
+    count = 73 if site.number == 1 else rng.randint(8, 14) if site.number not in {3, 7, 11} else 13
+    for place in range(count):
+        kind = "gateway" if place == 0 else rng.choice(_KINDS)
+        number = site.number * 100 + place
+        yield Device(
+            number=number,
+            site_id=site.site_id,
+            kind=kind,
+            name=f"{site.name} {kind.replace('_', ' ')}" + (f" {place}" if place else ""),
+            model=_MODELS[kind],
+            firmware=f"{rng.randint(2, 4)}.{rng.randint(0, 9)}.{rng.randint(0, 9)}",
+            installed_on=f"20{rng.randint(19, 25)}-{rng.randint(1, 12):02}-{rng.randint(1, 28):02}",
+            fate=_fate(number, site.number, place),
+        )
+
+
+def contacts(rng: random.Random) -> Iterator[Contact]:
+    """One operations contact a site; none at s-19, and those of s-7 and s-12 have run out."""
+    for site in sites():
+        first, last = rng.choice(_FIRST), rng.choice(_LAST)
+        phone = f"+351 91{rng.randint(0, 9)} {rng.randint(100, 999)} {rng.randint(100, 999)}"
+        email = f"{first}.{last}@example.org".lower()
+        until = {7: "2026-02-28", 12: "2025-12-31"}.get(site.number, "2027-06-30")
+        if site.number != 19:
+            yield Contact(site.site_id, "operations", f"{first} {last}", email, phone, until)
+
+
+def _fate(number: int, site: int, place: int) -> Fate:
+    fate = _FATES.get(number, Fate())
+    if place and site in _DARK_FOR and not fate.never_reported:
+        return replace(fate, silent_for=_DARK_FOR[site])
+    return fate

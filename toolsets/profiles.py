@@ -1,0 +1,90 @@
+"""Toolset `ops.profiles`: who answers for a site, written down."""
+
+import sqlite3
+from typing import Literal
+
+from pydantic import Field
+
+from sojourn import ToolCallMeta, Toolset
+from toolsets.arguments import SiteId
+from toolsets.database import transaction
+from toolsets.executions import recorded
+from toolsets.lookup import require
+from toolsets.shape import Shape
+
+__all__ = ["Profile", "UpsertProfile", "profiles", "upsert"]
+
+profiles = Toolset("ops.profiles", description="Contact profiles of sites.")
+
+Role = Literal["operations", "maintenance", "owner"]
+
+
+class UpsertProfile(Shape):
+    """Who answers for a site, and for what."""
+
+    site_id: SiteId
+    name: str = Field(min_length=1, max_length=100)
+    """The person's name."""
+    email: str = Field(max_length=200, json_schema_extra={"format": "email"})
+    """Where to write."""
+    role: Role
+    """What the person answers for."""
+    phone: str | None = Field(default=None, pattern=r"^\+[0-9][0-9 ]{5,18}[0-9]$")
+    """Where to call, in the international form, such as `+351 912 345 678`."""
+
+
+class Profile(Shape):
+    """Who answers for a site in one role."""
+
+    site_id: str
+    """The site."""
+    role: Role
+    """What for."""
+    name: str
+    """The person."""
+    email: str
+    """Where to write."""
+    phone: str | None
+    """Where to call."""
+    revision: int
+    """1 when new, one more with each change."""
+    replaced: str | None
+    """Who was registered in this role before."""
+
+
+@profiles.tool(
+    title="Register a contact",
+    tags=["write"],
+    idempotent=True,
+    destructive=True,
+    examples=[{"site_id": "s-7", "name": "Ana Lima", "email": "ana.lima@example.org", "role": "operations"}],
+)
+def upsert(args: UpsertProfile, meta: ToolCallMeta) -> Profile:
+    """Register who answers for a site in a role, in place of whoever did before.
+
+    A repeat with the same idempotency key changes nothing and answers as the first time did.
+    """
+    with recorded(meta, upsert.id), transaction() as connection:
+        done = connection.execute(
+            "SELECT profile FROM profile_writes WHERE idempotency_key = ?", (meta.idempotency_key,)
+        ).fetchone()
+        if done is not None:
+            return Profile.model_validate_json(done["profile"])
+        require(connection, "site_id", args.site_id, tool=upsert.id)
+        profile = _write(connection, args)
+        connection.execute(
+            "INSERT INTO profile_writes VALUES (?, ?)", (meta.idempotency_key, profile.model_dump_json())
+        )
+    return profile
+
+
+def _write(connection: sqlite3.Connection, args: UpsertProfile) -> Profile:
+    before = connection.execute(
+        "SELECT name, revision FROM profiles WHERE site_id = ? AND role = ?", (args.site_id, args.role)
+    ).fetchone()
+    revision, replaced = (before["revision"] + 1, before["name"]) if before else (1, None)
+    connection.execute(
+        "INSERT OR REPLACE INTO profiles (site_id, role, name, email, phone, revision) VALUES (?, ?, ?, ?, ?, ?)",
+        (args.site_id, args.role, args.name, args.email, args.phone, revision),
+    )
+    return Profile(**args.model_dump(), revision=revision, replaced=replaced)

@@ -1,0 +1,46 @@
+"""The reference deployment: an operations assistant for sites with field devices.
+
+`python worker.py` serves it; the database is made on first use (see `toolsets/database.py`).
+"""
+
+from planners import advisor as advisor_planner
+from planners import operations
+from sojourn import Agent, AgentTool, App, RunPolicy
+from toolsets.devices import devices
+from toolsets.profiles import profiles
+from toolsets.runbooks import runbooks
+from toolsets.sites import sites
+
+advisor = Agent(
+    "ops.advisor",
+    description="Finds the runbook that fits a case.",
+    planner=advisor_planner.plan,
+    uses=[runbooks],
+)
+advice = advisor.export(
+    "ops.advice",
+    tools=[
+        AgentTool(
+            "ask",
+            args=advisor_planner.AdviceQuestion,
+            result=advisor_planner.Advice,
+            title="Ask the advisor",
+            description="What to do in a case: the runbook that fits it, and its steps.",
+            tags=["read"],
+            system="You advise on site {site_id}.",
+            user="{question}",
+            example={"question": "gateway battery flat after mains power failure", "site_id": "s-7"},
+        )
+    ],
+)
+assistant = Agent(
+    "ops.assistant",
+    description="Answers operations questions about sites and their field devices.",
+    planner=operations.plan,
+    uses=[sites, devices, profiles, advice],
+    policy=RunPolicy(interrupts_allowed=True),
+)
+app = App(agents=[assistant, advisor])
+
+if __name__ == "__main__":
+    app.serve()

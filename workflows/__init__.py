@@ -1,0 +1,1 @@
+"""The durable shell: Temporal workflow definitions."""
