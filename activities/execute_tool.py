@@ -65,7 +65,7 @@ class ExecuteToolActivity:
             result = await self._across(task, call, info)
         except ApplicationError:
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001
             # A fault of the boundary itself, which a repetition would meet again: the run goes on, the log tells.
             _log.exception("tool_boundary_failed", tool=call.name, run_id=info.workflow_id)
             result = boundary.refusal(call, (ToolError.from_error(error), None))
@@ -90,14 +90,20 @@ class ExecuteToolActivity:
         return result.model_copy(update={"telemetry": told})
 
     async def _answer(
-        self, tool: Tool[..., Any], call: ToolRequest, payload: dict[str, Any], meta: ToolCallMeta, limit: timedelta
+        self,
+        tool: Tool[..., Any],
+        call: ToolRequest,
+        payload: dict[str, Any],
+        meta: ToolCallMeta,
+        limit: timedelta,
     ) -> ToolResult:
         try:
             arguments = tool.arguments(payload, meta)
         except ValidationError as error:
             return boundary.refused_by_model(tool.spec, tool.validator, call, payload, error)
+        clock = asyncio.timeout(limit.total_seconds())
         try:
-            async with asyncio.timeout(limit.total_seconds()) as clock:
+            async with clock:
                 value = await self._run(tool, arguments)
         except TimeoutError as error:
             if not clock.expired():

@@ -1,7 +1,7 @@
 """Heartbeats of every activity, from the boundary, so that sync tools beat too."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from temporalio import activity
@@ -16,7 +16,7 @@ INTERVAL = 5.0
 
 
 @contextmanager
-def beating() -> Iterator[None]:
+def beating() -> Generator[None]:
     """Beat from 3 s on, every 5 s, while the body runs; a cancellation arrives with a beat."""
     loop = asyncio.get_running_loop()
 

@@ -15,7 +15,7 @@ from sojourn.agent import Agent
 from sojourn.app import App
 from sojourn.contracts.message import Message
 from sojourn.contracts.plan import PlanInput, PlanResult, PlanResumeInput, RunContext, Turn
-from sojourn.contracts.run_policy import Caps, RunPolicy
+from sojourn.contracts.run_policy import Caps
 from sojourn.contracts.tasks import Limits, PlanOutcome, PlanTask
 from sojourn.contracts.tool_error import ToolError
 from sojourn.core import counts
@@ -61,7 +61,7 @@ class PlanActivity:
             policy = agent.policy.tightened(task.override) if task.plan == 1 else None
             limits = counts.limits_of(policy) if policy else task.limits
             caps = counts.caps_left(policy, counts.Counts()) if policy else task.caps
-            turn = self._turn(task, key[0], messages, caps)
+            turn = self._turn(task, key[0], messages, caps, limits)
             plan = await self._decide(agent, turn, limits, info.attempt)
         outcome = self._judge(plan, task, turn, limits, caps)
         if outcome.final:
@@ -87,7 +87,7 @@ class PlanActivity:
             )
         return agent
 
-    def _turn(self, task: PlanTask, run_id: str, messages: list[Message], caps: Caps) -> Turn:
+    def _turn(self, task: PlanTask, run_id: str, messages: list[Message], caps: Caps, limits: Limits) -> Turn:
         run = RunContext(
             run_id=run_id,
             agent_id=task.agent_id,
@@ -96,6 +96,7 @@ class PlanActivity:
             parent=task.parent,
             labels=task.labels,
             depth=task.depth,
+            interrupts_allowed=limits.interrupts_allowed,
         )
         tools = [] if task.finalize else self._app.tool_specs_for_agent(task.agent_id) or []
         fresh = messages[task.after :]
@@ -143,7 +144,9 @@ class PlanActivity:
         except (ValueError, TypeError) as error:
             return PlanOutcome(fault=f"the plan cannot be written as JSON: {str(error)[:300]}")
 
-    def _outcome(self, plan: PlanResult, task: PlanTask, turn: Turn, limits: Limits, caps: Caps) -> PlanOutcome:
+    def _outcome(
+        self, plan: PlanResult, task: PlanTask, turn: Turn, limits: Limits, caps: Caps
+    ) -> PlanOutcome:
         taken = call_ids(turn.messages) if plan.tool_calls else ()
         calls = stamp(
             plan.tool_calls, run_id=turn.run.run_id, turn_id=task.turn_id, plan=task.plan, taken=taken

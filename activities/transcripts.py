@@ -53,7 +53,9 @@ class Transcripts:
         """The whole transcript of a plan, its new messages included."""
         known = self._known(key, task)
         if known is None:
-            return await self._ask(key, 0, task.until if task.until is not None else task.after) + list(task.new)
+            return await self._ask(key, 0, task.until if task.until is not None else task.after) + list(
+                task.new
+            )
         if task.until is not None:
             return known + await self._ask(key, task.after, task.until)
         return known + list(task.new)

@@ -38,7 +38,9 @@ async def measure(rounds: int, only: list[str]) -> dict[str, list[Sample]]:
     chosen = [c for c in CONTENDERS if not only or c.name in only or c is FLOOR]
     with tempfile.TemporaryDirectory() as folder:
         async with AsyncExitStack() as stack:
-            server = await stack.enter_async_context(Server(db_filename=Path(folder) / "bench.db", attach=False))
+            server = await stack.enter_async_context(
+                Server(db_filename=Path(folder) / "bench.db", attach=False)
+            )
             lanes: list[Lane] = [await stack.enter_async_context(lane(c, server.address)) for c in chosen]
             for warm in lanes:
                 await round_of(warm, alone=2)
@@ -102,7 +104,11 @@ def main() -> None:
     show(summary)
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{time.strftime('%Y%m%d-%H%M%S')}.json"
-    machine = {"cpus": os.cpu_count(), "python": platform.python_version(), "temporalio": temporalio.__version__}
+    machine = {
+        "cpus": os.cpu_count(),
+        "python": platform.python_version(),
+        "temporalio": temporalio.__version__,
+    }
     everything = {
         "machine": machine,
         "summary": summary,

@@ -52,7 +52,9 @@ async def _start_floor(client: temporalio.client.Client, run_id: str, calls: int
     return await client.start_workflow(FloorRun.run, FloorInput(calls), id=run_id, task_queue="bench-floor")
 
 
-async def _start_sojourn(client: temporalio.client.Client, run_id: str, calls: int) -> WorkflowHandle[Any, Any]:
+async def _start_sojourn(
+    client: temporalio.client.Client, run_id: str, calls: int
+) -> WorkflowHandle[Any, Any]:
     run = RunInput(agent_id="bench.agent", messages=[Message.user(str(calls))])
     return await client.start_workflow("AgentRun", run, id=run_id, task_queue="bench-sojourn")
 

@@ -68,5 +68,7 @@ class FloorRun:
             )
             if plan.answer is not None:
                 return plan.answer
-            last = await workflow.execute_activity(floor_tool, plan.text, start_to_close_timeout=TIMEOUT)
+            last = await workflow.execute_activity(
+                floor_tool, plan.text or "", start_to_close_timeout=TIMEOUT
+            )
         return "done"

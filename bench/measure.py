@@ -4,7 +4,7 @@ import asyncio
 import statistics
 import time
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -69,7 +69,7 @@ class Lane:
 
 
 @asynccontextmanager
-async def lane(contender: Contender, address: str) -> AsyncIterator[Lane]:
+async def lane(contender: Contender, address: str) -> AsyncGenerator[Lane]:
     """A contender with its worker process alive."""
     import sys
 

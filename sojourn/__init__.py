@@ -15,7 +15,15 @@ if TYPE_CHECKING:
     from sojourn.contracts.bounds import Bounds
     from sojourn.contracts.ids import ToolId
     from sojourn.contracts.message import Message
-    from sojourn.contracts.plan import Finalize, PlanInput, PlanResult, PlanResumeInput, RunContext, Turn, Usage
+    from sojourn.contracts.plan import (
+        Finalize,
+        PlanInput,
+        PlanResult,
+        PlanResumeInput,
+        RunContext,
+        Turn,
+        Usage,
+    )
     from sojourn.contracts.retry_hint import FieldIssue, RetryHint, RetryReason
     from sojourn.contracts.run import RunInput, RunOutput, RunStatus
     from sojourn.contracts.run_link import RunLink
@@ -102,7 +110,67 @@ _WHERE = {
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
 
 __version__ = "0.1.0"
-__all__ = sorted(_MODULE_OF)  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = [
+    "Agent",
+    "AgentTool",
+    "AgentToolset",
+    "Annotations",
+    "App",
+    "AwaitClarification",
+    "AwaitClosed",
+    "Bounds",
+    "Caps",
+    "Client",
+    "DefinitionError",
+    "Event",
+    "FieldIssue",
+    "Finalize",
+    "InvalidInput",
+    "Message",
+    "NoWorker",
+    "PlanInput",
+    "PlanResult",
+    "PlanResumeInput",
+    "Planner",
+    "RateLimited",
+    "Retry",
+    "RetryHint",
+    "RetryReason",
+    "Run",
+    "RunAlreadyExists",
+    "RunCanceled",
+    "RunContext",
+    "RunError",
+    "RunFailed",
+    "RunInput",
+    "RunLink",
+    "RunNotFound",
+    "RunOutput",
+    "RunPolicy",
+    "RunPolicyOverride",
+    "RunStatus",
+    "RunTerminated",
+    "RunTimedOut",
+    "ServerNotFound",
+    "ServerUnavailable",
+    "SojournError",
+    "Tool",
+    "ToolCallMeta",
+    "ToolError",
+    "ToolFailed",
+    "ToolId",
+    "ToolRequest",
+    "ToolResult",
+    "ToolSpec",
+    "ToolTelemetry",
+    "ToolUnavailable",
+    "Toolset",
+    "Turn",
+    "TypeSpec",
+    "Usage",
+    "Worker",
+    "data_converter",
+]
 
 
 def __getattr__(name: str) -> Any:

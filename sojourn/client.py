@@ -74,6 +74,9 @@ WORKER_GRACE = 2.0
 QUERY_DEADLINE = timedelta(seconds=1)
 """For `status()`: with no worker alive the history answers instead."""
 
+ANSWER_DEADLINE = 30.0
+"""Seconds in which a worker must take an answer."""
+
 SERVER_PATIENCE = 60.0
 """Seconds that `result()` and `events()` bridge while a server restarts."""
 
@@ -86,7 +89,12 @@ _STATUS = {
     WorkflowExecutionStatus.TIMED_OUT: "timed_out",
     WorkflowExecutionStatus.CONTINUED_AS_NEW: "running",
 }
-_AWAY = {RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED, RPCStatusCode.UNKNOWN}
+_AWAY = {
+    RPCStatusCode.UNAVAILABLE,
+    RPCStatusCode.DEADLINE_EXCEEDED,
+    RPCStatusCode.CANCELLED,
+    RPCStatusCode.UNKNOWN,
+}
 
 
 class Client:
@@ -192,7 +200,9 @@ class Client:
                 raise
             await self.temporal.start_workflow("AgentRun", run, **options)
 
-    async def execute(self, agent_id: str, messages: str | Message | Sequence[Message], **options: Any) -> RunOutput:
+    async def execute(
+        self, agent_id: str, messages: str | Message | Sequence[Message], **options: Any
+    ) -> RunOutput:
         """Start a run and wait for its answer; takes and raises what `start` and `Run.result` do."""
         run = await self.start(agent_id, messages, **options)
         return await run.result()
@@ -298,7 +308,9 @@ class Run:
         last, away = after or "", _Patience()
         while True:
             try:
-                async for event in fold_history(self._handle, self.client.temporal.data_converter, follow=follow):
+                async for event in fold_history(
+                    self._handle, self.client.temporal.data_converter, follow=follow
+                ):
                     if event.event_id > last:
                         last = event.event_id
                         yield event
@@ -369,9 +381,8 @@ class Run:
         deadline = time.monotonic() + 2.0
         while True:
             try:
-                return await asyncio.wait_for(
-                    self._handle.execute_update("provide_clarification", value, result_type=str), 30
-                )
+                update = self._handle.execute_update("provide_clarification", value, result_type=str)  # pyright: ignore[reportUnknownMemberType]
+                return await asyncio.wait_for(update, ANSWER_DEADLINE)
             except WorkflowUpdateFailedError as error:
                 refused = getattr(error.cause, "type", None)
                 # An event stream shows a question a few milliseconds before the run can take its answer.
@@ -381,7 +392,9 @@ class Run:
                 kind = InvalidInput if refused == "InvalidAnswer" else AwaitClosed
                 raise kind(f"{self.id}: {getattr(error.cause, 'message', error)}", run_id=self.id) from error
             except builtins.TimeoutError as error:
-                raise NoWorker(f"{self.id}: no worker took the answer; send it again", run_id=self.id) from error
+                raise NoWorker(
+                    f"{self.id}: no worker took the answer; send it again", run_id=self.id
+                ) from error
             except RPCError as error:
                 if error.status == RPCStatusCode.NOT_FOUND and "completed" in error.message:
                     raise AwaitClosed(f"{self.id} has ended; it takes no answers", run_id=self.id) from error
@@ -394,7 +407,7 @@ class Run:
             RunNotFound: there is no such run, or it has ended.
         """
         try:
-            await self._handle.cancel(reason=reason)
+            await self._handle.cancel(reason=reason or "")
         except RPCError as error:
             raise _translated(error, self.id) from error
 
@@ -402,11 +415,17 @@ class Run:
         if isinstance(cause, CancelledError):
             reason, by = await self._cancel_request()
             said = f": {reason}" if reason else ""
-            return RunCanceled(f"run {self.id} was canceled by {by}{said}", run_id=self.id, reason=reason, by=by)
+            return RunCanceled(
+                f"run {self.id} was canceled by {by}{said}", run_id=self.id, reason=reason, by=by
+            )
         if isinstance(cause, TerminatedError):
-            return RunTerminated(f"run {self.id} was terminated: {cause.message}", run_id=self.id, code="Terminated")
+            return RunTerminated(
+                f"run {self.id} was terminated: {cause.message}", run_id=self.id, code="Terminated"
+            )
         if isinstance(cause, TimeoutError):
-            return RunTimedOut(f"run {self.id} exceeded its execution time-out", run_id=self.id, code="TimedOut")
+            return RunTimedOut(
+                f"run {self.id} exceeded its execution time-out", run_id=self.id, code="TimedOut"
+            )
         code = cause.type if isinstance(cause, ApplicationError) else type(cause).__name__
         text = getattr(cause, "message", None) or str(cause)
         return RunFailed(f"run {self.id} failed: {text}", run_id=self.id, code=code)
@@ -441,9 +460,6 @@ class _Patience:
         await asyncio.sleep(self._delay)
         self._delay = min(self._delay * 2, 2.0)
         return True
-
-
-
 
 
 def _opening(messages: str | Message | Sequence[Message]) -> list[Message]:

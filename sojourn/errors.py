@@ -70,9 +70,13 @@ class ToolFailed(SojournError):
 class RateLimited(ToolFailed):
     """The tool is over a limit; retried up to 3 attempts while `retry_after` is at most 30 s, then returned."""
 
-    def __init__(self, message: str = "rate limited", *, retry_after: timedelta | float | None = None) -> None:
+    def __init__(
+        self, message: str = "rate limited", *, retry_after: timedelta | float | None = None
+    ) -> None:
         super().__init__(message, code="rate_limited")
-        self.retry_after = timedelta(seconds=retry_after) if isinstance(retry_after, (int, float)) else retry_after
+        self.retry_after = (
+            timedelta(seconds=retry_after) if isinstance(retry_after, (int, float)) else retry_after
+        )
 
 
 class ToolUnavailable(ToolFailed):
@@ -80,7 +84,9 @@ class ToolUnavailable(ToolFailed):
 
     def __init__(self, message: str = "unavailable", *, retry_after: timedelta | float | None = None) -> None:
         super().__init__(message, code="tool_unavailable")
-        self.retry_after = timedelta(seconds=retry_after) if isinstance(retry_after, (int, float)) else retry_after
+        self.retry_after = (
+            timedelta(seconds=retry_after) if isinstance(retry_after, (int, float)) else retry_after
+        )
 
 
 class ServerNotFound(SojournError):

@@ -90,7 +90,9 @@ class HistoryReader:
         if kind in _ACTIVITY_FAILURES:
             ended: Any = getattr(event, str(event.WhichOneof("attributes")))
             failure = getattr(ended, "failure", None)
-            error = _error_of(failure) if failure else ToolError(message="canceled with the run", code="canceled")
+            error = (
+                _error_of(failure) if failure else ToolError(message="canceled with the run", code="canceled")
+            )
             return self._made(event, "failed", of=ended.scheduled_event_id, error=error)
         return None
 
@@ -156,7 +158,9 @@ class HistoryReader:
 
 def _error_of(failure: Failure) -> ToolError:
     """The chain of a failure, less the wrappers that say nothing of their own."""
-    wrapper = failure.HasField("activity_failure_info") or failure.HasField("child_workflow_execution_failure_info")
+    wrapper = failure.HasField("activity_failure_info") or failure.HasField(
+        "child_workflow_execution_failure_info"
+    )
     if wrapper and failure.HasField("cause"):
         return _error_of(failure.cause)
     cause = _error_of(failure.cause) if failure.HasField("cause") else None
@@ -164,7 +168,9 @@ def _error_of(failure: Failure) -> ToolError:
     return ToolError(message=failure.message, code=code or None, cause=cause)
 
 
-async def fold_history(handle: WorkflowHandle[Any, Any], converter: DataConverter, *, follow: bool) -> AsyncIterator[Event]:
+async def fold_history(
+    handle: WorkflowHandle[Any, Any], converter: DataConverter, *, follow: bool
+) -> AsyncIterator[Event]:
     """The events of a run from its first history event; with `follow`, until it ends."""
     reader, fold = HistoryReader(converter), Fold(handle.id)
     async for history_event in handle.fetch_history_events(wait_new_event=follow):

@@ -38,9 +38,7 @@ async def register(client: Client) -> str | None:
     """
     service = client.operator_service
     try:
-        known = await service.list_search_attributes(
-            ListSearchAttributesRequest(namespace=client.namespace)
-        )
+        known = await service.list_search_attributes(ListSearchAttributesRequest(namespace=client.namespace))
         missing = [name for name in NAMES if name not in known.custom_attributes]
         if missing:
             keyword = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD

@@ -77,9 +77,10 @@ class Tool(Generic[P, R]):
         """
         decoded = self.payload.decode(payload)
         if self.model_parameter:
-            arguments = {self.model_parameter: decoded}
+            arguments: dict[str, Any] = {self.model_parameter: decoded}
         else:
-            arguments = {name: getattr(decoded, name) for name in type(decoded).model_fields}
+            model: BaseModel = decoded
+            arguments = {name: getattr(model, name) for name in type(model).model_fields}
         if self.meta_parameter:
             arguments[self.meta_parameter] = meta
         return arguments
@@ -151,7 +152,7 @@ class Toolset:
             return functools.partial(self._declare, **options)
         return self._declare(function)
 
-    def _declare(  # noqa: PLR0917
+    def _declare(
         self,
         function: Callable[..., Any],
         *,
@@ -211,10 +212,11 @@ def _first_paragraph(function: Callable[..., Any]) -> str:
 
 
 def _is_model(annotation: Any) -> bool:
-    bare = typing.get_origin(annotation) or annotation
-    return isinstance(bare, type) and (
-        issubclass(bare, BaseModel) or dataclasses.is_dataclass(bare) or typing.is_typeddict(bare)
-    )
+    bare: Any = typing.get_origin(annotation) or annotation
+    if not isinstance(bare, type):
+        return False
+    kind = cast("type[Any]", bare)
+    return issubclass(kind, BaseModel) or dataclasses.is_dataclass(kind) or typing.is_typeddict(kind)
 
 
 def _annotated(function: Callable[..., Any], place: str) -> dict[str, tuple[Any, inspect.Parameter]]:

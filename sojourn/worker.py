@@ -11,7 +11,8 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import structlog
 import temporalio.client
@@ -114,14 +115,16 @@ class Worker:
         """Stop taking work, let what is in flight end, and return."""
         await self._worker.shutdown()
 
-    async def __aenter__(self) -> "Worker":
+    async def __aenter__(self) -> Self:
         """Start serving."""
         await self._worker.__aenter__()
         return self
 
-    async def __aexit__(self, *exc: Any) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         """Drain and stop."""
-        await self._worker.__aexit__(*exc)
+        await self._worker.__aexit__(kind, error, trace)
 
 
 def serve(app: App, *, task_queue: str | None = None) -> None:
@@ -183,7 +186,9 @@ async def _connected(options: dict[str, Any], stop: asyncio.Event) -> temporalio
         try:
             return await connect(options)
         except ServerUnavailable as error:
-            _log.warning("waiting_for_server", address=options["target_host"], retry_in=delay, reason=str(error))
+            _log.warning(
+                "waiting_for_server", address=options["target_host"], retry_in=delay, reason=str(error)
+            )
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), delay)
         delay = min(delay * 2, 10.0)

@@ -17,7 +17,11 @@ async def serve(temporal_address: str) -> AsyncIterator[Serve]:
     async with AsyncExitStack() as stack:
 
         async def start(
-            app: App | None = None, *, planner=None, uses: tuple[Toolset, ...] = (), policy: RunPolicy | None = None
+            app: App | None = None,
+            *,
+            planner=None,
+            uses: tuple[Toolset, ...] = (),
+            policy: RunPolicy | None = None,
         ) -> Client:
             if app is None:
                 app = App(agents=[Agent("test.agent", planner=planner, uses=list(uses), policy=policy)])

@@ -82,8 +82,8 @@ class AgentRun:
         self._run_id = workflow.info().workflow_id
         self._policy = RunPolicy()
         self._transcript: list[Message] = []
-        self._new: Sequence[Message] = self._run.messages
-        self._outcomes: Sequence[Outcome] = ()
+        self._new: list[Message] = self._run.messages
+        self._outcomes: list[Outcome] = []
         self._counts = counts.Counts()
         self._turn = 1
         self._plans = 0
@@ -156,7 +156,7 @@ class AgentRun:
             raise ApplicationError(
                 str(cause), type=cause.code or "PlannerError", non_retryable=True
             ) from error
-        self._new, self._outcomes = (), ()
+        self._new, self._outcomes = [], []
         self._accepted_attempt = plan.attempt
         self._policy = plan.policy or self._policy
         self._note(plan.notes)
@@ -177,9 +177,9 @@ class AgentRun:
             depth=run.depth,
             plan=self._plans,
             after=after,
-            new=() if large else new,
+            new=[] if large else new,
             until=len(self._transcript) if large else None,
-            outcomes=self._outcomes if large else (),
+            outcomes=self._outcomes if large else [],
             accepted_attempt=self._accepted_attempt,
             override=run.policy if first else None,
             limits=Limits() if first else self._limits,
@@ -220,7 +220,8 @@ class AgentRun:
         self._finalize = counts.exhausted(self._policy, self._counts, plan.refused)
         self._new = [Message.results([for_planner(result) for result in results])]
         self._outcomes = [
-            Outcome(tool_call_id=r.tool_call_id, error=r.error.message[:200] if r.error else None) for r in results
+            Outcome(tool_call_id=r.tool_call_id, error=r.error.message[:200] if r.error else None)
+            for r in results
         ]
         if self._finalize:
             self._new = [*self._new, Message.system(self._finalize.message)]
@@ -259,7 +260,7 @@ class AgentRun:
         workflow.set_current_details(details)
         if workflow.info().typed_search_attributes.get(SearchAttributeKey.for_keyword("SojournAgent")):
             change = AWAITING.value_set(await_id) if await_id else AWAITING.value_unset()
-            workflow.upsert_search_attributes([change])
+            workflow.upsert_search_attributes([change])  # pyright: ignore[reportUnknownMemberType]
 
     def _read(self, value: Any) -> Answer | Refused:
         if self._question is None or self._answer is not None:

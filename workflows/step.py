@@ -44,7 +44,9 @@ SESSION = SearchAttributeKey.for_keyword("SojournSession")
 class Step:
     """The calls of one plan, with the run they belong to."""
 
-    def __init__(self, run: RunInput, turn_id: str, parallel: int, show: Callable[[CallStatus], None]) -> None:
+    def __init__(
+        self, run: RunInput, turn_id: str, parallel: int, show: Callable[[CallStatus], None]
+    ) -> None:
         self._run = run
         self._turn_id = turn_id
         self._slots = asyncio.Semaphore(parallel)
@@ -110,9 +112,7 @@ class Step:
             parent_run_id=parent,
             parent_tool_call_id=call.tool_call_id,
         )
-        self._show(
-            CallStatus(tool_call_id=call.tool_call_id, name=call.name, state="running", run_link=link)
-        )
+        self._show(CallStatus(tool_call_id=call.tool_call_id, name=call.name, state="running", run_link=link))
         try:
             output = await workflow.execute_child_workflow(
                 "AgentRun",
@@ -134,7 +134,9 @@ class Step:
             )
         except ChildWorkflowError as error:
             if is_cancelled_exception(error):
-                return outcomes.canceled(call, workflow.cancellation_reason()).model_copy(update={"run_link": link})
+                return outcomes.canceled(call, workflow.cancellation_reason()).model_copy(
+                    update={"run_link": link}
+                )
             return outcomes.child_failed(call, failure_of(error), link)
         except WorkflowAlreadyStartedError:
             taken = ToolError.new("a run with this id exists already", code="run_already_exists")

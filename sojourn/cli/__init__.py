@@ -23,7 +23,9 @@ app = typer.Typer(
 )
 
 Target = Annotated[str, typer.Argument(metavar="MODULE:APP", help="Where the App is, such as worker:app.")]
-TaskQueue = Annotated[str | None, typer.Option("--task-queue", help="Default: SOJOURN_TASK_QUEUE, else sojourn.")]
+TaskQueue = Annotated[
+    str | None, typer.Option("--task-queue", help="Default: SOJOURN_TASK_QUEUE, else sojourn.")
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
 
 
@@ -39,7 +41,9 @@ def worker(target: Target, task_queue: TaskQueue = None) -> None:
 def server(
     port: Annotated[int | None, typer.Option(help="Frontend port; 7233 when free.")] = None,
     ui_port: Annotated[int | None, typer.Option(help="UI port; 8233 when free.")] = None,
-    db: Annotated[Path, typer.Option(help="SQLite file that keeps everything.")] = Path(".sojourn/temporal.db"),
+    db: Annotated[Path, typer.Option(help="SQLite file that keeps everything.")] = Path(
+        ".sojourn/temporal.db"
+    ),
     in_memory: Annotated[bool, typer.Option("--in-memory", help="Keep nothing.")] = False,
     headless: Annotated[bool, typer.Option("--headless", help="No UI.")] = False,
     json: Json = False,
@@ -64,7 +68,9 @@ def dev(target: Target, task_queue: TaskQueue = None) -> None:
 def run(
     agent: Annotated[str, typer.Argument(help="Which agent, such as ops.assistant.")],
     text: Annotated[str, typer.Argument(help="What to ask it.")],
-    run_id: Annotated[str | None, typer.Option("--run-id", help="The run's id; made up when left out.")] = None,
+    run_id: Annotated[
+        str | None, typer.Option("--run-id", help="The run's id; made up when left out.")
+    ] = None,
     session: Annotated[str, typer.Option("--session", help="The conversation it belongs to.")] = "",
     task_queue: TaskQueue = None,
     json: Json = False,
@@ -72,7 +78,9 @@ def run(
     """Start a run and follow it to its answer, answering its questions at the prompt."""
     from sojourn.cli.run_command import run_agent
 
-    raise typer.Exit(run_agent(agent, text, run_id=run_id, session_id=session, task_queue=task_queue, json=json))
+    raise typer.Exit(
+        run_agent(agent, text, run_id=run_id, session_id=session, task_queue=task_queue, json=json)
+    )
 
 
 def main() -> None:
@@ -107,5 +115,3 @@ def _leave(code: int) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
-
-

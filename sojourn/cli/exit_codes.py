@@ -1,6 +1,13 @@
 """Exit codes of every command."""
 
-from sojourn.errors import DefinitionError, InvalidInput, RunCanceled, ServerNotFound, ServerUnavailable, SojournError
+from sojourn.errors import (
+    DefinitionError,
+    InvalidInput,
+    RunCanceled,
+    ServerNotFound,
+    ServerUnavailable,
+    SojournError,
+)
 
 __all__ = ["CANCELED", "FAILED", "INTERRUPTED", "NO_SERVER", "OK", "USAGE", "WAITING", "exit_code_of"]
 

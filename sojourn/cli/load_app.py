@@ -34,5 +34,7 @@ def load_app(target: str) -> App:
         raise DefinitionError(f"{target}: importing it raises {type(error).__name__}: {error}") from error
     found = getattr(module, name, None)
     if not isinstance(found, App):
-        raise DefinitionError(f"{target}: {name!r} is {'not there' if found is None else type(found).__name__}, not an App")
+        raise DefinitionError(
+            f"{target}: {name!r} is {'not there' if found is None else type(found).__name__}, not an App"
+        )
     return found

@@ -11,7 +11,7 @@ __all__ = ["configure_logs"]
 
 
 def configure_logs() -> None:
-    """structlog to standard error; `SOJOURN_LOG_FORMAT` is `console` or `json`, `SOJOURN_LOG_LEVEL` a level name."""
+    """Structlog to standard error; `SOJOURN_LOG_FORMAT` is `console` or `json`, `SOJOURN_LOG_LEVEL` a level name."""
     level = getattr(logging, os.environ.get("SOJOURN_LOG_LEVEL", "info").upper(), logging.INFO)
     wanted = os.environ.get("SOJOURN_LOG_FORMAT") or ("console" if sys.stderr.isatty() else "json")
     shared: list[Any] = [

@@ -42,8 +42,10 @@ async def follow(run: Run) -> int:
             code = _CODES.get(event.type, code)
             if event.type == "await_clarification" and event.question:
                 if not sys.stdin.isatty():
-                    view.say(f"waiting; answer with: temporal workflow signal --workflow-id {run.id} "
-                             f"--name provide_clarification --input '{{\"answer\": \"...\"}}'")
+                    view.say(
+                        f"waiting; answer with: temporal workflow signal --workflow-id {run.id} "
+                        f'--name provide_clarification --input \'{{"answer": "..."}}\''
+                    )
                     return WAITING
                 await _answer(run, event.question, view)
     return code

@@ -5,7 +5,7 @@ Text from models, tools and people is printed as text: without control character
 
 import json
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from rich.console import Console
 from rich.live import Live
@@ -42,9 +42,11 @@ class RunView:
         self.console = console or Console(highlight=False)
         self._tree = Tree(Text("run", style="bold"), guide_style="dim")
         self._calls: dict[str, Tree] = {}
-        self._live = Live(self._tree, console=self.console, refresh_per_second=8) if self.console.is_terminal else None
+        self._live = (
+            Live(self._tree, console=self.console, refresh_per_second=8) if self.console.is_terminal else None
+        )
 
-    def __enter__(self) -> "RunView":
+    def __enter__(self) -> Self:
         """Start drawing."""
         if self._live:
             self._live.start()
@@ -105,7 +107,9 @@ class RunView:
 
     def _agent_run_started(self, event: Event) -> None:
         if event.run_link and event.call:
-            self._under(event.call.tool_call_id, f"⤷ child run {event.run_link.run_id} of {event.run_link.agent_id}")
+            self._under(
+                event.call.tool_call_id, f"⤷ child run {event.run_link.run_id} of {event.run_link.agent_id}"
+            )
 
     def _tool_end(self, event: Event) -> None:
         result = event.result

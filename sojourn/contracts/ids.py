@@ -1,7 +1,7 @@
 """Ids: what names a tool, an agent, a run, a call."""
 
 import re
-from typing import Any
+from typing import Any, Self
 
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
@@ -35,7 +35,7 @@ class ToolId(str):
 
     __slots__ = ()
 
-    def __new__(cls, value: str) -> "ToolId":
+    def __new__(cls, value: str) -> Self:
         """Check the form, once."""
         if isinstance(value, cls):
             return value

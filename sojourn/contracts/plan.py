@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
 from sojourn.contracts.awaits import AwaitClarification
 from sojourn.contracts.message import Message
@@ -35,6 +35,8 @@ class RunContext(Record):
     """Given at the start; they authorise nothing."""
     depth: int = 0
     """Agents above this one."""
+    interrupts_allowed: bool = False
+    """Whether this run may ask a person."""
 
 
 class Usage(Record):
@@ -93,9 +95,13 @@ class PlanResult(Input):
     """Calls to make, together."""
     final_response: Message | None = None
     """The run's answer."""
-    await_: AwaitClarification | None = Field(default=None, alias="await")
+    await_: AwaitClarification | None = Field(
+        default=None, validation_alias=AliasChoices("await", "await_"), serialization_alias="await"
+    )
     """A question to a person; needs `interrupts_allowed`."""
-    wait_: timedelta | None = Field(default=None, alias="wait")
+    wait_: timedelta | None = Field(
+        default=None, validation_alias=AliasChoices("wait", "wait_"), serialization_alias="wait"
+    )
     """Sleep durably, then plan again."""
     result: Any = None
     """A typed answer beside `final_response`, as JSON."""

@@ -3,7 +3,6 @@
 from pydantic import BaseModel, ConfigDict
 
 
-
 class Record(BaseModel):
     """What Sojourn writes and reads: frozen, tolerant of fields a newer version adds."""
 

@@ -6,7 +6,7 @@ These are written once a step into the history, so every default is left out the
 from datetime import timedelta
 from typing import Any
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
 from sojourn.contracts.awaits import AwaitClarification
 from sojourn.contracts.dispatch import Dispatch
@@ -83,9 +83,13 @@ class PlanOutcome(Record):
     """The answer."""
     result: Any = None
     """The typed answer."""
-    await_: AwaitClarification | None = Field(default=None, alias="await")
+    await_: AwaitClarification | None = Field(
+        default=None, validation_alias=AliasChoices("await", "await_"), serialization_alias="await"
+    )
     """The question."""
-    wait_: timedelta | None = Field(default=None, alias="wait")
+    wait_: timedelta | None = Field(
+        default=None, validation_alias=AliasChoices("wait", "wait_"), serialization_alias="wait"
+    )
     """How long to sleep."""
     message: Message | None = None
     """The assistant message as a model gave it; else made from the calls."""

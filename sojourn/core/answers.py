@@ -50,7 +50,9 @@ def read_answer(value: Any, question: AwaitClarification | None, closed: Collect
     if question is None or (await_id and await_id != question.id):
         return _not_open(await_id, question, closed)
     if not isinstance(answer, (str, dict)) or not answer:
-        return Refused(f"the answer to {question.id} is a text or an object of values by field, and not empty")
+        return Refused(
+            f"the answer to {question.id} is a text or an object of values by field, and not empty"
+        )
     if by is not None and (not isinstance(by, str) or len(by) > _MAX_BY_CHARS):
         return Refused(f"`by` is a name of at most {_MAX_BY_CHARS} characters")
     text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)

@@ -1,6 +1,6 @@
 """Bounds of a bounded tool's result: read from it, checked, never made by trimming (SR-22 to SR-40)."""
 
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 from sojourn.contracts.bounds import Bounds
 
@@ -23,11 +23,13 @@ def bounds_of(result: Any) -> Bounds | str:
     hint, cursor = fields.get("refinement_hint") or None, fields.get("next_cursor") or None
     if truncated and not hint and not cursor:
         return "`truncated` needs a `refinement_hint` or a `next_cursor`"
-    lists = [value for value in fields.values() if isinstance(value, list)]
-    if len(lists) == 1 and len(cast("list[Any]", lists[0])) != returned:
-        return f"`returned` is {returned}, the list holds {len(cast('list[Any]', lists[0]))}"
-    return Bounds(returned=returned, total=total, truncated=truncated, refinement_hint=hint, next_cursor=cursor)
+    lists = [cast("list[Any]", value) for value in fields.values() if isinstance(value, list)]
+    if len(lists) == 1 and len(lists[0]) != returned:
+        return f"`returned` is {returned}, the list holds {len(lists[0])}"
+    return Bounds(
+        returned=returned, total=total, truncated=truncated, refinement_hint=hint, next_cursor=cursor
+    )
 
 
-def _is_count(value: Any) -> bool:
+def _is_count(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0

@@ -37,7 +37,11 @@ def restamped(plan: PlanResult, calls: Sequence[ToolRequest]) -> Message | None:
     An id that was replaced is kept beside the new one, in the part's `provider_metadata`.
     """
     pairs = list(zip(plan.tool_calls, calls, strict=True))
-    final = {given.tool_call_id: call.tool_call_id for given, call in pairs if given.tool_call_id != call.tool_call_id}
+    final = {
+        given.tool_call_id: call.tool_call_id
+        for given, call in pairs
+        if given.tool_call_id != call.tool_call_id
+    }
     if not final or (plan.message is None and set(final) == {""}):
         return plan.message
     message = plan.message or Message.calls(plan.tool_calls)
@@ -45,7 +49,9 @@ def restamped(plan: PlanResult, calls: Sequence[ToolRequest]) -> Message | None:
     for part, index in zip(message.parts, _positions(message), strict=True):
         if isinstance(part, ToolCallPart):
             given = part.tool_call_id
-            changes: dict[str, Any] = {"tool_call_id": final.get(given, given) if given else calls[index].tool_call_id}
+            changes: dict[str, Any] = {
+                "tool_call_id": final.get(given, given) if given else calls[index].tool_call_id
+            }
             if given in final and given:
                 changes["provider_metadata"] = {**(part.provider_metadata or {}), "tool_call_id": given[:256]}
             parts.append(part.model_copy(update=changes))

@@ -18,6 +18,7 @@ __all__ = ["meanings"]
 
 _CLOSE = 0.6
 _MAX_TEXT = 8_192
+_MAX_WHOLE = 2**53
 
 
 def meanings(issue: FieldIssue, sent: Any) -> Iterator[Any]:
@@ -73,9 +74,8 @@ def _read(text: str) -> Iterator[Any]:
         except (ValueError, RecursionError):
             return
         if misfit(value) is None:
-            yield value
-            if isinstance(value, float) and value.is_integer():
-                yield int(value)
+            whole = isinstance(value, float) and value.is_integer() and abs(value) < _MAX_WHOLE
+            yield int(value) if whole else value
 
 
 def _bounds(issue: FieldIssue, sent: float) -> Iterator[Any]:
@@ -86,8 +86,9 @@ def _bounds(issue: FieldIssue, sent: float) -> Iterator[Any]:
             yield from (whole, whole + inward, whole + inward / 2)
     if (issue.expected_type or "").startswith("multiple of "):
         step = float((issue.expected_type or "").removeprefix("multiple of "))
-        nearest = round(sent / step) * step
-        yield from (int(nearest), nearest) if nearest.is_integer() else (nearest, round(nearest, 10))
+        if math.isfinite(sent / step):
+            nearest = round(sent / step) * step
+            yield from (int(nearest), nearest) if nearest.is_integer() else (nearest, round(nearest, 10))
 
 
 def _lengths(issue: FieldIssue, sent: Any) -> Iterator[Any]:

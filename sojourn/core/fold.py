@@ -4,7 +4,7 @@ Every event is read from a recorded payload; the fold never decides. What the wo
 by a function of `sojourn.core` is derived here by the same function from the same record.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -72,10 +72,11 @@ class Fold:
 
     def feed(self, record: HistoryRecord) -> list[Event]:
         """The events of one record, in order."""
-        step = _STEPS.get(record.kind)
-        made = list(step(self, record)) if step else []
+        step: Callable[[HistoryRecord], Iterator[Event]] | None = getattr(self, f"_{record.kind}", None)
+        made = list(step(record)) if step else []
         return [
-            event.model_copy(update={"event_id": f"0-{record.id:06d}-{k:02d}"}) for k, event in enumerate(made)
+            event.model_copy(update={"event_id": f"0-{record.id:06d}-{k:02d}"})
+            for k, event in enumerate(made)
         ]
 
     def _event(self, record: HistoryRecord, type: str, **payload: Any) -> Event:
@@ -169,7 +170,7 @@ class Fold:
         if opened:
             yield self._event(record, "agent_run_started", run_link=opened.link, call=opened.call)
 
-    def _child_ended(self, record: HistoryRecord) -> Iterator[Event]:
+    def _child_completed(self, record: HistoryRecord) -> Iterator[Event]:
         opened = self._open.pop(record.of, None)
         if not opened or not opened.link:
             return
@@ -180,6 +181,8 @@ class Fold:
             result = outcomes.child_failed(opened.call, error, opened.link)
         yield self._tool_end(record, result, opened.since)
 
+    _child_failed = _child_completed
+
     def _answer(self, record: HistoryRecord) -> Iterator[Event]:
         answer = read_answer(record.value, self._question, self._await_ids)
         if isinstance(answer, Refused):
@@ -189,28 +192,11 @@ class Fold:
         yield self._event(record, "await_answered", await_id=answer.await_id, text=answer.text, by=answer.by)
         self._turn += 1
 
-    def _ended(self, record: HistoryRecord) -> Iterator[Event]:
+    def _run_completed(self, record: HistoryRecord) -> Iterator[Event]:
         output = record.value if isinstance(record.value, RunOutput) else None
         error = record.error
         text, code = (str(error), error.code) if error else (None, None)
         yield self._event(record, record.kind, output=output, text=text, code=code)
         yield self._event(record, END)
 
-
-_Steps = Mapping[str, Callable[[Fold, HistoryRecord], Iterator[Event]]]
-_STEPS: _Steps = {
-    "started": Fold._started,
-    "scheduled": Fold._scheduled,
-    "completed": Fold._completed,
-    "failed": Fold._failed,
-    "child_initiated": Fold._child_initiated,
-    "child_started": Fold._child_started,
-    "child_completed": Fold._child_ended,
-    "child_failed": Fold._child_ended,
-    "answer": Fold._answer,
-    "run_completed": Fold._ended,
-    "run_failed": Fold._ended,
-    "run_canceled": Fold._ended,
-    "run_terminated": Fold._ended,
-    "run_timed_out": Fold._ended,
-}
+    _run_failed = _run_canceled = _run_terminated = _run_timed_out = _run_completed

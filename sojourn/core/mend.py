@@ -77,14 +77,14 @@ def _mend_one(validator: Validator, payload: dict[str, Any], issue: FieldIssue, 
     parent = value_at(payload, tokens[:-1])
     if not tokens or not (is_object(parent) or is_array(parent)):
         return
-    if issue.constraint == "unknown_field":
-        _drop(parent, tokens[-1])
+    if issue.constraint == "unknown_field" and is_object(parent):
+        parent.pop(tokens[-1], None)
         return
     sent = value_at(payload, tokens)
     if (sent is ABSENT) != (issue.constraint == "missing_field"):
         return  # settled by an earlier mend of this round
     if sent is None and is_object(parent) and not _is_required(validator, tokens):
-        _drop(parent, tokens[-1])
+        del parent[tokens[-1]]
         return
     for value in _proposals(validator, issue, sent, value_at(author_example, tokens)):
         _put(parent, tokens[-1], deepcopy(value))
@@ -97,7 +97,7 @@ def _drop_optional(validator: Validator, payload: dict[str, Any], tokens: tuple[
     for length in range(len(tokens), 0, -1):
         parent = value_at(payload, tokens[: length - 1])
         if is_object(parent) and not _is_required(validator, tokens[:length]):
-            _drop(parent, tokens[length - 1])
+            parent.pop(tokens[length - 1], None)
             return
 
 
@@ -132,11 +132,6 @@ def _is_required(validator: Validator, tokens: tuple[str, ...]) -> bool:
         part for schema in locate(validator.schema, tokens[:-1]) for part in expand(validator.schema, schema)
     )
     return any(tokens[-1] in part.get("required", ()) for part in parents)
-
-
-def _drop(parent: Any, name: str) -> None:
-    if is_object(parent):
-        parent.pop(name, None)
 
 
 def _put(parent: Any, name: str, value: Any) -> None:

@@ -8,7 +8,16 @@ from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 
-__all__ = ["canceled", "child_failed", "child_finished", "failed", "lost", "not_started", "of_call", "unanswered"]
+__all__ = [
+    "canceled",
+    "child_failed",
+    "child_finished",
+    "failed",
+    "lost",
+    "not_started",
+    "of_call",
+    "unanswered",
+]
 
 
 def of_call(call: ToolRequest, result: ToolResult) -> ToolResult:

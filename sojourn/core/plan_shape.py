@@ -31,7 +31,9 @@ def fault_of(plan: Any, *, interrupts_allowed: bool, final_turn: bool) -> str | 
     if final_turn and given != ["final_response"]:
         return f"this turn may only answer: return final_response, not {given[0]}"
     if plan.await_ and not interrupts_allowed:
-        return "this agent may not ask: its policy has interrupts_allowed=False; answer or call a tool instead"
+        return (
+            "this agent may not ask: its policy has interrupts_allowed=False; answer or call a tool instead"
+        )
     if plan.final_response and plan.final_response.role != "assistant":
         return f"final_response has role 'assistant', not {plan.final_response.role!r}"
     if plan.wait_ and plan.wait_.total_seconds() <= 0:

@@ -19,7 +19,13 @@ def status_of(event: Event) -> CallStatus:
     """A call's place in the tree once it has ended."""
     result = event.result
     assert result is not None
-    state = "done" if result.ok else "not_executed" if result.error and result.error.code == "not_executed" else "failed"
+    state = (
+        "done"
+        if result.ok
+        else "not_executed"
+        if result.error and result.error.code == "not_executed"
+        else "failed"
+    )
     return CallStatus(
         tool_call_id=result.tool_call_id,
         name=result.name,

@@ -66,21 +66,16 @@ def find_discriminator(root: Schema, branches: list[Any]) -> Discriminator | Non
 
 def _object(root: Schema, branch: Any) -> Schema | None:
     for _ in range(_MAX_REFERENCES):
-        if not is_object(branch):
-            return None
-        found = branch
-        if "properties" in found:
-            return found
-        branch = resolve(root, found.get("$ref", "#/"))
-    return None
+        if not is_object(branch) or "properties" in branch:
+            break
+        branch = resolve(root, branch.get("$ref", "#/"))
+    return branch if is_object(branch) and "properties" in branch else None
 
 
 def _tags(branch: Schema) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for name, field in branch["properties"].items():
-        if not is_object(field):
-            continue
-        rules = field
+        rules: Schema = field if is_object(field) else {}
         values = [rules["const"]] if "const" in rules else rules.get("enum", [])
         if values and all(isinstance(value, str) for value in values):
             found[name] = values

@@ -61,8 +61,8 @@ class Validator:
     def issues(self, payload: Any) -> list[FieldIssue]:
         """Every fault, at most 50; empty when the payload fits.
 
-        Missing fields come first, then unknown ones (often the same, misspelt), then the
-        others; each in the order in which the schema speaks of them.
+        Missing fields come first, then unknown ones (often the same, misspelt), outer before
+        inner, then the others; else in the order in which the schema speaks of them.
         """
         if self.is_valid(payload):
             return []
@@ -84,8 +84,10 @@ class Validator:
         return Work(self.schema, steps, self._work.discriminators)
 
 
-def _rank(issue: FieldIssue) -> int:
-    return _FIRST.index(issue.constraint) if issue.constraint in _FIRST else len(_FIRST)
+def _rank(issue: FieldIssue) -> tuple[int, int]:
+    if issue.constraint in _FIRST:
+        return _FIRST.index(issue.constraint), issue.field.count("/")
+    return len(_FIRST), 0
 
 
 def _issues(errors: Iterable[ValidationError], above: tuple[str | int, ...] = ()) -> Iterator[FieldIssue]:

@@ -114,6 +114,8 @@ def _range(issue: FieldIssue, _value: Any) -> str:
 def _length(issue: FieldIssue, value: Any) -> str:
     if issue.expected_type:
         return f"must be {_bounds(issue)}"
+    if value is ABSENT:
+        return f"must have a length of {_bounds(issue)}"
     noun = {"string": "character", "array": "item", "object": "field"}.get(json_type(value), "item")
     plural = "" if (issue.minimum if issue.maximum is None else issue.maximum) == 1 else "s"
     return f"must have {_bounds(issue)} {noun}{plural}{_length_sent(value)}"

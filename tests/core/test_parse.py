@@ -23,6 +23,7 @@ OBJECT = st.dictionaries(st.text(), JSON, max_size=5)
 
 
 def fault(raw: str, **options: Any) -> ParseFault:
+    """The fault of a text that is no payload."""
     found = parse_arguments(raw, **options)
     assert isinstance(found, ParseFault)
     return found

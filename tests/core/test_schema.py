@@ -15,6 +15,7 @@ REF_A, REF_B = {"$ref": "#/$defs/A"}, {"$ref": "#/$defs/B"}
 
 
 def closed(schema: dict[str, Any]) -> Validator:
+    """Of the closed schema."""
     made = close(schema)
     check(made)
     return Validator(made)
@@ -159,6 +160,7 @@ def test_pydantic_models_are_closed_as_their_authors_mean_them() -> None:
 
 
 def nested(levels: int) -> dict[str, Any]:
+    """A schema with arrays inside one another."""
     schema: dict[str, Any] = {}
     for _ in range(levels):
         schema = {"items": schema}

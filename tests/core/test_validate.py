@@ -15,11 +15,13 @@ from sojourn.core.validate import MAX_ISSUES, Validator
 
 
 def issues(schema: dict[str, Any], payload: Any) -> list[dict[str, Any]]:
+    """The faults of a payload, without defaults."""
     check(schema)
     return [issue.model_dump(exclude_defaults=True) for issue in Validator(schema).issues(payload)]
 
 
 def of_field(schema: Any, value: Any) -> list[dict[str, Any]]:
+    """The faults of one field."""
     return issues({"properties": {"f": schema}}, {"f": value})
 
 
@@ -87,6 +89,8 @@ def test_each_constraint_has_its_name_and_what_would_fit(
         ({"if": {"required": ["a"]}, "then": {"required": ["b"]}}, {"a": 1}, [("/b", "missing_field")]),
         ({"dependentSchemas": {"a": {"required": ["b"]}}}, {"a": 1}, [("/b", "missing_field")]),
         ({"type": "object"}, 5, [("", "invalid_field_type")]),
+        ({"propertyNames": {"maxLength": 2}, "dependentRequired": {"a": ["b"]}}, "text", []),
+        ({"dependentRequired": {"a": ["b"], "c": ["d"]}}, {"c": 1}, [("/d", "missing_field")]),
     ],
 )  # fmt: skip
 def test_faults_are_found_where_they_are(
@@ -118,8 +122,13 @@ def test_all_faults_come_at_once_the_missing_first() -> None:
     ]
 
 
-CIRCLE = {"type": "object", "properties": {"kind": {"const": "circle"}, "r": {"type": "number"}}, "required": ["kind", "r"]}
-SQUARE = {"type": "object", 
+CIRCLE = {
+    "type": "object",
+    "properties": {"kind": {"const": "circle"}, "r": {"type": "number"}},
+    "required": ["kind", "r"],
+}
+SQUARE = {
+    "type": "object",
     "properties": {"kind": {"enum": ["square", "box"]}, "s": {"type": "number"}},
     "required": ["kind", "s"],
 }
@@ -253,6 +262,7 @@ def test_patterns_are_those_of_json_schema_on_re2(pattern: str, text: str, found
 
 
 def within(seconds: float, schema: dict[str, Any], payload: Any) -> list[FieldIssue]:
+    """The faults of a payload, found in time."""
     begun = time.perf_counter()
     found = Validator(schema).issues(payload)
     assert time.perf_counter() - begun < seconds
@@ -355,6 +365,7 @@ NAMES = st.sampled_from(["a", "b", "c", "kind"])
 
 
 def objects(fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """Schemas of objects with such fields."""
     return st.fixed_dictionaries(
         {"type": st.just("object"), "properties": st.dictionaries(NAMES, fields, max_size=3)},
         optional={

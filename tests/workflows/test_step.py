@@ -75,7 +75,12 @@ def make_tools() -> tuple[Toolset, dict[str, int]]:
     @tools.tool
     async def whose(meta: ToolCallMeta) -> dict[str, str]:
         """Tell whose call it is."""
-        return {"run": meta.run_id, "call": meta.tool_call_id, "key": meta.idempotency_key, "turn": meta.turn_id}
+        return {
+            "run": meta.run_id,
+            "call": meta.tool_call_id,
+            "key": meta.idempotency_key,
+            "turn": meta.turn_id,
+        }
 
     return tools, seen
 
@@ -102,7 +107,11 @@ def request(tool: str, **payload) -> ToolRequest:
 async def test_every_call_is_answered_in_call_order(serve):
     """Good, bad, unknown and slow calls of one plan are answered in the order of the plan (D-12, SR-130)."""
     results, out, _ = await results_of(
-        serve, request("block", seconds=0.3), request("add", a=1, b=2), request("add", a=1), request("ad", a=1)
+        serve,
+        request("block", seconds=0.3),
+        request("add", a=1, b=2),
+        request("add", a=1),
+        request("ad", a=1),
     )
     assert [r.name for r in results] == [
         "test.tools.block",
@@ -158,7 +167,9 @@ async def test_transient_faults_are_retried_three_times_then_returned(serve):
 
 async def test_planned_failures_wrong_results_and_exits_are_results(serve):
     """A ToolFailed, a result of another type and a SystemExit come back, and the worker lives (SR-115)."""
-    results, _, _ = await results_of(serve, request("refuse"), request("lie"), request("exits"), request("add", a=1, b=1))
+    results, _, _ = await results_of(
+        serve, request("refuse"), request("lie"), request("exits"), request("add", a=1, b=1)
+    )
     assert results[0].error.message == "the site is closed"
     assert results[1].retry_hint.reason == "malformed_response"
     assert results[2].error.code == "SystemExit" or "3" in results[2].error.message
