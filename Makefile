@@ -13,7 +13,7 @@ help: ## List the targets
 setup: $(READY) ## Make .venv with every dependency at its pinned version
 
 demo: $(READY) ## Run an agent on a real Temporal server, in this terminal
-	$(BIN)/sojourn demo worker:app
+	$(BIN)/python docs/demo.py
 
 serve: $(READY) ## Serve the reference deployment: a Temporal server and a worker, reloaded on change
 	$(BIN)/sojourn dev worker:app

@@ -154,6 +154,8 @@ class RunView:
 
 def _attempts(result: ToolResult) -> str:
     count = result.telemetry.attempts if result.telemetry else 1
+    if result.run_link:
+        return f", {result.children_count} calls in the child run"
     return f", attempt {count}" if count > 1 else ""
 
 
