@@ -15,7 +15,7 @@ setup: $(READY) ## Make .venv with every dependency at its pinned version
 demo: $(READY) ## Run an agent on a real Temporal server, in this terminal
 	$(BIN)/python docs/demo.py
 
-serve: $(READY) ## Serve the reference deployment: a Temporal server and a worker, reloaded on change
+serve: $(READY) ## Serve the reference deployment: a Temporal server and a worker
 	$(BIN)/sojourn dev worker:app
 
 test: $(READY) ## Run the tests; those that kill processes come last, alone

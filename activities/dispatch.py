@@ -13,9 +13,7 @@ from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core import hints
 from sojourn.core.boundary import Answer, checked, refusal
-from sojourn.core.limits import MAX_PAYLOAD_BYTES
-from sojourn.core.parse import ParseFault
-from sojourn.core.plan_size import is_oversized
+from sojourn.core.plan_size import unfit
 
 __all__ = ["SCHEDULE_TO_START", "dispatch"]
 
@@ -26,15 +24,15 @@ SCHEDULE_TO_START = timedelta(seconds=30)
 def dispatch(call: ToolRequest, tools: Mapping[str, AnyTool], run: RunContext, limits: Limits) -> Dispatch:
     """How the call is carried out: by an activity, by a child run, or answered here already.
 
-    Unknown tools, oversized arguments and agent tools with an invalid payload are answered; close
+    Unknown tools, arguments that cannot be recorded and agent tools with an invalid payload are answered; close
     names come only from the tools this agent is shown.
     """
     tool = tools.get(call.name)
     if tool is None:
         return _answered(call, hints.unknown_tool(call.name, list(tools)))
-    if is_oversized(call):
-        too_large = ParseFault("too_large", f"the arguments are larger than {MAX_PAYLOAD_BYTES:,} bytes")
-        return _answered(call, hints.unparsable(tool.spec, too_large))
+    fault = unfit(call)
+    if fault is not None:
+        return _answered(call, hints.unparsable(tool.spec, fault))
     if isinstance(tool, ExportedTool):
         return _child(call, tool, run, limits)
     spec = tool.spec

@@ -22,7 +22,7 @@ from sojourn.core import counts
 from sojourn.core.admit import admit
 from sojourn.core.call_ids import restamped, stamp
 from sojourn.core.plan_shape import fault_of
-from sojourn.core.plan_size import is_oversized, trimmed, without_payload
+from sojourn.core.plan_size import trimmed, unfit, without_payload, without_payloads
 from sojourn.core.transcript import call_ids
 
 from .dispatch import dispatch
@@ -67,7 +67,7 @@ class PlanActivity:
         if outcome.final:
             self.transcripts.drop(key)
         else:
-            self.transcripts.keep(key, [*messages, *_said(outcome)], info.attempt)
+            self.transcripts.keep(key, [*messages, *_said(outcome)], plan=task.plan, attempt=info.attempt)
         return outcome.model_copy(update={"policy": policy, "attempt": info.attempt})
 
     def _agent(self, task: PlanTask, attempt: int) -> Agent:
@@ -117,19 +117,23 @@ class PlanActivity:
 
     @staticmethod
     async def _decide(agent: Agent, turn: Turn, limits: Limits, attempt: int) -> Any:
+        clock = asyncio.timeout(limits.plan_timeout.total_seconds())
         try:
-            async with asyncio.timeout(limits.plan_timeout.total_seconds()):
+            async with clock:
                 if isinstance(turn, PlanResumeInput):
                     return await agent.planner.plan_resume(turn)
                 return await agent.planner.plan_start(turn)
         except (Exception, SystemExit) as error:
-            why = ToolError.from_error(error)
-            timed_out = isinstance(error, TimeoutError) and not why.message.strip()
-            message = f"no plan within {limits.plan_timeout}" if timed_out else str(why)
+            timed_out = isinstance(error, TimeoutError) and clock.expired()
+            message = (
+                f"no plan within {limits.plan_timeout}" if timed_out else str(ToolError.from_error(error))
+            )
+            said = error if isinstance(error, ApplicationError) else None
             raise ApplicationError(
                 f"the planner of {agent.id} failed: {message}",
-                type=type(error).__name__,
-                non_retryable=attempt >= PLANNER_ATTEMPTS,
+                type=(said and said.type) or type(error).__name__,
+                non_retryable=attempt >= PLANNER_ATTEMPTS or (said is not None and said.non_retryable),
+                next_retry_delay=said.next_retry_delay if said else None,
             ) from error
 
     def _judge(self, plan: Any, task: PlanTask, turn: Turn, limits: Limits, caps: Caps) -> PlanOutcome:
@@ -148,20 +152,22 @@ class PlanActivity:
         self, plan: PlanResult, task: PlanTask, turn: Turn, limits: Limits, caps: Caps
     ) -> PlanOutcome:
         taken = call_ids(turn.messages) if plan.tool_calls else ()
-        calls = stamp(
+        asked = stamp(
             plan.tool_calls, run_id=turn.run.run_id, turn_id=task.turn_id, plan=task.plan, taken=taken
         )
+        omitted = {call.tool_call_id for call in asked if unfit(call)}
+        calls = [without_payload(call) if call.tool_call_id in omitted else call for call in asked]
         admission = admit(calls, caps, limits)
         tools = self._app.tools_of(task.agent_id)
         return PlanOutcome(
-            dispatches=[dispatch(call, tools, turn.run, limits) for call in calls[: admission.count]],
-            calls=[without_payload(call) if is_oversized(call) else call for call in calls],
+            dispatches=[dispatch(call, tools, turn.run, limits) for call in asked[: admission.count]],
+            calls=calls,
             refused=admission.refused,
             final=plan.final_response,
             result=plan.result,
             await_=plan.await_,
             wait_=plan.wait_,
-            message=restamped(plan, calls),
+            message=without_payloads(restamped(plan, calls), omitted),
             notes=plan.notes,
             usage=plan.usage,
         )

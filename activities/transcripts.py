@@ -25,6 +25,7 @@ Key = tuple[str, str]
 @dataclass(slots=True)
 class _Entry:
     messages: list[Message]
+    plan: int
     attempt: int
     size: int
 
@@ -33,8 +34,8 @@ class Transcripts:
     """A bounded, least-recently-used cache of transcripts, one entry a run.
 
     An entry is read only when its length is what the plan's input says and it was made by the
-    attempt whose result the workflow accepted: a late first attempt must not be read after the
-    second was accepted.
+    plan before, in the attempt whose result the workflow accepted: a late first attempt must not
+    be read after the second was accepted.
 
     Args:
         max_entries: Runs kept.
@@ -60,17 +61,25 @@ class Transcripts:
             return known + await self._ask(key, task.after, task.until)
         return known + list(task.new)
 
-    def keep(self, key: Key, messages: Sequence[Message], attempt: int) -> None:
+    def keep(self, key: Key, messages: Sequence[Message], *, plan: int, attempt: int) -> None:
         """Remember a run's transcript as it will be once this attempt's plan is accepted."""
+        size = self._size(self._entries.get(key), messages)
         self.drop(key)
-        entry = _Entry(list(messages), attempt, sum(size_of(message) for message in messages))
-        if entry.size > self._max_bytes:
+        if size > self._max_bytes:
             return
-        self._entries[key] = entry
-        self.bytes += entry.size
+        self._entries[key] = _Entry(list(messages), plan, attempt, size)
+        self.bytes += size
         while len(self._entries) > self._max_entries or self.bytes > self._max_bytes:
             _, oldest = self._entries.popitem(last=False)
             self.bytes -= oldest.size
+
+    @staticmethod
+    def _size(known: _Entry | None, messages: Sequence[Message]) -> int:
+        """Bytes on the wire; only what the entry before did not hold is encoded, or a run would cost n²."""
+        held = len(known.messages) if known else 0
+        if known and held and held <= len(messages) and known.messages[-1] is messages[held - 1]:
+            return known.size + sum(size_of(message) for message in messages[held:])
+        return sum(size_of(message) for message in messages)
 
     def drop(self, key: Key) -> None:
         """Forget a run."""
@@ -82,7 +91,8 @@ class Transcripts:
         if task.after == 0:
             return []
         entry = self._entries.get(key)
-        if entry and len(entry.messages) == task.after and entry.attempt == task.accepted_attempt:
+        accepted = (task.after, task.plan - 1, task.accepted_attempt)
+        if entry and (len(entry.messages), entry.plan, entry.attempt) == accepted:
             self._entries.move_to_end(key)
             self.hits += 1
             return entry.messages

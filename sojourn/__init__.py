@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sojourn.agent import Agent, AgentTool, AgentToolset
     from sojourn.app import App
-    from sojourn.client import Client, Run
+    from sojourn.client import Client
     from sojourn.contracts.awaits import AwaitClarification
     from sojourn.contracts.bounds import Bounds
     from sojourn.contracts.ids import ToolId
@@ -54,13 +54,14 @@ if TYPE_CHECKING:
     )
     from sojourn.events import Event
     from sojourn.planner import Planner
+    from sojourn.run import Run
     from sojourn.toolset import Tool, Toolset
     from sojourn.worker import Worker
 
 _WHERE = {
     "sojourn.agent": ["Agent", "AgentTool", "AgentToolset"],
     "sojourn.app": ["App"],
-    "sojourn.client": ["Client", "Run"],
+    "sojourn.client": ["Client"],
     "sojourn.contracts.awaits": ["AwaitClarification"],
     "sojourn.contracts.bounds": ["Bounds"],
     "sojourn.contracts.ids": ["ToolId"],
@@ -104,6 +105,7 @@ _WHERE = {
     ],
     "sojourn.events": ["Event"],
     "sojourn.planner": ["Planner"],
+    "sojourn.run": ["Run"],
     "sojourn.toolset": ["Tool", "Toolset"],
     "sojourn.worker": ["Worker"],
 }

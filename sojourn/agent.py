@@ -15,7 +15,7 @@ from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.validate import Validator
 from sojourn.errors import DefinitionError
 from sojourn.planner import Planner, as_planner
-from sojourn.shape import Shape, as_payload
+from sojourn.shape import Shape, as_payload, check_example
 from sojourn.toolset import Toolset
 
 __all__ = ["Agent", "AgentTool", "AgentToolset", "ExportedTool"]
@@ -67,6 +67,8 @@ class ExportedTool:
             task_queue=agent.task_queue,
             agent_id=agent.id,
         )
+        if declared.example is not None:
+            check_example(place, declared.example, self.validator)
 
     @property
     def id(self) -> ToolId:
@@ -141,7 +143,7 @@ class Agent:
         task_queue: Where its runs live when started as a tool; the caller's queue when left out.
 
     Raises:
-        DefinitionError: the id or the planner is not one.
+        DefinitionError: the id, the planner or a toolset is not one.
     """
 
     def __init__(
@@ -156,6 +158,9 @@ class Agent:
     ) -> None:
         if not AGENT_ID.match(id):
             raise DefinitionError(f"agent {id!r}: an id has the form <service>.<agent>")
+        for toolset in uses:
+            if not isinstance(toolset, (Toolset, AgentToolset)):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's mistake
+                raise DefinitionError(f"agent {id}: uses=[...] takes toolsets; {toolset!r} is none")
         self.id = id
         self.planner: Planner = as_planner(planner, f"agent {id}")
         self.uses = list(uses)

@@ -6,12 +6,14 @@ a converter for every activation and activity, so all that costs lives at module
 """
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import TypeAdapter
 from pydantic_core import SchemaSerializer
 from pydantic_core.core_schema import any_schema
 from temporalio.api.common.v1 import Payload
+from temporalio.common import RawValue
 from temporalio.converter import (
     CompositePayloadConverter,
     DataConverter,
@@ -55,6 +57,22 @@ class SojournPayloadConverter(CompositePayloadConverter):
 
     def __init__(self) -> None:
         super().__init__(*_CONVERTERS)
+
+    def from_payloads(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
+        """Values of the payloads; where no type is asked for, what cannot be decoded stays raw.
+
+        Whoever starts or signals a run by hand may send anything, and a workflow whose arguments
+        cannot be decoded has no way to say so: its workflow task fails for ever.
+        """
+        if type_hints:
+            return super().from_payloads(payloads, type_hints)
+        return [self._or_raw(payload) for payload in payloads]
+
+    def _or_raw(self, payload: Payload) -> Any:
+        try:
+            return super().from_payloads([payload])[0]
+        except (ValueError, KeyError, RuntimeError):
+            return RawValue(payload)
 
 
 data_converter = DataConverter(payload_converter_class=SojournPayloadConverter)

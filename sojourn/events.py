@@ -8,7 +8,7 @@ from datetime import UTC as _UTC
 from typing import Any
 
 from temporalio.api.common.v1 import Payloads
-from temporalio.api.enums.v1 import EventType
+from temporalio.api.enums.v1 import EventType, TimeoutType
 from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import WorkflowHandle
@@ -40,12 +40,15 @@ _ACTIVITY_FAILURES = {
     EventType.EVENT_TYPE_ACTIVITY_TASK_CANCELED,
 }
 _CHILD_ENDS = {
-    EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_FAILED,
-    EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_CANCELED,
-    EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_TIMED_OUT,
-    EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_TERMINATED,
-    EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_FAILED,
+    EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_FAILED: None,
+    EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_CANCELED: None,
+    EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_TIMED_OUT: ToolError(message="the run timed out"),
+    EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_TERMINATED: ToolError(message="the run was terminated"),
+    EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_FAILED: ToolError(
+        message="a run with this id exists already", code="run_already_exists"
+    ),
 }
+"""How a child run may end without an answer, where its failure does not say; None is cancelled."""
 
 
 class HistoryReader:
@@ -65,7 +68,7 @@ class HistoryReader:
         if kind == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED:
             asked = event.workflow_execution_cancel_requested_event_attributes
             self._canceled_by = asked.cause or f"requested by {asked.identity}"
-            return None
+            return self._made(event, "cancel_requested", value=asked.cause or None)
         if kind in _ENDS:
             return await self._end(event)
         return await self._activity(event) or await self._child(event) or await self._answer(event)
@@ -81,7 +84,15 @@ class HistoryReader:
             name = scheduled.activity_type.name
             self._scheduled[event.event_id] = name
             value = await self._value(scheduled.input, _INPUTS.get(name, Any))
-            return self._made(event, "scheduled", name=name, key=scheduled.activity_id, value=value)
+            return self._made(
+                event,
+                "scheduled",
+                name=name,
+                key=scheduled.activity_id,
+                value=value,
+                queue=scheduled.task_queue.name,
+                waits=str(scheduled.schedule_to_start_timeout.ToTimedelta()),
+            )
         if kind == EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
             completed = event.activity_task_completed_event_attributes
             name = self._scheduled.get(completed.scheduled_event_id, "")
@@ -90,10 +101,10 @@ class HistoryReader:
         if kind in _ACTIVITY_FAILURES:
             ended: Any = getattr(event, str(event.WhichOneof("attributes")))
             failure = getattr(ended, "failure", None)
-            error = (
-                _error_of(failure) if failure else ToolError(message="canceled with the run", code="canceled")
+            error = _error_of(failure) if failure else None
+            return self._made(
+                event, "failed", of=ended.scheduled_event_id, error=error, timeout=_timeout_of(failure)
             )
-            return self._made(event, "failed", of=ended.scheduled_event_id, error=error)
         return None
 
     async def _child(self, event: HistoryEvent) -> HistoryRecord | None:
@@ -112,7 +123,7 @@ class HistoryReader:
         if kind in _CHILD_ENDS:
             ended: Any = getattr(event, str(event.WhichOneof("attributes")))
             failure = getattr(ended, "failure", None)
-            error = _error_of(failure) if failure else ToolError(message=str(event.WhichOneof("attributes")))
+            error = _error_of(failure) if failure else _CHILD_ENDS[kind]
             return self._made(event, "child_failed", of=ended.initiated_event_id, error=error)
         return None
 
@@ -154,6 +165,14 @@ class HistoryReader:
         except (ValueError, KeyError, RuntimeError):
             return None
         return value
+
+
+def _timeout_of(failure: Failure | None) -> str:
+    """Which time-out an activity ended by, as `schedule-to-start`; empty when it ended otherwise."""
+    if failure is None or not failure.HasField("timeout_failure_info"):
+        return ""
+    name = TimeoutType.Name(failure.timeout_failure_info.timeout_type)
+    return name.removeprefix("TIMEOUT_TYPE_").lower().replace("_", "-")
 
 
 def _error_of(failure: Failure) -> ToolError:

@@ -6,13 +6,16 @@ from temporalio.client import Client
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 from temporalio.service import RPCError, RPCStatusCode
 
-__all__ = ["AGENT", "NAMES", "SESSION", "attributes_of", "is_unknown", "register"]
+__all__ = ["AGENT", "AWAITING", "NAMES", "SESSION", "attributes_of", "is_unknown", "register"]
 
 AGENT = SearchAttributeKey.for_keyword("SojournAgent")
 """The agent that runs."""
 
 SESSION = SearchAttributeKey.for_keyword("SojournSession")
 """The session a run belongs to."""
+
+AWAITING = SearchAttributeKey.for_keyword("SojournAwaiting")
+"""The question a run waits with; unset while it does not."""
 
 NAMES = ("SojournAgent", "SojournSession", "SojournAwaiting")
 """All of them, of type Keyword; `SojournAwaiting` is set only while a run waits for a person."""

@@ -8,9 +8,11 @@ from pydantic_core import to_jsonable_python
 
 from sojourn.contracts.tool_spec import TypeSpec
 from sojourn.core import schema
+from sojourn.core.pointer import expand
+from sojourn.core.validate import Validator
 from sojourn.errors import DefinitionError
 
-__all__ = ["Shape"]
+__all__ = ["Shape", "as_payload", "check_example"]
 
 
 class Shape:
@@ -24,7 +26,7 @@ class Shape:
         example: An example by the author.
 
     Raises:
-        DefinitionError: the type has no JSON Schema, or the example does not fit.
+        DefinitionError: the type has no JSON Schema, or makes no object where it is a payload.
     """
 
     def __init__(
@@ -40,6 +42,8 @@ class Shape:
             raise DefinitionError(f"{place}: {source!r} has no JSON Schema ({first})") from error
         except ValueError as error:
             raise DefinitionError(f"{place}: {error}") from error
+        if not output and not any(part.get("type") == "object" for part in expand(closed, closed)):
+            raise DefinitionError(f"{place}: a payload is an object with named fields; {source!r} makes none")
         self.source = source
         self.spec = TypeSpec(
             name=name or getattr(source, "__name__", str(source)),
@@ -64,6 +68,19 @@ class Shape:
         """
         checked = self._adapter.validate_python(value)
         return self._adapter.dump_python(checked, mode="json", by_alias=True)
+
+
+def check_example(place: str, example: Any, validator: Validator) -> None:
+    """Make sure that an author's example is a payload that validates (SR-144).
+
+    Raises:
+        DefinitionError: it is none; names the first fault.
+    """
+    if faults := validator.issues(example):
+        field = faults[0].field or "payload"
+        raise DefinitionError(
+            f"{place}: the example {example!r} does not validate: {field} {faults[0].constraint}"
+        )
 
 
 def as_payload(args: tuple[Any, ...], fields: dict[str, Any]) -> dict[str, Any]:

@@ -8,20 +8,22 @@ import dataclasses
 import functools
 import inspect
 import typing
+import warnings
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
-from pydantic import BaseModel, create_model
+from pydantic import BaseModel, PydanticUserError, create_model
 from pydantic.fields import FieldInfo
 
 from sojourn.contracts.ids import TOOL_NAME, TOOLSET_ID, ToolId
 from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import Annotations, Retry, ToolSpec
+from sojourn.core.pointer import Schema, expand
 from sojourn.core.validate import Validator
 from sojourn.errors import DefinitionError
-from sojourn.shape import Shape, as_payload
+from sojourn.shape import Shape, as_payload, check_example
 
 __all__ = ["Tool", "Toolset"]
 
@@ -175,10 +177,12 @@ class Toolset:
             raise DefinitionError(f"{place}: a tool's name is letters, digits, '_', '-', '.', '/'")
         if name in self.tools:
             raise DefinitionError(f"{place} is declared twice; give one of them another name=")
+        if timeout is not None and timeout <= timedelta(0):
+            raise DefinitionError(f"{place}: timeout is longer than zero, not {timeout}")
         payload = _payload_shape(function, place, examples[0] if examples else None)
-        hints = typing.get_type_hints(function, include_extras=True)
+        hints = _hints_of(function, place)
         result = Shape(hints.get("return", Any), place=f"{place} -> result", output=True)
-        if bounded and "returned" not in result.spec.json_schema.get("properties", {}):
+        if bounded and not _has_field(result.spec.json_schema, "returned"):
             raise DefinitionError(f"{place}: a bounded tool's result has a field `returned` (SR-32)")
         spec = ToolSpec(
             id=ToolId(place),
@@ -197,12 +201,7 @@ class Toolset:
         )
         tool = Tool(spec, function, payload, result)
         for example in examples:
-            faults = tool.validator.issues(example)
-            if faults:
-                raise DefinitionError(
-                    f"{place}: the example {example!r} does not validate: {faults[0].field or 'payload'} "
-                    f"{faults[0].constraint}"
-                )
+            check_example(place, example, tool.validator)
         self.tools[name] = tool
         return tool
 
@@ -216,11 +215,35 @@ def _is_model(annotation: Any) -> bool:
     if not isinstance(bare, type):
         return False
     kind = cast("type[Any]", bare)
-    return issubclass(kind, BaseModel) or dataclasses.is_dataclass(kind) or typing.is_typeddict(kind)
+    return issubclass(kind, BaseModel) or dataclasses.is_dataclass(kind) or _is_typed_dict(kind)
+
+
+def _is_typed_dict(kind: type[Any]) -> bool:
+    """Whether it is a TypedDict, of typing_extensions too, which pydantic asks for before Python 3.12."""
+    return typing.is_typeddict(kind) or type(kind).__name__ == "_TypedDictMeta"
+
+
+def _is_meta(annotation: Any) -> bool:
+    """Whether a parameter takes the meta, `Annotated` and optional ones included."""
+    return annotation is ToolCallMeta or ToolCallMeta in typing.get_args(annotation)
+
+
+def _has_field(schema: Schema, name: str) -> bool:
+    return any(name in part.get("properties", {}) for part in expand(schema, schema))
+
+
+def _hints_of(function: Callable[..., Any], place: str) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(function, include_extras=True)
+    except NameError as error:
+        raise DefinitionError(
+            f"{place}: an annotation cannot be read ({error}); define its types at module level, "
+            "not under TYPE_CHECKING"
+        ) from error
 
 
 def _annotated(function: Callable[..., Any], place: str) -> dict[str, tuple[Any, inspect.Parameter]]:
-    hints = typing.get_type_hints(function, include_extras=True)
+    hints = _hints_of(function, place)
     found: dict[str, tuple[Any, inspect.Parameter]] = {}
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
@@ -228,13 +251,15 @@ def _annotated(function: Callable[..., Any], place: str) -> dict[str, tuple[Any,
         if parameter.name not in hints:
             raise DefinitionError(f"{place}: parameter {parameter.name!r} has no type annotation")
         found[parameter.name] = (hints[parameter.name], parameter)
+    if sum(_is_meta(hint) for hint, _ in found.values()) > 1:
+        raise DefinitionError(f"{place}: one parameter takes the ToolCallMeta; two are declared")
     return found
 
 
 def _parameters(function: Callable[..., Any]) -> tuple[str | None, str | None]:
     """The names of the parameters that take the meta and, when there is one, the whole payload."""
     found = _annotated(function, function.__name__)
-    meta = next((name for name, (hint, _) in found.items() if hint is ToolCallMeta), None)
+    meta = next((name for name, (hint, _) in found.items() if _is_meta(hint)), None)
     rest = [name for name in found if name != meta]
     whole = rest[0] if len(rest) == 1 and _is_model(found[rest[0]][0]) else None
     return meta, whole
@@ -247,8 +272,19 @@ def _payload_shape(function: Callable[..., Any], place: str, example: Any) -> Sh
         return Shape(found[whole][0], place=place, example=example)
     fields: dict[str, Any] = {}
     for name, (hint, parameter) in found.items():
-        if hint is not ToolCallMeta:
+        if not _is_meta(hint):
             default = ... if parameter.default is parameter.empty else parameter.default
             fields[name] = (hint, cast("FieldInfo | Any", default))
-    model = create_model("".join(part.title() for part in function.__name__.split("_")), **fields)
-    return Shape(model, place=place, example=example)
+    return Shape(_model_of(function.__name__, fields, place), place=place, example=example)
+
+
+def _model_of(name: str, fields: dict[str, Any], place: str) -> type[BaseModel]:
+    if private := next((field for field in fields if field.startswith("_")), None):
+        raise DefinitionError(f"{place}: parameter {private!r} starts with '_'; give it another name")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a parameter may well be called `json`, `schema` or `copy`
+            return create_model("".join(part.title() for part in name.split("_")), **fields)
+    except (TypeError, ValueError, PydanticUserError) as error:
+        first = str(error).split("\n", 1)[0]
+        raise DefinitionError(f"{place}: its parameters make no payload ({first})") from error

@@ -1,14 +1,24 @@
-"""Fixtures: an app served by a real worker on a real server."""
+"""Fixtures: an app served by a real worker on a real server, and what a run has left behind."""
 
+import asyncio
+import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
+from typing import Any
 
 import pytest
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.common import RawValue
 
-from sojourn import Agent, App, Client, RunPolicy, Toolset, Worker
+from sojourn import Agent, App, Client, Message, Run, RunPolicy, RunStatus, Toolset, Worker
+from sojourn.core.wire import decode_messages
 
 Serve = Callable[..., Awaitable[Client]]
+
+PATIENCE = 20.0
+"""Seconds until a condition that does not come true is a failure."""
 
 
 @pytest.fixture
@@ -30,3 +40,75 @@ async def serve(temporal_address: str) -> AsyncIterator[Serve]:
             return client
 
         yield start
+
+
+class Traces:
+    """What a run has left on the server."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.handle = run.client.temporal.get_workflow_handle(run.id)
+
+    async def history(self) -> Sequence[HistoryEvent]:
+        """Every event of the history."""
+        return [event async for event in self.handle.fetch_history_events()]
+
+    async def count(self, kind: EventType) -> int:
+        """How many history events there are of one type."""
+        return sum(event.event_type == kind for event in await self.history())
+
+    async def transcript(self) -> list[Message]:
+        """The transcript, read in slices until one is the last."""
+        data, more = b"", True
+        while more:
+            part = await self.handle.query("transcript", args=[0, None, len(data)], result_type=RawValue)
+            data += part.payload.data
+            more = part.payload.metadata["encoding"] != b"json/plain" and len(part.payload.data) == 1_500_000
+        return decode_messages(data)
+
+    async def check(self) -> list[Message]:
+        """The transcript of a run that never wedged and answered each call exactly once."""
+        assert await self.count(EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED) == 0
+        messages = await self.transcript()
+        asked = [call.tool_call_id for message in messages for call in message.tool_calls]
+        answered = [result.tool_call_id for message in messages for result in message.tool_results]
+        assert answered == asked
+        assert len(set(asked)) == len(asked)
+        return messages
+
+
+@pytest.fixture
+def traces() -> type[Traces]:
+    """Look at what a run has left: `traces(run)`."""
+    return Traces
+
+
+@pytest.fixture
+def until() -> Callable[..., Awaitable[Any]]:
+    """Wait until a condition, sync or async, is true; gives its value."""
+
+    async def wait(condition: Callable[[], Any]) -> Any:
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            value = condition()
+            value = await value if asyncio.iscoroutine(value) else value
+            if value:
+                return value
+            assert time.monotonic() < deadline, "the condition did not come true"
+            await asyncio.sleep(0.02)
+
+    return wait
+
+
+@pytest.fixture
+def status_when(until) -> Callable[..., Awaitable[RunStatus]]:
+    """Wait for a run whose status fits, such as `lambda status: status.awaits`; gives that status."""
+
+    async def wait(run: Run, fits: Callable[[RunStatus], Any]) -> RunStatus:
+        async def current() -> RunStatus | None:
+            status = await run.status()
+            return status if fits(status) else None
+
+        return await until(current)
+
+    return wait

@@ -22,7 +22,7 @@ from sojourn.contracts.message import Message
 from sojourn.contracts.plan import Finalize
 from sojourn.contracts.run import CallStatus, RunInput, RunOutput, RunStatus
 from sojourn.contracts.run_policy import Caps, RunPolicy
-from sojourn.contracts.tasks import Limits, Outcome, PlanOutcome, PlanTask
+from sojourn.contracts.tasks import Limits, PlanOutcome, PlanTask
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core import call_ids, counts, outcomes
 from sojourn.core.admit import not_executed
@@ -57,24 +57,20 @@ AWAITING = SearchAttributeKey.for_keyword("SojournAwaiting")
 """Set while the run waits for a person: the await's id."""
 
 
-NOTHING = RawValue(Payload())
-"""The argument of a run that was started with none."""
-
-
 @workflow.defn(name="AgentRun")
 class AgentRun:
     """One run of an agent; its workflow id is the run id."""
 
     @workflow.init
-    def __init__(self, given: RawValue = NOTHING) -> None:
+    def __init__(self, *given: Any) -> None:
         """Start with the caller's messages; the policy comes with the first plan.
 
-        The input is decoded here, by hand: anybody with a Temporal client may have written it,
-        and what the SDK cannot decode would fail the workflow task for ever.
+        The input is read here, by hand: anybody with a Temporal client may have written it, and
+        what the SDK cannot decode or count would fail the workflow task for ever.
         """
         self._fault = ""
         self._run = RunInput(agent_id="", messages=[])
-        run = _decoded(given)
+        run = read_run_input(given[0] if len(given) == 1 else given)
         if isinstance(run, str):
             self._fault = run
         else:
@@ -83,7 +79,6 @@ class AgentRun:
         self._policy = RunPolicy()
         self._transcript: list[Message] = []
         self._new: list[Message] = self._run.messages
-        self._outcomes: list[Outcome] = []
         self._counts = counts.Counts()
         self._turn = 1
         self._plans = 0
@@ -92,12 +87,13 @@ class AgentRun:
         self._phase = "planning"
         self._question: AwaitClarification | None = None
         self._answer: Answer | None = None
+        self._early: list[tuple[int, tuple[Any, ...], str]] = []
         self._await_ids: list[str] = []
         self._calls: dict[str, CallStatus] = {}
         self._notes: list[str] = []
 
     @workflow.run
-    async def run(self, _given: RawValue = NOTHING) -> RunOutput:
+    async def run(self, *_given: Any) -> RunOutput:
         """Plan, then call, ask, sleep or end, until the planner answers; the argument is a `RunInput`."""
         if self._fault:
             raise ApplicationError(self._fault, type="InvalidInput", non_retryable=True)
@@ -156,7 +152,6 @@ class AgentRun:
             raise ApplicationError(
                 str(cause), type=cause.code or "PlannerError", non_retryable=True
             ) from error
-        self._new, self._outcomes = [], []
         self._accepted_attempt = plan.attempt
         self._policy = plan.policy or self._policy
         self._note(plan.notes)
@@ -167,6 +162,7 @@ class AgentRun:
         """What the planner is passed: only what is new, by reference when it is large."""
         run, new, after, first = self._run, self._new, len(self._transcript), self._plans == 1
         self._transcript += new
+        self._new = []
         large = sum(size_of(message) for message in new) > MAX_INLINE_BYTES
         return PlanTask(
             agent_id=run.agent_id,
@@ -179,7 +175,6 @@ class AgentRun:
             after=after,
             new=[] if large else new,
             until=len(self._transcript) if large else None,
-            outcomes=self._outcomes if large else [],
             accepted_attempt=self._accepted_attempt,
             override=run.policy if first else None,
             limits=Limits() if first else self._limits,
@@ -202,7 +197,8 @@ class AgentRun:
         ]
         try:
             await asyncio.gather(*tasks)
-        finally:
+        except asyncio.CancelledError:
+            # A task that had not begun when the run was cancelled has no result of its own.
             reason = workflow.cancellation_reason()
             self._settle(
                 plan,
@@ -211,6 +207,8 @@ class AgentRun:
                     for call, task in zip(plan.calls, tasks, strict=False)
                 ],
             )
+            raise
+        self._settle(plan, [task.result() for task in tasks])
 
     def _settle(self, plan: PlanOutcome, executed: list[ToolResult]) -> None:
         """Count, judge the limits and pass the results on, in call order."""
@@ -219,10 +217,6 @@ class AgentRun:
         self._counts = counts.settle(self._counts, executed)
         self._finalize = counts.exhausted(self._policy, self._counts, plan.refused)
         self._new = [Message.results([for_planner(result) for result in results])]
-        self._outcomes = [
-            Outcome(tool_call_id=r.tool_call_id, error=r.error.message[:200] if r.error else None)
-            for r in results
-        ]
         if self._finalize:
             self._new = [*self._new, Message.system(self._finalize.message)]
             self._note([f"limit reached: {self._finalize.reason}"])
@@ -243,16 +237,23 @@ class AgentRun:
         self._transcript.append(Message.assistant(question.question))
         self._phase = "waiting"
         self._show_awaiting(await_id)
+        self._take_early_answer()
         try:
             await workflow.wait_condition(lambda: self._answer is not None)
-        finally:
-            self._question = None
-            self._show_awaiting(None)
+        except asyncio.CancelledError:
+            # Not `finally`: a run that is only dropped from a worker's memory still waits.
+            self._stop_waiting()
+            raise
+        self._stop_waiting()
         assert self._answer is not None
         self._new = [Message.user(self._answer.text)]
         self._answer = None
         self._turn += 1
         self._counts = replace(self._counts, turn_rounds=0)
+
+    def _stop_waiting(self) -> None:
+        self._question = None
+        self._show_awaiting(None)
 
     def _show_awaiting(self, await_id: str | None) -> None:
         """Say on Temporal's own screens what the run waits for, and how to answer."""
@@ -262,42 +263,61 @@ class AgentRun:
             change = AWAITING.value_set(await_id) if await_id else AWAITING.value_unset()
             workflow.upsert_search_attributes([change])  # pyright: ignore[reportUnknownMemberType]
 
-    def _read(self, value: Any) -> Answer | Refused:
-        if self._question is None or self._answer is not None:
-            return read_answer(value, None, self._await_ids)
-        return read_answer(value, self._question, self._await_ids)
+    def _read(self, values: tuple[Any, ...]) -> Answer | Refused:
+        question = None if self._answer else self._question
+        return read_answer(values[0] if len(values) == 1 else values, question, self._await_ids)
+
+    def _take_early_answer(self) -> None:
+        """An answer signalled in the very workflow task in which the question was asked counts.
+
+        The history, and so whoever follows the run, shows the question as soon as the plan is in;
+        but Temporal hands a workflow task's signals over before its results, whichever came first.
+        """
+        now = workflow.info().get_current_history_length()
+        for length, values, note in self._early:
+            answer = self._read(values)
+            if length == now and isinstance(answer, Answer):
+                self._answer = answer
+                self._notes = [said for said in self._notes if said is not note]
+        self._early = []
 
     @workflow.update(name="provide_clarification", description="Answer the open question.")
-    async def answer_by_update(self, value: Any = None) -> str:
+    async def answer_by_update(self, *values: Any) -> str:
         """Take an answer that the validator has accepted; returns the await's id."""
-        answer = self._read(value)
+        answer = self._read(values)
         if isinstance(answer, Refused):
             raise ApplicationError(answer.reason, type=answer.kind, non_retryable=True)
         self._answer = answer
         return answer.await_id
 
     @answer_by_update.validator
-    def _check_answer(self, value: Any = None) -> None:
+    def _check_answer(self, *values: Any) -> None:
         """Refuse what is no answer; a refused update leaves no trace in the history."""
-        answer = self._read(value)
+        answer = self._read(values)
         if isinstance(answer, Refused):
             raise ApplicationError(answer.reason, type=answer.kind, non_retryable=True)
 
     @workflow.signal(name="provide_clarification", description="Answer the open question.")
-    async def answer_by_signal(self, value: Any = None) -> None:
+    async def answer_by_signal(self, *values: Any) -> None:
         """Take an answer sent by Temporal's CLI or UI; a bad one becomes a note and harms nothing."""
-        answer = self._read(value)
-        if isinstance(answer, Refused):
-            self._note([f"answer refused: {answer.reason}"])
-        else:
+        answer = self._read(values)
+        if isinstance(answer, Answer):
             self._answer = answer
+            return
+        note = f"answer refused: {answer.reason}"
+        self._note([note])
+        if answer.kind == "AwaitNotOpen":
+            now = workflow.info().get_current_history_length()
+            early = [*(one for one in self._early if one[0] == now), (now, values, note)]
+            self._early = early[:MAX_NOTES]
 
     # End.
 
     def _output(self, plan: PlanOutcome) -> RunOutput:
         assert plan.final is not None
         self._phase = ""
-        self._transcript.append(plan.final)
+        self._transcript += [*self._new, plan.final]
+        self._new = []
         return RunOutput(
             run_id=self._run_id,
             agent_id=self._run.agent_id,
@@ -339,8 +359,11 @@ class AgentRun:
 
     @workflow.query(name="transcript", description="The transcript as a JSON array, in slices of 1.5 MB.")
     def transcript(self, after: int = 0, until: int | None = None, offset: int = 0) -> RawValue:
-        """Messages `after` to `until` as JSON from byte `offset`; a slice under 1.5 MB is the last."""
-        data, whole = slice_of(self._transcript, after, until, offset)
+        """Messages `after` to `until` as JSON from byte `offset`; a slice under 1.5 MB is the last.
+
+        What no planner has seen yet is told too, such as the answers to the calls of a cancelled run.
+        """
+        data, whole = slice_of([*self._transcript, *self._new], after, until, offset)
         encoding = b"json/plain" if whole else b"binary/plain"
         return RawValue(Payload(metadata={"encoding": encoding}, data=data))
 
@@ -363,11 +386,3 @@ class AgentRun:
         self._calls[call.tool_call_id] = call
         if len(self._calls) > MAX_CALLS_SHOWN:
             del self._calls[next(iter(self._calls))]
-
-
-def _decoded(given: RawValue) -> RunInput | str:
-    try:
-        value = workflow.payload_converter().from_payload(given.payload)
-    except (ValueError, KeyError, RuntimeError) as error:
-        return f"AgentRun takes one RunInput as JSON: {str(error)[:200]}"
-    return read_run_input(value)

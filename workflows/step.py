@@ -171,11 +171,9 @@ def _answer_to(call: ToolRequest, dispatch: Dispatch, error: ActivityError) -> T
     if is_cancelled_exception(error):
         return outcomes.canceled(call, workflow.cancellation_reason())
     if isinstance(cause, TimeoutError):
-        if cause.type == TimeoutType.SCHEDULE_TO_START:
-            queue = dispatch.task_queue or workflow.info().task_queue
-            return outcomes.not_started(call, queue, str(dispatch.schedule_to_start))
         kind = cause.type.name.lower().replace("_", "-") if cause.type else "time-out"
-        return outcomes.lost(call, kind)
+        queue = dispatch.task_queue or workflow.info().task_queue
+        return outcomes.timed_out(call, kind, queue, str(dispatch.schedule_to_start))
     return outcomes.failed(call, failure_of(error))
 
 

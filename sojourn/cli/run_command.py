@@ -5,9 +5,10 @@ import sys
 
 from sojourn.cli.exit_codes import CANCELED, FAILED, OK, WAITING
 from sojourn.cli.view import RunView, plain
-from sojourn.client import Client, Run
+from sojourn.client import Client
 from sojourn.contracts.awaits import AwaitClarification
 from sojourn.errors import AwaitClosed
+from sojourn.run import Run
 
 __all__ = ["ask_person", "follow", "run_agent"]
 

@@ -22,8 +22,11 @@ class Event(Record):
     `tool_end` `await_clarification` `await_answered` `limit_reached` `run_completed` `run_failed` `run_canceled`
     `run_terminated` `run_timed_out` `run_stream_end`; open."""
     run_id: str
+    """The run it happened in."""
     session_id: str = ""
+    """The run's session."""
     turn_id: str = ""
+    """The user turn it happened in."""
     event_id: str
     """Monotone in a run, and where a stream resumes: chain index, history event, k."""
     time: datetime

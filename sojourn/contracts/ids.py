@@ -6,7 +6,7 @@ from typing import Any, Self
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-__all__ = ["AGENT_ID", "CALL_ID", "RUN_ID", "TOOLSET_ID", "TOOL_NAME", "ToolId"]
+__all__ = ["AGENT_ID", "CALL_ID", "RUN_ID", "SESSION_ID", "TOOLSET_ID", "TOOL_NAME", "ToolId"]
 
 TOOL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,99}\Z")
 """The last part of a tool id; dots and slashes occur in names of MCP servers."""
@@ -22,6 +22,9 @@ CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@=+-]{0,199}\Z")
 """A run id that a client may choose: no `/`, which separates a child's id from its parent's."""
+
+SESSION_ID = re.compile(r"""[^"'\\\x00-\x1f\x7f]{0,200}\Z""")
+"""A session id that a client may choose: what Temporal's listings cannot quote would never be found."""
 
 _TOOL_ID = re.compile(TOOLSET_ID.pattern.removesuffix(r"\Z") + r"\." + TOOL_NAME.pattern)
 

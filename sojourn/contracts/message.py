@@ -30,6 +30,7 @@ class TextPart(_Part):
     """Plain text."""
 
     type: Literal["text"]
+    """Which kind of part it is."""
     text: str
     """The text."""
 
@@ -38,6 +39,7 @@ class ToolCallPart(_Part):
     """A call that the assistant asked for; answered by exactly one tool_result."""
 
     type: Literal["tool_call"]
+    """Which kind of part it is."""
     tool_call_id: str
     """Unique in the run."""
     name: str
@@ -52,6 +54,7 @@ class ToolResultPart(_Part):
     """The answer to one tool_call."""
 
     type: Literal["tool_result"]
+    """Which kind of part it is."""
     result: ToolResult
     """What the call gave; it names the call."""
 
@@ -60,6 +63,7 @@ class ThinkingPart(_Part):
     """A model's reasoning, kept because providers want it back."""
 
     type: Literal["thinking"]
+    """Which kind of part it is."""
     text: str = ""
     """The reasoning."""
     signature: str | None = None
@@ -70,6 +74,7 @@ class ImagePart(_Part):
     """A picture: `data` (base64) or `url`; a URL is never fetched by Sojourn."""
 
     type: Literal["image"]
+    """Which kind of part it is."""
     media_type: str
     """Such as `image/png`."""
     data: str | None = None
@@ -82,6 +87,7 @@ class DocumentPart(_Part):
     """A document: `data` (base64) or `url`; a URL is never fetched by Sojourn."""
 
     type: Literal["document"]
+    """Which kind of part it is."""
     media_type: str
     """Such as `application/pdf`."""
     data: str | None = None
@@ -98,6 +104,7 @@ class OtherPart(_Part):
     model_config = ConfigDict(extra="allow")
 
     type: str
+    """Its kind, in the newer version's word."""
 
 
 _KNOWN = frozenset({"text", "tool_call", "tool_result", "thinking", "image", "document"})

@@ -43,10 +43,15 @@ class Usage(Record):
     """What a plan used of a model."""
 
     input_tokens: int = 0
+    """Tokens read."""
     output_tokens: int = 0
+    """Tokens written."""
     cached_tokens: int = 0
+    """Of the tokens read, those from the provider's cache."""
     cost: float | None = None
+    """In US dollars, when known."""
     model: str | None = None
+    """The model, as its provider names it."""
 
 
 class Finalize(Record):

@@ -1,6 +1,8 @@
 """The two kinds of contract: tolerant records and strict inputs."""
 
-from pydantic import BaseModel, ConfigDict
+from typing import Any, cast
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, ValidationInfo, model_validator
 
 
 class Record(BaseModel):
@@ -18,6 +20,22 @@ class Record(BaseModel):
 
 
 class Input(Record):
-    """What somebody hands in: frozen, and a misspelt field is an error."""
+    """What somebody hands in: frozen, and a misspelt field is an error.
+
+    Inside a record, as JSON, it was checked when it was handed in: an unknown field there is a
+    newer version's, which would fail every workflow task of an older worker during a deploy.
+    """
 
     model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _tolerate_newer(cls, value: Any, info: ValidationInfo) -> Any:
+        if info.mode != "json" or not isinstance(value, dict):
+            return value
+        fields = cast("dict[str, Any]", value)
+        known = set(cls.model_fields)
+        for field in cls.model_fields.values():
+            if isinstance(field.validation_alias, AliasChoices):
+                known.update(str(choice) for choice in field.validation_alias.choices)
+        return {name: given for name, given in fields.items() if name in known}

@@ -57,7 +57,7 @@ class RunOutput(Record):
     telemetry: ToolTelemetry = ToolTelemetry()
     """Summed over calls and child runs."""
     usage: Usage = Usage()
-    """Summed over plans and child runs."""
+    """Summed over plans; what a child run used is in the telemetry of its call."""
     notes: list[str] = []
     """The last 20 notes."""
 
@@ -71,7 +71,9 @@ class CallStatus(Record):
     """One call in a run's tool tree."""
 
     tool_call_id: str
+    """Unique in the run."""
     name: str
+    """The tool's id."""
     state: str
     """`running` `done` `failed` `not_executed`; open."""
     error: str | None = None
@@ -84,9 +86,13 @@ class RunStatus(Record):
     """How a run stands."""
 
     run_id: str
+    """The run."""
     agent_id: str = ""
+    """The agent that runs."""
     session_id: str = ""
+    """The run's session."""
     turn_id: str = ""
+    """The user turn it is in."""
     status: str = "running"
     """`running` `waiting` `completed` `failed` `canceled` `terminated` `timed_out`; open."""
     phase: str = ""
@@ -104,7 +110,9 @@ class RunStatus(Record):
     notes: list[str] = []
     """The last 20 notes."""
     started_at: datetime | None = None
+    """When it was started, by the server's clock."""
     closed_at: datetime | None = None
+    """When it ended; None while it is open."""
     failure: str | None = None
     """Why it failed, when it did."""
     hints: list[str] = []

@@ -1,13 +1,16 @@
 """RunPolicy: the limits of a run."""
 
 from datetime import timedelta
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import NonNegativeInt, PositiveInt, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field, NonNegativeInt, PositiveInt, SerializerFunctionWrapHandler, model_serializer
 
 from sojourn.contracts.record import Input, Record
 
-__all__ = ["Caps", "RunPolicy", "RunPolicyOverride"]
+__all__ = ["Caps", "PositiveDuration", "RunPolicy", "RunPolicyOverride"]
+
+PositiveDuration = Annotated[timedelta, Field(gt=timedelta(0))]
+"""A time limit: Temporal refuses one that is not positive again and again, and the run would hang."""
 
 
 class RunPolicy(Input):
@@ -23,9 +26,9 @@ class RunPolicy(Input):
     """Calls in flight at once."""
     max_consecutive_failed_tool_calls: PositiveInt | None = 3
     """Steps in a row in which every call failed, until the planner gets its final turn; None is no limit."""
-    plan_timeout: timedelta = timedelta(minutes=10)
+    plan_timeout: PositiveDuration = timedelta(minutes=10)
     """One planner turn."""
-    tool_timeout: timedelta = timedelta(minutes=2)
+    tool_timeout: PositiveDuration = timedelta(minutes=2)
     """One attempt of a tool that declares no time-out of its own."""
     interrupts_allowed: bool = False
     """Whether the agent may stop and ask a person (SR-74, D-18)."""
@@ -53,14 +56,23 @@ class RunPolicyOverride(Input):
     """One run's own limits; None inherits, and only a tighter one counts."""
 
     max_tool_calls: NonNegativeInt | None = None
+    """Calls in the run."""
     max_tool_rounds: PositiveInt | None = None
+    """Plans with calls in one user turn."""
     max_calls_per_step: PositiveInt | None = None
+    """Calls of one plan that are executed."""
     max_parallel_calls: PositiveInt | None = None
+    """Calls in flight at once."""
     max_consecutive_failed_tool_calls: PositiveInt | None = None
-    plan_timeout: timedelta | None = None
-    tool_timeout: timedelta | None = None
+    """Steps in a row in which every call failed."""
+    plan_timeout: PositiveDuration | None = None
+    """One planner turn."""
+    tool_timeout: PositiveDuration | None = None
+    """One attempt of a tool that declares no time-out of its own."""
     interrupts_allowed: bool | None = None
+    """False forbids the agent to ask a person; True allows nothing that its policy forbids."""
     max_depth: PositiveInt | None = None
+    """Agents nested under agents."""
 
 
 class Caps(Record):

@@ -17,35 +17,39 @@ from sojourn.contracts.run_link import RunLink
 from sojourn.contracts.run_policy import Caps, RunPolicy, RunPolicyOverride
 from sojourn.contracts.tool_call import ToolRequest
 
-__all__ = ["Limits", "Outcome", "PlanOutcome", "PlanTask", "ToolTask"]
+__all__ = ["Limits", "PlanOutcome", "PlanTask", "ToolTask"]
 
 
 class Limits(Record):
     """The recorded policy's limits that a plan is judged by; a default here never changes."""
 
     max_calls_per_step: int = 64
+    """Calls of one plan that are executed."""
     plan_timeout: timedelta = timedelta(minutes=10)
+    """One planner turn."""
     tool_timeout: timedelta = timedelta(minutes=2)
+    """One attempt of a tool that declares no time-out of its own."""
     interrupts_allowed: bool = False
+    """Whether the agent may ask a person."""
     max_depth: int = 5
-
-
-class Outcome(Record):
-    """One call of a step whose results are passed by reference: who was answered, and how."""
-
-    tool_call_id: str
-    error: str | None = None
+    """Agents nested under agents."""
 
 
 class PlanTask(Record):
     """The input of `PlanActivity`: which turn it is, and what is new since the last."""
 
     agent_id: str
+    """The agent that plans."""
     session_id: str = ""
+    """The run's session."""
     turn_id: str = "t1"
+    """The user turn that is planned."""
     parent: RunLink | None = None
+    """In a child run: whose call it answers."""
     labels: dict[str, str] = {}
+    """The run's labels."""
     depth: int = 0
+    """Agents above this one."""
     plan: int = 1
     """Counts the plans of the run, from 1."""
     after: int = 0
@@ -54,8 +58,6 @@ class PlanTask(Record):
     """The new messages, when they are small together."""
     until: int | None = None
     """When the new messages are large: where they end; the activity reads them by query."""
-    outcomes: list[Outcome] = []
-    """With `until`: how the calls of the step ended."""
     accepted_attempt: int = 1
     """The attempt whose result the workflow accepted for the plan before; a cache entry of another is stale."""
     override: RunPolicyOverride | None = None
@@ -109,10 +111,18 @@ class ToolTask(Record):
     """The input of `ExecuteToolActivity`; run id, call id and attempt come from the activity itself."""
 
     name: str
+    """The tool's id."""
     payload: dict[str, Any] = {}
+    """The arguments."""
     raw: str | None = None
+    """The arguments as a model wrote them; when set, the boundary parses it."""
     agent_id: str
+    """The agent that asked."""
     session_id: str = ""
+    """The run's session."""
     turn_id: str = "t1"
+    """The user turn that produced the call."""
     parent_tool_call_id: str | None = None
+    """In a child run, the parent's call that started it."""
     labels: dict[str, str] = {}
+    """The run's labels."""

@@ -10,6 +10,9 @@ __all__ = ["MAX_CAUSES", "MAX_MESSAGE", "ToolError"]
 MAX_MESSAGE = 2_000
 """Characters kept of one message."""
 
+MAX_CODE = 100
+"""Characters kept of an exception's own code."""
+
 MAX_CAUSES = 8
 """Links kept of a chain of causes."""
 
@@ -43,9 +46,9 @@ class ToolError(Record):
         for link in reversed(list(_links(error))):
             code = getattr(link, "code", None)
             built = cls(
-                message=_clip(str(link)) or type(link).__name__,
+                message=_clip(_text(link)) or type(link).__name__,
                 cause=built,
-                code=code if isinstance(code, str) else type(link).__name__,
+                code=_clip(code)[:MAX_CODE] if isinstance(code, str) else type(link).__name__,
             )
         assert built is not None
         return built
@@ -73,7 +76,7 @@ def _links(error: BaseException) -> Iterator[BaseException]:
     while link is not None and id(link) not in seen and len(seen) < MAX_CAUSES:
         seen.add(id(link))
         yield link
-        link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
+        link = link.__cause__ if link.__suppress_context__ else link.__context__
 
 
 def _bounded(error: ToolError, links: int) -> ToolError:
@@ -83,5 +86,13 @@ def _bounded(error: ToolError, links: int) -> ToolError:
     return error if cause is error.cause else error.model_copy(update={"cause": cause})
 
 
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - a stranger's `__str__`; the class still tells something
+        return ""
+
+
 def _clip(text: str) -> str:
-    return text if len(text) <= MAX_MESSAGE else text[: MAX_MESSAGE - 1] + "…"
+    clipped = text if len(text) <= MAX_MESSAGE else text[: MAX_MESSAGE - 1] + "…"
+    return clipped.encode("utf-8", "replace").decode()  # half a surrogate pair cannot be sent

@@ -19,7 +19,7 @@ from sojourn.core.bounds import bounds_of
 from sojourn.core.limits import MAX_RESULT_BYTES
 from sojourn.core.parse import ParseFault, misfit, parse_arguments
 from sojourn.core.validate import Validator
-from sojourn.core.wire import size_of
+from sojourn.core.wire import encode_readable
 
 __all__ = ["Answer", "checked", "delivered", "refusal", "refused_by_model"]
 
@@ -64,19 +64,17 @@ def refused_by_model(
 
 def delivered(spec: ToolSpec, call: ToolRequest, value: Any, encode: Callable[[Any], Any]) -> ToolResult:
     """What a tool returned as its result, or `malformed_response` with the reason (SR-37, SR-90)."""
-    if isinstance(value, ToolResult):
-        return value.model_copy(update={"name": call.name, "tool_call_id": call.tool_call_id})
     try:
-        result = encode(value)
-        size = size_of(result)
+        given = value if isinstance(value, ToolResult) else ToolResult(result=encode(value))
+        size = len(encode_readable(given))
     except (ValueError, TypeError) as error:
         return refusal(call, hints.malformed_response(spec, _brief(error)))
     if size > MAX_RESULT_BYTES:
         return refusal(call, hints.oversized_result(spec, size))
-    bounds = bounds_of(result) if spec.bounded else None
+    bounds = bounds_of(given.result) if spec.bounded and given.ok and not given.bounds else given.bounds
     if isinstance(bounds, str):
         return refusal(call, hints.malformed_response(spec, bounds))
-    return ToolResult(name=call.name, tool_call_id=call.tool_call_id, result=result, bounds=bounds)
+    return given.model_copy(update={"name": call.name, "tool_call_id": call.tool_call_id, "bounds": bounds})
 
 
 def _brief(error: Exception) -> str:

@@ -21,6 +21,9 @@ def bounds_of(result: Any) -> Bounds | str:
         return f"`total` ({total}) is less than `returned` ({returned})"
     truncated = fields.get("truncated") is True
     hint, cursor = fields.get("refinement_hint") or None, fields.get("next_cursor") or None
+    for name, text in (("refinement_hint", hint), ("next_cursor", cursor)):
+        if text is not None and not isinstance(text, str):
+            return f"`{name}` is a text, or absent, not {text!r}"[:300]
     if truncated and not hint and not cursor:
         return "`truncated` needs a `refinement_hint` or a `next_cursor`"
     lists = [cast("list[Any]", value) for value in fields.values() if isinstance(value, list)]

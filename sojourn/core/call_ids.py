@@ -20,14 +20,16 @@ def stamp(
     A planner's id is kept when it is well-formed and new in the run; else one is derived from
     run, turn, step and index (SR-66).
     """
+    used = {*taken, *(call.tool_call_id for call in calls)}
     stamped: list[ToolRequest] = []
     for index, call in enumerate(calls):
         given = call.tool_call_id
-        if given and given not in taken and CALL_ID.match(given):
+        if given not in taken and CALL_ID.match(given):
             stamped.append(call)
         else:
-            derived = _digest(f"{run_id}/{turn_id}/{plan}/{index}")
-            stamped.append(call.model_copy(update={"tool_call_id": f"call_{derived[:12]}"}))
+            derived = _derived(f"{run_id}/{turn_id}/{plan}/{index}", used)
+            used.add(derived)
+            stamped.append(call.model_copy(update={"tool_call_id": derived}))
     return stamped
 
 
@@ -45,29 +47,18 @@ def restamped(plan: PlanResult, calls: Sequence[ToolRequest]) -> Message | None:
     if not final or (plan.message is None and set(final) == {""}):
         return plan.message
     message = plan.message or Message.calls(plan.tool_calls)
+    unnamed = iter([call.tool_call_id for given, call in pairs if not given.tool_call_id])
     parts: list[Any] = []
-    for part, index in zip(message.parts, _positions(message), strict=True):
-        if isinstance(part, ToolCallPart):
+    for part in message.parts:
+        if isinstance(part, ToolCallPart) and part.tool_call_id in final:
             given = part.tool_call_id
-            changes: dict[str, Any] = {
-                "tool_call_id": final.get(given, given) if given else calls[index].tool_call_id
-            }
-            if given in final and given:
+            changes: dict[str, Any] = {"tool_call_id": final[given] if given else next(unnamed)}
+            if given:
                 changes["provider_metadata"] = {**(part.provider_metadata or {}), "tool_call_id": given[:256]}
             parts.append(part.model_copy(update=changes))
         else:
             parts.append(part)
     return message.model_copy(update={"parts": parts})
-
-
-def _positions(message: Message) -> list[int]:
-    """For each part, how many calls come before it."""
-    positions: list[int] = []
-    count = 0
-    for part in message.parts:
-        positions.append(count)
-        count += isinstance(part, ToolCallPart)
-    return positions
 
 
 def child_run_id(run_id: str, tool_call_id: str) -> str:
@@ -78,7 +69,7 @@ def child_run_id(run_id: str, tool_call_id: str) -> str:
 
 def await_id(wanted: str, *, tool: str | None, taken: Collection[str]) -> str:
     """The id of a question, unique in the run: `fix-ops.devices.upsert`, then `...#2` (D-16)."""
-    wanted = wanted[:120] or (f"fix-{tool}" if tool else "question")
+    wanted = (wanted or (f"fix-{tool}" if tool else "question"))[:120]
     if wanted not in taken:
         return wanted
     count = 2
@@ -92,6 +83,11 @@ def turn_after(first: str, turn: int) -> str:
     if not first:
         return f"t{turn}"
     return first if turn == 1 else f"{first}.{turn}"
+
+
+def _derived(seed: str, used: Collection[str]) -> str:
+    derived = f"call_{_digest(seed)[:12]}"
+    return derived if derived not in used else _derived(derived, used)
 
 
 def _digest(text: str) -> str:

@@ -25,8 +25,8 @@ class Counts:
     """Steps in a row in which every executed call failed."""
     children_count: int = 0
     """Calls executed here and in child runs (D-15)."""
-    telemetry: ToolTelemetry = field(default_factory=ToolTelemetry)
-    """Summed over results."""
+    telemetry: ToolTelemetry = field(default_factory=lambda: ToolTelemetry(attempts=0))
+    """Summed over results; one that tells none was answered at its first attempt, in no time."""
     usage: Usage = field(default_factory=Usage)
     """Summed over plans."""
 
@@ -35,7 +35,7 @@ def settle(counts: Counts, executed: Sequence[ToolResult]) -> Counts:
     """The counts after a step whose admitted calls ended with these results, in call order."""
     telemetry = counts.telemetry
     for result in executed:
-        telemetry = add_telemetry(telemetry, result.telemetry)
+        telemetry = add_telemetry(telemetry, result.telemetry or ToolTelemetry())
     failed = bool(executed) and all(result.error for result in executed)
     return replace(
         counts,
@@ -90,10 +90,8 @@ def exhausted(policy: RunPolicy, counts: Counts, refused: str | None) -> Finaliz
     return None
 
 
-def add_telemetry(total: ToolTelemetry, more: ToolTelemetry | None) -> ToolTelemetry:
+def add_telemetry(total: ToolTelemetry, more: ToolTelemetry) -> ToolTelemetry:
     """The sum of two costs; the first model named stays."""
-    if more is None:
-        return total
     return ToolTelemetry(
         duration_ms=total.duration_ms + more.duration_ms,
         attempts=total.attempts + more.attempts,

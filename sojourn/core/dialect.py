@@ -7,6 +7,8 @@ calls, so the cost of validation is bounded, which plain jsonschema's is not:
   the tool's own decoding.
 * References are never fetched, and following them is counted: a recursive union can ask
   for 2**64 steps over a payload 64 deep.
+* No Rust on the way down: jsonschema's own maps of types and references panic, past every
+  `except Exception`, when Python's recursion limit is met inside them.
 * A union whose branches are told apart by a constant tries only the branch that is
   meant, which also gives the only faults worth telling.
 * `uniqueItems` takes linear time, and `multipleOf` counts in decimals (19.99 is a
@@ -24,24 +26,27 @@ from jsonschema import Draft202012Validator, validators
 from jsonschema.exceptions import ValidationError
 
 from sojourn.core.formats import matches
-from sojourn.core.json_value import is_array, is_object
-from sojourn.core.pointer import Schema
+from sojourn.core.json_value import is_array, is_object, json_type
+from sojourn.core.pointer import Schema, resolve
 from sojourn.core.unevaluated import unevaluated_properties
 from sojourn.core.unions import find_discriminator
 from sojourn.core.work import WORK, TooMuchWorkError
 
 __all__ = ["Dialect"]
 
-_PLAIN = cast("dict[str, Any]", Draft202012Validator.VALIDATORS)
 _Errors = Iterator[ValidationError]
 
 
-def _ref(validator: Any, reference: str, instance: Any, schema: Schema) -> _Errors:
+def _ref(validator: Any, reference: str, instance: Any, _schema: Schema) -> _Errors:
     work = WORK.get()
     work.steps -= 1
     if work.steps < 0:
         raise TooMuchWorkError
-    yield from _PLAIN["$ref"](validator, reference, instance, schema)
+    target = resolve(work.root, reference)
+    if target is None:
+        raise ValueError(f"$ref {reference!r} leads to no schema")
+    if not _passes(validator, target, instance):
+        yield from validator.descend(instance, target)
 
 
 def _pattern(_validator: Any, pattern: str, instance: Any, _schema: Schema) -> _Errors:
@@ -137,10 +142,9 @@ def _one_of(validator: Any, branches: list[Any], instance: Any, _schema: Schema)
 def _tried(validator: Any, branches: list[Any], instance: Any) -> Iterator[tuple[int, list[ValidationError]]]:
     """The faults of each branch that may be meant; index -1 stands for all those ruled out by their tag."""
     work = WORK.get()
-    key = id(branches)
-    if key not in work.discriminators:
-        work.discriminators[key] = find_discriminator(work.root, branches)
-    discriminator = work.discriminators[key]
+    if id(branches) not in work.discriminators:
+        work.discriminators[id(branches)] = branches, find_discriminator(work.root, branches)
+    _, discriminator = work.discriminators[id(branches)]
     ruled_out = discriminator.ruled_out(instance) if discriminator else frozenset[int]()
     for index, branch in enumerate(branches):
         if index not in ruled_out:
@@ -230,7 +234,18 @@ _KEYWORDS: Any = {
     "uniqueItems": _unique_items,
 }
 
-Dialect = cast("Any", validators).extend(Draft202012Validator, _KEYWORDS)
+
+class _Types:
+    """What jsonschema asks about types; `1.0` is an integer, as the specification says."""
+
+    def is_type(self, instance: Any, type: str) -> bool:
+        kind = json_type(instance)
+        if type == "number":
+            return kind in ("integer", "number")
+        return kind == type or (type == "integer" and kind == "number" and instance.is_integer())
+
+
+Dialect = cast("Any", validators).extend(Draft202012Validator, _KEYWORDS, type_checker=_Types())
 """The validator class; used inside `WORK` only."""
 
 _LEAF_CHECKS: dict[str, Any] = {

@@ -11,6 +11,7 @@ from typing import Any
 
 from sojourn.contracts.event import Event
 from sojourn.contracts.message import Message
+from sojourn.contracts.plan import Finalize
 from sojourn.contracts.run import RunInput, RunOutput
 from sojourn.contracts.run_link import RunLink
 from sojourn.contracts.run_policy import RunPolicy
@@ -37,7 +38,7 @@ class HistoryRecord:
     time: datetime
     kind: str
     """`started` `scheduled` `completed` `failed` `child_initiated` `child_started` `child_completed`
-    `child_failed` `answer` `run_completed` `run_failed` `run_canceled` `run_terminated` `run_timed_out`."""
+    `child_failed` `answer` `cancel_requested` `run_completed` `run_failed` `run_canceled` `run_terminated` `run_timed_out`."""
     name: str = ""
     """Activity type, or the id of a child run."""
     key: str = ""
@@ -47,7 +48,13 @@ class HistoryRecord:
     value: Any = None
     """The decoded input or result."""
     error: ToolError | None = None
-    """The failure."""
+    """The failure; None where what ended was cancelled."""
+    timeout: str = ""
+    """Which time-out it was, when the server gave the activity up: `schedule-to-start` `heartbeat` ..."""
+    queue: str = ""
+    """Where an activity waits for a worker."""
+    waits: str = ""
+    """How long it may wait there."""
 
 
 @dataclass(slots=True)
@@ -55,6 +62,8 @@ class _Open:
     call: ToolRequest
     since: datetime
     link: RunLink | None = None
+    queue: str = ""
+    waits: str = ""
 
 
 @dataclass(slots=True)
@@ -65,6 +74,8 @@ class Fold:
     run: RunInput | None = None
     policy: RunPolicy = field(default_factory=RunPolicy)
     _turn: int = 1
+    _limit: Finalize | None = None
+    _reason: str | None = None
     _open: dict[int, _Open] = field(default_factory=dict[int, _Open])
     _planned: dict[str, ToolRequest] = field(default_factory=dict[str, ToolRequest])
     _question: Any = None
@@ -75,7 +86,7 @@ class Fold:
         step: Callable[[HistoryRecord], Iterator[Event]] | None = getattr(self, f"_{record.kind}", None)
         made = list(step(record)) if step else []
         return [
-            event.model_copy(update={"event_id": f"0-{record.id:06d}-{k:02d}"})
+            event.model_copy(update={"event_id": f"0-{record.id:06d}-{k:05d}"})
             for k, event in enumerate(made)
         ]
 
@@ -93,20 +104,22 @@ class Fold:
         )
 
     def _started(self, record: HistoryRecord) -> Iterator[Event]:
-        self.run = record.value
-        first = next((m for m in reversed(record.value.messages) if m.role == "user"), None)
+        self.run = record.value if isinstance(record.value, RunInput) else None
+        opening = self.run.messages if self.run else []
+        first = next((m for m in reversed(opening) if m.role == "user"), None)
         yield self._event(record, "run_started", message=first)
 
     def _scheduled(self, record: HistoryRecord) -> Iterator[Event]:
         if isinstance(record.value, PlanTask):
             self._open[record.id] = _Open(ToolRequest(name="plan"), record.time)
-            if record.value.finalize:
-                yield self._event(record, "limit_reached", limit=record.value.finalize)
+            if record.value.finalize and record.value.finalize != self._limit:
+                self._limit = record.value.finalize
+                yield self._event(record, "limit_reached", limit=self._limit)
             yield self._event(record, "plan_started")
         elif record.value is not None:
             task = record.value
             call = ToolRequest(name=task.name, payload=task.payload, raw=task.raw, tool_call_id=record.key)
-            self._open[record.id] = _Open(call, record.time)
+            self._open[record.id] = _Open(call, record.time, queue=record.queue, waits=record.waits)
             yield self._event(record, "tool_start", call=call)
 
     def _completed(self, record: HistoryRecord) -> Iterator[Event]:
@@ -118,8 +131,19 @@ class Fold:
 
     def _failed(self, record: HistoryRecord) -> Iterator[Event]:
         opened = self._open.pop(record.of, None)
-        if opened and opened.call.tool_call_id and record.error:
-            yield self._tool_end(record, outcomes.failed(opened.call, record.error), opened.since)
+        if not opened or not opened.call.tool_call_id:
+            return
+        if record.timeout:
+            result = outcomes.timed_out(opened.call, record.timeout, opened.queue, opened.waits)
+        elif record.error:
+            result = outcomes.failed(opened.call, record.error)
+        else:
+            result = outcomes.canceled(opened.call, self._reason)
+        yield self._tool_end(record, result, opened.since)
+
+    def _cancel_requested(self, record: HistoryRecord) -> Iterator[Event]:
+        self._reason = record.value
+        return iter(())
 
     def _tool_end(self, record: HistoryRecord, result: ToolResult, since: datetime) -> Event:
         return self._event(record, "tool_end", result=result, duration=record.time - since)
@@ -176,9 +200,11 @@ class Fold:
             return
         if isinstance(record.value, RunOutput):
             result = outcomes.child_finished(opened.call, record.value, opened.link)
+        elif record.error:
+            result = outcomes.child_failed(opened.call, record.error, opened.link)
         else:
-            error = record.error or ToolError.new("the child run ended")
-            result = outcomes.child_failed(opened.call, error, opened.link)
+            canceled = outcomes.canceled(opened.call, self._reason)
+            result = canceled.model_copy(update={"run_link": opened.link})
         yield self._tool_end(record, result, opened.since)
 
     _child_failed = _child_completed
@@ -193,6 +219,11 @@ class Fold:
         self._turn += 1
 
     def _run_completed(self, record: HistoryRecord) -> Iterator[Event]:
+        for opened in self._open.values():
+            if opened.call.tool_call_id:
+                cut_off = ToolError.new("the run ended before this call was answered", code=record.kind)
+                result = outcomes.failed(opened.call, cut_off).model_copy(update={"run_link": opened.link})
+                yield self._tool_end(record, result, opened.since)
         output = record.value if isinstance(record.value, RunOutput) else None
         error = record.error
         text, code = (str(error), error.code) if error else (None, None)

@@ -2,7 +2,8 @@
 
 Both run on hostile strings under hostile schemas, so a pattern takes linear time and a
 format looks at no more than it needs. `regex`, `iri` and `uri-template` are annotations
-here: their checkers take quadratic time, build a grammar for seconds, or warn.
+here: their checkers take quadratic time, build a grammar for seconds, or warn. Durations
+are checked here because the usual checker imports a whole calendar library.
 """
 
 import re
@@ -40,6 +41,10 @@ FORMAT_EXAMPLES = {
 """The formats that are enforced, each with a string that has it."""
 
 _LONG = ("uri", "uri-reference")
+_DURATION = re.compile(
+    r"P(?:\d+W|(?=[\dT])(?:\d+Y)?(?:\d+M)?(?:\d+D)?(?:T(?=\d)(?:\d+H)?(?:\d+M)?(?:\d+(?:\.\d+)?S)?)?)",
+    re.ASCII,
+)
 _EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
 _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|(.))", re.DOTALL)
 
@@ -88,11 +93,18 @@ def _email(instance: Any) -> bool:
     return _EMAIL.fullmatch(instance) is not None
 
 
+def _duration(instance: Any) -> bool:
+    return _DURATION.fullmatch(instance) is not None
+
+
+_OWN: dict[str, _Check] = {"duration": _duration, "email": _email, "idn-email": _email}
+
+
 def _format_checker() -> FormatChecker:
     known = Draft202012Validator.FORMAT_CHECKER.checkers
     checker = FormatChecker(())
     for name in FORMAT_EXAMPLES:
-        check, refusals = (_email, ()) if name.endswith("email") else known[name]
+        check, refusals = (_OWN[name], ()) if name in _OWN else known[name]
         checker.checkers[name] = (_bounded(name, cast("_Check", check), refusals), ())
     return checker
 

@@ -7,7 +7,6 @@ what a run can record, and what is no JSON at all.
 
 import json
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +22,7 @@ MAX_DIGITS = 300
 """Digits of an integer."""
 
 _MAX_INTEGER = 10**MAX_DIGITS
+_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,13 @@ class ParseFault:
 
 def depth_of(value: Any) -> int:
     """Containers inside one another: 0 for a scalar, 1 for `{}`; counted to 65 at most."""
-    return max(depth for depth, _ in _walk(value))
+    level = [value]
+    for depth in range(MAX_DEPTH + 1):
+        containers = [node for node in level if is_object(node) or is_array(node)]
+        if not containers:
+            return depth
+        level = [item for node in containers for item in (node.values() if is_object(node) else node)]
+    return MAX_DEPTH + 1
 
 
 def misfit(value: Any, *, max_bytes: int | None = MAX_PAYLOAD_BYTES) -> ParseFault | None:
@@ -55,50 +61,47 @@ def misfit(value: Any, *, max_bytes: int | None = MAX_PAYLOAD_BYTES) -> ParseFau
         value: What should be JSON.
         max_bytes: Largest size of its compact JSON in UTF-8; None leaves it unmeasured.
     """
-    for depth, node in _walk(value):
-        if depth > MAX_DEPTH:
-            return too_deep()
-        if fault := _scalar_fault(node):
-            return fault
+    level, depth = [value], 0
+    while level:
+        inner: list[Any] = []
+        for node in level:
+            if fault := _node_fault(node, depth, inner):
+                return fault
+        level, depth = inner, depth + 1
     if max_bytes is not None:
-        size = len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
+        size = len(_COMPACT.encode(value).encode())
         if size > max_bytes:
             return ParseFault("too_large", f"{size:,} bytes are more than the {max_bytes:,} allowed")
     return None
 
 
-def _walk(value: Any) -> Iterator[tuple[int, Any]]:
-    """Every key and value with its depth, without recursion; nothing below the limit is looked at."""
-    pending: list[tuple[int, Any]] = [(0, value)]
-    while pending:
-        depth, node = pending.pop()
-        if is_object(node) or is_array(node):
-            depth += 1
-        if depth <= MAX_DEPTH and is_object(node):
-            pending.extend((depth, _Name(name)) for name in node)
-            pending.extend((depth, item) for item in node.values())
-        elif depth <= MAX_DEPTH and is_array(node):
-            pending.extend((depth, item) for item in node)
-        yield depth, node
+def _node_fault(node: Any, depth: int, inner: list[Any]) -> ParseFault | None:
+    """What is wrong with one value by itself; what it contains is added to `inner`."""
+    if is_object(node):
+        inner.extend(node.values())
+        return too_deep() if depth == MAX_DEPTH else next(filter(None, map(_name_fault, node)), None)
+    if is_array(node):
+        inner.extend(node)
+        return too_deep() if depth == MAX_DEPTH else None
+    return _scalar_fault(node)
 
 
-@dataclass(frozen=True, slots=True)
-class _Name:
-    name: Any
+def _name_fault(name: object) -> ParseFault | None:
+    if isinstance(name, str):
+        return _text_fault(name)
+    return ParseFault("not_json", "a name in an object is not a string")
 
 
-def _scalar_fault(node: Any) -> ParseFault | None:
+def _scalar_fault(node: object) -> ParseFault | None:
     match node:
-        case None | bool() | dict() | list():
+        case str():
+            return _text_fault(node)
+        case None | bool():
             return None
-        case str() | _Name(str()):
-            return _text_fault(node.name if isinstance(node, _Name) else node)
         case int():
             return None if -_MAX_INTEGER < node < _MAX_INTEGER else too_many_digits()
         case float():
             return None if math.isfinite(node) else ParseFault("number", f"{node} is not a JSON number")
-        case _Name():
-            return ParseFault("not_json", "a name in an object is not a string")
         case _:
             return ParseFault("not_json", f"a {type(node).__name__} is not a JSON value")
 

@@ -6,7 +6,8 @@ from sojourn.contracts.run import RunOutput
 from sojourn.contracts.run_link import RunLink
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
-from sojourn.contracts.tool_result import ToolResult
+from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
+from sojourn.core.counts import add_telemetry
 
 __all__ = [
     "canceled",
@@ -16,6 +17,7 @@ __all__ = [
     "lost",
     "not_started",
     "of_call",
+    "timed_out",
     "unanswered",
 ]
 
@@ -23,6 +25,11 @@ __all__ = [
 def of_call(call: ToolRequest, result: ToolResult) -> ToolResult:
     """A result from an activity, which leaves out the call that stands beside it in the history."""
     return result.model_copy(update={"name": call.name, "tool_call_id": call.tool_call_id})
+
+
+def timed_out(call: ToolRequest, kind: str, queue: str, waited: str) -> ToolResult:
+    """The server gave the call up: nobody took it from its queue, or its worker was lost too often."""
+    return not_started(call, queue, waited) if kind == "schedule-to-start" else lost(call, kind)
 
 
 def not_started(call: ToolRequest, queue: str, waited: str) -> ToolResult:
@@ -48,11 +55,12 @@ def canceled(call: ToolRequest, reason: str | None) -> ToolResult:
 
 def child_finished(call: ToolRequest, output: RunOutput, link: RunLink) -> ToolResult:
     """A child run's output as its parent's result: answer, costs, calls made and the link (SR-53)."""
+    spent = ToolTelemetry(**output.usage.model_dump(exclude={"cached_tokens"}), attempts=0)
     return ToolResult(
         name=call.name,
         tool_call_id=call.tool_call_id,
         result=output.text if output.result is None else output.result,
-        telemetry=output.telemetry,
+        telemetry=add_telemetry(output.telemetry, spent),
         children_count=output.children_count,
         run_link=link,
     )

@@ -1,12 +1,16 @@
 """Is a plan one the run can carry out? What is not is a planner fault, with the reason."""
 
 from collections import Counter
+from datetime import timedelta
 from typing import Any
 
 from sojourn.contracts.plan import PlanResult
 from sojourn.core.limits import MAX_PLAN_CALLS
 
-__all__ = ["fault_of"]
+__all__ = ["MAX_WAIT", "fault_of"]
+
+MAX_WAIT = timedelta(days=3650)
+"""A longer timer is a mistake, and the longest that can be written is none that Temporal takes."""
 
 _VARIANTS = {
     "tool_calls": "tool_calls",
@@ -35,9 +39,9 @@ def fault_of(plan: Any, *, interrupts_allowed: bool, final_turn: bool) -> str | 
             "this agent may not ask: its policy has interrupts_allowed=False; answer or call a tool instead"
         )
     if plan.final_response and plan.final_response.role != "assistant":
-        return f"final_response has role 'assistant', not {plan.final_response.role!r}"
-    if plan.wait_ and plan.wait_.total_seconds() <= 0:
-        return "wait is longer than zero"
+        return f"final_response has role 'assistant', not {plan.final_response.role[:40]!r}"
+    if plan.wait_ and not timedelta(0) < plan.wait_ <= MAX_WAIT:
+        return f"wait is longer than zero and at most {MAX_WAIT.days} days"
     return _call_fault(plan)
 
 
@@ -47,7 +51,9 @@ def _call_fault(plan: PlanResult) -> str | None:
     ids = Counter(call.tool_call_id for call in plan.tool_calls if call.tool_call_id)
     twice = [call_id for call_id, count in ids.items() if count > 1]
     if twice:
-        return f"tool_call_ids are unique; this plan repeats {', '.join(twice[:3])!r}"
+        return f"tool_call_ids are unique; this plan repeats {', '.join(name[:80] for name in twice[:3])!r}"
+    if plan.message and plan.message.role != "assistant":
+        return f"message has role 'assistant', not {plan.message.role[:40]!r}"
     if plan.message and sorted(c.tool_call_id for c in plan.message.tool_calls) != sorted(
         call.tool_call_id for call in plan.tool_calls
     ):

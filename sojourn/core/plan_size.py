@@ -1,28 +1,52 @@
 """Keep a plan's result within what Temporal carries: shrink what is not executed, refuse the rest."""
 
+from collections.abc import Collection
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from sojourn.contracts.message import Message, ToolCallPart
 from sojourn.contracts.tasks import PlanOutcome
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.core.limits import MAX_PAYLOAD_BYTES, MAX_PLAN_BYTES
-from sojourn.core.wire import encode, size_of
+from sojourn.core.misfit import ParseFault, misfit
+from sojourn.core.wire import encode_readable, size_of
 
-__all__ = ["MAX_NAME_CHARS", "is_oversized", "trimmed", "without_payload"]
+__all__ = ["MAX_NAME_CHARS", "trimmed", "unfit", "without_payload", "without_payloads"]
 
 MAX_NAME_CHARS = 200
 """A longer tool name is no tool's, and is cut."""
+
+_Call = TypeVar("_Call", ToolRequest, ToolCallPart)
 
 _MAX_NOTES = 20
 _MAX_NOTE_CHARS = 2_000
 
 
-def is_oversized(call: ToolRequest) -> bool:
-    """Whether one call's arguments are over 512 KB."""
-    return size_of(call) > MAX_PAYLOAD_BYTES
+def unfit(call: ToolRequest) -> ParseFault | None:
+    """Why a call's arguments cannot be recorded (over 512 KB, too deep, no JSON), or None."""
+    fault = misfit(call.payload, max_bytes=None) or misfit(call.raw, max_bytes=None)
+    if fault is None and size_of(call) > MAX_PAYLOAD_BYTES:
+        return ParseFault("too_large", f"the arguments are larger than {MAX_PAYLOAD_BYTES:,} bytes")
+    return fault
 
 
-def without_payload(call: ToolRequest) -> ToolRequest:
-    """The call with `{omitted, bytes}` for its arguments, which are not executed."""
-    omitted = {"omitted": True, "bytes": size_of(call.payload) + len(call.raw or "")}
+def without_payload(call: _Call) -> _Call:
+    """The call with `{omitted, bytes}` for its arguments, which are not executed; no bytes when they are no JSON."""
+    omitted: dict[str, Any] = {"omitted": True}
+    with suppress(ValueError):
+        omitted["bytes"] = size_of(call.payload) + len(call.raw or "")
     return call.model_copy(update={"payload": omitted, "raw": None})
+
+
+def without_payloads(message: Message | None, omitted: Collection[str]) -> Message | None:
+    """The model's own message, less the arguments of these calls."""
+    if message is None or not omitted:
+        return message
+    parts: list[Any] = [
+        without_payload(part) if isinstance(part, ToolCallPart) and part.tool_call_id in omitted else part
+        for part in message.parts
+    ]
+    return message.model_copy(update={"parts": parts})
 
 
 def trimmed(outcome: PlanOutcome) -> PlanOutcome:
@@ -35,7 +59,7 @@ def trimmed(outcome: PlanOutcome) -> PlanOutcome:
         update={"notes": [note[:_MAX_NOTE_CHARS] for note in outcome.notes[:_MAX_NOTES]]}
     )
     try:
-        size = len(encode(outcome))
+        size = len(encode_readable(outcome))
         if size <= MAX_PLAN_BYTES:
             return outcome
         executed = len(outcome.dispatches)

@@ -28,7 +28,7 @@ _EMPTY: Registry[Any] = Registry()
 _MAX_STEPS = 250_000
 _FIRST = ("missing_field", "unknown_field")
 _FREE_STEPS = 1_000
-_STEPS_PER_VALUE = 100
+_STEPS_PER_VALUE = 50
 
 # A ValueError here is Python refusing to print an integer of thousands of digits in jsonschema's message.
 _UNCHECKABLE = (RecursionError, TooMuchWorkError, OverflowError, ValueError)
@@ -64,10 +64,10 @@ class Validator:
         Missing fields come first, then unknown ones (often the same, misspelt), outer before
         inner, then the others; else in the order in which the schema speaks of them.
         """
-        if self.is_valid(payload):
-            return []
         token = WORK.set(self._begin(payload))
         try:
+            if self._validator.is_valid(payload):
+                return []
             found = islice(_distinct(_issues(self._validator.iter_errors(payload))), MAX_ISSUES)
             return sorted(found, key=_rank)
         except _UNCHECKABLE:

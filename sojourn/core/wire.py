@@ -4,12 +4,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from pydantic import TypeAdapter
-from pydantic_core import SchemaSerializer
+from pydantic_core import SchemaSerializer, from_json
 from pydantic_core.core_schema import any_schema
 
 from sojourn.contracts.message import Message
 
-__all__ = ["decode_messages", "encode", "encode_messages", "size_of"]
+__all__ = ["decode_messages", "encode", "encode_messages", "encode_readable", "size_of"]
+
+_ENVELOPE = 20
+"""Levels of nesting that may come around a value; readers take 200 in all."""
 
 _ENCODER = SchemaSerializer(any_schema())
 _MESSAGES: TypeAdapter[list[Message]] = TypeAdapter(list[Message])
@@ -23,6 +26,19 @@ def encode(value: Any) -> bytes:
 def size_of(value: Any) -> int:
     """Bytes a value has on the wire."""
     return len(encode(value))
+
+
+def encode_readable(value: Any) -> bytes:
+    """The bytes of a value that can be read back, wherever in a transcript it comes to stand.
+
+    What can be written but not read would fail every workflow task that meets it, for ever.
+
+    Raises:
+        ValueError: it is no JSON, is nested deeper than about 180, or holds an endless number.
+    """
+    data = encode(value)
+    from_json(b"[" * _ENVELOPE + data + b"]" * _ENVELOPE)
+    return data
 
 
 def encode_messages(messages: Sequence[Message]) -> bytes:

@@ -2,6 +2,7 @@
 
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import Any
 
 from sojourn.core.pointer import Schema
 from sojourn.core.unions import Discriminator
@@ -13,6 +14,9 @@ class TooMuchWorkError(Exception):
     """The schema asks for more steps than any honest payload of this size needs."""
 
 
+Discriminators = dict[int, tuple[list[Any], Discriminator | None]]
+
+
 @dataclass(slots=True)
 class Work:
     """What one validation needs to know beside the schema at hand."""
@@ -21,8 +25,8 @@ class Work:
     """Where references lead."""
     steps: int
     """References that may still be followed."""
-    discriminators: dict[int, Discriminator | None] = field(default_factory=dict[int, Discriminator | None])
-    """By the identity of a list of branches; kept by the owner of the schema."""
+    discriminators: Discriminators = field(default_factory=dict[int, tuple[list[Any], Discriminator | None]])
+    """By the identity of a list of branches, which is held so that its identity stays its own."""
 
 
 WORK: ContextVar[Work] = ContextVar("sojourn_validation")

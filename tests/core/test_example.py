@@ -79,6 +79,8 @@ OBJECT = {"type": "object", "properties": {"a": {"type": "integer"}}}
         ({"type": "number", "multipleOf": 0.1}, 0.32, 0.3),
         ({"type": "number", "multipleOf": 1e-300, "minimum": 1e299}, 1e298, 1e299),
         ({"type": "integer", "multipleOf": 10**299}, 7, 0),
+        ({"type": "number", "multipleOf": 3e-300}, 1e298, 0),
+        ({"type": "integer", "minimum": 1, "enum": [5]}, 0, 5),
         ({"type": "string", "maxLength": 3}, "abcdef", "abc"),
         ({"type": "string", "minLength": 3}, "ab", "example"),
         ({**STRINGS, "maxItems": 2}, ["a", "b", "c"], ["a", "b"]),

@@ -177,6 +177,7 @@ def test_depth_of_an_endless_nesting_stops_at_the_limit() -> None:
         ({"a": "\udc00"}, "not_json"),
         ({"a": {1, 2}}, "not_json"),
         ({"a": (1, 2)}, "not_json"),
+        ({"a": {"\udc00": 1}}, "not_json"),
         ({1: "a"}, "not_json"),
         ({"a": "x" * 100}, "too_large"),
     ],

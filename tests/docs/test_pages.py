@@ -14,7 +14,9 @@ def blocks(page: str) -> list[str]:
     return re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), re.DOTALL)
 
 
-async def test_authoring_and_clients_are_one_working_program(serve, temporal_address, tmp_path, monkeypatch, capsys):
+async def test_authoring_and_clients_are_one_working_program(
+    serve, temporal_address, tmp_path, monkeypatch, capsys
+):
     """The module of authoring.md is served, and the program of clients.md starts, answers and prints a run of it."""
     (tmp_path / "clinic.py").write_text("\n".join(blocks("authoring.md")))
     monkeypatch.chdir(tmp_path)

@@ -1,0 +1,54 @@
+"""RPC errors: as one of ours, and bridged while a server restarts."""
+
+import asyncio
+import time
+
+from temporalio.service import RPCError, RPCStatusCode
+
+from sojourn.errors import InvalidInput, RunError, RunNotFound, ServerUnavailable
+
+__all__ = ["Patience", "translated"]
+
+SERVER_PATIENCE = 60.0
+"""Seconds without an answer that are bridged while a server restarts."""
+
+_AWAY = {
+    RPCStatusCode.UNAVAILABLE,
+    RPCStatusCode.DEADLINE_EXCEEDED,
+    RPCStatusCode.CANCELLED,
+    RPCStatusCode.UNKNOWN,
+}
+
+
+class Patience:
+    """Bridges a server's restart: retries with growing delays, for a minute without success."""
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+        self._delay = 0.1
+        self._last = 0.0
+
+    async def bridges(self, error: RPCError) -> bool:
+        """Wait a little when the server is away; False when the error says more, or it was away for too long."""
+        now = time.monotonic()
+        if error.status not in _AWAY:
+            return False
+        if self._since is None or now - self._last > SERVER_PATIENCE / 2:
+            self._since, self._delay = now, 0.1
+        self._last = now
+        if now - self._since > SERVER_PATIENCE:
+            return False
+        await asyncio.sleep(self._delay)
+        self._delay = min(self._delay * 2, 2.0)
+        return True
+
+
+def translated(error: RPCError, run_id: str | None) -> RunError:
+    """An RPC error as one of ours; the one place that does it."""
+    if error.status == RPCStatusCode.NOT_FOUND:
+        return RunNotFound(f"no run {run_id!r} here, or it has ended: {error.message}", run_id=run_id)
+    if error.status in _AWAY:
+        return ServerUnavailable(
+            f"the Temporal server does not answer ({error.message[:200]}); is it running?", run_id=run_id
+        )
+    return InvalidInput(f"the Temporal server refused: {error.message[:300]}", run_id=run_id)

@@ -1,0 +1,247 @@
+"""Run: one run, seen from outside: its end, its events, its standing, its questions."""
+
+import asyncio
+import builtins
+import time
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from temporalio.api.enums.v1 import EventType
+from temporalio.client import (
+    WorkflowExecutionStatus,
+    WorkflowFailureError,
+    WorkflowHandle,
+    WorkflowQueryFailedError,
+    WorkflowUpdateFailedError,
+)
+from temporalio.exceptions import (
+    ApplicationError,
+    CancelledError,
+    TerminatedError,
+    TimeoutError,  # noqa: A004 - Temporal's name for it
+)
+from temporalio.service import RPCError, RPCStatusCode
+
+from sojourn.contracts.event import Event
+from sojourn.contracts.run import RunOutput, RunStatus
+from sojourn.core.standing import Standing
+from sojourn.errors import (
+    AwaitClosed,
+    InvalidInput,
+    NoWorker,
+    RunCanceled,
+    RunError,
+    RunFailed,
+    RunTerminated,
+    RunTimedOut,
+)
+from sojourn.events import END, fold_history
+from sojourn.rpc_errors import Patience, translated
+
+if TYPE_CHECKING:
+    from sojourn.client import Client
+
+__all__ = ["Run", "status_name"]
+
+QUERY_DEADLINE = timedelta(seconds=1)
+"""For `status()`: with no worker alive the history answers instead."""
+
+ANSWER_DEADLINE = 30.0
+"""Seconds in which a worker must take an answer."""
+
+_STATUS = {
+    WorkflowExecutionStatus.RUNNING: "running",
+    WorkflowExecutionStatus.COMPLETED: "completed",
+    WorkflowExecutionStatus.FAILED: "failed",
+    WorkflowExecutionStatus.CANCELED: "canceled",
+    WorkflowExecutionStatus.TERMINATED: "terminated",
+    WorkflowExecutionStatus.TIMED_OUT: "timed_out",
+    WorkflowExecutionStatus.CONTINUED_AS_NEW: "running",
+}
+
+
+def status_name(status: WorkflowExecutionStatus | None) -> str:
+    """Our name of Temporal's status."""
+    return _STATUS.get(status or WorkflowExecutionStatus.RUNNING, "running")
+
+
+class Run:
+    """One run: a handle, cheap to make, valid before, during and after."""
+
+    def __init__(self, client: "Client", run_id: str) -> None:
+        self.client = client
+        self.id = run_id
+
+    @property
+    def _handle(self) -> WorkflowHandle[Any, Any]:
+        return self.client.temporal.get_workflow_handle(self.id, result_type=RunOutput)
+
+    async def result(self) -> RunOutput:
+        """Wait for the end.
+
+        Raises:
+            RunFailed: it failed; `RunCanceled`, `RunTerminated` and `RunTimedOut` are kinds of it.
+            RunNotFound: there is no such run.
+            ServerUnavailable: the server was away for a minute.
+        """
+        handle, away = self._handle, Patience()
+        while True:
+            try:
+                return await handle.result()
+            except WorkflowFailureError as error:
+                raise await self._failure(error.cause) from error
+            except RPCError as error:
+                if not await away.bridges(error):
+                    raise translated(error, self.id) from error
+
+    async def events(self, *, after: str | None = None, follow: bool = True) -> AsyncIterator[Event]:
+        """What happened and, with `follow`, what happens, to the last event `run_stream_end`.
+
+        Args:
+            after: An event_id; only later events come.
+            follow: Wait for more until the run ends.
+
+        Raises:
+            RunNotFound: there is no such run.
+            ServerUnavailable: the server was away for a minute.
+        """
+        last, away = after or "", Patience()
+        while True:
+            try:
+                async for event in fold_history(
+                    self._handle, self.client.temporal.data_converter, follow=follow
+                ):
+                    if event.event_id > last:
+                        last = event.event_id
+                        yield event
+                    if event.type == END:
+                        return
+                return
+            except RPCError as error:
+                if not await away.bridges(error):
+                    raise translated(error, self.id) from error
+
+    async def status(self) -> RunStatus:
+        """How the run stands; answers with no worker alive too, and for closed runs.
+
+        Raises:
+            RunNotFound: there is no such run.
+            ServerUnavailable: the server does not answer.
+        """
+        try:
+            described = await self._handle.describe()
+            if described.status == WorkflowExecutionStatus.RUNNING:
+                found = await self._queried() or await self._folded()
+            else:
+                found = await self._folded()
+            hints, queue = [], described.task_queue
+            if described.status == WorkflowExecutionStatus.RUNNING and not await self.client.has_worker(
+                queue
+            ):
+                hints = [f"no worker polls task queue {queue}"]
+        except RPCError as error:
+            raise translated(error, self.id) from error
+        closed = status_name(described.status)
+        return found.model_copy(
+            update={
+                "status": found.status if closed == "running" else closed,
+                "started_at": described.start_time,
+                "closed_at": described.close_time,
+                "hints": hints,
+            }
+        )
+
+    async def _queried(self) -> RunStatus | None:
+        try:
+            return await self._handle.query("status", result_type=RunStatus, rpc_timeout=QUERY_DEADLINE)
+        except (RPCError, WorkflowQueryFailedError):
+            return None
+
+    async def _folded(self) -> RunStatus:
+        standing = Standing(self.id)
+        async for event in fold_history(self._handle, self.client.temporal.data_converter, follow=False):
+            standing.feed(event)
+        return standing.status()
+
+    async def answer(
+        self, await_id: str | None, answer: str | dict[str, Any], *, by: str | None = None
+    ) -> str:
+        """Answer a question of the run; returns the await's id.
+
+        Args:
+            await_id: Which; None while exactly one is open.
+            answer: Text, or values by field.
+            by: Who answers, recorded as said.
+
+        Raises:
+            AwaitClosed: it is not open, or the run has ended.
+            InvalidInput: it is no answer.
+            NoWorker: no worker took the answer within 30 s.
+            RunNotFound: there is no such run.
+        """
+        value = {"id": await_id or "", "answer": answer, **({"by": by} if by else {})}
+        deadline: float | None = None
+        while True:
+            try:
+                update = self._handle.execute_update("provide_clarification", value, result_type=str)  # pyright: ignore[reportUnknownMemberType]
+                return await asyncio.wait_for(update, ANSWER_DEADLINE)
+            except WorkflowUpdateFailedError as error:
+                refused = getattr(error.cause, "type", None)
+                # An event stream shows a question before the run can take its answer: by a few milliseconds,
+                # or, when its worker died just then, by as long as the next one needs to start.
+                deadline = deadline or time.monotonic() + 2.0
+                if refused == "AwaitNotOpen" and time.monotonic() < deadline:
+                    await asyncio.sleep(0.05)
+                    continue
+                kind = InvalidInput if refused == "InvalidAnswer" else AwaitClosed
+                raise kind(f"{self.id}: {getattr(error.cause, 'message', error)}", run_id=self.id) from error
+            except builtins.TimeoutError as error:
+                raise NoWorker(
+                    f"{self.id}: no worker took the answer; send it again", run_id=self.id
+                ) from error
+            except RPCError as error:
+                if error.status == RPCStatusCode.NOT_FOUND and "completed" in error.message:
+                    raise AwaitClosed(f"{self.id} has ended; it takes no answers", run_id=self.id) from error
+                raise translated(error, self.id) from error
+
+    async def cancel(self, reason: str | None = None) -> None:
+        """Ask the run to cancel: tools in flight are cancelled and answered, children asked too.
+
+        A run that has ended stays as it ended.
+
+        Raises:
+            RunNotFound: there is no such run.
+        """
+        try:
+            await self._handle.cancel(reason=reason or "")
+        except RPCError as error:
+            raise translated(error, self.id) from error
+
+    async def _failure(self, cause: BaseException | None) -> RunError:
+        if isinstance(cause, CancelledError):
+            reason, by = await self._cancel_request()
+            said = f": {reason}" if reason else ""
+            return RunCanceled(
+                f"run {self.id} was canceled by {by}{said}", run_id=self.id, reason=reason, by=by
+            )
+        if isinstance(cause, TerminatedError):
+            return RunTerminated(
+                f"run {self.id} was terminated: {cause.message}", run_id=self.id, code="Terminated"
+            )
+        if isinstance(cause, TimeoutError):
+            return RunTimedOut(
+                f"run {self.id} exceeded its execution time-out", run_id=self.id, code="TimedOut"
+            )
+        code = cause.type if isinstance(cause, ApplicationError) else type(cause).__name__
+        text = getattr(cause, "message", None) or str(cause)
+        return RunFailed(f"run {self.id} failed: {text}", run_id=self.id, code=code)
+
+    async def _cancel_request(self) -> tuple[str | None, str | None]:
+        """Who asked for the cancellation, and why: a workflow that closes as Canceled carries no output."""
+        async for event in self._handle.fetch_history_events():
+            if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED:
+                asked = event.workflow_execution_cancel_requested_event_attributes
+                parent = asked.external_workflow_execution
+                return asked.cause or None, asked.identity or (parent.workflow_id or None)
+        return None, None

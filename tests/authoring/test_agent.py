@@ -1,0 +1,156 @@
+"""Agent: a planner with tools and limits; and agents used as tools (SR-7 to SR-11, SR-52, SR-53)."""
+
+import re
+from typing import Annotated, Any
+
+import pytest
+from pydantic import BaseModel, Field
+
+from sojourn import (
+    Agent,
+    AgentTool,
+    AgentToolset,
+    DefinitionError,
+    Message,
+    PlanResult,
+    RunPolicy,
+    ToolRequest,
+    Toolset,
+)
+
+
+async def plan(turn: Any) -> PlanResult:
+    return PlanResult.final("done")
+
+
+class Question(BaseModel):
+    topic: Annotated[str, Field(description="What about.")]
+    depth: int = 2
+    sources: list[str] = []
+
+
+def researcher(**options: Any) -> Agent:
+    return Agent("ops.researcher", planner=plan, description="Researches", **options)
+
+
+def exported(**options: Any):
+    return researcher(task_queue="deep").export(
+        "ops.research", tools=[AgentTool("ask", args=Question, **options)]
+    )["ask"]
+
+
+# Agents.
+
+
+def test_an_agent_is_a_planner_with_toolsets_and_limits() -> None:
+    """What is declared is what it has; a policy of its own is not needed."""
+    tools = Toolset("ops.devices")
+    agent = researcher(uses=[tools], policy=RunPolicy(max_tool_calls=1))
+    assert (agent.id, agent.uses, agent.policy.max_tool_calls) == ("ops.researcher", [tools], 1)
+    assert researcher().policy == RunPolicy()
+
+
+@pytest.mark.parametrize("id", ["researcher", "a.b.c", "", "a b.c", "ops."])
+def test_an_agents_id_has_two_parts(id: str) -> None:
+    """`<service>.<agent>`, told at import with the id."""
+    with pytest.raises(DefinitionError, match=rf"^agent {re.escape(repr(id))}: .*<service>\.<agent>"):
+        Agent(id, planner=plan)
+
+
+def test_an_agent_has_a_planner() -> None:
+    """What cannot plan is refused with the agent's name."""
+    with pytest.raises(DefinitionError, match=r"^agent ops\.x: a planner is"):
+        Agent("ops.x", planner="gpt")
+
+
+def test_an_agent_uses_toolsets() -> None:
+    """A tool, or another agent, in place of a toolset is refused at import, by name."""
+    tools = Toolset("ops.devices")
+
+    @tools.tool
+    def ping(): ...
+
+    for wrong in (ping, researcher(), "ops.devices"):
+        with pytest.raises(DefinitionError, match=r"^agent ops\.x: uses=\[\.\.\.\] takes toolsets"):
+            Agent("ops.x", planner=plan, uses=[tools, wrong])
+
+
+# Agents as tools.
+
+
+def test_an_exported_agent_is_a_toolset() -> None:
+    """Its tools have ids, specs and typed calls as any other's; the spec names the agent (SR-7, SR-85)."""
+    agent = researcher(task_queue="deep")
+    toolset = agent.export(
+        "ops.research",
+        tools=[
+            AgentTool("ask", args=Question, title="Ask", tags=["slow"], example={"topic": "x"}),
+            AgentTool("check", args=Question, result=bool, description="Checks a claim"),
+        ],
+    )
+    assert isinstance(toolset, AgentToolset)
+    ask, check = toolset["ask"], toolset["check"]
+    assert (ask.id, check.id) == ("ops.research.ask", "ops.research.check")
+    assert (ask.spec.kind, ask.spec.agent_id, ask.spec.task_queue) == ("agent", "ops.researcher", "deep")
+    assert (ask.spec.title, ask.spec.tags, ask.spec.description) == ("Ask", ["slow"], "Researches")
+    assert (check.spec.title, check.spec.description) == ("Check", "Checks a claim")
+    assert ask.spec.payload.example == {"topic": "x"}
+    assert ask.spec.result.json_schema == {"type": "string"}
+    assert check.spec.result.json_schema == {"type": "boolean"}
+    assert ask.spec.payload.json_schema["additionalProperties"] is False
+    assert ask.validator.is_valid({"topic": "x"})
+    assert toolset.description == "Researches"
+
+
+def test_a_typed_call_of_an_agent_is_a_request() -> None:
+    """`call` builds a request from a model or from plain fields (SR-85)."""
+    ask = exported()
+    expected = ToolRequest(name="ops.research.ask", payload={"topic": "x"})
+    assert ask.call(Question(topic="x")) == ask.call(topic="x") == expected
+
+
+def test_without_prompts_the_payload_is_the_question() -> None:
+    """The child's user message is the payload's own JSON, in any script (SR-11)."""
+    assert exported().messages({"topic": "Grüße"}) == [Message.user('{"topic": "Grüße"}')]
+
+
+def test_a_template_is_filled_for_declared_fields_only() -> None:
+    """`{field}` is filled, with its default when it was left out; anything else in braces is literal (SR-53)."""
+    ask = exported(system="Depth {depth}. {unknown} {} {topic!r}", user="Tell about {topic}: {sources}")
+    assert ask.messages({"topic": "{depth} {topic}", "sources": ["a"]}) == [
+        Message.system("Depth 2. {unknown} {} {topic!r}"),
+        Message.user('Tell about {depth} {topic}: ["a"]'),
+    ]
+
+
+def test_a_prompt_may_be_a_function_of_the_typed_payload() -> None:
+    """The payload is decoded for a function, and only then (SR-11)."""
+    ask = exported(system=lambda q: f"{type(q).__name__} {q.depth}", user=lambda q: q.topic.upper())
+    assert ask.messages({"topic": "x"}) == [Message.system("Question 2"), Message.user("X")]
+
+
+@pytest.mark.parametrize(
+    ("id", "tools", "said"),
+    [
+        ("research", [AgentTool("ask", args=Question)], r"toolset 'research': .*<service>\.<toolset>"),
+        ("ops.research", [], "at least one AgentTool"),
+        ("ops.research", [AgentTool("ask", args=Question)] * 2, r"ops\.research\.ask is declared twice"),
+        ("ops.research", [AgentTool("a b", args=Question)], r"ops\.research\.a b: a tool's name is"),
+        ("ops.research", [AgentTool("ask", args=Toolset)], r"^ops\.research\.ask: .*no JSON Schema"),
+        (
+            "ops.research",
+            [AgentTool("ask", args=Question, result=Toolset)],
+            r"ask -> result: .*no JSON Schema",
+        ),
+        (
+            "ops.research",
+            [AgentTool("ask", args=Question, example={})],
+            r"ops\.research\.ask: the example .*/topic",
+        ),
+    ],
+    ids=["id", "none", "twice", "name", "args", "result", "example"],
+)
+def test_an_export_that_cannot_work_is_refused(id: str, tools: list[AgentTool], said: str) -> None:
+    """Each mistake in an export is a DefinitionError that names its place."""
+    with pytest.raises(DefinitionError, match=said):
+        researcher().export(id, tools=tools)

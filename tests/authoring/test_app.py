@@ -1,0 +1,158 @@
+"""App: the agents of a deployment, checked as a whole, and their catalogue (SR-95 to SR-100)."""
+
+import json
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from pydantic import BaseModel
+
+from sojourn import Agent, AgentTool, App, DefinitionError, PlanResult, ToolId, Toolset
+
+
+async def plan(turn: Any) -> PlanResult:
+    return PlanResult.final("done")
+
+
+class Question(BaseModel):
+    topic: str
+
+
+devices = Toolset("ops.devices")
+
+
+@devices.tool(tags=["read"])
+def list_devices(site_id: str, limit: int = 50) -> list[str]:
+    """List devices."""
+    return []
+
+
+@devices.tool
+def reboot(device: str) -> None: ...
+
+
+researcher = Agent("ops.researcher", planner=plan, description="Researches")
+research = researcher.export("ops.research", tools=[AgentTool("ask", args=Question)])
+assistant = Agent("ops.assistant", planner=plan, uses=[devices, research])
+
+
+@pytest.fixture
+def app() -> App:
+    return App(agents=[assistant, researcher])
+
+
+def test_an_app_tells_what_it_serves(app: App) -> None:
+    """Agents, toolsets, specs and schemas are found by id at run time (SR-84, SR-100)."""
+    assert app.list_agents() == ["ops.assistant", "ops.researcher"]
+    assert app.list_toolsets() == ["ops.devices", "ops.research"]
+    assert app.tool_spec("ops.devices.list_devices") is list_devices.spec
+    assert app.tool_spec(list_devices.id) is list_devices.spec
+    assert app.tool_schema("ops.devices.list_devices") == {
+        "payload": list_devices.spec.payload.json_schema,
+        "result": list_devices.spec.result.json_schema,
+    }
+    specs = app.tool_specs_for_agent("ops.assistant")
+    assert [spec.id for spec in specs] == [
+        "ops.devices.list_devices",
+        "ops.devices.reboot",
+        "ops.research.ask",
+    ]
+    assert specs[0] is list_devices.spec
+    assert app.tool_specs_for_agent("ops.researcher") == []
+    assert app.agent("ops.researcher") is researcher
+    assert list(app.tools_of("ops.assistant")) == [str(spec.id) for spec in specs]
+
+
+@pytest.mark.parametrize("id", ["", "ops", "ops.devices", "ops.devices.none", "ops.assistant"])
+def test_an_unknown_id_gives_none(app: App, id: str) -> None:
+    """Asking for what is not there is no error (SR-100)."""
+    assert app.tool_spec(id) is None
+    assert app.tool_schema(id) is None
+    if id != "ops.assistant":
+        assert app.agent(id) is None
+        assert app.tool_specs_for_agent(id) is None
+        assert app.tools_of(id) == {}
+
+
+def test_the_catalogue_has_one_entry_a_tool(app: App) -> None:
+    """Each entry has exactly the keys of SR-98, as JSON, with schemas that are JSON Schema (SR-99)."""
+    catalog = app.catalog()
+    assert json.loads(json.dumps(catalog)) == catalog
+    assert [entry["id"] for entry in catalog] == [
+        "ops.devices.list_devices",
+        "ops.devices.reboot",
+        "ops.research.ask",
+    ]
+    for entry in catalog:
+        assert list(entry) == [
+            "id",
+            "service",
+            "toolset",
+            "title",
+            "description",
+            "tags",
+            "payload",
+            "result",
+        ]
+        assert type(entry["id"]) is str
+        assert ToolId(entry["id"]).service == entry["service"]
+        assert ToolId(entry["id"]).toolset == entry["toolset"]
+        for side in ("payload", "result"):
+            assert list(entry[side]) == ["schema"]
+            Draft202012Validator.check_schema(entry[side]["schema"])
+    assert catalog[0] == {
+        "id": "ops.devices.list_devices",
+        "service": "ops",
+        "toolset": "devices",
+        "title": "List devices",
+        "description": "List devices.",
+        "tags": ["read"],
+        "payload": {"schema": list_devices.spec.payload.json_schema},
+        "result": {"schema": list_devices.spec.result.json_schema},
+    }
+
+
+def test_planners_and_catalogue_read_the_same_specs(app: App) -> None:
+    """One source serves planners, user interfaces and other orchestrators (SR-95)."""
+    told = {str(spec.id): spec.payload.json_schema for spec in app.tool_specs_for_agent("ops.assistant")}
+    assert {entry["id"]: entry["payload"]["schema"] for entry in app.catalog()} == told
+
+
+def test_a_toolset_may_be_shared() -> None:
+    """Two agents use the very same toolset: specs are not copied, and are listed once (SR-5)."""
+    other = Agent("ops.other", planner=plan, uses=[devices])
+    app = App(agents=[assistant, researcher, other])
+    assert app.list_toolsets() == ["ops.devices", "ops.research"]
+    assert len(app.catalog()) == 3
+    assert app.tool_specs_for_agent("ops.other")[0] is list_devices.spec
+
+
+def test_an_app_has_an_agent() -> None:
+    """An app that serves nothing is a mistake."""
+    with pytest.raises(DefinitionError, match="at least one agent"):
+        App(agents=[])
+
+
+def test_an_agents_id_is_its_own() -> None:
+    """Two agents of one id are refused, be they the same object."""
+    for other in (assistant, Agent("ops.assistant", planner=plan)):
+        with pytest.raises(
+            DefinitionError, match=r"^agent ops\.assistant is in App.* twice; give one another id"
+        ):
+            App(agents=[assistant, researcher, other])
+
+
+def test_a_toolsets_id_is_its_own() -> None:
+    """Two toolsets of one id are refused, whichever agents use them."""
+    other = Agent("ops.other", planner=plan, uses=[Toolset("ops.devices")])
+    with pytest.raises(DefinitionError, match=r"^two toolsets are called ops\.devices; give one another id"):
+        App(agents=[assistant, researcher, other])
+
+
+def test_an_exported_agent_is_served_too() -> None:
+    """A toolset whose agent nobody would plan for is refused, with the mend."""
+    with pytest.raises(DefinitionError, match=r"^toolset ops\.research is agent ops\.researcher .* add it"):
+        App(agents=[assistant])
+    namesake = Agent("ops.researcher", planner=plan)
+    with pytest.raises(DefinitionError, match="add it"):
+        App(agents=[assistant, namesake])

@@ -1,0 +1,135 @@
+"""Shape: a Python type as JSON Schema, with its decoder and encoder."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import pytest
+from pydantic import BaseModel, Field, RootModel, ValidationError, field_serializer
+from typing_extensions import TypedDict  # pydantic asks for it before Python 3.12
+
+from sojourn import DefinitionError
+from sojourn.shape import Shape, as_payload
+
+
+class Model(BaseModel):
+    """A query."""
+
+    site: Annotated[str, Field(description="Where.", min_length=1)]
+    since: datetime | None = None
+
+
+class Other(BaseModel):
+    device: str
+
+
+class Nested(BaseModel):
+    inner: list["Nested"] = []
+
+
+@dataclass
+class Data:
+    """A query."""
+
+    site: Annotated[str, Field(description="Where.", min_length=1)]
+    since: datetime | None = None
+
+
+class Typed(TypedDict):
+    """A query."""
+
+    site: Annotated[str, Field(description="Where.", min_length=1)]
+
+
+@pytest.mark.parametrize("source", [Model, Data, Typed], ids=lambda kind: kind.__name__)
+def test_a_type_becomes_a_closed_schema(source: type) -> None:
+    """Pydantic models, dataclasses and TypedDicts give the schema with constraints and descriptions (SR-126)."""
+    spec = Shape(source, place="x").spec
+    assert spec.name == source.__name__
+    assert spec.json_schema["properties"]["site"] == {
+        "description": "Where.", "minLength": 1, "title": "Site", "type": "string"
+    }  # fmt: skip
+    assert spec.json_schema["required"] == ["site"]
+    assert spec.json_schema["additionalProperties"] is False
+    assert spec.field_descriptions == {"site": "Where."}
+
+
+def test_a_result_is_left_open() -> None:
+    """What leaves is described as it is; only what comes in is closed."""
+    assert "additionalProperties" not in Shape(Model, place="x", output=True).spec.json_schema
+
+
+def test_a_result_is_described_as_it_is_written() -> None:
+    """The schema of a result is that of its JSON, also where a serializer makes another type of it."""
+
+    class Reading(BaseModel):
+        at: datetime
+
+        @field_serializer("at")
+        def seconds(self, value: datetime) -> float:
+            return value.timestamp()
+
+    shape = Shape(Reading, place="x", output=True)
+    assert shape.spec.json_schema["properties"]["at"]["type"] == "number"
+    assert shape.encode(Reading(at=datetime(1970, 1, 1, 0, 1, tzinfo=UTC))) == {"at": 60.0}
+
+
+def test_values_are_decoded_and_encoded() -> None:
+    """A payload becomes the author's type, a result becomes JSON checked against it (SR-127)."""
+    shape = Shape(Data, place="x")
+    value = shape.decode({"site": "s-1", "since": "2024-01-01T00:00:00Z"})
+    assert value == Data("s-1", datetime(2024, 1, 1, tzinfo=UTC))
+    assert shape.encode(value) == {"site": "s-1", "since": "2024-01-01T00:00:00Z"}
+    assert shape.encode({"site": "s-1"}) == {"site": "s-1", "since": None}
+    for refused in (shape.decode, shape.encode):
+        with pytest.raises(ValidationError):
+            refused({"site": ""})
+
+
+class Opaque:
+    pass
+
+
+@pytest.mark.parametrize("source", [Opaque, list[Opaque], Callable[[], int]], ids=str)
+def test_a_type_without_a_schema_is_refused(source: Any) -> None:
+    """A type that JSON cannot hold is a DefinitionError that names place and type."""
+    with pytest.raises(DefinitionError, match=r"^ops\.x\.y: .*has no JSON Schema"):
+        Shape(source, place="ops.x.y")
+
+
+def test_a_schema_that_cannot_be_enforced_is_refused() -> None:
+    """What the validator does not support is found at import, with its place."""
+    source = Annotated[str, Field(json_schema_extra={"$dynamicRef": "#x"})]
+    with pytest.raises(DefinitionError, match=r"^ops\.x\.y: at #.*dynamicRef"):
+        Shape(source, place="ops.x.y")
+
+
+@pytest.mark.parametrize("source", [str, list[Model], int | None, RootModel[list[int]], Any], ids=str)
+def test_a_payload_is_an_object(source: Any) -> None:
+    """Arguments have names: a type that no call could ever fit is refused at import."""
+    with pytest.raises(DefinitionError, match="a payload is an object with named fields"):
+        Shape(source, place="ops.x.y")
+
+
+@pytest.mark.parametrize("source", [Model | Other, dict[str, int], Nested], ids=str)
+def test_a_payload_may_be_a_choice_of_objects(source: Any) -> None:
+    """Unions, free-form objects and types that refer to themselves are payloads."""
+    assert Shape(source, place="x").spec.json_schema
+
+
+def test_a_shape_is_named_by_its_type_unless_told() -> None:
+    """A plain annotation has its own text as its name."""
+    assert Shape(list[int], place="x", output=True).spec.name == "list"
+    assert Shape(int | None, place="x", output=True).spec.name == "int | None"
+    assert Shape(int, name="Count", place="x", output=True).spec.name == "Count"
+
+
+def test_a_typed_call_is_json() -> None:
+    """A model gives the fields that were set, anything else its JSON; nothing is checked yet."""
+    at = datetime(2024, 1, 1, tzinfo=UTC)
+    assert as_payload((Model(site="s-1"),), {}) == {"site": "s-1"}
+    assert as_payload((Model(site="s-1", since=at),), {}) == {"site": "s-1", "since": "2024-01-01T00:00:00Z"}
+    assert as_payload((Data("s-1"),), {}) == {"site": "s-1", "since": None}
+    assert as_payload(({"site": "s-1"},), {"limit": 3}) == {"site": "s-1", "limit": 3}
+    assert as_payload((), {"since": at}) == {"since": "2024-01-01T00:00:00Z"}

@@ -1,0 +1,178 @@
+"""Events of a run: complete, ordered, resumable, live, and free."""
+
+import asyncio
+import uuid
+
+import pytest
+from pydantic import BaseModel
+
+from sojourn import (
+    Agent,
+    AgentTool,
+    App,
+    AwaitClarification,
+    PlanResult,
+    RunPolicy,
+    ToolRequest,
+    Toolset,
+    Usage,
+)
+from sojourn.testing.scripted import ScriptedPlanner
+
+
+class Question(BaseModel):
+    text: str
+
+
+def make_tools() -> Toolset:
+    tools = Toolset("test.tools")
+
+    @tools.tool
+    async def note(text: str) -> str:
+        """Succeed."""
+        return text
+
+    return tools
+
+
+def note(**payload) -> ToolRequest:
+    return ToolRequest(name="test.tools.note", payload=payload)
+
+
+STORY = [
+    PlanResult(tool_calls=[note(text="a"), note()], notes=["look first"], usage=Usage(input_tokens=3)),
+    PlanResult.ask(AwaitClarification(id="q", question="which?")),
+    PlanResult.final("done"),
+]
+TYPES = [
+    "run_started",
+    "plan_started",
+    "planner_note",
+    "usage",
+    "assistant_message",
+    "tool_start",
+    "tool_start",
+    "tool_end",
+    "tool_end",
+    "plan_started",
+    "await_clarification",
+    "await_answered",
+    "plan_started",
+    "assistant_message",
+    "run_completed",
+    "run_stream_end",
+]
+
+
+async def told(serve, followers: int = 1):
+    """A run of the story, answered by its first follower, and what each follower saw."""
+    policy = RunPolicy(interrupts_allowed=True)
+    client = await serve(planner=ScriptedPlanner(STORY), uses=(make_tools(),), policy=policy)
+    run = await client.start("test.agent", "go", session_id="s")
+
+    async def follow(answers: bool):
+        seen = []
+        async for event in run.events():
+            seen.append(event)
+            if answers and event.type == "await_clarification":
+                await run.answer(event.question.id, "this", by="ana")
+        return seen
+
+    return run, await asyncio.gather(*[follow(number == 0) for number in range(followers)])
+
+
+async def test_a_stream_is_complete_and_ordered(serve):
+    """Every step of a run is told once, with its content, in an order that ids and times keep (SR-133)."""
+    run, (events,) = await told(serve)
+    assert [event.type for event in events] == TYPES
+    ids = [event.event_id for event in events]
+    assert ids == sorted(set(ids))
+    assert [event.time for event in events] == sorted(event.time for event in events)
+    assert {(event.run_id, event.session_id, event.agent_id) for event in events} == {
+        (run.id, "s", "test.agent")
+    }
+    assert [event.turn_id for event in events] == ["t1"] * 12 + ["t2"] * 4
+    starts = {event.call.tool_call_id for event in events if event.type == "tool_start"}
+    ends = [event.result for event in events if event.type == "tool_end"]
+    assert {result.tool_call_id for result in ends} == starts
+    assert sorted((result.retry_hint.reason if result.retry_hint else result.result) for result in ends) == [
+        "a",
+        "missing_fields",
+    ]
+    answered = next(event for event in events if event.type == "await_answered")
+    assert (answered.await_id, answered.text, answered.by) == ("q", "this", "ana")
+    assert events[-2].output.text == "done"
+
+
+async def test_a_stream_resumes_after_any_event(serve):
+    """Read again, whole or from any event on, the stream is the same as it was live."""
+    run, (live,) = await told(serve)
+    assert [event async for event in run.events()] == live
+    for position in range(0, len(live), 3):
+        rest = [event async for event in run.events(after=live[position].event_id)]
+        assert rest == live[position + 1 :]
+
+
+async def test_followers_cost_nothing(serve, traces):
+    """Three followers see the same events, and the history is as long as with one."""
+    alone, _ = await told(serve)
+    crowded, streams = await told(serve, followers=3)
+    assert [event.type for event in streams[0]] == TYPES
+    assert streams[0] == streams[1] == streams[2]
+    assert len(await traces(crowded).history()) == len(await traces(alone).history())
+
+
+async def test_a_follower_sees_a_call_before_it_ends(serve):
+    """The stream is live: the tool ends only once its start was seen."""
+    tools, seen = Toolset("test.tools"), asyncio.Event()
+
+    @tools.tool
+    async def hold() -> str:
+        """Wait to be seen."""
+        await seen.wait()
+        return "seen"
+
+    planner = ScriptedPlanner(
+        [PlanResult.calls(ToolRequest(name="test.tools.hold")), PlanResult.final("done")]
+    )
+    client = await serve(planner=planner, uses=(tools,))
+    run = await client.start("test.agent", "go")
+    async for event in run.events():
+        if event.type == "tool_start":
+            so_far = [earlier.type async for earlier in run.events(follow=False)]
+            assert so_far[-1] == "tool_start"
+            seen.set()
+    assert event.type == "run_stream_end"
+
+
+async def test_an_agent_tool_tells_its_link_between_start_and_end(serve):
+    """A call answered by a child run is told as start, link, end, with the child's run id (SR-54)."""
+    child = Agent("test.child", planner=ScriptedPlanner([PlanResult.final("42")]))
+    asked = child.export("test.oracle", tools=[AgentTool("ask", args=Question)])
+    request = ToolRequest(name="test.oracle.ask", payload={"text": "?"}, tool_call_id="c1")
+    parent = Agent(
+        "test.agent",
+        planner=ScriptedPlanner([PlanResult.calls(request), PlanResult.final("done")]),
+        uses=[asked],
+    )
+    client = await serve(App(agents=[parent, child]))
+    run = await client.start("test.agent", "go")
+    events = [event async for event in run.events()]
+    start, link, end = [event for event in events if event.type.startswith(("tool_", "agent_"))]
+    assert [start.type, link.type, end.type] == ["tool_start", "agent_run_started", "tool_end"]
+    assert start.call == request
+    assert (link.run_link.run_id, link.run_link.agent_id) == (f"{run.id}/c1", "test.child")
+    assert end.result.run_link == link.run_link
+    assert end.result.result == "42"
+    inner = [event.type async for event in client.get_run(link.run_link.run_id).events()]
+    assert inner == ["run_started", "plan_started", "assistant_message", "run_completed", "run_stream_end"]
+
+
+@pytest.mark.parametrize("after", ["", "0-000000-00000"], ids=["nothing", "before the first"])
+async def test_a_stream_after_nothing_is_whole(serve, after):
+    """An id before the first event leaves nothing out."""
+    client = await serve(planner=ScriptedPlanner([PlanResult.final("done")]))
+    run = await client.start("test.agent", "go", run_id=uuid.uuid4().hex)
+    events = [event.type async for event in run.events(after=after)]
+    assert events[0] == "run_started"
+    assert events[-1] == "run_stream_end"

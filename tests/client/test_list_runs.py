@@ -1,0 +1,65 @@
+"""Listings: runs found by agent, session and status."""
+
+import uuid
+
+import pytest
+
+from sojourn import Agent, App, AwaitClarification, InvalidInput, PlanResult, RunPolicy
+from sojourn.testing.scripted import ScriptedPlanner
+
+
+async def test_runs_are_found_by_agent_session_and_status(serve, until, status_when):
+    """A listing holds exactly the runs that fit every filter, newest first, and says who waits."""
+    service = f"s{uuid.uuid4().hex[:8]}"
+    asking = ScriptedPlanner(
+        [PlanResult.ask(AwaitClarification(id="q", question="which?")), PlanResult.final("done")]
+    )
+    client = await serve(
+        App(
+            agents=[
+                Agent(f"{service}.done", planner=ScriptedPlanner([PlanResult.final("done")])),
+                Agent(f"{service}.asks", planner=asking, policy=RunPolicy(interrupts_allowed=True)),
+            ]
+        )
+    )
+    sessions = [f"{service} é ☃ (%_)", f"{service}-two"]
+    ids = {}
+    for agent in ("done", "asks"):
+        for session in sessions:
+            run = await client.start(f"{service}.{agent}", "go", session_id=session)
+            ids[agent, session] = run.id
+            if agent == "done":
+                await run.result()
+            else:
+                await status_when(run, lambda status: status.awaits)
+
+    async def listed(**filters):
+        return [run.run_id async for run in client.list_runs(**filters)]
+
+    async def becomes(expected, **filters):
+        async def fits():
+            return set(await listed(**filters)) == set(expected)
+
+        await until(fits)
+
+    done, asks = f"{service}.done", f"{service}.asks"
+    await becomes([ids["done", session] for session in sessions], agent_id=done)
+    await becomes([ids[agent, sessions[0]] for agent in ("done", "asks")], session_id=sessions[0])
+    await becomes([ids["asks", sessions[1]]], session_id=sessions[1], status="waiting")
+    await becomes([ids["done", sessions[1]]], session_id=sessions[1], status="completed")
+    await becomes([], session_id=sessions[1], status="timed_out")
+    await becomes([ids["asks", session] for session in sessions], agent_id=asks, status="running")
+    assert await listed(agent_id=asks) == [ids["asks", session] for session in reversed(sessions)]
+    (found,) = [run async for run in client.list_runs(agent_id=asks, session_id=sessions[0])]
+    assert (found.agent_id, found.session_id, found.status) == (asks, sessions[0], "waiting")
+    for session in sessions:
+        await client.get_run(ids["asks", session]).answer("q", "this")
+        await client.get_run(ids["asks", session]).result()
+    await becomes([], agent_id=asks, status="waiting")
+
+
+async def test_a_status_that_is_none_is_refused(serve):
+    """A misspelt status is an error that the caller sees, not an empty list."""
+    client = await serve(planner=ScriptedPlanner([PlanResult.final("done")]))
+    with pytest.raises(InvalidInput):
+        _ = [run async for run in client.list_runs(status="finnished")]

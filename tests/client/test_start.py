@@ -1,0 +1,146 @@
+"""Starting a run: what is handed in wrongly is refused at once, with the rule it breaks."""
+
+import asyncio
+import socket
+import uuid
+
+import pytest
+
+from sojourn import (
+    Agent,
+    App,
+    Client,
+    InvalidInput,
+    Message,
+    NoWorker,
+    PlanResult,
+    RunAlreadyExists,
+    RunFailed,
+    ServerUnavailable,
+    Worker,
+)
+from sojourn.contracts.message import TextPart
+from sojourn.testing.scripted import ScriptedPlanner
+
+
+def make_app() -> App:
+    planner = ScriptedPlanner([PlanResult.final("done")])
+    return App(agents=[Agent("ops.assistant", planner=planner), Agent("ops.researcher", planner=planner)])
+
+
+def deep(depth: int) -> Message:
+    value: dict = {}
+    for _ in range(depth):
+        value = {"a": value}
+    return Message(role="user", parts=[TextPart(type="text", text="x", provider_metadata=value)])
+
+
+@pytest.mark.parametrize(
+    ("given", "rule"),
+    [
+        pytest.param({"agent_id": "assistant"}, "<service>.<agent>", id="an agent id of one part"),
+        pytest.param({"agent_id": ""}, "<service>.<agent>", id="no agent id"),
+        pytest.param({"agent_id": None}, "agent_id", id="an agent id that is no text"),
+        pytest.param({"agent_id": "a.b\n"}, "<service>.<agent>", id="a line break in the agent id"),
+        pytest.param({"run_id": "a/b"}, "run_id holds", id="a slash in the run id"),
+        pytest.param({"run_id": "x" * 201}, "at most 200", id="a run id of 201 characters"),
+        pytest.param({"run_id": "-x"}, "run_id holds", id="a run id like an option"),
+        pytest.param({"messages": []}, "at least one message", id="no messages"),
+        pytest.param({"messages": ["go"]}, "messages.0", id="a text in the list"),
+        pytest.param({"messages": [Message(role="boss", parts=[])]}, "role is one of", id="a role"),
+        pytest.param({"messages": [Message(role="user", parts=[])]}, "at least one part", id="no parts"),
+        pytest.param({"messages": "x" * 3_000_000}, "at most 1,000,000", id="3 MB"),
+        pytest.param({"messages": "\ud800"}, "surrogate", id="half a surrogate pair"),
+        pytest.param({"messages": deep(250)}, "recursion", id="metadata 250 deep"),
+        pytest.param({"labels": {str(n): "x" for n in range(21)}}, "at most 20 labels", id="21 labels"),
+        pytest.param({"labels": {"a": "x" * 257}}, "256", id="a label of 257 characters"),
+        pytest.param({"labels": {"a": 1}}, "labels.a", id="a label that is no text"),
+        pytest.param({"session_id": "x" * 201}, "at most 200", id="a long session id"),
+        pytest.param({"session_id": 'the "s"'}, "session_id holds no quotes", id="quotes in a session id"),
+        pytest.param({"turn_id": "x" * 65}, "turn_id at most", id="a long turn id"),
+    ],
+)
+async def test_a_bad_argument_is_refused_with_its_rule(serve, given, rule):
+    """Nothing is started, and the error says which rule is broken."""
+    client = await serve(make_app())
+    arguments = {"agent_id": "ops.assistant", "messages": "go", **given}
+    with pytest.raises(InvalidInput, match=rule.replace(".", r"\.")):
+        await client.start(arguments.pop("agent_id"), arguments.pop("messages"), **arguments)
+
+
+async def test_an_unknown_agent_fails_the_run_with_close_names(serve):
+    """The worker that has no such agent says which it meant, within seconds."""
+    client = await serve(make_app())
+    run = await client.start("ops.asistant", "go")
+    with pytest.raises(RunFailed, match=r"no agent 'ops\.asistant'.*did you mean ops\.assistant") as failed:
+        await run.result()
+    assert failed.value.code == "AgentNotFound"
+
+
+async def test_a_taken_run_id_is_refused_or_followed(serve):
+    """A second start of a run id raises, while it runs and after; with `attach` it gives that run."""
+    client = await serve(make_app())
+    run_id = f"order:{uuid.uuid4().hex}@x=1+2"
+    first = await client.start("ops.assistant", "go", run_id=run_id)
+    for _ in range(2):
+        with pytest.raises(RunAlreadyExists, match="attach=True"):
+            await client.start("ops.assistant", "go", run_id=run_id)
+        await first.result()
+    second = await client.start("ops.researcher", "other", run_id=run_id, attach=True)
+    assert second.id == first.id
+    assert (await second.result()).agent_id == "ops.assistant"
+
+
+async def test_starts_at_once_make_one_run(serve):
+    """Of ten simultaneous starts of one id exactly one starts the run."""
+    client = await serve(make_app())
+    run_id = uuid.uuid4().hex
+    starts = [client.start("ops.assistant", "go", run_id=run_id) for _ in range(10)]
+    outcomes = await asyncio.gather(*starts, return_exceptions=True)
+    assert sum(isinstance(outcome, RunAlreadyExists) for outcome in outcomes) == 9
+
+
+async def test_a_queue_that_nobody_polls_is_noticed(temporal_address):
+    """A start without a worker raises `NoWorker` with the command that starts one, and starts nothing."""
+    client = await Client.connect(temporal_address, task_queue=f"nobody-{uuid.uuid4().hex[:8]}")
+    run_id = uuid.uuid4().hex
+    with pytest.raises(NoWorker, match=f"sojourn worker MODULE:APP --task-queue {client.task_queue}"):
+        await client.start("ops.assistant", "go", run_id=run_id)
+    run = await client.start("ops.assistant", "go", run_id=run_id, wait_for_worker=True)
+    status = await run.status()
+    assert (status.status, status.agent_id) == ("running", "ops.assistant")
+    assert status.hints == [f"no worker polls task queue {client.task_queue}"]
+    async with Worker(make_app(), client):
+        assert (await run.result()).text == "done"
+
+
+async def test_a_worker_that_starts_meanwhile_is_waited_for(temporal_address):
+    """A start beside a worker that is just coming up does not fail."""
+    client = await Client.connect(temporal_address, task_queue=f"soon-{uuid.uuid4().hex[:8]}")
+    starting = asyncio.create_task(client.start("ops.assistant", "go"))
+    async with Worker(make_app(), client):
+        assert (await (await starting).result()).text == "done"
+
+
+async def test_a_dead_address_names_the_next_step():
+    """A client with no server at its address says so and how to get one."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+        with pytest.raises(ServerUnavailable, match=f"{address}.*`sojourn server`.*TEMPORAL_ADDRESS"):
+            await Client.connect(address)
+
+
+async def test_run_ids_labels_and_sessions_reach_the_planner(serve):
+    """What a run is started with is what its planner sees."""
+    seen = []
+
+    async def plan(turn):
+        seen.append(turn.run)
+        return PlanResult.final("done")
+
+    client = await serve(planner=plan)
+    await client.execute("test.agent", "go", session_id="s", turn_id="m-7", labels={"team": "ops"})
+    (context,) = seen
+    assert context.run_id.startswith("agent-")
+    assert (context.session_id, context.turn_id, context.labels) == ("s", "m-7", {"team": "ops"})

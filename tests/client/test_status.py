@@ -1,0 +1,151 @@
+"""Status and end of a run, as a caller sees them."""
+
+import asyncio
+import uuid
+from datetime import timedelta
+
+import pytest
+from temporalio.exceptions import ApplicationError
+
+from sojourn import (
+    AwaitClosed,
+    PlanResult,
+    RunCanceled,
+    RunFailed,
+    RunInput,
+    RunNotFound,
+    RunTerminated,
+    RunTimedOut,
+    ToolRequest,
+    Toolset,
+)
+from sojourn.contracts.message import Message
+
+
+def make_tools() -> Toolset:
+    tools = Toolset("test.tools")
+
+    @tools.tool
+    async def note() -> str:
+        """Succeed."""
+        return "noted"
+
+    return tools
+
+
+async def plan(turn):
+    """Do as the first message says, after one call."""
+    wish = turn.messages[0].text
+    if not turn.tool_results:
+        return PlanResult.calls(ToolRequest(name="test.tools.note"), notes=["one call first"])
+    if wish == "fail":
+        raise ApplicationError("no luck", type="NoLuck", non_retryable=True)
+    if wish == "stay":
+        await asyncio.Event().wait()
+    return PlanResult.final("done")
+
+
+async def completed(run):
+    await run.result()
+
+
+async def failed(run):
+    with pytest.raises(RunFailed, match="no luck") as error:
+        await run.result()
+    assert error.value.code == "NoLuck"
+
+
+async def canceled(run):
+    await run.cancel("enough")
+    with pytest.raises(RunCanceled, match="enough"):
+        await run.result()
+
+
+async def terminated(run):
+    await run.client.temporal.get_workflow_handle(run.id).terminate(reason="kill it")
+    with pytest.raises(RunTerminated, match="kill it"):
+        await run.result()
+
+
+async def timed_out(run):
+    with pytest.raises(RunTimedOut, match="time-out"):
+        await run.result()
+
+
+@pytest.mark.parametrize(
+    ("wish", "end", "said"),
+    [
+        ("finish", completed, None),
+        ("fail", failed, "no luck"),
+        ("stay", canceled, "enough"),
+        ("stay", terminated, "kill it"),
+        ("stay", timed_out, "time-out"),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+async def test_the_status_of_a_closed_run(serve, status_when, monkeypatch, wish, end, said):
+    """However a run ended, `result` raises its kind of error and `status` tells how, why and what was called."""
+    monkeypatch.setattr("activities.heartbeat.FIRST_BEAT", 0.05)
+    monkeypatch.setattr("activities.heartbeat.INTERVAL", 0.2)
+    client = await serve(planner=plan, uses=(make_tools(),))
+    run = client.get_run(uuid.uuid4().hex)
+    await client.temporal.start_workflow(
+        "AgentRun",
+        RunInput(agent_id="test.agent", messages=[Message.user(wish)], session_id="s"),
+        id=run.id,
+        task_queue=client.task_queue,
+        execution_timeout=timedelta(seconds=1.5) if end is timed_out else None,
+    )
+    if wish == "stay":
+        await status_when(run, lambda status: status.tool_calls == 1 and status.phase == "planning")
+    await end(run)
+    status = await run.status()
+    assert status.status == end.__name__
+    assert (status.agent_id, status.session_id, status.phase, status.awaits) == ("test.agent", "s", "", [])
+    assert [(call.name, call.state) for call in status.calls] == [("test.tools.note", "done")]
+    assert status.tool_calls == 1
+    assert status.notes == ["one call first"]
+    assert status.started_at < status.closed_at
+    assert status.hints == []
+    assert said is None or said in status.failure
+
+
+async def test_the_status_of_a_run_that_works(serve, status_when):
+    """An open run tells its phase, its calls so far and what is left of its limits."""
+    client = await serve(planner=plan, uses=(make_tools(),))
+    run = await client.start("test.agent", "stay", session_id="s")
+    status = await status_when(run, lambda status: status.tool_calls == 1 and status.phase == "planning")
+    assert (status.status, status.session_id, status.turn_id) == ("running", "s", "t1")
+    assert (status.rounds, status.caps.rounds) == (1, 19)
+    assert status.closed_at is None
+    await client.temporal.get_workflow_handle(run.id).terminate()
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        pytest.param(lambda run: run.result(), id="result"),
+        pytest.param(lambda run: run.status(), id="status"),
+        pytest.param(lambda run: run.cancel(), id="cancel"),
+        pytest.param(lambda run: run.answer("q", "a"), id="answer"),
+        pytest.param(lambda run: anext(run.events()), id="events"),
+    ],
+)
+async def test_an_unknown_run_is_not_found(serve, ask):
+    """Whatever is asked of a run that does not exist is `RunNotFound`, with its id."""
+    client = await serve(planner=plan)
+    run = client.get_run(uuid.uuid4().hex)
+    with pytest.raises(RunNotFound, match=run.id) as error:
+        await ask(run)
+    assert error.value.run_id == run.id
+
+
+async def test_an_ended_run_takes_no_answer_and_no_cancel(serve):
+    """An answer after the end is refused, a cancel changes nothing."""
+    client = await serve(planner=plan, uses=(make_tools(),))
+    run = await client.start("test.agent", "finish")
+    out = await run.result()
+    with pytest.raises(AwaitClosed):
+        await run.answer(None, "late")
+    await run.cancel("late too")
+    assert await run.result() == out

@@ -1,0 +1,38 @@
+"""Message: one entry of a transcript."""
+
+from sojourn import Message, ToolError, ToolRequest, ToolResult
+from sojourn.contracts.message import TextPart, ThinkingPart, ToolCallPart, ToolResultPart
+
+
+def test_a_text_has_a_speaker() -> None:
+    """`system`, `user` and `assistant` make a message of one text part."""
+    for role in ("system", "user", "assistant"):
+        message = getattr(Message, role)("hello")
+        assert (message.role, message.parts) == (role, [TextPart(type="text", text="hello")])
+        assert message.text == "hello"
+
+
+def test_a_messages_text_is_its_text_parts_alone() -> None:
+    """What a model thought is not what it said."""
+    parts = [
+        TextPart(type="text", text="a"),
+        ThinkingPart(type="thinking", text="hm"),
+        TextPart(type="text", text="b"),
+    ]
+    assert Message(role="assistant", parts=parts).text == "ab"
+
+
+def test_calls_and_results_are_parts_of_their_messages() -> None:
+    """Each call is a part of an assistant message, each result a part of one tool message, in order (D-12)."""
+    calls = [ToolRequest(name=f"a.b.{n}", payload={"n": n}, raw="{}", tool_call_id=f"c{n}") for n in range(3)]
+    asked = Message.calls(calls)
+    assert asked.role == "assistant"
+    assert asked.tool_calls == [
+        ToolCallPart(type="tool_call", tool_call_id=f"c{n}", name=f"a.b.{n}", payload={"n": n}, raw="{}")
+        for n in range(3)
+    ]
+    results = [ToolResult(name=c.name, tool_call_id=c.tool_call_id, error=ToolError.new("no")) for c in calls]
+    answered = Message.results(results)
+    assert (answered.role, answered.tool_results) == ("tool", results)
+    assert all(isinstance(part, ToolResultPart) for part in answered.parts)
+    assert (asked.text, asked.tool_results, answered.tool_calls) == ("", [], [])

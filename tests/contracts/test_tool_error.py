@@ -1,0 +1,163 @@
+"""ToolError: exceptions as values that survive every hop (SR-87, SR-88, SR-122, SR-123)."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sojourn import ToolError, data_converter
+from sojourn.contracts.tool_error import MAX_CAUSES, MAX_CODE, MAX_MESSAGE
+from sojourn.core.wire import encode
+
+
+def raised(*messages: str) -> Exception:
+    """The outermost of exceptions that were raised from one another."""
+    error: Exception | None = None
+    for message in reversed(messages):
+        try:
+            raise RuntimeError(message) from error
+        except RuntimeError as caught:
+            error = caught
+    assert error is not None
+    return error
+
+
+def messages_of(error: ToolError) -> list[str]:
+    return [link.message for link in error.chain()]
+
+
+def test_new_is_a_message_with_no_cause() -> None:
+    """`ToolError.new` is SR-88's `NewToolError`: a message, no cause, no code unless one is given."""
+    assert ToolError.new("invalid payload") == ToolError(message="invalid payload", cause=None, code=None)
+    assert ToolError.new("no", code="mine").code == "mine"
+
+
+def test_with_cause_wraps_an_exception() -> None:
+    """`with_cause` is `NewToolErrorWithCause`: the cause's message equals the exception's text (SR-123)."""
+    error = ToolError.with_cause("cannot list", ValueError("bad site"))
+    assert error.message == "cannot list"
+    assert error.cause == ToolError(message="bad site", code="ValueError")
+
+
+def test_with_cause_keeps_a_tool_error_as_it_is() -> None:
+    """A cause that is a ToolError already is kept, not re-wrapped as text (SR-123)."""
+    cause = ToolError(message="inner", code="mine", cause=ToolError(message="innermost"))
+    assert ToolError.with_cause("outer", cause).cause == cause
+
+
+def test_from_error_gives_a_tool_error_back_unchanged() -> None:
+    """A ToolError passes through `from_error` as the same value (SR-123)."""
+    error = ToolError.new("x")
+    assert ToolError.from_error(error) is error
+
+
+def test_format_fills_a_message() -> None:
+    """`format` is SR-88's `ToolErrorf`; without arguments a per cent sign is just that."""
+    assert ToolError.format("%s has %d devices", "s-1", 3).message == "s-1 has 3 devices"
+    assert ToolError.format("100 % sure").message == "100 % sure"
+
+
+def test_explicit_causes_become_a_chain() -> None:
+    """`raise ... from ...` is kept link by link, outermost first (SR-87)."""
+    error = ToolError.from_error(raised("outer", "middle", "inner"))
+    assert messages_of(error) == ["outer", "middle", "inner"]
+    assert str(error) == "outer: middle: inner"
+    assert {link.code for link in error.chain()} == {"RuntimeError"}
+
+
+def test_implicit_context_becomes_a_cause() -> None:
+    """An exception raised while another was handled has that one as its cause."""
+    try:
+        try:
+            raise KeyError("k")
+        except KeyError:
+            raise RuntimeError("while handling")  # noqa: B904 - the context is the point
+    except RuntimeError as caught:
+        error = ToolError.from_error(caught)
+    assert messages_of(error) == ["while handling", "'k'"]
+
+
+def test_a_suppressed_context_is_left_out() -> None:
+    """`raise ... from None` means that the author hides what came before."""
+    try:
+        try:
+            raise KeyError("secret")
+        except KeyError:
+            raise RuntimeError("clean") from None
+    except RuntimeError as caught:
+        error = ToolError.from_error(caught)
+    assert messages_of(error) == ["clean"]
+
+
+def test_a_cycle_of_causes_ends() -> None:
+    """Exceptions that cause each other make a finite chain."""
+    first, second = RuntimeError("first"), RuntimeError("second")
+    first.__cause__, second.__cause__ = second, first
+    assert messages_of(ToolError.from_error(first)) == ["first", "second"]
+
+
+def test_a_deep_chain_is_cut() -> None:
+    """At most 8 links are kept, the outermost ones; an added message counts as one."""
+    names = [f"e{n}" for n in range(20)]
+    assert messages_of(ToolError.from_error(raised(*names))) == names[:MAX_CAUSES]
+    wrapped = ToolError.with_cause("new", raised(*names))
+    assert messages_of(wrapped) == ["new", *names[: MAX_CAUSES - 1]]
+    assert len(messages_of(ToolError.with_cause("newer", wrapped))) == MAX_CAUSES
+
+
+def test_a_long_message_is_cut() -> None:
+    """A message holds at most 2,000 characters and shows where it was cut."""
+    error = ToolError.from_error(ValueError("x" * 10_000))
+    assert len(error.message) == MAX_MESSAGE
+    assert error.message.endswith("…")
+    assert ToolError.new("x" * MAX_MESSAGE).message == "x" * MAX_MESSAGE
+
+
+def test_an_exception_without_text_is_named_by_its_class() -> None:
+    """An empty text would tell a planner nothing."""
+    assert ToolError.from_error(TimeoutError()).message == "TimeoutError"
+
+
+def test_an_exceptions_own_code_is_kept() -> None:
+    """A textual `code` of an exception is its kind, bounded; any other code is not."""
+
+    class CodedError(Exception):
+        def __init__(self, code: object) -> None:
+            super().__init__("x")
+            self.code = code
+
+    assert ToolError.from_error(CodedError("insufficient_quota")).code == "insufficient_quota"
+    assert ToolError.from_error(CodedError(404)).code == "CodedError"
+    assert len(ToolError.from_error(CodedError("c" * 5_000)).code or "") == MAX_CODE
+
+
+def test_an_exception_that_cannot_be_shown_is_still_an_error() -> None:
+    """A `__str__` that raises does not escape: the boundary must always have an answer."""
+
+    class BrokenError(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no text")
+
+    assert ToolError.from_error(BrokenError()) == ToolError(message="BrokenError", code="BrokenError")
+
+
+@given(st.text(st.characters(), max_size=200))
+def test_any_exception_can_be_sent(text: str) -> None:
+    """Whatever an exception says, half surrogate pairs included, its error goes over the wire and back."""
+    error = ToolError.from_error(ValueError(text))
+    assert ToolError.model_validate_json(encode(error)) == error
+
+
+def test_a_chain_survives_the_wire() -> None:
+    """Three links come back as three links with their codes (SR-87)."""
+    error = ToolError.with_cause("a", ToolError.with_cause("b", KeyError("c")))
+    (payload,) = data_converter.payload_converter.to_payloads([error])
+    (back,) = data_converter.payload_converter.from_payloads([payload], [ToolError])
+    assert back == error
+    assert [link.code for link in back.chain()] == [None, None, "KeyError"]
+
+
+@pytest.mark.parametrize("field", ["message", "cause", "code"])
+def test_an_error_is_frozen(field: str) -> None:
+    """An error is a value: nobody changes it on its way."""
+    with pytest.raises(ValueError, match="frozen"):
+        setattr(ToolError.new("x"), field, None)

@@ -1,0 +1,317 @@
+"""The wire: defaults are frozen, readers are tolerant, and every contract comes back as it was.
+
+Defaults are left out on the wire, so that a default is part of every history ever written.
+`python tests/contracts/test_wire_defaults.py` adds new fields to the snapshot; it never changes
+what is in it. (Only before the first release may the file be deleted, and made anew.)
+"""
+
+import importlib
+import json
+import pkgutil
+import types
+import typing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel, ValidationError
+from pydantic_core import PydanticUndefined, to_jsonable_python
+from temporalio.api.common.v1 import Payload
+
+import sojourn.contracts
+from sojourn import (
+    AwaitClarification,
+    Message,
+    PlanResult,
+    RunPolicy,
+    RunPolicyOverride,
+    ToolId,
+    ToolResult,
+    data_converter,
+)
+from sojourn.contracts import message
+from sojourn.contracts.record import Input, Record
+from sojourn.contracts.tasks import PlanOutcome, PlanTask
+
+SNAPSHOT = Path(__file__).with_name("wire_defaults.json")
+UPDATE = "python tests/contracts/test_wire_defaults.py"
+REQUIRED = "(required)"
+IN_FULL = "(always written)"
+
+
+def kinds_of(parent: type[BaseModel]) -> list[type[BaseModel]]:
+    return [kind for child in parent.__subclasses__() for kind in (child, *kinds_of(child))]
+
+
+def contracts() -> dict[str, type[BaseModel]]:
+    """Every contract, by name."""
+    for module in pkgutil.iter_modules(sojourn.contracts.__path__, "sojourn.contracts."):
+        importlib.import_module(module.name)
+    found = {
+        kind.__name__: kind for kind in kinds_of(Record) if kind.__module__.startswith("sojourn.contracts.")
+    }
+    return {name: found[name] for name in sorted(found) if not name.startswith("_") and name != "Input"}
+
+
+CONTRACTS = contracts()
+INPUTS = [kind for kind in CONTRACTS.values() if issubclass(kind, Input)]
+
+
+def wire_name(kind: type[BaseModel], name: str) -> str:
+    return kind.model_fields[name].serialization_alias or name
+
+
+def defaults_of(kind: type[BaseModel]) -> dict[str, Any]:
+    """The fields of a contract by their wire names, each with its default as JSON."""
+    told: dict[str, Any] = {}
+    for name, field in kind.model_fields.items():
+        default = REQUIRED if field.default is PydanticUndefined else to_jsonable_python(field.default)
+        told[wire_name(kind, name)] = IN_FULL if kind is RunPolicy else default
+    return told
+
+
+def snapshot() -> dict[str, dict[str, Any]]:
+    return json.loads(SNAPSHOT.read_text()) if SNAPSHOT.exists() else {}
+
+
+def update() -> None:
+    """Add what is new to the snapshot."""
+    stored = snapshot()
+    for name, kind in CONTRACTS.items():
+        stored[name] = {**defaults_of(kind), **stored.get(name, {})}
+    SNAPSHOT.write_text(json.dumps(dict(sorted(stored.items())), indent=2, ensure_ascii=False) + "\n")
+
+
+# Frozen.
+
+
+@pytest.mark.parametrize("name", sorted(snapshot()))
+def test_a_default_on_the_wire_never_changes(name: str) -> None:
+    """Every stored field is there, with the default it had: histories leave it out."""
+    assert name in CONTRACTS, f"{name} is in stored histories: a contract is never removed or renamed"
+    now = defaults_of(CONTRACTS[name])
+    for field, default in snapshot()[name].items():
+        assert field in now, (
+            f"{name}.{field} is in stored histories: a field is never removed or renamed; "
+            "keep it, and add another beside it"
+        )
+        assert now[field] == default, (
+            f"the default of {name}.{field} was {default!r} and is {now[field]!r}. Defaults are left out on the wire, "
+            "so that a default never changes: every history written before would be read with the new one. "
+            "Keep it, and set the new value where the record is made."
+        )
+
+
+@pytest.mark.parametrize("name", CONTRACTS)
+def test_every_field_is_in_the_snapshot(name: str) -> None:
+    """A new field is added with a default that means what happened before it existed, and is then frozen."""
+    new = {
+        field: default
+        for field, default in defaults_of(CONTRACTS[name]).items()
+        if field not in snapshot().get(name, {})
+    }
+    assert not new, (
+        f"{name} has new fields: {new}. Give each a default that means what histories without it meant "
+        f"(a required one could not be read from them), then run `{UPDATE}`."
+    )
+
+
+@pytest.mark.parametrize("kind", CONTRACTS.values(), ids=lambda kind: kind.__name__)
+def test_every_field_is_described(kind: type[BaseModel]) -> None:
+    """Each contract and field has a docstring: one sentence for the reader, the schema and the model."""
+    assert kind.__doc__
+    assert [name for name, field in kind.model_fields.items() if not field.description] == []
+
+
+@pytest.mark.parametrize("kind", CONTRACTS.values(), ids=lambda kind: kind.__name__)
+def test_every_contract_is_frozen(kind: type[BaseModel]) -> None:
+    """What crossed a durable boundary is a value that nobody changes."""
+    assert kind.model_config.get("frozen") is True
+
+
+# Tolerant and strict.
+
+
+def to_wire(value: Any) -> bytes:
+    (payload,) = data_converter.payload_converter.to_payloads([value])
+    assert payload.metadata == {"encoding": b"json/plain"}
+    return payload.data
+
+
+def from_wire(data: bytes, kind: Any) -> Any:
+    payload = Payload(metadata={"encoding": b"json/plain"}, data=data)
+    (value,) = data_converter.payload_converter.from_payloads([payload], [kind])
+    return value
+
+
+@pytest.mark.parametrize("kind", INPUTS, ids=lambda kind: kind.__name__)
+def test_what_is_handed_in_refuses_a_misspelt_field(kind: type[BaseModel]) -> None:
+    """A person, planner or client hears of a field that does not exist (doors are strict)."""
+    with pytest.raises(ValidationError, match="Extra inputs are not permitted"):
+        kind(max_tool_cals=3)
+    with pytest.raises(ValidationError, match="Extra inputs are not permitted"):
+        kind.model_validate({"max_tool_cals": 3})
+
+
+def test_the_inputs_are_those_that_somebody_hands_in() -> None:
+    """All else is written and read by Sojourn alone, or read by hand."""
+    assert set(INPUTS) == {AwaitClarification, PlanResult, RunPolicy, RunPolicyOverride}
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        PlanOutcome(policy=RunPolicy(max_tool_calls=3)),
+        PlanOutcome(await_=AwaitClarification(question="Which site?")),
+        PlanTask(agent_id="a.b", override=RunPolicyOverride(max_depth=2)),
+    ],
+    ids=["policy", "question", "override"],
+)
+def test_an_older_worker_reads_what_a_newer_one_hands_over(task: BaseModel) -> None:
+    """Inside a record an unknown field of an input is ignored: during a deploy old and new share a queue."""
+    newer = json.loads(to_wire(task))
+    for value in newer.values():
+        if isinstance(value, dict):
+            value["later"] = {"a": 1}
+    assert from_wire(json.dumps(newer).encode(), type(task)) == task
+
+
+def test_a_strict_input_in_a_record_still_says_what_is_no_input() -> None:
+    """Tolerance is for fields: a question that is no object is refused."""
+    with pytest.raises(ValidationError, match="await"):
+        from_wire(b'{"await": ["x"]}', PlanOutcome)
+
+
+def test_a_part_of_an_unknown_kind_survives() -> None:
+    """A part that a newer version wrote is carried unchanged, whatever it holds."""
+    data = b'{"role":"user","parts":[{"provider_metadata":{"k":1},"type":"hologram","beams":[1,{"a":null}],"text":"x"}]}'
+    assert to_wire(from_wire(data, Message)) == data
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        ({"type": "text", "text": "x"}, message.TextPart),
+        ({"type": "tool_call", "tool_call_id": "c", "name": "n"}, message.ToolCallPart),
+        ({"type": "tool_result", "result": {}}, message.ToolResultPart),
+        ({"type": "thinking"}, message.ThinkingPart),
+        ({"type": "image", "media_type": "image/png"}, message.ImagePart),
+        ({"type": "document", "media_type": "application/pdf"}, message.DocumentPart),
+        ({"type": "later"}, message.OtherPart),
+    ],
+    ids=lambda value: value["type"] if isinstance(value, dict) else "",
+)
+def test_a_part_is_told_by_its_type(data: dict[str, Any], kind: type[BaseModel]) -> None:
+    """The tag decides which part it is, and is always written."""
+    (part,) = Message.model_validate({"role": "user", "parts": [data]}).parts
+    assert type(part) is kind
+    assert json.loads(to_wire(Message(role="user", parts=[part])))["parts"] == [data]
+
+
+def test_a_part_without_a_type_is_no_part() -> None:
+    """What names no kind cannot be carried."""
+    with pytest.raises(ValidationError):
+        Message.model_validate({"role": "user", "parts": [{"text": "x"}]})
+    with pytest.raises(ValidationError):
+        Message.model_validate({"role": "user", "parts": ["x"]})
+
+
+def test_await_and_wait_are_the_wire_names() -> None:
+    """`await_` and `wait_` stand for words that Python keeps for itself."""
+    plan = PlanResult(await_=AwaitClarification(question="?"), wait_=timedelta(seconds=90))
+    assert json.loads(to_wire(plan)) == {"await": {"question": "?"}, "wait": "PT1M30S"}
+    assert PlanResult.model_validate({"await": {"question": "?"}, "wait": "PT1M30S"}) == plan
+
+
+def test_a_policy_is_written_in_full() -> None:
+    """A later default never changes a recorded policy."""
+    data = json.loads(to_wire(PlanOutcome(policy=RunPolicy())))
+    assert list(data["policy"]) == list(RunPolicy.model_fields)
+
+
+def test_a_null_result_is_a_result() -> None:
+    """A tool that returns nothing answers None, which is left out and read back as None."""
+    assert to_wire(ToolResult(name="a.b.c", result=None)) == b'{"name":"a.b.c"}'
+    assert from_wire(b'{"name":"a.b.c"}', ToolResult).ok
+
+
+# Round trips.
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+LEAVES: dict[Any, st.SearchStrategy[Any]] = {
+    Any: JSON,
+    str: st.text(max_size=10),
+    int: st.integers(1, 10**6),
+    float: st.floats(allow_nan=False, allow_infinity=False),
+    bool: st.booleans(),
+    type(None): st.none(),
+    timedelta: st.timedeltas(timedelta(microseconds=1), timedelta(days=900)),
+    datetime: st.datetimes(datetime(2020, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC)),  # noqa: DTZ001
+    ToolId: st.just(ToolId("a.b.c")),
+}
+MADE: dict[type[BaseModel], st.SearchStrategy[Any]] = {}
+
+
+def values(annotation: Any) -> st.SearchStrategy[Any]:
+    """Values of a field's type."""
+    origin, args = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is Annotated:
+        return values(args[0])
+    if origin is Literal:
+        return st.sampled_from(args)
+    if origin in (Union, types.UnionType):
+        return st.one_of([values(arg) for arg in args])
+    if origin is list:
+        return st.lists(values(args[0]), max_size=2)
+    if origin is dict:
+        return st.dictionaries(st.text(max_size=5), values(args[1]), max_size=2)
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return st.deferred(lambda: instances(annotation))
+    return LEAVES[annotation]
+
+
+def instances(kind: type[BaseModel]) -> st.SearchStrategy[Any]:
+    """Instances of a contract: required fields, and any of the others."""
+    if kind not in MADE:
+        fields = {name: values(field.annotation) for name, field in kind.model_fields.items()}
+        needed = {name: made for name, made in fields.items() if kind.model_fields[name].is_required()}
+        if kind is message.OtherPart:
+            needed["type"] = st.sampled_from(["hologram", ""])
+            fields["beams"] = JSON
+        optional = {name: made for name, made in fields.items() if name not in needed}
+        MADE[kind] = st.fixed_dictionaries(needed, optional=optional).map(lambda given: kind(**given))
+    return MADE[kind]
+
+
+@pytest.mark.parametrize("kind", CONTRACTS.values(), ids=lambda kind: kind.__name__)
+def test_every_contract_comes_back_as_it_was(kind: type[BaseModel]) -> None:
+    """Encode and decode give an equal value, with no default on the wire and unknown fields ignored."""
+
+    @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(instances(kind))
+    def check(value: BaseModel) -> None:
+        data = to_wire(value)
+        assert from_wire(data, kind) == value
+        written = json.loads(data)
+        for name, field in kind.model_fields.items():
+            is_default = not field.is_required() and getattr(value, name) == field.default
+            assert (wire_name(kind, name) in written) is (kind is RunPolicy or not is_default), name
+        if kind is not message.OtherPart:
+            assert from_wire(json.dumps({**written, "a_later_field": [1]}).encode(), kind) == value
+
+    check()
+
+
+if __name__ == "__main__":
+    update()

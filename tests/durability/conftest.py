@@ -1,0 +1,67 @@
+"""Stages with workers as real processes, of which none is left behind.
+
+Several stages share the server of the session and may be played at once.
+"""
+
+import os
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from contextlib import suppress
+
+import psutil
+import pytest
+
+from sojourn import Client
+
+from .stage import Stage
+from .worker_process import STARTED
+
+StageFactory = Callable[[], Awaitable[Stage]]
+
+
+@pytest.fixture(scope="module")
+async def stages(temporal_address: str, tmp_path_factory) -> AsyncIterator[StageFactory]:
+    """Give stages on the session's server; afterwards no process of theirs is left."""
+    made: list[Stage] = []
+
+    async def make(address: str = temporal_address) -> Stage:
+        client = await Client.connect(address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
+        made.append(Stage(tmp_path_factory.mktemp("stage"), client, address))
+        return made[-1]
+
+    yield make
+    workers = [worker for stage in made for worker in stage.workers]
+    for worker in workers:
+        worker.kill()
+    for stage in made:
+        for wire in stage.wires:
+            await wire.close()
+    STARTED.clear()
+    sessions = {worker.pid for worker in workers}
+    assert not [process for process in psutil.process_iter() if session_of(process) in sessions]
+
+
+@pytest.fixture
+async def stage(stages: StageFactory) -> Stage:
+    """Give a stage of one's own."""
+    return await stages()
+
+
+def session_of(process: psutil.Process) -> int | None:
+    """The session a process is in: each worker process leads one of its own."""
+    with suppress(OSError):
+        return os.getsid(process.pid)
+    return None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show the workers' last words beside a failure."""
+    report = yield
+    if report.failed:
+        for worker in STARTED:
+            if last := "\n".join(
+                line for line in worker.log().splitlines()[-15:] if "worker_ready" not in line
+            ):
+                report.sections.append((f"log of {worker.name}, process {worker.pid}", last))
+    return report

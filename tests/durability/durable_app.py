@@ -1,0 +1,182 @@
+"""The app of the worker processes that the tests kill: it writes down every execution.
+
+DURABLE_STAGE names a folder. An execution adds a line to its `records.jsonl` when it starts and
+one when it ends, each on the disk before the execution goes on; between the two it waits as long
+as a file `<agent>.<point>.hold` is there. So a test knows what a worker was doing when it died.
+"""
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+from temporalio import activity
+
+from sojourn import (
+    Agent,
+    AgentTool,
+    App,
+    AwaitClarification,
+    PlanResult,
+    RunPolicy,
+    ToolCallMeta,
+    Toolset,
+    Turn,
+)
+from sojourn.testing import ScriptedPlanner
+
+STAGE = Path(os.environ["DURABLE_STAGE"])
+WORKER = os.environ["DURABLE_WORKER"]
+REMOTE_QUEUE = os.environ.get("DURABLE_REMOTE_QUEUE", "nobody")
+
+
+def record(event: str, point: str, **fields: Any) -> None:
+    """Add a line, and return once it is on the disk."""
+    line = json.dumps({"event": event, "point": point, "worker": WORKER, "pid": os.getpid(), **fields})
+    records = os.open(STAGE / "records.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        os.write(records, f"{line}\n".encode())
+        os.fsync(records)
+    finally:
+        os.close(records)
+
+
+def is_held(point: str) -> bool:
+    """Whether an execution stops here."""
+    return (STAGE / f"{point}.hold").exists()
+
+
+@asynccontextmanager
+async def recorded(point: str, **fields: Any) -> AsyncIterator[None]:
+    """Write down an async execution, and hold it."""
+    record("start", point, **fields)
+    while is_held(point):
+        await asyncio.sleep(0.02)
+    yield
+    record("end", point, **fields)
+
+
+@contextmanager
+def recorded_in_thread(point: str, **fields: Any) -> Iterator[None]:
+    """Write down a sync execution, and hold it."""
+    record("start", point, **fields)
+    while is_held(point):
+        time.sleep(0.02)
+    yield
+    record("end", point, **fields)
+
+
+def of(meta: ToolCallMeta) -> dict[str, Any]:
+    """Whose call it is, for the record."""
+    return meta.model_dump(include={"run_id", "tool_call_id", "idempotency_key", "attempt"})
+
+
+class Recorded:
+    """Plays a script; writes down each plan with the messages it was made of."""
+
+    def __init__(self, *steps: Any) -> None:
+        self._script = ScriptedPlanner(steps)
+
+    async def plan_start(self, turn: Turn) -> PlanResult:
+        """Plan; the plans of a run are counted from 1."""
+        number = 1 + sum(message.role == "assistant" for message in turn.messages)
+        point = f"{turn.run.agent_id.removeprefix('durable.')}.plan-{number}"
+        told = [message.model_dump(mode="json", exclude_defaults=True) for message in turn.messages]
+        attempt = activity.info().attempt
+        async with recorded(point, run_id=turn.run.run_id, attempt=attempt, messages=told):
+            return await self._script.plan_start(turn)
+
+    plan_resume = plan_start
+
+
+desk = Toolset("durable.desk")
+remote = Toolset("durable.remote", task_queue=REMOTE_QUEUE)
+
+
+@desk.tool
+async def write(text: str, meta: ToolCallMeta) -> str:
+    """Write a note."""
+    point = f"{meta.agent_id.removeprefix('durable.')}.write-{text}"
+    async with recorded(point, **of(meta)):
+        return f"wrote {text}"
+
+
+@desk.tool
+def stamp(text: str, meta: ToolCallMeta) -> str:
+    """Stamp a note, in a thread."""
+    point = f"{meta.agent_id.removeprefix('durable.')}.stamp-{text}"
+    with recorded_in_thread(point, **of(meta)):
+        return f"stamped {text}"
+
+
+@remote.tool
+async def send(text: str, meta: ToolCallMeta) -> str:
+    """Send a note; runs where its own queue is served."""
+    async with recorded(f"{meta.agent_id.removeprefix('durable.')}.send-{text}", **of(meta)):
+        return f"sent {text}"
+
+
+def summary(turn: Turn) -> PlanResult:
+    """Answer with all that the run has been told, so that a lost message shows."""
+    results = [result for message in turn.messages for result in message.tool_results]
+    said = [message.text for message in turn.messages if message.role == "user"]
+    return PlanResult.final("; ".join([*said, *(str(r.result or r.error) for r in results)]))
+
+
+def write_answer(turn: Turn) -> PlanResult:
+    """Write down what the person said."""
+    return PlanResult.calls(write.call(text=turn.messages[-1].text))
+
+
+clerk = Agent(
+    "durable.clerk",
+    planner=Recorded(
+        PlanResult.calls(write.call(text="one")),
+        PlanResult.calls(write.call(text="two"), stamp.call(text="three"), write.call(text="four")),
+        summary,
+    ),
+    uses=[desk],
+)
+asker = Agent(
+    "durable.asker",
+    planner=Recorded(
+        PlanResult.calls(write.call(text="one")),
+        PlanResult.ask(AwaitClarification(id="which", question="Which note?")),
+        write_answer,
+        summary,
+    ),
+    uses=[desk],
+    policy=RunPolicy(interrupts_allowed=True),
+)
+clerks = clerk.export("durable.clerks", tools=[AgentTool("ask", args=dict[str, str], user="Write the notes")])
+lead = Agent(
+    "durable.lead",
+    planner=Recorded(
+        PlanResult.calls(write.call(text="before")),
+        PlanResult.calls(clerks["ask"].call(topic="notes")),
+        PlanResult.calls(write.call(text="after")),
+        summary,
+    ),
+    uses=[desk, clerks],
+)
+sender = Agent(
+    "durable.sender",
+    planner=Recorded(PlanResult.calls(write.call(text="one"), send.call(text="two")), summary),
+    uses=[desk, remote],
+)
+namer = Agent(
+    "durable.namer",
+    planner=Recorded(
+        PlanResult.calls(write.call(text="one")),
+        # What this plan asks for depends on the worker that made it.
+        lambda turn: PlanResult.calls(write.call(text=f"by-{WORKER}")),
+        summary,
+    ),
+    uses=[desk],
+)
+
+app = App(agents=[clerk, asker, lead, sender, namer])

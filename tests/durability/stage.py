@@ -1,0 +1,146 @@
+"""Stage: one scenario's place: a folder, a task queue, a client, and the workers it starts."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.common import RawValue
+
+from sojourn import Client, Run
+
+from .story import Story, comparable
+from .until import PATIENCE, until
+from .wire import Wire
+from .worker_process import WorkerProcess
+
+
+@dataclass
+class Stage:
+    """Where one scenario is played."""
+
+    folder: Path
+    client: Client
+    address: str
+    workers: list[WorkerProcess] = field(default_factory=list)
+    wires: list[Wire] = field(default_factory=list)
+
+    async def worker(
+        self,
+        target: str = "durable_app:app",
+        *,
+        address: str | None = None,
+        queue: str | None = None,
+        ready: bool = True,
+    ) -> WorkerProcess:
+        """Start a worker of this stage, and wait until it serves."""
+        name = f"worker-{len(self.workers) + 1}"
+        worker = WorkerProcess(
+            target,
+            self.folder / f"{name}.log",
+            TEMPORAL_ADDRESS=address or self.address,
+            SOJOURN_TASK_QUEUE=queue or self.client.task_queue,
+            DURABLE_STAGE=str(self.folder),
+            DURABLE_WORKER=name,
+            DURABLE_REMOTE_QUEUE=self.remote_queue,
+        )
+        self.workers.append(worker)
+        if ready:
+            await worker.says("worker_ready")
+        return worker
+
+    @property
+    def remote_queue(self) -> str:
+        """The queue of the app's remote toolset."""
+        return f"{self.client.task_queue}-remote"
+
+    async def wire(self) -> Wire:
+        """A relay to the server."""
+        wire = Wire(self.address)
+        self.wires.append(wire)
+        await wire.open()
+        return wire
+
+    def hold(self, point: str) -> None:
+        """Stop executions at a point."""
+        (self.folder / f"{point}.hold").touch()
+
+    def release(self, point: str) -> None:
+        """Let executions pass a point."""
+        (self.folder / f"{point}.hold").unlink()
+
+    def records(self) -> list[dict[str, Any]]:
+        """What executions have written down."""
+        path = self.folder / "records.jsonl"
+        lines = path.read_text().split("\n")[:-1] if path.exists() else []
+        return [json.loads(line) for line in lines]
+
+    async def reached(self, point: str, *, event: str = "start", attempt: int = 1) -> dict[str, Any]:
+        """Wait until an attempt has started, or ended, at a point."""
+        wanted = {"event": event, "point": point, "attempt": attempt}
+        return await until(
+            f"attempt {attempt} {event}s at {point}",
+            lambda: next((line for line in self.records() if wanted.items() <= line.items()), None),
+        )
+
+    async def history(self, run: Run) -> list[HistoryEvent]:
+        """The run's history so far."""
+        history = await self.client.temporal.get_workflow_handle(run.id).fetch_history()
+        return list(history.events)
+
+    async def happened(self, run: Run, name: str, count: int = 1) -> None:
+        """Wait until the run's history holds so many events of a type."""
+        wanted = EventType.Value(f"EVENT_TYPE_{name}")
+
+        async def there() -> bool:
+            return sum(event.event_type == wanted for event in await self.history(run)) >= count
+
+        await until(f"{run.id}: {name}", there)
+
+    @staticmethod
+    async def until(what: str, claim: Callable[[], Any]) -> Any:
+        """Wait until the claim gives something true, and return that."""
+        return await until(what, claim)
+
+    async def asks(self, run: Run) -> None:
+        """Wait until a run waits for the answer to its question."""
+        await self.happened(run, "UPSERT_WORKFLOW_SEARCH_ATTRIBUTES")
+
+    async def in_flight(self, run: Run) -> Any:
+        """The one activity in flight, as the server knows it."""
+        described = await self.client.temporal.get_workflow_handle(run.id).describe()
+        (activity,) = described.raw_description.pending_activities
+        return activity
+
+    async def noticed(self, run: Run) -> datetime:
+        """Wait until the server has given up the first attempt of the activity in flight, and say when it did."""
+
+        async def given_up() -> Any:
+            activity = await self.in_flight(run)
+            return activity.attempt > 1 and activity.last_attempt_complete_time
+
+        found = await until(f"{run.id}: the first attempt is given up", given_up)
+        return found.ToDatetime(UTC)
+
+    async def start(self, agent: str = "clerk") -> Run:
+        """Start a run."""
+        return await self.client.start(f"durable.{agent}", "Write the notes")
+
+    async def story(self, run: Run) -> Story:
+        """Wait for the end of a run, and read what happened."""
+        async with asyncio.timeout(PATIENCE):
+            output = await run.result()
+        handle = self.client.temporal.get_workflow_handle(run.id)
+        told = await handle.query("transcript", result_type=RawValue)
+        return Story(
+            output=output,
+            transcript=comparable(told.payload.data, run.id),
+            events=[event async for event in run.events(follow=False)],
+            records=[line for line in self.records() if line["run_id"].startswith(run.id)],
+            history=await self.history(run),
+        )

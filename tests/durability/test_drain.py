@@ -1,0 +1,59 @@
+"""SIGTERM: a worker ends what it has begun, begins nothing new, and leaves with status 0."""
+
+import asyncio
+import signal
+
+import pytest
+
+from sojourn.worker import DRAIN
+
+pytestmark = pytest.mark.durability
+
+
+async def test_a_drain_finishes_the_tool_in_flight(stage):
+    """A tool in flight ends on the worker that drains, once; another worker does the rest, and what is new."""
+    stage.hold("clerk.write-one")
+    first = await stage.worker()
+    run = await stage.start()
+    await stage.reached("clerk.write-one")
+    first.signal(signal.SIGTERM)
+    await first.says("worker_draining")
+    later = await stage.start("asker")
+    second = await stage.worker()
+    await stage.asks(later)
+    stage.release("clerk.write-one")
+    assert await first.ends() == 0
+    story = await stage.story(run)
+    story.assert_repeated()
+    done_by_first = ["clerk.plan-1", "clerk.write-one"]
+    ended = [line for line in stage.records() if line["event"] == "end"]
+    assert [line["point"] for line in ended if line["worker"] == first.name] == done_by_first
+    assert {line["worker"] for line in ended if line["point"] not in done_by_first} == {second.name}
+    assert "asker.plan-2" in {line["point"] for line in ended}
+
+
+async def test_a_second_signal_ends_a_drain(stage):
+    """SIGTERM during a drain ends the worker at once; the call in flight is made again by another one."""
+    stage.hold("clerk.write-one")
+    first = await stage.worker()
+    run = await stage.start()
+    await stage.reached("clerk.write-one")
+    first.signal(signal.SIGTERM)
+    await first.says("worker_draining")
+    first.signal(signal.SIGTERM)
+    assert await first.ends() == 0
+    await stage.worker()
+    stage.release("clerk.write-one")
+    story = await stage.story(run)
+    story.assert_repeated("clerk.write-one")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_an_idle_worker_leaves_at_once(stage, number):
+    """With nothing in flight nothing is waited for: the worker leaves with status 0, before a drain would end."""
+    worker = await stage.worker()
+    worker.signal(number)
+    async with asyncio.timeout(DRAIN.total_seconds()):
+        assert await worker.ends() == 0
+    assert "worker_stopped" in worker.log()
+    assert "Traceback" not in worker.log()

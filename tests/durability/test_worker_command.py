@@ -1,0 +1,84 @@
+"""`sojourn worker` as a process: it waits for its server, and says in one line what is wrong with its app."""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from sojourn.server import Server
+from sojourn.server.ports import pick
+
+pytestmark = pytest.mark.durability
+
+
+async def test_waits_for_its_server(stages, tmp_path):
+    """A worker started before its server serves as soon as that is there."""
+    port = pick(0, 0)
+    stage = await stages()
+    worker = await stage.worker(address=f"127.0.0.1:{port}", ready=False)
+    await worker.says("waiting_for_server")
+    async with Server(db_filename=tmp_path / "temporal.db", port=port, ui=False, attach=False) as server:
+        await worker.says("worker_ready")
+        client = (await stages(server.address)).client
+        client.task_queue = stage.client.task_queue
+        out = await client.execute("durable.clerk", "Write the notes")
+        assert out.text.startswith("Write the notes; wrote one")
+        worker.kill()
+
+
+async def test_leaves_while_it_waits_for_its_server(stage):
+    """SIGTERM ends a worker that has found no server yet, with status 0."""
+    worker = await stage.worker(address=f"127.0.0.1:{pick(0, 0)}", ready=False)
+    await worker.says("waiting_for_server")
+    worker.signal(signal.SIGTERM)
+    assert await worker.ends() == 0
+    assert "Traceback" not in worker.log()
+
+
+TWICE = '''
+from sojourn import Agent, App, PlanResult, Toolset
+
+desk = Toolset("ops.desk")
+
+
+@desk.tool
+async def write(text: str) -> str:
+    """Write a note."""
+    return text
+
+
+@desk.tool(name="write")
+async def write_again(text: str) -> str:
+    """Write a note."""
+    return text
+'''
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "said"),
+    [
+        (TWICE, "bad:app", "bad:app: ops.desk.write is declared twice; give one of them another name="),
+        ("app = 1", "bad:app", "bad:app: 'app' is int, not an App"),
+        ("", "bad:app", "bad:app: 'app' is not there, not an App"),
+        ("1 / 0", "bad:app", "bad:app: importing it raises ZeroDivisionError: division by zero"),
+        ("import absent_library", "bad:app", "bad:app: it imports 'absent_library', which is not installed"),
+        ("", "absent:app", "absent:app: no module 'absent' in "),
+        ("", "bad", "'bad': name the app as MODULE:APP, such as worker:app"),
+    ],
+    ids=["declared twice", "no App", "no name", "raises", "needs a library", "no module", "no target"],
+)
+def test_bad_app(tmp_path, source, target, said):
+    """Whatever is wrong with the app is one line that names the place, status 2, and no traceback."""
+    (tmp_path / "bad.py").write_text(source)
+    done = subprocess.run(
+        [sys.executable, "-m", "sojourn", "worker", target],
+        check=False,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"sojourn: {said}")

@@ -1,0 +1,24 @@
+"""Wait for a condition: nothing here waits for a time."""
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+PATIENCE = 90
+"""Seconds that any one condition may take to come true."""
+
+
+async def until(what: str, claim: Callable[[], Any]) -> Any:
+    """Wait until the claim gives something true, and return that; it may be async."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                found = claim()
+                if inspect.isawaitable(found):
+                    found = await found
+                if found:
+                    return found
+                await asyncio.sleep(0.03)
+    raise AssertionError(f"{what}: not within {PATIENCE} s")

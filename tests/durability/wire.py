@@ -1,0 +1,78 @@
+"""Wire: what lies between a worker and the server, and may fail."""
+
+import asyncio
+from contextlib import suppress
+
+
+class Wire:
+    """A relay between a worker and the server, which can be cut, or keep back all that the server says."""
+
+    def __init__(self, address: str) -> None:
+        self._host, _, self._port = address.rpartition(":")
+        self._speaks = asyncio.Event()
+        self._speaks.set()
+        self._is_cut = False
+        self._links: set[asyncio.Task[None]] = set()
+        self.address = ""
+
+    @property
+    def is_used(self) -> bool:
+        """Whether somebody has connected."""
+        return bool(self._links)
+
+    async def open(self) -> None:
+        """Listen."""
+        self._server = await asyncio.start_server(self._link, "127.0.0.1", 0)
+        _, port = self._server.sockets[0].getsockname()
+        self.address = f"127.0.0.1:{port}"
+
+    def hold(self) -> None:
+        """Deliver what the worker says, and nothing to it."""
+        self._speaks.clear()
+
+    def release(self) -> None:
+        """Deliver what was kept back, and all that follows."""
+        self._speaks.set()
+
+    async def cut(self) -> None:
+        """Hang up, and take no more calls until `mend`."""
+        self._is_cut = True
+        for link in self._links:
+            link.cancel()
+        await asyncio.gather(*self._links, return_exceptions=True)
+
+    def mend(self) -> None:
+        """Take calls again."""
+        self._is_cut = False
+
+    async def close(self) -> None:
+        """Be gone."""
+        self._server.close()
+        await self.cut()
+
+    async def _link(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        if self._is_cut:
+            writer.close()
+            return
+        self._links.add(task)
+        there_reader, there_writer = await asyncio.open_connection(self._host, int(self._port))
+        both = [self._copy(reader, there_writer), self._copy(there_reader, writer, self._speaks)]
+        try:
+            with suppress(ConnectionError, asyncio.CancelledError):
+                await asyncio.gather(*both)
+        finally:
+            writer.close()
+            there_writer.close()
+
+    @staticmethod
+    async def _copy(
+        reader: asyncio.StreamReader, writer: asyncio.StreamWriter, may_pass: asyncio.Event | None = None
+    ) -> None:
+        while data := await reader.read(65_536):
+            if may_pass is not None:
+                await may_pass.wait()
+            writer.write(data)
+            await writer.drain()
+        writer.close()

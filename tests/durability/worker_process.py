@@ -1,0 +1,73 @@
+"""WorkerProcess: a worker that can be killed."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from sojourn.server.child import _leash
+
+from .until import until
+
+HERE = Path(__file__).parent
+
+STARTED: list["WorkerProcess"] = []
+"""The worker processes of the module under test, for the report of a failure."""
+
+
+class WorkerProcess:
+    """`sojourn worker TARGET` as a process of its own, with its log in a file."""
+
+    def __init__(self, target: str, log: Path, **environment: str) -> None:
+        self.name = log.stem
+        self._log = log
+        with log.open("wb") as out:
+            self._process = subprocess.Popen(
+                [*_leash(), sys.executable, "-m", "sojourn", "worker", target],
+                cwd=HERE,
+                env={**os.environ, "SOJOURN_LOG_FORMAT": "json", **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        STARTED.append(self)
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.poll() is None
+
+    def log(self) -> str:
+        """All it has said."""
+        return self._log.read_text(errors="replace")
+
+    async def says(self, word: str) -> None:
+        """Wait until the word is in its log."""
+
+        def said() -> bool:
+            found = word in self.log()
+            assert found or self.is_running, f"{self.name} ended before it said {word!r}:\n{self.log()}"
+            return found
+
+        await until(f"{self.name} says {word!r}", said)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """End it with SIGKILL, stopped or not; nothing when it has ended."""
+        self._process.kill()
+        self._process.wait()
+
+    async def ends(self) -> int:
+        """Wait until it ends by itself, and return its status."""
+        await until(f"{self.name} ends", lambda: not self.is_running)
+        return self._process.returncode

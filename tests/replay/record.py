@@ -1,0 +1,114 @@
+"""Record the stored histories anew: `.venv/bin/python tests/replay/record.py`.
+
+Each scenario runs on a real server, and its history goes to `histories/`, the events folded from
+it to `events/`, child runs included. Histories are real but for two things that no replay reads
+and that belong to a machine: stack traces are left out, and the client and worker have a plain name.
+
+A history once released stays: what later changes in the workflow must still replay it. Only before
+the first release may all be recorded anew; after it, name the scenarios: `record.py plain_calls ...`.
+"""
+
+import asyncio
+import json
+import logging
+import sys
+import tempfile
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import temporalio.client
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parents[1])]
+
+from folding import load, told_by  # noqa: E402
+from scenarios import SCENARIOS, Scenario, make_app, settled  # noqa: E402
+
+import activities.dispatch  # noqa: E402
+import activities.heartbeat  # noqa: E402
+import activities.plan  # noqa: E402
+from sojourn import Client, Message, Run, RunInput, Worker, data_converter  # noqa: E402
+from sojourn.server import Server  # noqa: E402
+
+QUEUE = "replay"
+
+
+async def main(names: list[str]) -> None:
+    """Record the named scenarios, or all."""
+    hurry()
+    folder = tempfile.mkdtemp()
+    async with Server(db_filename=f"{folder}/temporal.db", port=0, ui=False, attach=False) as server:
+        temporal = await temporalio.client.Client.connect(
+            server.address, data_converter=data_converter, identity="recorder"
+        )
+        client = Client(temporal, task_queue=QUEUE)
+        async with Worker(make_app(), client):
+            for name in names or SCENARIOS:
+                await record(client, name, SCENARIOS[name])
+            if not names:
+                await record_nothing(client)
+
+
+def hurry() -> None:
+    """Shorten what a recording would only wait for; nothing of it is read by a replay."""
+    activities.dispatch.SCHEDULE_TO_START = timedelta(seconds=1)
+    activities.plan.PLANNER_ATTEMPTS = 2
+    activities.heartbeat.FIRST_BEAT = activities.heartbeat.INTERVAL = 0.2
+    logging.getLogger("temporalio").setLevel(logging.ERROR)
+
+
+async def record(client: Client, name: str, scenario: Scenario) -> None:
+    """Play one scenario and store its runs."""
+    run = await started(client, name, scenario)
+    if scenario.deed:
+        await scenario.deed(run)
+    await settled(run)
+    await store(client, run.id)
+    async for event in run.events():
+        if event.run_link and event.type == "agent_run_started":
+            await settled(client.get_run(event.run_link.run_id))
+            await store(client, event.run_link.run_id)
+
+
+async def started(client: Client, name: str, scenario: Scenario) -> Run:
+    agent_id = f"replay.{name}"
+    if not scenario.bare:
+        return await client.start(
+            agent_id, f"play {name}", run_id=name, session_id="s", policy=scenario.override
+        )
+    opening = RunInput(agent_id=agent_id, messages=[Message.user(f"play {name}")])
+    await client.temporal.start_workflow("AgentRun", opening, id=name, task_queue=QUEUE)
+    return client.get_run(name)
+
+
+async def record_nothing(client: Client) -> None:
+    """A run that somebody started with no input."""
+    await client.temporal.start_workflow("AgentRun", id="no_input", task_queue=QUEUE)
+    await settled(client.get_run("no_input"))
+    await store(client, "no_input")
+
+
+async def store(client: Client, run_id: str) -> None:
+    """Write a run's history and its events."""
+    history = await client.temporal.get_workflow_handle(run_id).fetch_history()
+    file = f"{run_id.replace('/', '__')}.json"
+    write(HERE / "histories" / file, without_traces(json.loads(history.to_json())))
+    write(HERE / "events" / file, await told_by(load(HERE / "histories" / file)))
+    print(f"{file}: {len(history.events)} history events")
+
+
+def without_traces(value: Any) -> Any:
+    """The history less the stack traces, which name files of the machine."""
+    if isinstance(value, dict):
+        return {key: without_traces(inner) for key, inner in value.items() if key != "stackTrace"}
+    return [without_traces(inner) for inner in value] if isinstance(value, list) else value
+
+
+def write(path: Path, value: Any) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1:]))

@@ -1,0 +1,345 @@
+"""The runs whose histories are stored: one agent a scenario, and what a caller does to its run."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from pydantic import BaseModel
+
+from sojourn import (
+    Agent,
+    AgentTool,
+    App,
+    AwaitClarification,
+    Message,
+    PlanResult,
+    RateLimited,
+    RetryHint,
+    Run,
+    RunError,
+    RunPolicy,
+    RunPolicyOverride,
+    ToolCallMeta,
+    ToolFailed,
+    ToolRequest,
+    Toolset,
+    Usage,
+)
+from sojourn.contracts.message import ThinkingPart
+from sojourn.core.limits import MAX_INLINE_BYTES
+from sojourn.testing.scripted import ScriptedPlanner, Step
+
+__all__ = ["SCENARIOS", "Scenario", "make_app"]
+
+Deed = Callable[[Run], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One run."""
+
+    steps: list[Step]
+    """The script of its planner."""
+    policy: RunPolicy = field(default_factory=RunPolicy)
+    """The agent's limits."""
+    override: RunPolicyOverride | None = None
+    """The run's own."""
+    deed: Deed | None = None
+    """What its caller does while it runs."""
+    bare: bool = False
+    """Whether it is started from outside, with no search attributes."""
+
+
+# Tools.
+
+tools = Toolset("replay.tools")
+unserved = Toolset("replay.unserved", task_queue="nobody-polls-this-queue")
+
+
+@tools.tool
+async def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@tools.tool(examples=[{"site_id": "s-1"}])
+async def inspect(site_id: str) -> str:
+    """Inspect a site."""
+    if site_id == "s-0":
+        raise ToolFailed(
+            "site s-0 is closed",
+            hint=RetryHint(reason="invalid_arguments", tool="", example_input={"site_id": "s-1"}),
+        )
+    return f"{site_id} is fine"
+
+
+@tools.tool
+async def fail() -> str:
+    """Raise, with a cause."""
+    try:
+        raise KeyError("inner")
+    except KeyError as error:
+        raise RuntimeError("outer") from error
+
+
+@tools.tool
+async def big(n: int) -> str:
+    """Return what is too much for three in one input."""
+    return str(n) * (MAX_INLINE_BYTES // 3)
+
+
+@tools.tool
+async def flaky(meta: ToolCallMeta) -> int:
+    """Succeed at the third attempt."""
+    if meta.attempt < 3:
+        raise RateLimited("slow down", retry_after=0.05)
+    return meta.attempt
+
+
+@tools.tool(idempotent=False)
+async def hang() -> str:
+    """Never answer."""
+    await asyncio.Event().wait()
+    return ""
+
+
+@unserved.tool
+async def remote() -> str:
+    """Run where nobody serves."""
+    return ""
+
+
+# Planners.
+
+
+def call(name: str, id: str = "", **payload: Any) -> ToolRequest:
+    return ToolRequest(name=f"replay.tools.{name}", payload=payload, tool_call_id=id)
+
+
+def calls(*requests: ToolRequest, **options: Any) -> PlanResult:
+    return PlanResult.calls(*requests, **options)
+
+
+def mend(turn: Any) -> PlanResult:
+    """Call again, as the hint says."""
+    return calls(turn.hints[0].mended())
+
+
+def correct(turn: Any) -> PlanResult:
+    """Plan nothing, until told that this is no plan."""
+    return PlanResult.final("corrected") if turn.reminders else PlanResult()
+
+
+def never_final(turn: Any) -> PlanResult:
+    """Call, even when only an answer is legal."""
+    return calls(call("add", a=1, b=1))
+
+
+def wait_then_answer(turn: Any) -> PlanResult:
+    """Sleep once."""
+    return PlanResult.final("awake") if turn.reminders else PlanResult.wait(timedelta(milliseconds=20))
+
+
+def broken(turn: Any) -> PlanResult:
+    raise ValueError("the planner is broken")
+
+
+def asks_with_own_message(turn: Any) -> PlanResult:
+    """Ask with a message as a model gives it, and an id that cannot be kept."""
+    requests = [call("add", "toolu 01", a=1, b=2), call("add", "c2", a=3, b=4)]
+    thought = ThinkingPart(type="thinking", text="hm", signature="sig")
+    message = Message.calls(requests)
+    return PlanResult(
+        tool_calls=requests,
+        message=message.model_copy(update={"parts": [thought, *message.parts]}),
+        usage=Usage(input_tokens=100, output_tokens=20, cost=0.01, model="m-1"),
+    )
+
+
+FINAL = PlanResult.final("done")
+QUESTION = AwaitClarification(
+    question="Which site?", restrict_to_tool="replay.tools.inspect", missing_fields=["site_id"]
+)
+ASKING = RunPolicy(interrupts_allowed=True)
+
+
+# Deeds.
+
+
+async def event(run: Run, *types: str) -> None:
+    """Wait until these events have come, in this order."""
+    wanted = list(types)
+    async for seen in run.events():
+        if seen.type == wanted[0]:
+            wanted.pop(0)
+        if not wanted:
+            return
+
+
+async def answer(run: Run) -> None:
+    await event(run, "await_clarification")
+    await run.answer(None, {"site_id": "s-1"}, by="ana")
+
+
+async def signal(run: Run) -> None:
+    """Send a bad answer, then a good one, as Temporal's CLI does."""
+    await event(run, "await_clarification")
+    handle = run.client.temporal.get_workflow_handle(run.id)
+    # The question is shown a moment before the run can take its answer.
+    while (await run.status()).status != "waiting":
+        await asyncio.sleep(0.02)
+    await handle.signal("provide_clarification", "s-1")
+    await event(run, "await_clarification", "planner_note")
+    await handle.signal("provide_clarification", {"answer": "s-1"})
+
+
+async def answer_twice(run: Run) -> None:
+    await answer(run)
+    await event(run, "await_answered", "await_clarification")
+    await run.answer(None, "s-2")
+
+
+async def cancel_in_tools(run: Run) -> None:
+    await event(run, "tool_start", "tool_start")
+    await run.cancel("too slow")
+
+
+async def cancel_in_child(run: Run) -> None:
+    await event(run, "agent_run_started")
+    await event(run.client.get_run(f"{run.id}/c1"), "tool_start")
+    await run.cancel("too slow")
+
+
+async def cancel_in_wait(run: Run) -> None:
+    await event(run, "await_clarification")
+    while (await run.status()).status != "waiting":
+        await asyncio.sleep(0.02)
+    await run.cancel()
+
+
+async def terminate(run: Run) -> None:
+    await event(run, "tool_start")
+    await run.client.temporal.get_workflow_handle(run.id).terminate("by hand")
+
+
+# Scenarios.
+
+
+SCENARIOS = {
+    "plain_calls": Scenario(
+        [
+            calls(call("add", a=1, b=2), call("add", a=3, b=4), notes=["adding"]),
+            calls(call("inspect", site_id="s-1")),
+            PlanResult.final("done", result={"sum": 10}),
+        ]
+    ),
+    "own_message": Scenario([asks_with_own_message, FINAL]),
+    "failing_calls": Scenario(
+        [
+            calls(call("add", "c1", a=1), call("fail", "c2"), call("add", "c3", a=1, b=1)),
+            mend,
+            calls(call("inspect", site_id="s-0")),
+            mend,
+            FINAL,
+        ]
+    ),
+    "unknown_tool": Scenario([calls(call("ad", a=1, b=2), call("add", a=1, b=2)), FINAL]),
+    "too_many_calls": Scenario(
+        [calls(*(call("add", a=n, b=1) for n in range(4))), FINAL],
+        policy=RunPolicy(max_calls_per_step=2, max_parallel_calls=1),
+    ),
+    "large_results": Scenario([calls(*(call("big", f"c{n}", n=n) for n in range(3))), FINAL]),
+    "retries": Scenario([calls(call("flaky")), FINAL]),
+    "unserved_queue": Scenario([calls(ToolRequest(name="replay.unserved.remote")), FINAL]),
+    "planner_corrected": Scenario([correct]),
+    "planner_refused": Scenario([PlanResult()]),
+    "planner_broken": Scenario([broken]),
+    "planner_waits": Scenario([wait_then_answer]),
+    "answer_by_update": Scenario([PlanResult.ask(QUESTION), FINAL], policy=ASKING, deed=answer),
+    "answer_by_signal": Scenario([PlanResult.ask(QUESTION), FINAL], policy=ASKING, deed=signal),
+    "asked_twice": Scenario(
+        [PlanResult.ask(QUESTION), PlanResult.ask(QUESTION), calls(call("inspect", site_id="s-2")), FINAL],
+        policy=ASKING,
+        deed=answer_twice,
+    ),
+    "no_search_attributes": Scenario(
+        [PlanResult.ask(QUESTION), FINAL], policy=ASKING, deed=answer, bare=True
+    ),
+    "question_not_allowed": Scenario(
+        [lambda turn: FINAL if turn.reminders else PlanResult.ask(QUESTION)],
+    ),
+    "child_agent": Scenario(
+        [
+            calls(
+                ToolRequest(name="replay.helpers.ask", payload={"topic": "x"}, tool_call_id="c1"),
+                ToolRequest(name="replay.helpers.ask", payload={}, tool_call_id="c2"),
+                call("add", "c3", a=1, b=2),
+            ),
+            FINAL,
+        ]
+    ),
+    "child_fails": Scenario(
+        [
+            calls(ToolRequest(name="replay.breakers.ask", payload={"topic": "x"}, tool_call_id="c1")),
+            FINAL,
+        ]
+    ),
+    "limit_of_calls": Scenario(
+        [calls(call("add", a=1, b=2), call("add", a=1, b=2)), FINAL], policy=RunPolicy(max_tool_calls=1)
+    ),
+    "limit_of_rounds": Scenario(
+        [*[calls(call("add", a=1, b=2))] * 3, FINAL], override=RunPolicyOverride(max_tool_rounds=2)
+    ),
+    "limit_of_failures": Scenario(
+        [calls(call("fail")), calls(call("fail")), FINAL],
+        policy=RunPolicy(max_consecutive_failed_tool_calls=2),
+    ),
+    "limit_without_answer": Scenario([never_final] * 9, policy=RunPolicy(max_tool_rounds=1)),
+    "canceled_in_tools": Scenario(
+        [calls(call("hang", "c1"), call("hang", "c2"), call("hang", "c3"))],
+        policy=RunPolicy(max_parallel_calls=2),
+        deed=cancel_in_tools,
+    ),
+    "canceled_in_child": Scenario(
+        [calls(ToolRequest(name="replay.hangers.ask", payload={"topic": "x"}, tool_call_id="c1"))],
+        deed=cancel_in_child,
+    ),
+    "canceled_in_wait": Scenario([PlanResult.ask(QUESTION)], policy=ASKING, deed=cancel_in_wait),
+    "terminated": Scenario([calls(call("hang", "c1"))], deed=terminate),
+}
+
+
+class Topic(BaseModel):
+    """What a child is asked."""
+
+    topic: str
+
+
+CHILDREN: dict[str, list[Step]] = {
+    "helper": [calls(call("add", "c1", a=1, b=2)), PlanResult.final("helped")],
+    "breaker": [broken],
+    "hanger": [calls(call("hang", "c1"))],
+}
+
+
+def make_app() -> App:
+    """Every agent of the scenarios, and those that they ask."""
+    agents, exports = list[Agent](), list[Any]()
+    for name, steps in CHILDREN.items():
+        agent = Agent(f"replay.{name}", planner=ScriptedPlanner(steps), uses=[tools])
+        exports.append(agent.export(f"replay.{name}s", tools=[AgentTool("ask", args=Topic)]))
+        agents.append(agent)
+    for name, scenario in SCENARIOS.items():
+        planner = ScriptedPlanner(scenario.steps)
+        uses = [tools, unserved, *exports]
+        agents.append(Agent(f"replay.{name}", planner=planner, uses=uses, policy=scenario.policy))
+    return App(agents=agents)
+
+
+async def settled(run: Run) -> None:
+    """Wait for the end, whatever it is."""
+    with contextlib.suppress(RunError):
+        await run.result()

@@ -1,0 +1,138 @@
+"""Stored histories replay on today's code, and tell the events they told when they were stored.
+
+A failure here means that a run begun by a stored version would stop at its next workflow task.
+Mend the code so that both histories replay; `record.py` says when histories may be recorded anew.
+"""
+
+import importlib
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio.client import WorkflowHistory
+from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, WorkflowRunner
+from temporalio.worker.workflow_sandbox import (
+    SandboxedWorkflowRunner,
+    SandboxRestrictions,
+)
+from temporalio.workflow import NondeterminismError
+
+from sojourn import App, data_converter
+from sojourn.worker import shell
+
+HERE = Path(__file__).parent
+HISTORIES = sorted((HERE / "histories").glob("*.json"))
+MAX_BYTES = 200_000
+
+
+def beside(name: str) -> Any:
+    """A module of this folder."""
+    spec = importlib.util.spec_from_file_location(f"replay_{name}", HERE / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+folding = beside("folding")
+scenarios = beside("scenarios")
+
+
+# The sandbox forbids clocks, randomness and I/O in all modules that it loads anew for each history:
+# the shell and `sojourn.core`. The contracts are let through, since building their pydantic models takes
+# most of a second; one test does without. pytest rewrites our modules to import it, and need not be judged.
+STRICT = SandboxRestrictions.default.with_passthrough_modules("_pytest")
+SANDBOX = STRICT.with_passthrough_modules("sojourn.contracts")
+
+
+def replayer_in(runner: WorkflowRunner) -> Replayer:
+    app: App = scenarios.make_app()
+    return Replayer(
+        workflows=list(shell(app).workflows), workflow_runner=runner, data_converter=data_converter
+    )
+
+
+@pytest.fixture(
+    scope="module",
+    params=[UnsandboxedWorkflowRunner(), SandboxedWorkflowRunner(restrictions=SANDBOX)],
+    ids=["bare", "sandbox"],
+)
+def replayer(request: pytest.FixtureRequest) -> Replayer:
+    """As the worker runs workflows, and in the sandbox."""
+    return replayer_in(request.param)
+
+
+@pytest.mark.parametrize("path", HISTORIES, ids=lambda path: path.stem)
+async def test_a_stored_history_replays(replayer: Replayer, path: Path) -> None:
+    """Today's code makes the same decisions from the same record (design: Determinism)."""
+    await replayer.replay_workflow(folding.load(path))
+
+
+@pytest.mark.parametrize("path", HISTORIES, ids=lambda path: path.stem)
+async def test_a_stored_history_tells_the_same_events(path: Path) -> None:
+    """The fold of a history is the same in every version: streams, status and tests agree on what happened."""
+    assert await folding.told_by(folding.load(path)) == json.loads((HERE / "events" / path.name).read_text())
+
+
+@pytest.mark.parametrize("path", HISTORIES, ids=lambda path: path.stem)
+async def test_what_starts_in_a_stored_history_ends(path: Path) -> None:
+    """In every run that was played, each call started once and ended once, under ids that grow (SR-66)."""
+    events = await folding.folded(folding.load(path))
+    started = [event.call.tool_call_id for event in events if event.type == "tool_start"]
+    ended = [event.result.tool_call_id for event in events if event.type == "tool_end"]
+    assert sorted(started) == sorted(ended)
+    assert len(set(started)) == len(started)
+    ids = [event.event_id for event in events]
+    assert ids == sorted(set(ids))
+    assert events[-1].type == "run_stream_end"
+
+
+async def test_a_replay_finds_another_decision(replayer: Replayer) -> None:
+    """A history in which another tool was called does not replay: the test above can fail."""
+    stored = json.loads((HERE / "histories" / "plain_calls.json").read_text())
+    for event in stored["events"]:
+        scheduled = event.get("activityTaskScheduledEventAttributes", {})
+        if scheduled.get("activityType", {}).get("name") == "ExecuteToolActivity":
+            scheduled["activityId"] = "another"
+            break
+    with pytest.raises(NondeterminismError):
+        await replayer.replay_workflow(WorkflowHistory.from_json("plain_calls", stored))
+
+
+async def test_a_history_replays_with_all_of_sojourn_in_the_sandbox() -> None:
+    """No module of ours is let through here, so that the sandbox judges the contracts too."""
+    through = {module.split(".")[0] for module in STRICT.passthrough_modules}
+    assert not {"sojourn", "workflows", "jsonschema", "re2", "structlog"} & through
+    replayer = replayer_in(SandboxedWorkflowRunner(restrictions=STRICT))
+    await replayer.replay_workflow(folding.load(HERE / "histories" / "child_agent.json"))
+
+
+async def test_the_sandbox_finds_a_forbidden_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A workflow that looks at the clock is stopped: the tests above can fail."""
+    monkeypatch.syspath_prepend(HERE)  # the sandbox imports the workflow by its name
+    forbidden = importlib.import_module("forbidden_clock").LooksAtTheClock
+    runner = SandboxedWorkflowRunner(restrictions=SANDBOX)
+    replayer = Replayer(workflows=[forbidden], workflow_runner=runner, data_converter=data_converter)
+    with pytest.raises(RuntimeError, match=r"Cannot access time\.time"):
+        await replayer.replay_workflow(folding.load(HERE / "histories" / "plain_calls.json"))
+
+
+def test_every_scenario_is_stored() -> None:
+    """Each scenario has its history, and each history its events."""
+    stored = {path.stem for path in HISTORIES}
+    assert {*scenarios.SCENARIOS, "no_input"} <= stored
+    assert stored == {path.stem for path in (HERE / "events").glob("*.json")}
+
+
+@pytest.mark.parametrize("path", HISTORIES, ids=lambda path: path.stem)
+def test_a_stored_history_is_small_and_of_no_machine(path: Path) -> None:
+    """Histories are kept for ever: small, and without paths and names of where they were recorded."""
+    text = path.read_text()
+    assert len(text.encode()) < MAX_BYTES
+    assert "stackTrace" not in text
+    assert str(HERE.parents[1]) not in text

@@ -1,0 +1,101 @@
+"""Starts by hand: whatever a plain Temporal client hands to `AgentRun`, the run fails clearly or runs."""
+
+import uuid
+
+import pytest
+from temporalio.api.common.v1 import Payload
+from temporalio.client import Client as TemporalClient
+from temporalio.client import WorkflowFailureError
+from temporalio.common import RawValue
+from temporalio.exceptions import ApplicationError
+
+from sojourn import PlanResult, RunFailed
+from sojourn.testing.scripted import ScriptedPlanner
+
+
+def raw(data: bytes, **metadata: bytes) -> RawValue:
+    return RawValue(Payload(metadata=metadata, data=data))
+
+
+def nested(depth: int) -> bytes:
+    return b'{"a":' * depth + b"1" + b"}" * depth
+
+
+GOOD = {"agent_id": "test.agent", "messages": [{"role": "user", "parts": [{"type": "text", "text": "go"}]}]}
+
+GARBAGE = [
+    pytest.param([], id="no argument"),
+    pytest.param([GOOD, GOOD], id="two arguments"),
+    pytest.param([GOOD, raw(b"x", encoding=b"made/up")], id="two, one undecodable"),
+    pytest.param(["x"], id="a text"),
+    pytest.param([5], id="a number"),
+    pytest.param([None], id="null"),
+    pytest.param([[]], id="a list"),
+    pytest.param([{}], id="an empty object"),
+    pytest.param([{"agent_id": 3}], id="an id that is a number"),
+    pytest.param([{**GOOD, "messages": []}], id="no messages"),
+    pytest.param(
+        [{**GOOD, "messages": [{"role": "boss", "parts": GOOD["messages"][0]["parts"]}]}], id="a role"
+    ),
+    pytest.param([{**GOOD, "labels": {str(n): "x" for n in range(99)}}], id="99 labels"),
+    pytest.param([{**GOOD, "policy": {"max_tool_rounds": 0}}], id="a limit of no rounds"),
+    pytest.param([{**GOOD, "depth": "deep"}], id="a depth that is no number"),
+    pytest.param([raw(b"\x00\xff", encoding=b"binary/plain")], id="bytes"),
+    pytest.param([raw(b"{", encoding=b"json/plain")], id="broken JSON"),
+    pytest.param([raw(b'"\\ud800"', encoding=b"json/plain")], id="half a surrogate pair"),
+    pytest.param([raw(nested(300), encoding=b"json/plain")], id="300 deep"),
+    pytest.param([raw(b"x", encoding=b"made/up")], id="an unknown encoding"),
+    pytest.param([raw(b"x")], id="no encoding"),
+]
+
+
+@pytest.mark.parametrize("args", GARBAGE)
+async def test_a_garbage_start_fails_the_run_and_says_why(serve, temporal_address, traces, args):
+    """A run that cannot be read ends as `InvalidInput`; no workflow task fails, so nothing is stuck."""
+    client = await serve(planner=ScriptedPlanner([PlanResult.final("done")]))
+    plain = await TemporalClient.connect(temporal_address)
+    run_id = uuid.uuid4().hex
+    handle = await plain.start_workflow("AgentRun", args=args, id=run_id, task_queue=client.task_queue)
+    with pytest.raises(WorkflowFailureError) as failed:
+        await handle.result()
+    cause = failed.value.cause
+    assert isinstance(cause, ApplicationError)
+    assert cause.type == "InvalidInput"
+    assert cause.message
+    run = client.get_run(run_id)
+    with pytest.raises(RunFailed) as told:
+        await run.result()
+    assert told.value.code == "InvalidInput"
+    await traces(run).check()
+    status = await run.status()
+    assert status.status == "failed"
+    assert status.failure
+    assert [event.type async for event in run.events()][-2:] == ["run_failed", "run_stream_end"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param({**GOOD, "invented_later": {"x": 1}}, id="a field of a newer version"),
+        pytest.param({**GOOD, "parent": None, "policy": None}, id="nulls for what may be absent"),
+        pytest.param(
+            {**GOOD, "messages": [{"role": "user", "parts": [{"type": "hologram", "x": 1}]}]},
+            id="a part of a newer version",
+        ),
+    ],
+)
+async def test_a_start_of_a_newer_version_runs(serve, temporal_address, value):
+    """Readers are tolerant: what a newer version adds is ignored or carried, never refused."""
+    client = await serve(planner=ScriptedPlanner([PlanResult.final("done")]))
+    plain = await TemporalClient.connect(temporal_address)
+    run_id = uuid.uuid4().hex
+    await plain.start_workflow("AgentRun", value, id=run_id, task_queue=client.task_queue)
+    assert (await client.get_run(run_id).result()).text == "done"
+
+
+async def test_a_plain_client_reads_a_run(serve, temporal_address):
+    """Payloads are plain JSON: a client that knows nothing of Sojourn starts a run and reads its answer."""
+    client = await serve(planner=ScriptedPlanner([PlanResult.final("done")]))
+    plain = await TemporalClient.connect(temporal_address)
+    answer = await plain.execute_workflow("AgentRun", GOOD, id=uuid.uuid4().hex, task_queue=client.task_queue)
+    assert answer["final"]["parts"] == [{"type": "text", "text": "done"}]

@@ -1,0 +1,281 @@
+"""Faults of a planner: a bad plan is corrected at most twice in a row, an exception is retried, both are named."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+from temporalio.exceptions import ApplicationError
+
+from activities import plan as plan_activity
+from sojourn import AwaitClarification, Message, PlanResult, RunFailed, RunPolicy, ToolRequest, Toolset
+from sojourn.contracts.message import TextPart, ThinkingPart, ToolCallPart
+from sojourn.testing.scripted import ScriptedPlanner
+
+
+def make_tools() -> Toolset:
+    tools = Toolset("test.tools")
+
+    @tools.tool
+    async def take(value: dict[str, object] | None = None) -> str:
+        """Take anything."""
+        return "taken"
+
+    return tools
+
+
+def take(tool_call_id: str = "", **payload) -> ToolRequest:
+    return ToolRequest(name="test.tools.take", payload=payload, tool_call_id=tool_call_id)
+
+
+def nested(depth: int) -> dict:
+    value: dict = {}
+    for _ in range(depth - 1):
+        value = {"a": value}
+    return value
+
+
+def final(**changes) -> PlanResult:
+    return PlanResult.final("done").model_copy(update=changes)
+
+
+FAULTY = [
+    pytest.param(final(tool_calls=[take()]), "tool_calls and final_response", id="two variants"),
+    pytest.param(PlanResult(), "this one holds nothing", id="empty"),
+    pytest.param(PlanResult.calls(take("a"), take("a")), "repeats 'a'", id="duplicate ids"),
+    pytest.param(None, "not NoneType", id="None"),
+    pytest.param({"tool_calls": []}, "not dict", id="a dict"),
+    pytest.param("an answer", "not str", id="a text"),
+    pytest.param(PlanResult.ask(AwaitClarification(question="?")), "may not ask", id="a question"),
+    pytest.param(
+        PlanResult.wait(timedelta(seconds=-1)), "longer than zero", id="a wait of less than nothing"
+    ),
+    pytest.param(PlanResult.wait(timedelta.max), "at most 3650 days", id="a wait for ever"),
+    pytest.param(final(final_response=Message.user("x")), "role 'assistant'", id="another's answer"),
+    pytest.param(
+        PlanResult(tool_calls=[take("a")], message=Message.assistant("hm")),
+        "the same calls",
+        id="a message without the calls",
+    ),
+    pytest.param(final(result=object()), "unknown type", id="an object for a result"),
+    pytest.param(final(result=nested(250)), "recursion limit", id="a result 250 deep"),
+    pytest.param(final(result=1 << 40_000), "out of range", id="a result of 12,000 digits"),
+    pytest.param(final(final_response=Message.assistant("\ud800")), "surrogate", id="half a surrogate pair"),
+    pytest.param(final(notes=["\ud800"]), "surrogate", id="a note with half a surrogate pair"),
+    pytest.param(PlanResult.calls(ToolRequest(name="\ud800")), "surrogate", id="a name that is no text"),
+]
+
+
+@pytest.mark.parametrize(("plan", "reason"), FAULTY)
+async def test_a_faulty_plan_fails_the_run_after_two_corrections(serve, traces, plan, reason):
+    """A refused planner is told why, twice; the third faulty plan in a row ends the run as `PlannerError` (D-17)."""
+    turns = []
+
+    async def insist(turn):
+        turns.append(turn)
+        return plan
+
+    client = await serve(planner=insist, uses=(make_tools(),))
+    run = await client.start("test.agent", "go")
+    with pytest.raises(RunFailed, match="was refused 3 times in a row") as failed:
+        await run.result()
+    assert reason in str(failed.value)
+    assert failed.value.code == "PlannerError"
+    assert [len(turn.reminders) for turn in turns] == [0, 1, 1]
+    assert all(reason in reminder for turn in turns for reminder in turn.reminders)
+    await traces(run).check()
+
+
+async def test_a_corrected_planner_goes_on(serve, traces):
+    """The reason is a reminder and a system message, the refused plan leaves no other trace (D-17)."""
+    turns = []
+
+    async def learn(turn):
+        turns.append(turn)
+        return None if len(turns) < 3 else PlanResult.final("better")
+
+    client = await serve(planner=learn)
+    run = await client.start("test.agent", "go")
+    assert (await run.result()).text == "better"
+    for turn in turns[1:]:
+        (reminder,) = turn.reminders
+        assert turn.messages[-1] == Message.system(reminder)
+    roles = [message.role for message in await traces(run).check()]
+    assert roles == ["user", "system", "system", "assistant"]
+
+
+async def test_two_corrections_are_allowed_each_time(serve):
+    """Only faults in a row add up: a good plan between them starts the count again."""
+    script = iter([None, None, PlanResult.calls(take()), None, None, PlanResult.final("done")])
+
+    async def plan(turn):
+        return next(script)
+
+    client = await serve(planner=plan, uses=(make_tools(),))
+    assert (await client.execute("test.agent", "go")).text == "done"
+
+
+UNFIT = [
+    pytest.param(object(), id="an object"),
+    pytest.param("\ud800", id="half a surrogate pair"),
+    pytest.param({"\ud800": 1}, id="half a surrogate pair in a name"),
+    pytest.param({1, 2}, id="a set"),
+    pytest.param(float("nan"), id="NaN"),
+    pytest.param(float("-inf"), id="-Infinity"),
+    pytest.param(nested(65), id="65 deep"),
+    pytest.param(nested(220), id="220 deep"),
+    pytest.param(nested(400), id="400 deep"),
+    pytest.param(10**400, id="400 digits"),
+    pytest.param(1 << 40_000, id="12,000 digits"),
+]
+
+
+@pytest.mark.parametrize(
+    ("value", "own_message"),
+    [
+        *(pytest.param(*each.values, True, id=each.id) for each in UNFIT),
+        pytest.param(object(), False, id="no own message"),
+    ],
+)
+async def test_arguments_that_are_no_json_are_a_bad_call_not_a_failure(serve, traces, value, own_message):
+    """What cannot be recorded is answered as `invalid_arguments`, its neighbour runs, nothing wedges (SR-140)."""
+    calls = [take("bad", value=value), take("good")]
+    plan = PlanResult(tool_calls=calls, message=Message.calls(calls) if own_message else None)
+    results = []
+
+    async def answer(turn):
+        results.extend(turn.tool_results)
+        return PlanResult.final("done")
+
+    client = await serve(planner=ScriptedPlanner([plan, answer]), uses=(make_tools(),))
+    run = await client.start("test.agent", "go")
+    await run.result()
+    bad, good = results
+    assert bad.retry_hint.reason == "invalid_arguments"
+    assert good.result == "taken"
+    messages = await traces(run).check()
+    assert messages[1].tool_calls[0].payload["omitted"] is True
+
+
+async def test_an_exception_is_retried_then_names_itself(serve, traces, monkeypatch):
+    """A planner that raises is tried again, and the run fails with the exception's type and text."""
+    monkeypatch.setattr(plan_activity, "PLANNER_ATTEMPTS", 2)
+    attempts = []
+
+    async def plan(turn):
+        attempts.append(turn)
+        raise LookupError("no such model: sonnet-9")
+
+    client = await serve(planner=plan)
+    run = await client.start("test.agent", "go")
+    with pytest.raises(
+        RunFailed, match=r"the planner of test\.agent failed: .*no such model: sonnet-9"
+    ) as failed:
+        await run.result()
+    assert failed.value.code == "LookupError"
+    assert len(attempts) == 2
+    await traces(run).check()
+
+
+async def test_a_planner_that_recovers_goes_on(serve):
+    """An exception of one attempt is gone with the next."""
+    attempts = []
+
+    async def plan(turn):
+        attempts.append(turn)
+        if len(attempts) == 1:
+            raise ConnectionError("reset")
+        return PlanResult.final("back")
+
+    client = await serve(planner=plan)
+    assert (await client.execute("test.agent", "go")).text == "back"
+
+
+async def test_a_planner_may_forbid_the_retry(serve):
+    """An `ApplicationError` that is not retryable fails the run at once, under its own type."""
+    attempts = []
+
+    async def plan(turn):
+        attempts.append(turn)
+        raise ApplicationError("the key is revoked", type="KeyRevoked", non_retryable=True)
+
+    client = await serve(planner=plan)
+    with pytest.raises(RunFailed, match="the key is revoked") as failed:
+        await client.execute("test.agent", "go")
+    assert failed.value.code == "KeyRevoked"
+    assert len(attempts) == 1
+
+
+async def test_a_planner_over_its_time_limit_fails_the_run(serve, monkeypatch):
+    """A planner slower than `plan_timeout` is cut off, tried again, and named with its limit."""
+    monkeypatch.setattr(plan_activity, "PLANNER_ATTEMPTS", 2)
+    cut_off = []
+
+    async def plan(turn):
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cut_off.append(turn)
+            raise
+
+    client = await serve(planner=plan, policy=RunPolicy(plan_timeout=timedelta(seconds=0.1)))
+    with pytest.raises(RunFailed, match=r"no plan within 0:00:00.1") as failed:
+        await client.execute("test.agent", "go")
+    assert failed.value.code == "TimeoutError"
+    assert len(cut_off) == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        pytest.param("toolu_01-x", True, id="well-formed"),
+        pytest.param("a" * 64, True, id="64 characters"),
+        pytest.param("a" * 65, False, id="65 characters"),
+        pytest.param("with space", False, id="a space"),
+        pytest.param("a/b", False, id="a slash"),
+    ],
+)
+async def test_a_planners_call_id_is_kept_when_it_is_one(serve, traces, given, kept):
+    """A well-formed, new id stays; another is derived, the original beside it in `provider_metadata` (SR-66)."""
+    planner = ScriptedPlanner([PlanResult.calls(take(given)), PlanResult.final("done")])
+    client = await serve(planner=planner, uses=(make_tools(),))
+    run = await client.start("test.agent", "go")
+    await run.result()
+    (call,) = (await traces(run).check())[1].tool_calls
+    assert (call.tool_call_id == given) is kept
+    assert call.provider_metadata == (None if kept else {"tool_call_id": given})
+
+
+async def test_a_call_id_of_an_earlier_step_is_not_new(serve, traces):
+    """An id that a planner uses in two steps names two calls; the second gets one of its own (SR-66)."""
+    steps = [PlanResult.calls(take("same")), PlanResult.calls(take("same")), PlanResult.final("done")]
+    client = await serve(planner=ScriptedPlanner(steps), uses=(make_tools(),))
+    run = await client.start("test.agent", "go")
+    await run.result()
+    first, second = [call for message in await traces(run).check() for call in message.tool_calls]
+    assert first.tool_call_id == "same" != second.tool_call_id
+    assert second.provider_metadata == {"tool_call_id": "same"}
+
+
+async def test_a_models_own_message_is_taken_as_it_is(serve, traces):
+    """Thinking parts, signatures and metadata of a model's message reach the next turn unchanged."""
+    said = Message(
+        role="assistant",
+        parts=[
+            ThinkingPart(type="thinking", text="let me see", signature="c2ln"),
+            TextPart(type="text", text="I look it up.", provider_metadata={"cache": {"ttl": 5}}),
+            ToolCallPart(type="tool_call", tool_call_id="toolu_1", name="test.tools.take", raw="{}"),
+        ],
+    )
+    request = ToolRequest(name="test.tools.take", raw="{}", tool_call_id="toolu_1")
+    seen = []
+
+    async def answer(turn):
+        seen.extend(turn.messages)
+        return PlanResult.final("done")
+
+    planner = ScriptedPlanner([PlanResult(tool_calls=[request], message=said), answer])
+    client = await serve(planner=planner, uses=(make_tools(),))
+    run = await client.start("test.agent", "go")
+    await run.result()
+    assert seen[1] == said
+    assert (await traces(run).check())[1] == said

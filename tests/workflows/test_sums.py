@@ -1,0 +1,144 @@
+"""Sums of sizes: whatever a plan or a step adds up to, the run neither wedges nor loses an answer."""
+
+import pytest
+
+from sojourn import PlanResult, RunFailed, RunPolicy, ToolRequest, Toolset
+from sojourn.testing.scripted import ScriptedPlanner
+
+KB = 1_000
+
+
+def make_tools() -> Toolset:
+    tools = Toolset("test.tools")
+
+    @tools.tool
+    async def take(text: str) -> int:
+        """Count characters."""
+        return len(text)
+
+    @tools.tool
+    async def give(size: int, limit: int = 0) -> str:
+        """Give so many characters."""
+        return "x" * size
+
+    return tools
+
+
+def take(size: int) -> ToolRequest:
+    return ToolRequest(name="test.tools.take", payload={"text": "x" * size})
+
+
+def give(size: int) -> ToolRequest:
+    return ToolRequest(name="test.tools.give", payload={"size": size})
+
+
+async def run_step(serve, calls: list[ToolRequest], policy: RunPolicy | None = None):
+    """A run of one step with these calls, and the results its planner got."""
+    got = []
+
+    async def answer(turn):
+        got.extend(turn.tool_results)
+        return PlanResult.final("done")
+
+    client = await serve(
+        planner=ScriptedPlanner([PlanResult.calls(*calls), answer]), uses=(make_tools(),), policy=policy
+    )
+    run = await client.start("test.agent", "go")
+    return run, await run.result(), got
+
+
+@pytest.mark.parametrize(
+    ("calls", "succeeded", "executed"),
+    [
+        pytest.param([take(1)] * 5_000, 64, 64, id="5,000 calls"),
+        pytest.param([take(100)] * 2_100, 64, 64, id="2,100 calls"),
+        pytest.param([take(6 * KB)] * 900, 64, 64, id="900 calls of 6 KB"),
+        pytest.param([take(100 * KB)] * 20, 9, 9, id="20 calls of 100 KB"),
+        pytest.param([take(3_000 * KB), take(1)], 1, 2, id="a call of 3 MB"),
+        pytest.param([give(900 * KB)] * 6, 6, 6, id="6 results of 900 KB"),
+        pytest.param([give(200 * KB)] * 64, 64, 64, id="64 results of 200 KB"),
+    ],
+)
+async def test_a_step_of_any_sum_is_answered_and_the_run_goes_on(serve, traces, calls, succeeded, executed):
+    """However much one plan asks for or one step gives, each call has one answer and no task fails (SR-130)."""
+    run, out, got = await run_step(serve, calls)
+    messages = await traces(run).check()
+    assert out.text == "done"
+    assert out.tool_calls == executed
+    assert [result.tool_call_id for result in got] == [call.tool_call_id for call in messages[1].tool_calls]
+    assert sum(result.ok for result in got) == succeeded
+
+
+async def test_a_final_text_of_3_mb_is_refused_with_its_size(serve, traces):
+    """An answer too large to carry is a planner fault that names both sizes, and ends the run clearly."""
+    client = await serve(planner=ScriptedPlanner([PlanResult.final("x" * 3_000_000)]))
+    run = await client.start("test.agent", "go")
+    with pytest.raises(
+        RunFailed, match=r"3,000,\d{3} bytes as JSON, at most 1,500,000 can be carried"
+    ) as failed:
+        await run.result()
+    assert failed.value.code == "PlannerError"
+    await traces(run).check()
+
+
+async def test_results_are_recorded_once(serve, traces):
+    """A hundred results of 60 KB are in the history once: the next plan's input names them only."""
+    run, _, got = await run_step(serve, [give(60 * KB)] * 100, RunPolicy(max_calls_per_step=100))
+    described = await traces(run).handle.describe()
+    size = described.raw_description.workflow_execution_info.history_size_bytes
+    results = sum(len(result.result) for result in got)
+    assert results == 100 * 60 * KB
+    assert results < size < 1.15 * results
+
+
+async def test_a_result_of_3_mb_says_how_to_narrow_it(serve):
+    """A result too large to carry is `malformed_response`, and names the argument that narrows it (SR-90)."""
+    _, _, (result,) = await run_step(serve, [give(3_000 * KB)])
+    assert result.retry_hint.reason == "malformed_response"
+    assert "3,000,0" in result.error.message
+    assert "Narrow it with `limit`" in result.retry_hint.message
+
+
+async def test_arguments_of_600_kb_are_refused(serve):
+    """Arguments too large to carry are `invalid_arguments`: the call is not run, its payload not kept (SR-90)."""
+    _, _, (result,) = await run_step(serve, [take(600 * KB)])
+    assert result.retry_hint.reason == "invalid_arguments"
+    assert "512,000" in result.retry_hint.message
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param(lambda: nested(250), id="nested 250 deep"),
+        pytest.param(lambda: nested(400), id="nested 400 deep"),
+        pytest.param(lambda: 1 << 40_000, id="an integer of 12,000 digits"),
+        pytest.param(lambda: "\ud800", id="half a surrogate pair"),
+        pytest.param(object, id="an object"),
+    ],
+)
+async def test_a_result_that_cannot_be_read_back_is_malformed(serve, traces, value):
+    """A result that could be written and not read would wedge the run; it is `malformed_response` (SR-90)."""
+    tools, got = Toolset("test.tools"), []
+
+    @tools.tool
+    async def give():
+        """Give what no JSON reader takes."""
+        return value()
+
+    async def answer(turn):
+        got.extend(turn.tool_results)
+        return PlanResult.final("done")
+
+    planner = ScriptedPlanner([PlanResult.calls(ToolRequest(name="test.tools.give")), answer])
+    client = await serve(planner=planner, uses=(tools,))
+    run = await client.start("test.agent", "go")
+    await run.result()
+    assert got[0].retry_hint.reason == "malformed_response"
+    await traces(run).check()
+
+
+def nested(depth: int) -> dict:
+    value: dict = {}
+    for _ in range(depth - 1):
+        value = {"a": value}
+    return value
