@@ -13,7 +13,7 @@ from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core import hints
 from sojourn.core.boundary import Answer, checked, refusal
-from sojourn.core.plan_size import unfit
+from sojourn.core.misfit import ParseFault
 
 __all__ = ["SCHEDULE_TO_START", "dispatch"]
 
@@ -21,7 +21,13 @@ SCHEDULE_TO_START = timedelta(seconds=30)
 """How long a queue other than the run's own may leave a call lying: nobody serves it, then."""
 
 
-def dispatch(call: ToolRequest, tools: Mapping[str, AnyTool], run: RunContext, limits: Limits) -> Dispatch:
+def dispatch(
+    call: ToolRequest,
+    fault: ParseFault | None,
+    tools: Mapping[str, AnyTool],
+    run: RunContext,
+    limits: Limits,
+) -> Dispatch:
     """How the call is carried out: by an activity, by a child run, or answered here already.
 
     Unknown tools, arguments that cannot be recorded and agent tools with an invalid payload are answered; close
@@ -30,7 +36,6 @@ def dispatch(call: ToolRequest, tools: Mapping[str, AnyTool], run: RunContext, l
     tool = tools.get(call.name)
     if tool is None:
         return _answered(call, hints.unknown_tool(call.name, list(tools)))
-    fault = unfit(call)
     if fault is not None:
         return _answered(call, hints.unparsable(tool.spec, fault))
     if isinstance(tool, ExportedTool):

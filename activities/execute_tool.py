@@ -80,14 +80,16 @@ class ExecuteToolActivity:
         payload = boundary.checked(tool.spec, tool.validator, call)
         if isinstance(payload, ToolResult):
             return payload
-        meta = _meta(task, info, call.model_copy(update={"payload": payload, "raw": None}))
+        parsed = call if call.raw is None else call.model_copy(update={"payload": payload, "raw": None})
+        meta = _meta(task, info, parsed)
         limit = (info.start_to_close_timeout or NET) - NET
         started = time.monotonic()
         with beating():
             result = await self._answer(tool, call, payload, meta, limit)
         spent = ToolTelemetry(duration_ms=round((time.monotonic() - started) * 1000), attempts=info.attempt)
-        told = result.telemetry or (spent if spent != ToolTelemetry() else None)
-        return result.model_copy(update={"telemetry": told})
+        if result.telemetry or spent == ToolTelemetry():
+            return result
+        return result.model_copy(update={"telemetry": spent})
 
     async def _answer(
         self,

@@ -68,6 +68,8 @@ class PlanActivity:
             self.transcripts.drop(key)
         else:
             self.transcripts.keep(key, [*messages, *_said(outcome)], plan=task.plan, attempt=info.attempt)
+        if policy is None and info.attempt == 1:
+            return outcome
         return outcome.model_copy(update={"policy": policy, "attempt": info.attempt})
 
     def _agent(self, task: PlanTask, attempt: int) -> Agent:
@@ -155,12 +157,15 @@ class PlanActivity:
         asked = stamp(
             plan.tool_calls, run_id=turn.run.run_id, turn_id=task.turn_id, plan=task.plan, taken=taken
         )
-        omitted = {call.tool_call_id for call in asked if unfit(call)}
+        omitted = {call.tool_call_id: fault for call in asked if (fault := unfit(call))}
         calls = [without_payload(call) if call.tool_call_id in omitted else call for call in asked]
         admission = admit(calls, caps, limits)
         tools = self._app.tools_of(task.agent_id)
         return PlanOutcome(
-            dispatches=[dispatch(call, tools, turn.run, limits) for call in asked[: admission.count]],
+            dispatches=[
+                dispatch(call, omitted.get(call.tool_call_id), tools, turn.run, limits)
+                for call in asked[: admission.count]
+            ],
             calls=calls,
             refused=admission.refused,
             final=plan.final_response,

@@ -8,7 +8,7 @@ from sojourn.contracts.tasks import Limits
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core.limits import MAX_STEP_BYTES
+from sojourn.core.limits import MAX_PAYLOAD_BYTES, MAX_STEP_BYTES
 from sojourn.core.wire import size_of
 
 __all__ = ["Admission", "admit", "not_executed"]
@@ -37,6 +37,8 @@ def admit(calls: Sequence[ToolRequest], caps: Caps, limits: Limits) -> Admission
 
 
 def _within_bytes(calls: Sequence[ToolRequest]) -> int:
+    if len(calls) * MAX_PAYLOAD_BYTES <= MAX_STEP_BYTES:
+        return len(calls)  # each was found to fit by itself
     total = 0
     for index, call in enumerate(calls):
         total += size_of(call)

@@ -55,9 +55,9 @@ def trimmed(outcome: PlanOutcome) -> PlanOutcome:
     Calls that a limit refused lose their arguments first, then the model's own message is
     left to be made anew from the calls.
     """
-    outcome = outcome.model_copy(
-        update={"notes": [note[:_MAX_NOTE_CHARS] for note in outcome.notes[:_MAX_NOTES]]}
-    )
+    if outcome.notes:
+        notes = [note[:_MAX_NOTE_CHARS] for note in outcome.notes[:_MAX_NOTES]]
+        outcome = outcome.model_copy(update={"notes": notes})
     try:
         size = len(encode_readable(outcome))
         if size <= MAX_PLAN_BYTES:
