@@ -7,7 +7,6 @@ only when all of that was seen, and leaves no process behind.
 """
 
 import asyncio
-import contextlib
 import os
 import signal
 import sys
@@ -21,6 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sojourn import Client, Event, Run
+from sojourn.cli.prompt import read_line
 from sojourn.cli.view import RunView
 from sojourn.server import Server
 from sojourn.server.child import Child
@@ -152,22 +152,9 @@ async def answer(run: Run, event: Event, view: RunView) -> None:
             end="",
             flush=True,
         )
-        said, by = (await _line()).strip(), "you"
+        said, by = (await read_line(PATIENCE)).strip(), "you"
         view.resume()
     await run.answer(event.question.id, said or NOBODY_ANSWER, by=by if said else "demo")
-
-
-async def _line() -> str:
-    """One line from the terminal; read without a thread, so that Ctrl-C and silence end the wait."""
-    loop, ready = asyncio.get_running_loop(), asyncio.Event()
-    loop.add_reader(sys.stdin.fileno(), ready.set)
-    try:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(ready.wait(), PATIENCE)
-            return sys.stdin.readline()
-        return ""
-    finally:
-        loop.remove_reader(sys.stdin.fileno())
 
 
 async def follow(run: Run, workers: Workers, console: Console) -> Seen:
@@ -219,7 +206,7 @@ async def main() -> int:
             console.print(f"not seen: {name}", style="bold red")
         if sys.stdin.isatty() and console.is_terminal and not missing:
             print("Enter ends the demo and its server. ", end="", flush=True)
-            await _line()
+            await read_line(PATIENCE)
         return 1 if missing else 0
 
 

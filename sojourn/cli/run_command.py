@@ -4,13 +4,14 @@ import asyncio
 import sys
 
 from sojourn.cli.exit_codes import CANCELED, FAILED, OK, WAITING
-from sojourn.cli.view import RunView, plain
+from sojourn.cli.prompt import ask_person
+from sojourn.cli.view import RunView
 from sojourn.client import Client
 from sojourn.contracts.awaits import AwaitClarification
 from sojourn.errors import AwaitClosed
 from sojourn.run import Run
 
-__all__ = ["ask_person", "follow", "run_agent"]
+__all__ = ["follow", "run_agent"]
 
 _CODES = {
     "run_completed": OK,
@@ -29,7 +30,11 @@ def run_agent(
     async def main() -> int:
         client = await Client.connect(task_queue=task_queue)
         run = await client.start(agent, text, run_id=run_id, session_id=session_id)
-        return await (_follow_as_json(run) if json else follow(run))
+        try:
+            return await (_follow_as_json(run) if json else follow(run))
+        except asyncio.CancelledError:
+            print(f"interrupted; {run.id} goes on without you", file=sys.stderr)
+            raise
 
     return asyncio.run(main())
 
@@ -48,30 +53,22 @@ async def follow(run: Run) -> int:
                         f'--name provide_clarification --input \'{{"answer": "..."}}\''
                     )
                     return WAITING
-                await _answer(run, event.question, view)
+                if not await _answer(run, event.question, view):
+                    return WAITING
     return code
 
 
-async def _answer(run: Run, question: AwaitClarification, view: RunView) -> None:
+async def _answer(run: Run, question: AwaitClarification, view: RunView) -> bool:
     view.pause()
-    try:
-        said = await ask_person(question)
-    finally:
-        view.resume()
+    said = await ask_person(question)
+    if said is None:
+        return False
+    view.resume()
     try:
         await run.answer(question.id, said)
     except AwaitClosed:
         view.say("somebody else answered first", "dim")
-
-
-async def ask_person(question: AwaitClarification) -> str:
-    """Read one non-empty line from the terminal; the missing fields are named."""
-    for field in question.missing_fields:
-        print(f"  wanted: {plain(field)}")
-    said = ""
-    while not said.strip():
-        said = await asyncio.to_thread(input, "> ")
-    return said.strip()
+    return True
 
 
 async def _follow_as_json(run: Run) -> int:
