@@ -191,10 +191,14 @@ class AgentRun:
         for call in plan.calls[: len(plan.dispatches)]:
             self._show(CallStatus(tool_call_id=call.tool_call_id, name=call.name, state="running"))
         step = Step(self._run, self._turn_id, self._policy.max_parallel_calls, self._show)
-        tasks = [
-            asyncio.create_task(step.carry_out(call, dispatch))
-            for call, dispatch in zip(plan.calls, plan.dispatches, strict=False)
-        ]
+        calls = list(zip(plan.calls, plan.dispatches, strict=False))
+        if len(calls) == 1:
+            # The usual step; a task of its own for the one call would only cost.
+            self._settle(plan, [await step.carry_out(*calls[0])])
+            if _is_being_canceled():
+                raise asyncio.CancelledError
+            return
+        tasks = [asyncio.create_task(step.carry_out(call, dispatch)) for call, dispatch in calls]
         try:
             await asyncio.gather(*tasks)
         except asyncio.CancelledError:
@@ -204,7 +208,7 @@ class AgentRun:
                 plan,
                 [
                     outcomes.canceled(call, reason) if task.cancelled() else task.result()
-                    for call, task in zip(plan.calls, tasks, strict=False)
+                    for (call, _), task in zip(calls, tasks, strict=True)
                 ],
             )
             raise
@@ -386,3 +390,9 @@ class AgentRun:
         self._calls[call.tool_call_id] = call
         if len(self._calls) > MAX_CALLS_SHOWN:
             del self._calls[next(iter(self._calls))]
+
+
+def _is_being_canceled() -> bool:
+    """Whether a call that was answered as canceled was so because the whole run is."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
