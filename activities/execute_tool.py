@@ -20,6 +20,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from sojourn.app import App
+from sojourn.contracts.dispatch import NET
 from sojourn.contracts.tasks import ToolTask
 from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
 from sojourn.contracts.tool_error import ToolError
@@ -32,9 +33,6 @@ from sojourn.toolset import Tool
 from .heartbeat import beating
 
 __all__ = ["ExecuteToolActivity"]
-
-NET = timedelta(seconds=5)
-"""How much wider the activity's start-to-close is than the tool's own limit."""
 
 LONGEST_RETRY = timedelta(seconds=30)
 """A longer `retry_after` is returned to the planner at once, which can do something else meanwhile."""

@@ -13,11 +13,11 @@ from typing import Any
 
 from temporalio import workflow
 from temporalio.api.common.v1 import Payload
-from temporalio.common import RawValue, RetryPolicy, SearchAttributeKey
+from temporalio.common import RawValue, RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
 from sojourn.contracts.awaits import AwaitClarification
-from sojourn.contracts.dispatch import ACTIVITY_ATTEMPTS
+from sojourn.contracts.dispatch import ACTIVITY_ATTEMPTS, HEARTBEAT
 from sojourn.contracts.message import Message
 from sojourn.contracts.plan import Finalize
 from sojourn.contracts.run import CallStatus, RunInput, RunOutput, RunStatus
@@ -29,32 +29,22 @@ from sojourn.core.admit import not_executed
 from sojourn.core.answers import Answer, Refused, read_answer
 from sojourn.core.limits import MAX_INLINE_BYTES
 from sojourn.core.run_input import read_run_input
+from sojourn.core.standing import MAX_CALLS_SHOWN, MAX_NOTES
 from sojourn.core.transcript import for_planner, slice_of
 from sojourn.core.waiting import details_of
 from sojourn.core.wire import size_of
+from sojourn.search_attributes import AGENT, AWAITING
 
 from .step import Step, failure_of
 
 PLAN_LIMIT = timedelta(hours=1)
 """Start-to-close of a plan: a net; `PlanActivity` enforces the policy's `plan_timeout` itself."""
 
-HEARTBEAT = timedelta(seconds=15)
-"""A lost worker is noticed after this; activities beat from 3 s on, every 5 s."""
-
 RETRY = RetryPolicy(maximum_interval=timedelta(seconds=30), maximum_attempts=ACTIVITY_ATTEMPTS)
 """1 s, doubled, at most 30 s apart: three deploys during one activity use up three attempts."""
 
 MAX_FAULTS = 2
 """Planner faults in a row that are corrected; the next ends the run."""
-
-MAX_NOTES = 20
-"""Notes kept for status and output."""
-
-MAX_CALLS_SHOWN = 100
-"""Calls kept for status."""
-
-AWAITING = SearchAttributeKey.for_keyword("SojournAwaiting")
-"""Set while the run waits for a person: the await's id."""
 
 
 @workflow.defn(name="AgentRun")
@@ -263,7 +253,7 @@ class AgentRun:
         """Say on Temporal's own screens what the run waits for, and how to answer."""
         details = details_of(self._run_id, self._question) if self._question else ""
         workflow.set_current_details(details)
-        if workflow.info().typed_search_attributes.get(SearchAttributeKey.for_keyword("SojournAgent")):
+        if workflow.info().typed_search_attributes.get(AGENT):
             change = AWAITING.value_set(await_id) if await_id else AWAITING.value_unset()
             workflow.upsert_search_attributes([change])  # pyright: ignore[reportUnknownMemberType]
 

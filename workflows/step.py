@@ -9,7 +9,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from temporalio import workflow
-from temporalio.common import RetryPolicy, SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
+from temporalio.common import RetryPolicy, TypedSearchAttributes
 from temporalio.exceptions import (
     ActivityError,
     ApplicationError,
@@ -21,7 +21,7 @@ from temporalio.exceptions import (
     is_cancelled_exception,
 )
 
-from sojourn.contracts.dispatch import Dispatch
+from sojourn.contracts.dispatch import HEARTBEAT, NET, Dispatch
 from sojourn.contracts.run import CallStatus, RunInput, RunOutput
 from sojourn.contracts.run_link import RunLink
 from sojourn.contracts.tasks import ToolTask
@@ -30,15 +30,7 @@ from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core import outcomes
 from sojourn.core.call_ids import child_run_id
-
-NET = timedelta(seconds=5)
-"""How much wider than a tool's own time limit its start-to-close is."""
-
-HEARTBEAT = timedelta(seconds=15)
-"""A lost worker is noticed after this; activities beat from 3 s on, every 5 s."""
-
-AGENT = SearchAttributeKey.for_keyword("SojournAgent")
-SESSION = SearchAttributeKey.for_keyword("SojournSession")
+from sojourn.search_attributes import AGENT, attributes_of
 
 
 class Step:
@@ -147,10 +139,7 @@ class Step:
         """The child's own, where this server knows them: a child inherits nothing."""
         if workflow.info().typed_search_attributes.get(AGENT) is None:
             return None
-        pairs: list[SearchAttributePair[str]] = [SearchAttributePair(AGENT, agent_id)]
-        if self._run.session_id:
-            pairs.append(SearchAttributePair(SESSION, self._run.session_id))
-        return TypedSearchAttributes(pairs)
+        return attributes_of(agent_id, self._run.session_id)
 
 
 def failure_of(error: FailureError) -> ToolError:

@@ -6,10 +6,16 @@ from sojourn.contracts.message import Message
 from sojourn.contracts.record import Record
 from sojourn.contracts.tool_result import ToolResult
 
-__all__ = ["ACTIVITY_ATTEMPTS", "Dispatch"]
+__all__ = ["ACTIVITY_ATTEMPTS", "HEARTBEAT", "NET", "Dispatch"]
 
 ACTIVITY_ATTEMPTS = 20
 """Executions when workers keep dying under a tool: three deploys during one tool use up three."""
+
+HEARTBEAT = timedelta(seconds=15)
+"""A lost worker is noticed after this; activities beat from 3 s on, every 5 s."""
+
+NET = timedelta(seconds=5)
+"""How much wider than a tool's own time limit its start-to-close is; the activity takes it off again."""
 
 
 class Dispatch(Record):
