@@ -30,6 +30,7 @@ from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core import outcomes
 from sojourn.core.call_ids import child_run_id
+from sojourn.core.standing import status_of
 from sojourn.search_attributes import AGENT, attributes_of
 
 
@@ -51,7 +52,7 @@ class Step:
                 result = await self._by_kind(call, dispatch)
         except asyncio.CancelledError:
             result = outcomes.canceled(call, workflow.cancellation_reason())
-        self._show(_status_of(result))
+        self._show(status_of(result))
         return result
 
     async def _by_kind(self, call: ToolRequest, dispatch: Dispatch) -> ToolResult:
@@ -164,13 +165,3 @@ def _answer_to(call: ToolRequest, dispatch: Dispatch, error: ActivityError) -> T
         queue = dispatch.task_queue or workflow.info().task_queue
         return outcomes.timed_out(call, kind, queue, str(dispatch.schedule_to_start))
     return outcomes.failed(call, failure_of(error))
-
-
-def _status_of(result: ToolResult) -> CallStatus:
-    return CallStatus(
-        tool_call_id=result.tool_call_id,
-        name=result.name,
-        state="failed" if result.error else "done",
-        error=result.error.message[:200] if result.error else None,
-        run_link=result.run_link,
-    )

@@ -11,10 +11,7 @@ from sojourn.core.limits import MAX_PAYLOAD_BYTES, MAX_PLAN_BYTES
 from sojourn.core.misfit import ParseFault, misfit
 from sojourn.core.wire import encode_readable, size_of
 
-__all__ = ["MAX_NAME_CHARS", "trimmed", "unfit", "without_payload", "without_payloads"]
-
-MAX_NAME_CHARS = 200
-"""A longer tool name is no tool's, and is cut."""
+__all__ = ["trimmed", "unfit", "without_payload", "without_payloads"]
 
 _Call = TypeVar("_Call", ToolRequest, ToolCallPart)
 

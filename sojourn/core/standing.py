@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from sojourn.contracts.awaits import AwaitClarification
 from sojourn.contracts.event import Event
 from sojourn.contracts.run import CallStatus, RunStatus
+from sojourn.contracts.tool_result import ToolResult
 
 __all__ = ["MAX_CALLS_SHOWN", "MAX_NOTES", "Standing", "status_of"]
 
@@ -15,10 +16,8 @@ MAX_NOTES = 20
 """Notes kept in a status."""
 
 
-def status_of(event: Event) -> CallStatus:
+def status_of(result: ToolResult) -> CallStatus:
     """A call's place in the tree once it has ended."""
-    result = event.result
-    assert result is not None
     state = (
         "done"
         if result.ok
@@ -60,7 +59,7 @@ class Standing:
                 tool_call_id=call.tool_call_id, name=call.name, state="running"
             )
         elif event.type == "tool_end" and event.result:
-            call_status = status_of(event)
+            call_status = status_of(event.result)
             self._calls[call_status.tool_call_id] = call_status
             self._executed += call_status.state != "not_executed"
         elif event.type == "await_clarification":

@@ -112,7 +112,7 @@ def test_events_of_a_later_version_are_ignored() -> None:
 
 def test_the_state_of_an_ended_call_is_its_results() -> None:
     """One call's place in the tree is made of its `tool_end` alone."""
-    assert status_of(end("c1", run_link=LINK)).model_dump(exclude_none=True) == {
+    assert status_of(end("c1", run_link=LINK).result).model_dump(exclude_none=True) == {
         "tool_call_id": "c1",
         "name": "a.b.c",
         "state": "done",
