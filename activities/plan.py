@@ -153,7 +153,9 @@ class PlanActivity:
     def _outcome(
         self, plan: PlanResult, task: PlanTask, turn: Turn, limits: Limits, caps: Caps
     ) -> PlanOutcome:
-        taken = call_ids(turn.messages) if plan.tool_calls else ()
+        # Ids we make cannot meet others; the whole transcript is read only where the planner made some.
+        named = any(call.tool_call_id for call in plan.tool_calls)
+        taken = call_ids(turn.messages) if named else ()
         asked = stamp(
             plan.tool_calls, run_id=turn.run.run_id, turn_id=task.turn_id, plan=task.plan, taken=taken
         )

@@ -39,12 +39,13 @@ async def measure(rounds: int, only: list[str]) -> dict[str, list[Sample]]:
         # In memory: a disk's flushes would hide what the contenders themselves cost.
         server = await stack.enter_async_context(Server(attach=False, port=0, ui=False))
         lanes: list[Lane] = [await stack.enter_async_context(lane(c, server.address)) for c in chosen]
-        for warm in lanes:
-            await round_of(warm, alone=2)
-            warm.samples.clear()
+        await round_of(lanes, alone=2, batches=1)
+        for one in lanes:
+            one.samples.clear()
         for number in range(rounds):
+            await round_of(lanes)
             for one in lanes:
-                sample = await round_of(one)
+                sample = one.samples[-1]
                 print(
                     f"round {number + 1}/{rounds}  {one.contender.name:10} "
                     f"{sample.latency * 1000:6.0f} ms  {sample.runs_per_second:5.2f} runs/s",

@@ -1,10 +1,11 @@
-"""Measure contenders in turn on one server, round by round, so that a slow moment hits them alike."""
+"""Measure contenders on one server, in turns short enough that a slow moment hits them alike."""
 
 import asyncio
+import itertools
 import statistics
 import time
 import uuid
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,9 +31,9 @@ class Sample:
     latency_together: float
     """Seconds of a run of 20 calls among 8 at once, the median."""
     runs_per_second: float
-    """8 runs at once."""
+    """8 runs at once, several times."""
     cpu_per_call: float
-    """Milliseconds of the worker's CPU, over the 8 runs."""
+    """Milliseconds of the worker's CPU, over the runs at once."""
     events: int
     """History events of a run of 20 calls."""
     bytes: int
@@ -95,25 +96,52 @@ async def size_of_run(lane: Lane, run_id: str) -> tuple[int, int]:
     return info.history_length, info.history_size_bytes
 
 
-async def round_of(lane: Lane, *, alone: int = 5) -> Sample:
-    """One round: runs alone, runs together, one long run."""
-    single = [await lane.run(CALLS) for _ in range(alone)]
-    cpu, began = lane.cpu(), time.perf_counter()
-    together = await asyncio.gather(*(lane.run(CALLS) for _ in range(TOGETHER)))
-    took, spent = time.perf_counter() - began, lane.cpu() - cpu
-    long_id, long_latency = await lane.run(LONG)
-    events, size = await size_of_run(lane, single[0][0])
-    long_events, long_size = await size_of_run(lane, long_id)
-    sample = Sample(
-        latency=statistics.median(seconds for _, seconds in single),
-        latency_together=statistics.median(seconds for _, seconds in together),
-        runs_per_second=TOGETHER / took,
-        cpu_per_call=1000 * spent / (TOGETHER * CALLS),
-        events=events,
-        bytes=size,
-        long_events=long_events,
-        long_bytes=long_size,
-        long_latency=long_latency,
-    )
-    lane.samples.append(sample)
-    return sample
+async def round_of(lanes: Sequence[Lane], *, alone: int = 5, batches: int = 3) -> None:
+    """One round: runs alone, batches of runs together, one long run.
+
+    The lanes take turns run by run and batch by batch, each turn in the other order: a machine's
+    slow moments last seconds, and must hit every lane alike.
+    """
+    work = {one.contender.name: _Work() for one in lanes}
+    turns = itertools.cycle((list(lanes), list(reversed(lanes))))
+    for _ in range(alone):
+        for one in next(turns):
+            work[one.contender.name].alone.append(await one.run(CALLS))
+    for _ in range(batches):
+        for one in next(turns):
+            await work[one.contender.name].together(one)
+    for one in next(turns):
+        run_id, seconds = await one.run(LONG)
+        one.samples.append(await work[one.contender.name].sample(one, run_id, seconds))
+
+
+@dataclass(slots=True)
+class _Work:
+    """What a lane did in a round so far."""
+
+    alone: list[tuple[str, float]] = field(default_factory=list[tuple[str, float]])
+    batched: list[float] = field(default_factory=list[float])
+    took: float = 0
+    spent: float = 0
+
+    async def together(self, lane: Lane) -> None:
+        cpu, began = lane.cpu(), time.perf_counter()
+        runs = await asyncio.gather(*(lane.run(CALLS) for _ in range(TOGETHER)))
+        self.took += time.perf_counter() - began
+        self.spent += lane.cpu() - cpu
+        self.batched += [seconds for _, seconds in runs]
+
+    async def sample(self, lane: Lane, long_id: str, long_latency: float) -> Sample:
+        events, size = await size_of_run(lane, self.alone[0][0])
+        long_events, long_size = await size_of_run(lane, long_id)
+        return Sample(
+            latency=statistics.median(seconds for _, seconds in self.alone),
+            latency_together=statistics.median(self.batched),
+            runs_per_second=len(self.batched) / self.took,
+            cpu_per_call=1000 * self.spent / (len(self.batched) * CALLS),
+            events=events,
+            bytes=size,
+            long_events=long_events,
+            long_bytes=long_size,
+            long_latency=long_latency,
+        )
