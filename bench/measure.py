@@ -96,7 +96,7 @@ async def size_of_run(lane: Lane, run_id: str) -> tuple[int, int]:
     return info.history_length, info.history_size_bytes
 
 
-async def round_of(lanes: Sequence[Lane], *, alone: int = 5, batches: int = 3) -> None:
+async def round_of(lanes: Sequence[Lane], *, alone: int = 8, batches: int = 3) -> None:
     """One round: runs alone, batches of runs together, one long run.
 
     The lanes take turns run by run and batch by batch, each turn in the other order: a machine's
