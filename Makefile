@@ -34,7 +34,7 @@ bench: $(READY) ## Measure against bare Temporal and against peers
 	$(BIN)/python -m bench
 
 lock: $(READY) ## Pin the dependencies of pyproject.toml anew; newest with `make lock ARGS=--upgrade`
-	$(BIN)/uv pip compile pyproject.toml --extra server --group dev --universal --python-version 3.11 \
+	$(BIN)/uv pip compile pyproject.toml --extra server --extra mcp --group dev --universal --python-version 3.11 \
 		--generate-hashes --no-emit-index-url --no-header --quiet --output-file constraints.txt $(ARGS)
 
 clean: ## Remove what the other targets made, .venv included

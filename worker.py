@@ -1,6 +1,7 @@
 """The reference deployment: an operations assistant for sites with field devices.
 
-`python worker.py` serves it; the database is made on first use (see `toolsets/database.py`).
+`python worker.py` serves it; the database is made on first use (see `toolsets/database.py`), and the MCP server of
+`toolsets/work_orders.py` is started and ended with the worker.
 """
 
 from planners import advisor as advisor_planner
@@ -10,6 +11,7 @@ from toolsets.devices import devices
 from toolsets.profiles import profiles
 from toolsets.runbooks import runbooks
 from toolsets.sites import sites
+from toolsets.work_orders import work_orders
 
 advisor = Agent(
     "ops.advisor",
@@ -37,7 +39,7 @@ assistant = Agent(
     "ops.assistant",
     description="Answers operations questions about sites and their field devices.",
     planner=operations.plan,
-    uses=[sites, devices, profiles, advice],
+    uses=[sites, devices, profiles, work_orders, advice],
     policy=RunPolicy(interrupts_allowed=True),
 )
 app = App(agents=[assistant, advisor])

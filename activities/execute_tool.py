@@ -1,16 +1,14 @@
 """ExecuteToolActivity: one tool call across the boundary.
 
-Size and depth, parse, validate once, decode, call, validate and encode the result, bounds, size.
-A bad call is data: everything but a transient fault and a cancellation comes back as a
-`ToolResult` (SR-51, SR-115, SR-133, SR-140).
+Size and depth, parse, drop injected fields, interceptors, validate once, decode, call, validate and
+encode the result, bounds, artifacts, size. A bad call is data: everything but a transient fault and
+a cancellation comes back as a `ToolResult` (SR-51, SR-115, SR-133, SR-140).
 """
 
 import asyncio
-import contextvars
-import functools
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -19,18 +17,25 @@ from pydantic import ValidationError
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from sojourn.app import App
+from sojourn.app import App, BoundTool
 from sojourn.contracts.dispatch import NET
+from sojourn.contracts.retry_hint import FieldIssue
 from sojourn.contracts.tasks import ToolTask
 from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core import boundary, hints
+from sojourn.core.boundary import Oversized, refusal
+from sojourn.core.hidden import masked, split
 from sojourn.errors import RateLimited, ToolFailed, ToolUnavailable
-from sojourn.toolset import Tool
+from sojourn.tool import MalformedResultError, Tool
 
 from .heartbeat import beating
+from .injection import Injection
+from .offload import offloaded
+from .overtime import ended
+from .threads import SyncThreads
 
 __all__ = ["ExecuteToolActivity"]
 
@@ -39,16 +44,13 @@ LONGEST_RETRY = timedelta(seconds=30)
 
 _log = structlog.get_logger("sojourn.tool")
 
-SYNC_THREADS = 64
-"""Sync tools running at once on one worker."""
-
 
 class ExecuteToolActivity:
     """Executes tools of an app."""
 
-    def __init__(self, app: App, *, threads: int = SYNC_THREADS) -> None:
+    def __init__(self, app: App, threads: SyncThreads | None = None) -> None:
         self._app = app
-        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="sojourn-tool")
+        self._threads = threads or SyncThreads()
 
     @activity.defn(name="ExecuteToolActivity")
     async def execute_tool(self, task: ToolTask) -> ToolResult:
@@ -66,64 +68,162 @@ class ExecuteToolActivity:
         except Exception as error:  # noqa: BLE001
             # A fault of the boundary itself, which a repetition would meet again: the run goes on, the log tells.
             _log.exception("tool_boundary_failed", tool=call.name, run_id=info.workflow_id)
-            result = boundary.refusal(call, (ToolError.from_error(error), None))
+            result = refusal(call, (ToolError.from_error(error), None))
         # The call stands beside the result in the history: its name and id are not written again.
         return result.model_copy(update={"name": "", "tool_call_id": ""})
 
     async def _across(self, task: ToolTask, call: ToolRequest, info: activity.Info) -> ToolResult:
         tools = self._app.tools_of(task.agent_id)
         tool = tools.get(task.name)
-        if not isinstance(tool, Tool):
-            return boundary.refusal(call, hints.unknown_tool(call.name, list(tools)))
-        payload = boundary.checked(tool.spec, tool.validator, call)
-        if isinstance(payload, ToolResult):
-            return payload
-        parsed = call if call.raw is None else call.model_copy(update={"payload": payload, "raw": None})
-        meta = _meta(task, info, parsed)
-        limit = (info.start_to_close_timeout or NET) - NET
+        if not (isinstance(tool, Tool) or hasattr(tool, "prepare")):
+            why = self._app.why_unknown(task.agent_id, task.name)
+            return refusal(
+                call, hints.unavailable(call.name, why) if why else hints.unknown_tool(call.name, list(tools))
+            )
+        crossing = _Crossing(self._app, self._threads, tool, call, task, info)  # pyright: ignore[reportArgumentType]
         started = time.monotonic()
-        with beating():
-            result = await self._answer(tool, call, payload, meta, limit)
+        result = await crossing.answer()
         spent = ToolTelemetry(duration_ms=round((time.monotonic() - started) * 1000), attempts=info.attempt)
         if result.telemetry or spent == ToolTelemetry():
             return result
         return result.model_copy(update={"telemetry": spent})
 
-    async def _answer(
-        self,
-        tool: Tool[..., Any],
-        call: ToolRequest,
-        payload: dict[str, Any],
-        meta: ToolCallMeta,
-        limit: timedelta,
-    ) -> ToolResult:
-        try:
-            arguments = tool.arguments(payload, meta)
-        except ValidationError as error:
-            return boundary.refused_by_model(tool.spec, tool.validator, call, payload, error)
-        clock = asyncio.timeout(limit.total_seconds())
-        try:
-            async with clock:
-                value = await self._run(tool, arguments)
-        except TimeoutError as error:
-            if not clock.expired():
-                return boundary.refusal(call, (ToolError.from_error(error), None))
-            return _timed_out(tool.spec, call, limit, meta.attempt)
-        except (RateLimited, ToolUnavailable, ConnectionError) as error:
-            return _transient(tool.spec, call, error, meta.attempt)
-        except ToolFailed as error:
-            hint = error.hint.model_copy(update={"tool": call.name}) if error.hint else None
-            return boundary.refusal(call, (ToolError.from_error(error), hint))
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - a tool's fault is the planner's business
-            return boundary.refusal(call, (ToolError.from_error(error), None))
-        return boundary.delivered(tool.spec, call, value, tool.result.encode)
 
-    async def _run(self, tool: Tool[..., Any], arguments: dict[str, Any]) -> Any:
-        if tool.is_async:
-            return await tool.function(**arguments)
-        in_context: Callable[..., Any] = contextvars.copy_context().run
-        call = functools.partial(in_context, functools.partial(tool.function, **arguments))
-        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+class _Crossing:
+    """One call on its way through the boundary and back."""
+
+    def __init__(
+        self,
+        app: App,
+        threads: SyncThreads,
+        tool: BoundTool,
+        call: ToolRequest,
+        task: ToolTask,
+        info: activity.Info,
+    ) -> None:
+        self._app = app
+        self._threads = threads
+        self._tool = tool
+        self._spec: ToolSpec = tool.spec
+        self._call = call
+        self._task = task
+        self._info = info
+        self._limit = (info.start_to_close_timeout or NET) - NET
+        fillers = tool.fillers if isinstance(tool, Tool) else {}
+        self._injection = Injection(fillers, app.interceptors)
+
+    async def answer(self) -> ToolResult:
+        """The call's answer, in which no injected value is told."""
+        sent = self._sent()
+        if isinstance(sent, ToolResult):
+            return sent
+        meta = _meta(self._task, self._info, sent)
+        clock = asyncio.timeout(self._limit.total_seconds())
+        with beating(mask=self._hidden):
+            try:
+                async with clock:
+                    result = await self._carried_out(sent, meta)
+            except TimeoutError as error:
+                result = self._timed_out() if clock.expired() else self._failed(error)
+            except (RateLimited, ToolUnavailable, ConnectionError) as error:
+                result = self._transient(error)
+            except ToolFailed as error:
+                hint = error.hint.model_copy(update={"tool": self._call.name}) if error.hint else None
+                result = refusal(self._call, (ToolError.from_error(error), hint))
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - a tool's fault is the planner's business
+                result = self._failed(error)
+            if isinstance(result, Oversized):
+                whole = replace(result, result=self._masked(result.result))
+                return await offloaded(whole, self._app.storage, self._spec, self._call, self._info)
+        return self._masked(result)
+
+    def _sent(self) -> ToolRequest | ToolResult:
+        """The call as its planner made it, read; what is decoded in the executor goes as it came."""
+        if self._spec.decode_in_executor:
+            return self._call
+        payload = boundary.parsed(self._spec, self._call)
+        if isinstance(payload, ToolResult):
+            return payload
+        return self._call.model_copy(update={"payload": payload, "raw": None})
+
+    async def _carried_out(self, sent: ToolRequest, meta: ToolCallMeta) -> ToolResult | Oversized:
+        call = await self._injection.prepare(sent, meta)
+        work = self._work(sent, call, meta)
+        if isinstance(work, ToolResult):
+            return work
+        body = self._app.body_of(self._tool)
+        try:
+            value = await (
+                ended(self._spec.id, work()) if body.is_async else self._threads.run(self._spec.id, work)
+            )
+        except MalformedResultError as error:
+            return boundary.malformed(self._spec, self._call, error.why)
+        tool = self._tool
+        if not isinstance(tool, Tool):
+            return boundary.delivered(self._spec, self._call, value, _unchanged)
+        beside = {kind: shape.encode for kind, shape in tool.artifacts.items()}
+        return boundary.delivered(self._spec, self._call, value, tool.result_shape.encode, beside)
+
+    def _work(
+        self, sent: ToolRequest, call: ToolRequest, meta: ToolCallMeta
+    ) -> Callable[[], Any] | ToolResult:
+        """What is left to run once the payload is valid, or the answer that says what is wrong with it."""
+        body, tool = self._app.body_of(self._tool), self._tool
+        if self._spec.decode_in_executor or not isinstance(tool, Tool):
+            return body.prepare({}, call, meta)
+        if not tool.whole_validator.is_valid(call.payload):
+            return self._refused(sent, tool, tool.whole_validator.issues(call.payload))
+        try:
+            return body.prepare(call.payload, call, meta)
+        except ValidationError as error:
+            return self._refused(sent, tool, boundary.issues_of(error))
+
+    def _refused(self, sent: ToolRequest, tool: Tool[..., Any], issues: list[FieldIssue]) -> ToolResult:
+        shown, hidden = split(issues, self._spec.injected)
+        if hidden and not shown:
+            _log.error(
+                "injected_fields_wrong",
+                tool=self._spec.id,
+                run_id=self._info.workflow_id,
+                fields={issue.field.removeprefix("/"): issue.constraint for issue in hidden},
+                mend="fill them by inject={...} or in an interceptor of App(interceptors=[...])",
+            )
+        return boundary.refused(self._spec, self._call, sent.payload, issues, tool.validator)
+
+    def _failed(self, error: BaseException) -> ToolResult:
+        return refusal(self._call, (ToolError.from_error(error), None))
+
+    def _timed_out(self) -> ToolResult:
+        """A time-out is repeated only where twice is as once."""
+        repeatable = self._spec.annotations.read_only or self._spec.annotations.idempotent
+        if repeatable and self._info.attempt < self._spec.retry.max_attempts:
+            said = f"{self._spec.id} did not answer within {self._limit}"
+            delay = self._spec.retry.initial_interval
+            raise ApplicationError(said, type="Timeout", next_retry_delay=delay)
+        return refusal(self._call, hints.timeout(self._call.name, self._limit))
+
+    def _transient(self, error: Exception) -> ToolResult:
+        """Retry a rate limit or an unavailable service a few times, then hand it to the planner with its hint."""
+        spec, attempt = self._spec, self._info.attempt
+        after: timedelta | None = getattr(error, "retry_after", None)
+        may_retry = spec.annotations.idempotent is not False and attempt < spec.retry.max_attempts
+        if may_retry and (after is None or after <= LONGEST_RETRY):
+            delay = after or min(spec.retry.initial_interval * 2 ** (attempt - 1), LONGEST_RETRY)
+            said, cause = self._hidden(str(error)), None if self._injection.mask else error
+            raise ApplicationError(said, type=type(error).__name__, next_retry_delay=delay) from cause
+        if isinstance(error, RateLimited):
+            return refusal(self._call, hints.rate_limited(self._call.name, str(error), after))
+        return refusal(self._call, hints.unavailable(self._call.name, str(error), after))
+
+    def _hidden(self, text: str) -> str:
+        return self._injection.mask(text) if self._injection.mask else text
+
+    def _masked(self, result: ToolResult) -> ToolResult:
+        return masked(result, self._injection.mask) if self._injection.mask else result
+
+
+def _unchanged(value: Any) -> Any:
+    return value
 
 
 def _meta(task: ToolTask, info: activity.Info, call: ToolRequest) -> ToolCallMeta:
@@ -139,23 +239,3 @@ def _meta(task: ToolTask, info: activity.Info, call: ToolRequest) -> ToolCallMet
         labels=task.labels,
         idempotency_key=ToolCallMeta.key_of(run_id, call),
     )
-
-
-def _timed_out(spec: ToolSpec, call: ToolRequest, limit: timedelta, attempt: int) -> ToolResult:
-    """A time-out is repeated only where twice is as once."""
-    repeatable = spec.annotations.read_only or spec.annotations.idempotent
-    if repeatable and attempt < spec.retry.max_attempts:
-        raise ApplicationError(f"{spec.id} did not answer within {limit}", type="Timeout")
-    return boundary.refusal(call, hints.timeout(call.name, limit))
-
-
-def _transient(spec: ToolSpec, call: ToolRequest, error: Exception, attempt: int) -> ToolResult:
-    """Retry a rate limit or an unavailable service a few times, then hand it to the planner with its hint."""
-    after = getattr(error, "retry_after", None)
-    may_retry = spec.annotations.idempotent is not False and attempt < spec.retry.max_attempts
-    if may_retry and (after is None or after <= LONGEST_RETRY):
-        delay = after or min(spec.retry.initial_interval * 2 ** (attempt - 1), LONGEST_RETRY)
-        raise ApplicationError(str(error), type=type(error).__name__, next_retry_delay=delay) from error
-    if isinstance(error, RateLimited):
-        return boundary.refusal(call, hints.rate_limited(call.name, str(error), after))
-    return boundary.refusal(call, hints.unavailable(call.name, str(error), after))

@@ -20,6 +20,7 @@ from sojourn.contracts.tasks import Limits, PlanOutcome, PlanTask
 from sojourn.contracts.tool_error import ToolError
 from sojourn.core import counts
 from sojourn.core.admit import admit
+from sojourn.core.answer import MALFORMED_ANSWER, typed
 from sojourn.core.call_ids import restamped, stamp
 from sojourn.core.plan_shape import fault_of
 from sojourn.core.plan_size import trimmed, unfit, without_payload, without_payloads
@@ -98,6 +99,8 @@ class PlanActivity:
             parent=task.parent,
             labels=task.labels,
             depth=task.depth,
+            callers=task.callers,
+            answer=task.answer,
             interrupts_allowed=limits.interrupts_allowed,
         )
         tools = [] if task.finalize else self._app.tool_specs_for_agent(task.agent_id) or []
@@ -145,6 +148,10 @@ class PlanActivity:
         if fault is not None:
             return PlanOutcome(fault=fault)
         assert isinstance(plan, PlanResult)
+        if task.answer and plan.final_response:
+            plan = typed(plan, task.answer)
+            if isinstance(plan, str):
+                return PlanOutcome(fault=plan, fault_code=MALFORMED_ANSWER)
         try:
             return trimmed(self._outcome(plan, task, turn, limits, caps))
         except (ValueError, TypeError) as error:
@@ -162,10 +169,9 @@ class PlanActivity:
         omitted = {call.tool_call_id: fault for call in asked if (fault := unfit(call))}
         calls = [without_payload(call) if call.tool_call_id in omitted else call for call in asked]
         admission = admit(calls, caps, limits)
-        tools = self._app.tools_of(task.agent_id)
         return PlanOutcome(
             dispatches=[
-                dispatch(call, omitted.get(call.tool_call_id), tools, turn.run, limits)
+                dispatch(call, omitted.get(call.tool_call_id), self._app, turn.run, limits)
                 for call in asked[: admission.count]
             ],
             calls=calls,

@@ -1,9 +1,12 @@
 """The same work as a Sojourn app."""
 
-from bench import load
-from sojourn import Agent, App, PlanResult, RunPolicy, Toolset, Turn
+from typing import Any
 
-__all__ = ["app", "echo", "tools"]
+from bench import load
+from sojourn import Agent, App, PlanResult, RunPolicy, Tool, Toolset, Turn
+from sojourn.planner import PlanFunction
+
+__all__ = ["app", "echo", "echo_locally", "tools"]
 
 tools = Toolset("bench.load", description="Work of a known size")
 
@@ -14,13 +17,31 @@ async def echo(text: str) -> str:
     return load.result(text)
 
 
-async def plan(turn: Turn) -> PlanResult:
+@tools.tool(local=True, read_only=True)
+async def echo_locally(text: str) -> str:
+    """Return 200 bytes, beside the workflow."""
+    return load.result(text)
+
+
+def planning(tool: Tool[..., Any]) -> PlanFunction:
     """Ask for as many calls as the first message says, one a turn."""
-    wanted = int(turn.messages[0].text)
-    made = sum(1 for message in turn.messages if message.role == "tool")
-    return (
-        PlanResult.calls(echo.call(text=load.argument(made))) if made < wanted else PlanResult.final("done")
-    )
+
+    async def plan(turn: Turn) -> PlanResult:
+        wanted = int(turn.messages[0].text)
+        made = sum(1 for message in turn.messages if message.role == "tool")
+        return (
+            PlanResult.calls(tool.call(text=load.argument(made)))
+            if made < wanted
+            else PlanResult.final("done")
+        )
+
+    return plan
 
 
-app = App(agents=[Agent("bench.agent", planner=plan, uses=[tools], policy=RunPolicy(max_tool_rounds=10_000))])
+policy = RunPolicy(max_tool_rounds=10_000)
+app = App(
+    agents=[
+        Agent("bench.agent", planner=planning(echo), uses=[tools], policy=policy),
+        Agent("bench.local", planner=planning(echo_locally), uses=[tools], policy=policy),
+    ]
+)

@@ -52,11 +52,16 @@ async def _start_floor(client: temporalio.client.Client, run_id: str, calls: int
     return await client.start_workflow(FloorRun.run, FloorInput(calls), id=run_id, task_queue="bench-floor")
 
 
-async def _start_sojourn(
-    client: temporalio.client.Client, run_id: str, calls: int
-) -> WorkflowHandle[Any, Any]:
-    run = RunInput(agent_id="bench.agent", messages=[Message.user(str(calls))])
-    return await client.start_workflow("AgentRun", run, id=run_id, task_queue="bench-sojourn")
+def _starting(agent_id: str, task_queue: str) -> Start:
+    async def start(client: temporalio.client.Client, run_id: str, calls: int) -> WorkflowHandle[Any, Any]:
+        run = RunInput(agent_id=agent_id, messages=[Message.user(str(calls))])
+        return await client.start_workflow("AgentRun", run, id=run_id, task_queue=task_queue)
+
+    return start
+
+
+def _serving(task_queue: str) -> Callable[[temporalio.client.Client], Worker]:
+    return lambda client: Worker(app, client, task_queue=task_queue, drain=timedelta(seconds=1))
 
 
 def _floor_worker(client: temporalio.client.Client) -> temporalio.worker.Worker:
@@ -81,7 +86,9 @@ CONTENDERS = [
     Contender(
         "sojourn",
         _sojourn,
-        _start_sojourn,
-        lambda client: Worker(app, client, task_queue="bench-sojourn", drain=timedelta(seconds=1)),
+        _starting("bench.agent", "bench-sojourn"),
+        _serving("bench-sojourn"),
     ),
+    # Its tools are local activities, the floor's are not.
+    Contender("local", _sojourn, _starting("bench.local", "bench-local"), _serving("bench-local")),
 ]

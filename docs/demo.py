@@ -1,9 +1,9 @@
 """`make demo`: one durable run, seen live, with its worker killed in the middle.
 
 A real Temporal server on disk, a worker process, and a run of the reference deployment through
-the client SDK: a call is refused with a hint and repaired, a second agent works as a child run, a
-person is asked, the worker is killed while a tool runs, and another one carries on. Exits with 0
-only when all of that was seen, and leaves no process behind.
+the client SDK: a call is refused with a hint and repaired, the worker is killed while a tool runs
+and another one carries on, an MCP server answers a call, a second agent works as a child run, and a
+person is asked. Exits with 0 only when all of that was seen, and leaves no process behind.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
@@ -25,6 +26,7 @@ from sojourn.cli.view import RunView
 from sojourn.server import Server
 from sojourn.server.child import Child
 from toolsets import executions
+from toolsets.work_orders import work_orders
 
 QUESTION = "why is site s-7 dark"
 SLOW_TOOL = "ops.devices.scan_site"
@@ -36,15 +38,21 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / ".sojourn" / "demo"
 
 
+def is_mcp(tool: str) -> bool:
+    """Whether this is a tool of the MCP server."""
+    return tool.startswith(f"{work_orders.id}.")
+
+
 @dataclass(slots=True)
 class Seen:
     """What the demo promises to show, ticked off as it happens."""
 
-    calls: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
-    """By call: its tool, and executions by Temporal's history."""
+    calls: dict[str, tuple[str, str, int]] = field(default_factory=dict[str, tuple[str, str, int]])
+    """By call: its tool, who carried it out, and executions by Temporal's history."""
     ended: dict[str, int] = field(default_factory=dict[str, int])
     hint: str = ""
     repaired: bool = False
+    mcp: bool = False
     child: str = ""
     answered: bool = False
     killed: int = 0
@@ -57,12 +65,14 @@ class Seen:
         if event.type == "tool_end" and result:
             self.ended[result.tool_call_id] = self.ended.get(result.tool_call_id, 0) + 1
             attempts = result.telemetry.attempts if result.telemetry else 1
-            self.calls[result.tool_call_id] = (result.name, 1 if result.run_link else attempts)
+            by = "child run" if result.run_link else "MCP server" if is_mcp(result.name) else "worker"
+            self.calls[result.tool_call_id] = (result.name, by, 1 if result.run_link else attempts)
             if result.retry_hint:
                 self.hint = result.retry_hint.tool
             elif result.ok and result.name == self.hint:
                 self.repaired = True
             self.carried_on |= result.name == SLOW_TOOL and result.ok and attempts > 1
+            self.mcp |= result.ok and is_mcp(result.name)
         elif event.type == "agent_run_started" and event.run_link:
             self.child = event.run_link.run_id
         elif event.type == "await_answered":
@@ -74,6 +84,7 @@ class Seen:
         """What was promised and did not happen."""
         promised = {
             "a call that came back with a hint and was repaired": self.repaired,
+            "a tool of an MCP server that answered": self.mcp,
             "a second agent as a child run": bool(self.child),
             "a question that was answered": self.answered,
             "a worker killed while a tool ran": bool(self.killed),
@@ -167,6 +178,8 @@ async def follow(run: Run, workers: Workers, console: Console) -> Seen:
             seen.note(event)
             if event.type == "tool_start" and event.call and event.call.name == SLOW_TOOL and killing is None:
                 killing = asyncio.create_task(kill_while_scanning(run, workers, seen, view))
+            elif event.type == "tool_start" and event.call and is_mcp(event.call.name):
+                view.say(f"⇄ {work_orders.id} is an MCP server, a process of the worker's")
             elif event.type == "await_clarification":
                 await answer(run, event, view)
         if killing:
@@ -180,16 +193,19 @@ def show_executions(run: Run, seen: Seen, console: Console) -> bool:
     Temporal's history tells the attempts of every call; tools that take long or have effects keep
     a record of their own, which tells what really ran.
     """
-    table = Table("tool", "tool_call_id", "attempts", "ran", "finished", title="what was executed how often")
+    table = Table(title="what was executed how often", box=SIMPLE, pad_edge=False, collapse_padding=True)
+    for name in ("tool", "by", "tool_call_id", "attempts", "ran", "done"):
+        # The id gives way where the terminal is narrow.
+        table.add_column(name, no_wrap=name != "tool_call_id", overflow="ellipsis")
     once = True
-    for call_id, (tool, attempts) in seen.calls.items():
+    for call_id, (tool, by, attempts) in seen.calls.items():
         own = [row for row in executions.history(run.id) if row["tool_call_id"] == call_id]
         finished = sum(1 for row in own if row["finished_at"])
         once = once and finished == (1 if own else 0)
         recorded = (str(len(own)), str(finished)) if own else ("", "")
-        table.add_row(tool, call_id, str(attempts), *recorded)
+        table.add_row(tool, by, call_id, str(attempts), *recorded)
     console.print(table)
-    return once and any(tool == SLOW_TOOL for tool, _ in seen.calls.values())
+    return once and any(tool == SLOW_TOOL for tool, *_ in seen.calls.values())
 
 
 async def main() -> int:

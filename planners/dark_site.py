@@ -1,4 +1,4 @@
-"""Why is a site dark? From its devices, its gateway's battery and a scan of the month to what to do."""
+"""Why is a site dark? From its devices, its battery, a scan of the month and its work orders to what to do."""
 
 from typing import Any
 
@@ -10,6 +10,7 @@ from planners.questions import WhyDark
 from planners.tool_ids import ASK_ADVICE, GET_SITE, GET_TIME_SERIES, LIST_DEVICES, SCAN_SITE
 from planners.windows import WEEK, Window
 from planners.wording import count, device_line, moment
+from planners.work_orders import planned_outage
 
 __all__ = ["why_dark"]
 
@@ -28,12 +29,14 @@ def why_dark(case: Case, question: WhyDark) -> dict[str, Any]:
     diagnosis = _diagnosis(case, question, site)
     for sentence in diagnosis.sentences:
         case.say(sentence)
+    outage = planned_outage(case, site, diagnosis)
     advice = _advice(case, site, diagnosis)
     name_contact(case, site)
     return {
         "site_id": site.site_id,
         "dark": True,
         "cause": diagnosis.cause,
+        "work_order_id": outage.work_order_id if outage else None,
         "runbook_id": advice.runbook_id if advice else None,
     }
 

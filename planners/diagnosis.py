@@ -22,6 +22,8 @@ class Diagnosis:
     """The evidence, for people."""
     query: str
     """The case, for the advisor."""
+    silent_since: datetime | None
+    """When the last device behind the gateway was last heard of; none where the scan does not tell."""
 
 
 _QUERIES = {
@@ -44,7 +46,7 @@ def diagnose(gateway_id: str, battery: Series | None, scan: Scan | None) -> Diag
         sentences.append("So the gateway had power when everything fell silent at once: its uplink is lost.")
     else:
         sentences.append("The readings do not tell the cause.")
-    return Diagnosis(cause, sentences, _QUERIES[cause])
+    return Diagnosis(cause, sentences, _QUERIES[cause], silences[-1] if silences else None)
 
 
 def _silences(gateway_id: str, scan: Scan | None) -> list[datetime]:

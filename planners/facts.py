@@ -16,6 +16,7 @@ __all__ = [
     "DeviceRecord",
     "Fact",
     "Finding",
+    "OpenedWorkOrder",
     "Profile",
     "Runbook",
     "RunbookHit",
@@ -25,6 +26,8 @@ __all__ = [
     "Site",
     "SiteList",
     "SiteSummary",
+    "WorkOrder",
+    "WorkOrderList",
 ]
 
 
@@ -133,6 +136,32 @@ class Scan(_List):
     findings: list[Finding]
     scanned_count: int
     silent_count: int
+
+
+class WorkOrder(Fact):
+    """One piece of work at a site."""
+
+    work_order_id: str
+    summary: str
+    priority: str
+    status: str
+    cuts: str | None = None
+    opened_at: datetime
+    starts_at: datetime | None = None
+    ends_at: datetime | None = None
+    closed_at: datetime | None = None
+
+
+class WorkOrderList(_List):
+    """Work orders, the latest first."""
+
+    work_orders: list[WorkOrder]
+
+
+class OpenedWorkOrder(WorkOrder):
+    """A work order that is open."""
+
+    created: bool
 
 
 class Profile(Fact):

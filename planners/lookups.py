@@ -3,13 +3,13 @@
 from typing import Any
 
 from planners.case import Case
-from planners.facts import DeviceList, DeviceRecord, Series, SiteList
+from planners.facts import DeviceList, DeviceRecord, Series, SiteList, WorkOrderList
 from planners.questions import ListDevices, ListSites, ShowReadings
 from planners.tool_ids import GET_DEVICE, GET_TIME_SERIES, LIST_DEVICES, LIST_SITES
 from planners.windows import WEEK, Window
 from planners.wording import count, device_line, moment
 
-__all__ = ["list_devices", "list_sites", "show_readings"]
+__all__ = ["list_devices", "list_sites", "say_truncated", "show_readings"]
 
 _MAX_LINES = 20
 """Devices told one by one."""
@@ -26,7 +26,7 @@ def list_sites(case: Case, question: ListSites) -> None:
     for site in found.sites:
         offline = f"{site.offline_count} of {count(site.device_count, 'device')} offline"
         case.say(f"- {site.site_id} {site.name}: {offline}")
-    _say_truncated(case, found)
+    say_truncated(case, found)
 
 
 def list_devices(case: Case, question: ListDevices) -> None:
@@ -43,7 +43,7 @@ def list_devices(case: Case, question: ListDevices) -> None:
         case.say(device_line(device))
     if found.returned > _MAX_LINES:
         case.say(f"- and {found.returned - _MAX_LINES} more")
-    _say_truncated(case, found)
+    say_truncated(case, found)
 
 
 def show_readings(case: Case, question: ShowReadings) -> dict[str, Any]:
@@ -68,7 +68,8 @@ def show_readings(case: Case, question: ShowReadings) -> dict[str, Any]:
     return series.model_dump(mode="json")
 
 
-def _say_truncated(case: Case, found: SiteList | DeviceList) -> None:
+def say_truncated(case: Case, found: SiteList | DeviceList | WorkOrderList) -> None:
+    """Tell that a list was cut, and how to get the rest."""
     if found.truncated:
         total = "unknown" if found.total is None else str(found.total)
         case.say(f"Showing {found.returned} of {total}. {found.refinement_hint or ''}".rstrip())

@@ -10,12 +10,15 @@ from planners.questions import (
     EXAMPLES,
     ListDevices,
     ListSites,
+    ListWorkOrders,
+    OpenWorkOrder,
     Question,
     RegisterContact,
     ShowReadings,
     WhyDark,
     question_of,
 )
+from planners.work_orders import list_work_orders, open_work_order
 from sojourn import PlanResult, PlanResumeInput, Turn
 
 __all__ = ["plan"]
@@ -48,3 +51,7 @@ def _flow(question: Question) -> Flow:
             return partial(list_devices, question=question)
         case ShowReadings():
             return partial(show_readings, question=question)
+        case ListWorkOrders():
+            return partial(list_work_orders, question=question)
+        case OpenWorkOrder():
+            return partial(open_work_order, question=question)

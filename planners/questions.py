@@ -11,6 +11,8 @@ __all__ = [
     "PHONE",
     "ListDevices",
     "ListSites",
+    "ListWorkOrders",
+    "OpenWorkOrder",
     "Question",
     "RegisterContact",
     "ShowReadings",
@@ -24,6 +26,8 @@ EXAMPLES = (
     "list offline devices of s-3",
     "show the battery of device d-0700 over the last week",
     "register Ana Lima as contact of s-7",
+    "what work is planned at s-3",
+    "open a work order for s-7: replace the gateway battery",
 )
 """One of each kind, for people whose question is not understood."""
 
@@ -75,7 +79,24 @@ class RegisterContact:
     phone: str | None
 
 
-Question = WhyDark | ListSites | ListDevices | ShowReadings | RegisterContact
+@dataclass(frozen=True, slots=True)
+class ListWorkOrders:
+    """What work there is at a site, all or of one status."""
+
+    site_id: str
+    status: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenWorkOrder:
+    """Ask for work at a site, with whatever the question tells."""
+
+    site_id: str
+    summary: str | None
+    priority: str | None
+
+
+Question = WhyDark | ListSites | ListDevices | ShowReadings | RegisterContact | ListWorkOrders | OpenWorkOrder
 
 _SITE = re.compile(r"\b(s-\w{1,10})\b", re.IGNORECASE)
 _DEVICE = re.compile(r"\b(d-\w{1,10})\b", re.IGNORECASE)
@@ -84,6 +105,21 @@ _REGISTER = re.compile(
     r"(?:(?P<role>operations|maintenance|owner)\s+)?contact\b",
     re.IGNORECASE,
 )
+_OPEN = re.compile(
+    r"\b(?:open|create|raise)\s+(?:an?\s+|the\s+|new\s+)*"
+    r"(?:(?P<priority>low|normal|high|urgent)(?:[\s-]+priority)?\s+)?work\s+order\b",
+    re.IGNORECASE,
+)
+_WORK = re.compile(
+    r"\bwork\s+orders?\b|\b(?:planned|scheduled)\s+work\b|\bwork\s+(?:is|was)\b", re.IGNORECASE
+)
+_WORK_STATUSES = {
+    "open": "open",
+    "planned": "open",
+    "scheduled": "open",
+    "closed": "closed",
+    "done": "closed",
+}
 _METRICS = {
     "battery": "battery_voltage",
     "flow": "flow_rate",
@@ -98,6 +134,8 @@ def question_of(text: str) -> Question | None:
     """The question in a text, or None when it holds none that is understood."""
     words = set(re.findall(r"[a-z]+", text.lower()))
     site, device = _SITE.search(text), _DEVICE.search(text)
+    if site and (match := _OPEN.search(text)):
+        return _open(text[max(site.end(), match.end()) :], match, site[1].lower())
     if site and (match := _REGISTER.search(text)):
         return _register(text, match, site[1].lower())
     if device:
@@ -105,6 +143,9 @@ def question_of(text: str) -> Question | None:
         return ShowReadings(device[1].lower(), metric, window_of(text)) if metric else None
     if site and words & {"why", "diagnose"}:
         return WhyDark(site[1].lower(), window_of(text))
+    if site and _WORK.search(text):
+        status = next((status for word, status in _WORK_STATUSES.items() if word in words), None)
+        return ListWorkOrders(site[1].lower(), status)
     if site and words & {"device", "devices"}:
         limit = re.search(r"\b(\d+)\s+(?:\w+\s+)?devices\b", text)
         status = next(iter(words & {"online", "offline", "unknown"}), None)
@@ -112,6 +153,15 @@ def question_of(text: str) -> Question | None:
     if not site and words & {"sites"} and words & {"which", "what", "list", "show"}:
         return ListSites(next(iter(words & {"dark", "degraded", "healthy"}), None))
     return None
+
+
+def _open(rest: str, match: re.Match[str], site_id: str) -> OpenWorkOrder:
+    summary = re.sub(r"^\s*(?:to\b|[:,.-])?\s*|[\s.?!]*$", "", rest)
+    return OpenWorkOrder(
+        site_id=site_id,
+        summary=summary[:1].upper() + summary[1:] or None,
+        priority=match["priority"].lower() if match["priority"] else None,
+    )
 
 
 def _register(text: str, match: re.Match[str], site_id: str) -> RegisterContact:

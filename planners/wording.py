@@ -49,5 +49,5 @@ def failure(title: str, result: ToolResult) -> str:
         )
         return f"{title} is over its limit.{again}"
     if hint and hint.reason == RetryReason.TOOL_UNAVAILABLE:
-        return f"{title} is not available now: {said}."
+        return f"{title} is not available now: {said.removeprefix(f'{result.name} is unavailable: ')}."
     return f"{title} failed: {said}."

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from sojourn.agent import Agent, AgentTool, AgentToolset
     from sojourn.app import App
     from sojourn.client import Client
+    from sojourn.contracts.artifact import Artifact, WithArtifacts
     from sojourn.contracts.awaits import AwaitClarification
     from sojourn.contracts.bounds import Bounds
     from sojourn.contracts.ids import ToolId
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from sojourn.contracts.tool_spec import Annotations, Retry, ToolSpec, TypeSpec
     from sojourn.converter import data_converter
     from sojourn.errors import (
+        ArtifactNotFound,
         AwaitClosed,
         DefinitionError,
         InvalidInput,
@@ -53,15 +55,23 @@ if TYPE_CHECKING:
         ToolUnavailable,
     )
     from sojourn.events import Event
+    from sojourn.interceptor import Interceptor
+    from sojourn.mcp import McpToolset
     from sojourn.planner import Planner
+    from sojourn.process import Completed, run_process
+    from sojourn.progress_note import progress
     from sojourn.run import Run
-    from sojourn.toolset import Tool, Toolset
+    from sojourn.sources import Executor
+    from sojourn.storage import FolderStorage, StorageDriver
+    from sojourn.tool import Tool
+    from sojourn.toolset import Toolset
     from sojourn.worker import Worker
 
 _WHERE = {
     "sojourn.agent": ["Agent", "AgentTool", "AgentToolset"],
     "sojourn.app": ["App"],
     "sojourn.client": ["Client"],
+    "sojourn.contracts.artifact": ["Artifact", "WithArtifacts"],
     "sojourn.contracts.awaits": ["AwaitClarification"],
     "sojourn.contracts.bounds": ["Bounds"],
     "sojourn.contracts.ids": ["ToolId"],
@@ -85,6 +95,7 @@ _WHERE = {
     "sojourn.contracts.tool_spec": ["Annotations", "Retry", "ToolSpec", "TypeSpec"],
     "sojourn.converter": ["data_converter"],
     "sojourn.errors": [
+        "ArtifactNotFound",
         "AwaitClosed",
         "DefinitionError",
         "InvalidInput",
@@ -104,9 +115,16 @@ _WHERE = {
         "ToolUnavailable",
     ],
     "sojourn.events": ["Event"],
+    "sojourn.interceptor": ["Interceptor"],
+    "sojourn.mcp": ["McpToolset"],
     "sojourn.planner": ["Planner"],
+    "sojourn.process": ["Completed", "run_process"],
+    "sojourn.progress_note": ["progress"],
     "sojourn.run": ["Run"],
-    "sojourn.toolset": ["Tool", "Toolset"],
+    "sojourn.sources": ["Executor"],
+    "sojourn.storage": ["FolderStorage", "StorageDriver"],
+    "sojourn.tool": ["Tool"],
+    "sojourn.toolset": ["Toolset"],
     "sojourn.worker": ["Worker"],
 }
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
@@ -118,16 +136,23 @@ __all__ = [
     "AgentToolset",
     "Annotations",
     "App",
+    "Artifact",
+    "ArtifactNotFound",
     "AwaitClarification",
     "AwaitClosed",
     "Bounds",
     "Caps",
     "Client",
+    "Completed",
     "DefinitionError",
     "Event",
+    "Executor",
     "FieldIssue",
     "Finalize",
+    "FolderStorage",
+    "Interceptor",
     "InvalidInput",
+    "McpToolset",
     "Message",
     "NoWorker",
     "PlanInput",
@@ -156,6 +181,7 @@ __all__ = [
     "ServerNotFound",
     "ServerUnavailable",
     "SojournError",
+    "StorageDriver",
     "Tool",
     "ToolCallMeta",
     "ToolError",
@@ -170,8 +196,11 @@ __all__ = [
     "Turn",
     "TypeSpec",
     "Usage",
+    "WithArtifacts",
     "Worker",
     "data_converter",
+    "progress",
+    "run_process",
 ]
 
 

@@ -1,17 +1,30 @@
 """App: the agents of a deployment, checked as a whole, and their catalogue."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import asyncio
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from sojourn.agent import Agent, AgentToolset, ExportedTool
 from sojourn.contracts.ids import ToolId
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.errors import DefinitionError
-from sojourn.toolset import Tool, Toolset
+from sojourn.interceptor import Interceptor
+from sojourn.remote import RemoteTool, RemoteToolset
+from sojourn.services import Services
+from sojourn.sources import Executor
+from sojourn.tool import Body, Tool
+from sojourn.toolset import Toolset
 
-__all__ = ["App"]
+if TYPE_CHECKING:
+    from sojourn.storage import StorageDriver  # it loads the Temporal SDK, which declaring does not need
 
-AnyTool = Tool[..., Any] | ExportedTool
+__all__ = ["AnyTool", "App", "BoundTool"]
+
+BoundTool = Tool[..., Any] | RemoteTool
+"""A tool that a worker carries out itself."""
+
+AnyTool = BoundTool | ExportedTool[..., Any]
 
 
 class App:
@@ -19,26 +32,43 @@ class App:
 
     Args:
         agents: Every agent whose runs this deployment plans, those used as tools included.
+        services: The objects behind bound tools, or name to object.
+        executors: Toolset, or its id, to what carries out its declared tools: an `Executor` or one
+            async function of meta and call.
+        interceptors: They prepare every call that a worker carries out itself, in this order; a call of an
+            agent starts a child run, whose own calls they prepare.
+        storage: Where what is too large for a run's history is kept whole; without it such a result
+            is refused with its size and how to narrow it.
 
     Raises:
-        DefinitionError: two agents, toolsets or tools share an id, or an exported agent is missing.
+        DefinitionError: two agents, toolsets or tools share an id; an exported agent, a service, a
+            method or an executor is missing; a bound tool's types do not fit its method's.
     """
 
-    def __init__(self, *, agents: Sequence[Agent]) -> None:
+    def __init__(
+        self,
+        *,
+        agents: Sequence[Agent],
+        services: Iterable[Any] | Mapping[str, Any] = (),
+        executors: Mapping[Toolset | str, Any] | None = None,
+        interceptors: Sequence[Interceptor] = (),
+        storage: "StorageDriver | None" = None,
+    ) -> None:
         if not agents:
             raise DefinitionError("App(agents=[...]) has at least one agent")
+        self.storage = storage
+        self.interceptors = [_checked_interceptor(one) for one in interceptors]
+        self._services = Services(services)
+        self._executors = {
+            _toolset_id(key): _checked_executor(key, one) for key, one in (executors or {}).items()
+        }
         self._agents: dict[str, Agent] = {}
-        self._toolsets: dict[str, Toolset | AgentToolset] = {}
-        self._tools: dict[str, AnyTool] = {}
-        self._tools_of: dict[str, dict[str, AnyTool]] = {}
+        self._toolsets: dict[str, Toolset | AgentToolset | RemoteToolset] = {}
+        self._bodies: dict[str, Body] = {}
+        self._fixed: dict[str, dict[str, AnyTool]] = {}
         for agent in agents:
             self._add(agent)
-        for toolset in self._toolsets.values():
-            if isinstance(toolset, AgentToolset) and self._agents.get(toolset.agent.id) is not toolset.agent:
-                raise DefinitionError(
-                    f"toolset {toolset.id} is agent {toolset.agent.id} as a tool, which is not in App(agents=[...]); "
-                    "add it"
-                )
+        self._check_toolsets()
 
     def _add(self, agent: Agent) -> None:
         if agent.id in self._agents:
@@ -48,17 +78,87 @@ class App:
             known = self._toolsets.setdefault(toolset.id, toolset)
             if known is not toolset:
                 raise DefinitionError(f"two toolsets are called {toolset.id}; give one another id")
-        used = {str(tool.spec.id): tool for toolset in agent.uses for tool in toolset.tools.values()}
-        self._tools_of[agent.id] = used
-        self._tools.update(used)
+
+    def _check_toolsets(self) -> None:
+        for toolset in self._toolsets.values():
+            if isinstance(toolset, AgentToolset) and self._agents.get(toolset.agent.id) is not toolset.agent:
+                raise DefinitionError(
+                    f"toolset {toolset.id} is agent {toolset.agent.id} as a tool, which is not in App(agents=[...]); "
+                    "add it"
+                )
+            if isinstance(toolset, Toolset):
+                for tool in toolset.tools.values():
+                    self._bodies[tool.id] = tool.source.body(tool, self)
+        if unused := [key for key in self._executors if key not in self._toolsets]:
+            raise DefinitionError(f"App(executors=...) names toolset {unused[0]}, which no agent uses")
+
+    # What bound and declared tools ask for (`sojourn.tool.Parts`).
+
+    def service(self, owner: Any, place: str) -> Any:
+        """The registered service that has a method, or that has a name."""
+        return (
+            self._services.named(owner, place)
+            if isinstance(owner, str)
+            else self._services.with_method(owner, place)
+        )
+
+    def executor(self, toolset_id: str, place: str) -> Any:
+        """The executor of a toolset."""
+        if toolset_id not in self._executors:
+            raise DefinitionError(
+                f"{place} is declared without a function; give its toolset an executor: App(executors={{{toolset_id!r}: ...}})"
+            )
+        return self._executors[toolset_id]
+
+    # What the activities ask for.
 
     def agent(self, agent_id: str) -> Agent | None:
         """The agent of this id."""
         return self._agents.get(agent_id)
 
     def tools_of(self, agent_id: str) -> Mapping[str, AnyTool]:
-        """The tools an agent uses, by id; empty for an unknown agent."""
-        return self._tools_of.get(agent_id, {})
+        """The tools an agent uses, by id, as far as they are known now; empty for an unknown agent."""
+        if agent_id in self._fixed:
+            return self._fixed[agent_id]
+        agent = self._agents.get(agent_id)
+        uses = agent.uses if agent else []
+        tools: dict[str, AnyTool] = {
+            str(tool.spec.id): tool for toolset in uses for tool in toolset.tools.values()
+        }
+        if agent and not any(isinstance(toolset, RemoteToolset) for toolset in uses):
+            self._fixed[agent_id] = tools
+        return tools
+
+    def why_unknown(self, agent_id: str, tool_id: str) -> str | None:
+        """Why a tool that the agent may use is not known now: its remote toolset cannot be asked."""
+        agent = self._agents.get(agent_id)
+        for toolset in agent.uses if agent else ():
+            if isinstance(toolset, RemoteToolset) and tool_id.startswith(f"{toolset.id}."):
+                return toolset.unavailable
+        return None
+
+    def unavailable(self) -> list[str]:
+        """Which remote toolsets cannot be used now, and why."""
+        remote = (one for one in self._toolsets.values() if isinstance(one, RemoteToolset))
+        return [f"toolset {one.id} is unavailable: {one.unavailable}" for one in remote if one.unavailable]
+
+    def body_of(self, tool: BoundTool) -> Body:
+        """What carries out a tool's calls."""
+        return self._bodies[tool.spec.id] if isinstance(tool, Tool) else tool
+
+    async def open(self) -> None:
+        """Open the remote toolsets; a worker does so when it starts."""
+        await asyncio.gather(
+            *(one.open() for one in self._toolsets.values() if isinstance(one, RemoteToolset))
+        )
+
+    async def close(self) -> None:
+        """Close the remote toolsets."""
+        await asyncio.gather(
+            *(one.close() for one in self._toolsets.values() if isinstance(one, RemoteToolset))
+        )
+
+    # Introspection (SR-84, SR-95 to SR-100).
 
     def list_agents(self) -> list[str]:
         """The agents' ids (SR-100)."""
@@ -70,8 +170,15 @@ class App:
 
     def tool_spec(self, tool_id: str) -> ToolSpec | None:
         """A tool's spec, or None (SR-84, SR-100)."""
-        tool = self._tools.get(tool_id)
-        return tool.spec if tool else None
+        return next(
+            (
+                tool.spec
+                for toolset in self._toolsets.values()
+                for tool in toolset.tools.values()
+                if tool.spec.id == tool_id
+            ),
+            None,
+        )
 
     def tool_schema(self, tool_id: str) -> dict[str, Any] | None:
         """A tool's `payload` and `result` schemas, or None (SR-84, SR-100)."""
@@ -80,27 +187,59 @@ class App:
 
     def tool_specs_for_agent(self, agent_id: str) -> list[ToolSpec] | None:
         """The specs of the tools an agent uses, or None for an unknown agent (SR-100)."""
-        tools = self._tools_of.get(agent_id)
-        return None if tools is None else [tool.spec for tool in tools.values()]
+        return [tool.spec for tool in self.tools_of(agent_id).values()] if agent_id in self._agents else None
 
-    def catalog(self) -> list[dict[str, Any]]:
-        """Every tool as an entry for machines (SR-95 to SR-99)."""
-        return [
-            {
-                "id": str(spec.id),
-                "service": ToolId(spec.id).service,
-                "toolset": ToolId(spec.id).toolset,
-                "title": spec.title,
-                "description": spec.description,
-                "tags": spec.tags,
-                "payload": {"schema": spec.payload.json_schema},
-                "result": {"schema": spec.result.json_schema},
-            }
-            for spec in (tool.spec for tool in self._tools.values())
-        ]
+    def catalog(self, agent_id: str | None = None) -> list[dict[str, Any]]:
+        """Every tool, or every tool of one agent, as an entry for machines, ordered by id (SR-95 to SR-99)."""
+        specs = (
+            [tool.spec for toolset in self._toolsets.values() for tool in toolset.tools.values()]
+            if agent_id is None
+            else self.tool_specs_for_agent(agent_id) or []
+        )
+        return [_entry(spec) for spec in sorted(specs, key=lambda spec: spec.id)]
 
     def serve(self, *, task_queue: str | None = None) -> None:
         """Serve runs until SIGTERM or Ctrl-C, then drain; the same as `sojourn worker`."""
         from sojourn.worker import serve  # noqa: PLC0415 - a worker is needed only here
 
         serve(self, task_queue=task_queue)
+
+
+def _entry(spec: ToolSpec) -> dict[str, Any]:
+    """One tool of the catalogue (SR-98)."""
+    entry: dict[str, Any] = {
+        "id": str(spec.id),
+        "service": ToolId(spec.id).service,
+        "toolset": ToolId(spec.id).toolset,
+        "title": spec.title,
+        "description": spec.description,
+        "tags": spec.tags,
+        "payload": {"schema": spec.payload.json_schema},
+        "result": {"schema": spec.result.json_schema},
+    }
+    if spec.artifacts:
+        entry["artifacts"] = {kind: {"schema": shape.json_schema} for kind, shape in spec.artifacts.items()}
+    return entry
+
+
+def _toolset_id(key: Toolset | str) -> str:
+    return key if isinstance(key, str) else key.id
+
+
+def _checked_executor(key: Toolset | str, executor: Any) -> Any:
+    if (isinstance(executor, Executor) and not isinstance(executor, type)) or inspect.iscoroutinefunction(
+        executor
+    ):
+        return executor
+    raise DefinitionError(
+        f"App(executors={{{_toolset_id(key)!r}: ...}}) takes an object with async execute(meta, call), or one async "
+        f"function of meta and call; {executor!r} is neither"
+    )
+
+
+def _checked_interceptor(interceptor: Any) -> Interceptor:
+    if isinstance(interceptor, Interceptor) and not isinstance(interceptor, type):
+        return interceptor
+    raise DefinitionError(
+        f"App(interceptors=[...]) takes objects with async intercept_tool_call(meta, call); {interceptor!r} is none"
+    )

@@ -18,6 +18,7 @@ from typing import Any
 
 import temporalio.client
 from pydantic import ValidationError
+from pydantic_core import from_json
 from temporalio.api.enums.v1 import TaskQueueType
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
@@ -32,6 +33,7 @@ from temporalio.service import RPCError
 
 from sojourn import search_attributes, settings
 from sojourn.connection import connect
+from sojourn.contracts.artifact import Artifact
 from sojourn.contracts.ids import AGENT_ID, RUN_ID, SESSION_ID
 from sojourn.contracts.message import Message
 from sojourn.contracts.run import RunInput, RunOutput, RunStatus
@@ -39,12 +41,14 @@ from sojourn.contracts.run_policy import RunPolicyOverride
 from sojourn.core.run_input import labels_fault, messages_fault
 from sojourn.core.wire import encode_readable
 from sojourn.errors import (
+    ArtifactNotFound,
     InvalidInput,
     NoWorker,
     RunAlreadyExists,
 )
 from sojourn.rpc_errors import translated
 from sojourn.run import Run, status_name
+from sojourn.storage import StorageDriver, load
 
 __all__ = ["Client", "Run"]
 
@@ -61,22 +65,36 @@ class Client:
     Args:
         temporal: A Temporal client made with `sojourn.data_converter`.
         task_queue: Where runs are started; `SOJOURN_TASK_QUEUE`, else `sojourn`.
+        storage: Where the workers keep what is too large for a history, as `App(storage=...)`.
     """
 
-    def __init__(self, temporal: temporalio.client.Client, *, task_queue: str | None = None) -> None:
+    def __init__(
+        self,
+        temporal: temporalio.client.Client,
+        *,
+        task_queue: str | None = None,
+        storage: StorageDriver | None = None,
+    ) -> None:
         self.temporal = temporal
+        self.storage = storage
         self.task_queue = settings.task_queue(task_queue)
 
     @classmethod
     async def connect(
-        cls, address: str | None = None, *, namespace: str | None = None, task_queue: str | None = None
+        cls,
+        address: str | None = None,
+        *,
+        namespace: str | None = None,
+        task_queue: str | None = None,
+        storage: StorageDriver | None = None,
     ) -> "Client":
         """Connect by the standard Temporal settings; what is given here wins.
 
         Raises:
             ServerUnavailable: nothing answers there.
         """
-        return cls(await connect(settings.connect_options(address, namespace)), task_queue=task_queue)
+        temporal = await connect(settings.connect_options(address, namespace))
+        return cls(temporal, task_queue=task_queue, storage=storage)
 
     async def start(
         self,
@@ -165,6 +183,41 @@ class Client:
     def get_run(self, run_id: str) -> "Run":
         """The run of this id; nothing is asked of the server yet."""
         return Run(self, run_id)
+
+    async def artifact(self, ref: str) -> Artifact:
+        """An artifact with its data, by the reference that results and outputs carry (SR-102, SR-110).
+
+        Raises:
+            InvalidInput: the text is no reference, or the data is in a storage this client was not given.
+            ArtifactNotFound: the run made no such artifact, or the stored data was removed.
+            RunNotFound: there is no such run.
+            ServerUnavailable: the server was away for a minute.
+        """
+        run_id, _, rest = ref.partition("#")
+        call_id, _, kind = rest.partition("/")
+        if not (run_id and call_id and kind):
+            raise InvalidInput(f"{ref!r} is no artifact's reference: <run id>#<tool_call_id>/<kind>")
+        async for event in self.get_run(run_id).events(follow=False):
+            made = event.result.artifacts if event.result and event.result.tool_call_id == call_id else ()
+            for artifact in made:
+                if artifact.ref == ref:
+                    return await self._whole(artifact, run_id)
+        raise ArtifactNotFound(f"run {run_id} has no artifact {rest!r}", run_id=run_id)
+
+    async def _whole(self, artifact: Artifact, run_id: str) -> Artifact:
+        if artifact.claim is None:
+            return artifact
+        if self.storage is None:
+            raise InvalidInput(
+                f"{artifact.ref} lies in external storage; give this client the workers' own: "
+                "Client.connect(..., storage=...)",
+                run_id=run_id,
+            )
+        try:
+            data = await load(self.storage, artifact.claim)
+        except Exception as error:
+            raise ArtifactNotFound(f"{artifact.ref} cannot be read: {error}", run_id=run_id) from error
+        return artifact.model_copy(update={"data": from_json(data)})
 
     async def list_runs(
         self, *, agent_id: str | None = None, session_id: str | None = None, status: str | None = None

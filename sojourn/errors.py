@@ -10,6 +10,7 @@ SojournError
 └── RunError             what a caller of `Client` may meet
     ├── RunNotFound
     ├── RunAlreadyExists
+    ├── ArtifactNotFound
     ├── RunFailed
     │   ├── RunCanceled
     │   ├── RunTerminated
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from sojourn.contracts.retry_hint import RetryHint
 
 __all__ = [
+    "ArtifactNotFound",
     "AwaitClosed",
     "DefinitionError",
     "InvalidInput",
@@ -146,6 +148,10 @@ class InvalidInput(RunError):
 
 class NoWorker(RunError):
     """Nobody polls the task queue, so the run would wait until a worker starts."""
+
+
+class ArtifactNotFound(RunError):
+    """The run made no such artifact, or what it lies in was removed."""
 
 
 class ServerUnavailable(RunError):

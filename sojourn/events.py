@@ -25,6 +25,7 @@ __all__ = ["END", "Event", "HistoryReader", "fold_history"]
 
 _INPUTS: dict[str, Any] = {"PlanActivity": PlanTask, "ExecuteToolActivity": ToolTask}
 _RESULTS: dict[str, Any] = {"PlanActivity": PlanOutcome, "ExecuteToolActivity": ToolResult}
+_LOCAL = "core_local_activity"
 _CLARIFICATION = "provide_clarification"
 
 _ENDS = {
@@ -71,7 +72,12 @@ class HistoryReader:
             return self._made(event, "cancel_requested", value=asked.cause or None)
         if kind in _ENDS:
             return await self._end(event)
-        return await self._activity(event) or await self._child(event) or await self._answer(event)
+        return (
+            await self._activity(event)
+            or await self._local(event)
+            or await self._child(event)
+            or await self._answer(event)
+        )
 
     @staticmethod
     def _made(event: HistoryEvent, kind: str, **fields: Any) -> HistoryRecord:
@@ -106,6 +112,23 @@ class HistoryReader:
                 event, "failed", of=ended.scheduled_event_id, error=error, timeout=_timeout_of(failure)
             )
         return None
+
+    async def _local(self, event: HistoryEvent) -> HistoryRecord | None:
+        """The marker that a local activity leaves: its id in `data`, its result, or its failure."""
+        if event.event_type != EventType.EVENT_TYPE_MARKER_RECORDED:
+            return None
+        marker = event.marker_recorded_event_attributes
+        if marker.marker_name != _LOCAL:
+            return None
+        data: dict[str, Any] = await self._value(marker.details["data"], dict[str, Any]) or {}
+        key = str(data.get("activity_id", ""))
+        if not marker.HasField("failure"):
+            value = await self._value(marker.details["result"], ToolResult)
+            return self._made(event, "local_ended", key=key, value=value)
+        canceled = marker.failure.HasField("canceled_failure_info")
+        return self._made(
+            event, "local_ended", key=key, error=None if canceled else _error_of(marker.failure)
+        )
 
     async def _child(self, event: HistoryEvent) -> HistoryRecord | None:
         kind = event.event_type

@@ -23,6 +23,7 @@ from temporalio.exceptions import (
 )
 from temporalio.service import RPCError, RPCStatusCode
 
+from sojourn.contracts.artifact import Artifact
 from sojourn.contracts.event import Event
 from sojourn.contracts.run import RunOutput, RunStatus
 from sojourn.core.standing import Standing
@@ -121,6 +122,10 @@ class Run:
             except RPCError as error:
                 if not await away.bridges(error):
                     raise translated(error, self.id) from error
+
+    async def artifact(self, ref: str) -> Artifact:
+        """An artifact of this run or of a child run, with its data; see `Client.artifact`."""
+        return await self.client.artifact(ref)
 
     async def status(self) -> RunStatus:
         """How the run stands; answers with no worker alive too, and for closed runs.

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from pydantic import BaseModel, PydanticSchemaGenerationError, TypeAdapter
+from pydantic import BaseModel, PydanticSchemaGenerationError, TypeAdapter, ValidationError
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
-from pydantic_core import to_jsonable_python
+from pydantic_core import to_json, to_jsonable_python
 
 from sojourn.contracts.tool_spec import TypeSpec
 from sojourn.core import schema
@@ -58,7 +58,11 @@ class Shape:
         Raises:
             pydantic.ValidationError: the type's own validators refuse it.
         """
-        return self._adapter.validate_python(value)
+        try:
+            return self._adapter.validate_python(value)
+        except ValidationError:
+            # A strict type takes the text of a date or an id only from JSON.
+            return self._adapter.validate_json(to_json(value))
 
     def encode(self, value: Any) -> Any:
         """The JSON value of what a tool returned, checked against the type.

@@ -1,95 +1,43 @@
-"""Toolset and Tool: functions under the tool contract.
+"""Toolset: a named set of tools that one service owns, declared where their code is.
 
-A tool is declared where its function is; its schema, decoder and encoder are made then, so
-that whatever is wrong with the declaration is a `DefinitionError` at import.
+Schemas, decoders and encoders are made at the declaration, so that whatever is wrong with it is a
+`DefinitionError` at import; what needs the services themselves is checked by the `App`.
 """
 
-import dataclasses
 import functools
 import inspect
-import typing
-import warnings
-from collections.abc import Callable, Sequence
-from datetime import timedelta
-from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
-
-from pydantic import BaseModel, PydanticUserError, create_model
-from pydantic.fields import FieldInfo
+from collections.abc import Callable, Mapping
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, overload
 
 from sojourn.contracts.ids import TOOL_NAME, TOOLSET_ID, ToolId
-from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
-from sojourn.contracts.tool_result import ToolResult
-from sojourn.contracts.tool_spec import Annotations, Retry, ToolSpec
-from sojourn.core.pointer import Schema, expand
-from sojourn.core.validate import Validator
+from sojourn.contracts.tool_call import ToolCallMeta
+from sojourn.contracts.tool_spec import Annotations, Retry, ToolSpec, TypeSpec
+from sojourn.core.hidden import advertised
+from sojourn.core.schema import field_descriptions
 from sojourn.errors import DefinitionError
-from sojourn.shape import Shape, as_payload, check_example
+from sojourn.shape import Shape, check_example
+from sojourn.signature import Signature
+from sojourn.sources import DeclaredSource, FunctionSource, MethodSource, NamedMethodSource
+from sojourn.tool import Source, Tool
+from sojourn.tool_options import ToolOptions, check_options, fillers_of
 
-__all__ = ["Tool", "Toolset"]
+__all__ = ["Tool", "ToolOptions", "Toolset"]
 
 P = ParamSpec("P")
+A = TypeVar("A")
 R = TypeVar("R")
+S = TypeVar("S")
 
 
-class Tool(Generic[P, R]):
-    """One tool: its spec, and the function behind it; still callable as that function (SR-83 to SR-85)."""
+class _Declare(Protocol):
+    """`@toolset.tool(...)`: waits for the function."""
 
-    def __init__(self, spec: ToolSpec, function: Callable[P, R], payload: Shape, result: Shape) -> None:
-        self.spec = spec
-        self.function = function
-        self.payload = payload
-        self.result = result
-        self.is_async = inspect.iscoroutinefunction(function)
-        self.meta_parameter, self.model_parameter = _parameters(function)
-        functools.update_wrapper(self, function)
-
-    @property
-    def id(self) -> ToolId:
-        """`<service>.<toolset>.<tool>`."""
-        return self.spec.id
-
-    @functools.cached_property
-    def validator(self) -> Validator:
-        """Checks a payload against the schema."""
-        return Validator(self.spec.payload.json_schema)
-
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the plain function."""
-        return self.function(*args, **kwargs)
-
-    def call(self, *args: Any, **fields: Any) -> ToolRequest:
-        """A request to this tool: a model argument as the model, plain parameters by keyword."""
-        return ToolRequest(name=self.id, payload=as_payload(args, fields))
-
-    def result_of(self, result: ToolResult) -> Any:
-        """The typed value of a successful result of this tool.
-
-        Raises:
-            ValueError: it is another tool's, or a failure.
-        """
-        if result.name != self.id or result.error:
-            raise ValueError(f"{result.name} ({result.error or 'a success'}) holds no result of {self.id}")
-        return self.result.decode(result.result)
-
-    def arguments(self, payload: dict[str, Any], meta: ToolCallMeta) -> dict[str, Any]:
-        """A valid payload as the function's keyword arguments.
-
-        Raises:
-            pydantic.ValidationError: a model's own validators refuse it.
-        """
-        decoded = self.payload.decode(payload)
-        if self.model_parameter:
-            arguments: dict[str, Any] = {self.model_parameter: decoded}
-        else:
-            model: BaseModel = decoded
-            arguments = {name: getattr(model, name) for name in type(model).model_fields}
-        if self.meta_parameter:
-            arguments[self.meta_parameter] = meta
-        return arguments
-
-    def __repr__(self) -> str:
-        """Its id."""
-        return f"<Tool {self.id}>"
+    @overload
+    def __call__(self, function: Callable[[A, ToolCallMeta], R], /) -> Tool[[A], R]: ...
+    @overload
+    def __call__(self, function: Callable[Concatenate[ToolCallMeta, P], R], /) -> Tool[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Tool[P, R]: ...
 
 
 class Toolset:
@@ -113,178 +61,256 @@ class Toolset:
         self.tools: dict[str, Tool[..., Any]] = {}
 
     @overload
-    def tool(self, function: Callable[P, R], /) -> Tool[P, R]: ...
-
+    def tool(self, function: Callable[[A, ToolCallMeta], R], /) -> Tool[[A], R]: ...
     @overload
-    def tool(
-        self,
-        /,
-        *,
-        name: str | None = None,
-        title: str | None = None,
-        description: str | None = None,
-        tags: Sequence[str] = (),
-        bounded: bool = False,
-        read_only: bool | None = None,
-        destructive: bool | None = None,
-        idempotent: bool | None = None,
-        open_world: bool | None = None,
-        timeout: timedelta | None = None,
-        retry: Retry | None = None,
-        examples: Sequence[dict[str, Any]] = (),
-    ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
-
-    def tool(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    def tool(self, function: Callable[Concatenate[ToolCallMeta, P], R], /) -> Tool[P, R]: ...
+    @overload
+    def tool(self, function: Callable[P, R], /) -> Tool[P, R]: ...
+    @overload
+    def tool(self, /, **options: Unpack[ToolOptions]) -> _Declare: ...
+    def tool(self, function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOptions]) -> Any:
         """Declare a function, sync or async, as a tool of this set.
 
         Its parameters are the payload: one model (pydantic, dataclass or TypedDict), or plain
-        annotated parameters. A parameter annotated `ToolCallMeta` receives whose call it is.
+        annotated parameters. A parameter annotated `ToolCallMeta` receives whose call it is; put it
+        last beside a model, or first, so that type checkers know what `.call(...)` takes.
 
         Args:
             function: The function, when used without arguments.
-            **options: `name` (the function's), `title`, `description` (the docstring's first
-                paragraph), `tags`, `bounded`, the annotations `read_only`, `destructive`,
-                `idempotent`, `open_world`, `timeout`, `retry`, `examples` (payloads that validate).
+            **options: See `ToolOptions`.
 
         Raises:
             DefinitionError: the name is taken, a parameter has no annotation or no schema, an
-                example does not validate.
+                example does not validate, an injected field is not a parameter.
         """
         if function is None:
-            return functools.partial(self._declare, **options)
-        return self._declare(function)
+            return functools.partial(self._function, options)
+        return self._function(options, function)
 
-    def _declare(
+    def _function(self, options: ToolOptions, function: Callable[..., Any]) -> Tool[..., Any]:
+        place = f"{self.id}.{options.get('name') or function.__name__}"
+        signature = Signature(function, place)
+        result = Shape(signature.result, place=f"{place} -> result", output=True)
+        return self._add(
+            options.get("name") or function.__name__,
+            options,
+            payload=signature.payload,
+            result=result,
+            source=FunctionSource(signature),
+            function=function,
+        )
+
+    @overload
+    def bind(
+        self, method: Callable[[S, A, ToolCallMeta], R], /, **options: Unpack[ToolOptions]
+    ) -> Tool[[A], R]: ...
+    @overload
+    def bind(
+        self, method: Callable[Concatenate[S, ToolCallMeta, P], R], /, **options: Unpack[ToolOptions]
+    ) -> Tool[P, R]: ...
+    @overload
+    def bind(
+        self, method: Callable[Concatenate[S, P], R], /, **options: Unpack[ToolOptions]
+    ) -> Tool[P, R]: ...
+    @overload
+    def bind(
         self,
-        function: Callable[..., Any],
+        name: str,
+        /,
         *,
-        name: str | None = None,
-        title: str | None = None,
-        description: str | None = None,
-        tags: Sequence[str] = (),
-        bounded: bool = False,
-        read_only: bool | None = None,
-        destructive: bool | None = None,
-        idempotent: bool | None = None,
-        open_world: bool | None = None,
-        timeout: timedelta | None = None,
-        retry: Retry | None = None,
-        examples: Sequence[dict[str, Any]] = (),
+        args: type[A],
+        result: type[R],
+        method: str,
+        service: str | None = None,
+        to_method: Callable[[A], Any] | None = None,
+        to_result: Callable[[Any], R] | None = None,
+        **options: Unpack[ToolOptions],
+    ) -> Tool[[A], R]: ...
+    def bind(
+        self,
+        target: Any,
+        /,
+        *,
+        args: Any = None,
+        result: Any = None,
+        method: str | None = None,
+        service: str | None = None,
+        to_method: Callable[[Any], Any] | None = None,
+        to_result: Callable[[Any], Any] | None = None,
+        **options: Unpack[ToolOptions],
     ) -> Tool[..., Any]:
-        name = name or function.__name__
+        """Bind a tool to a method of a service that is in `App(services=[...])` (SR-16, SR-17, SR-32, SR-80).
+
+        Either `bind(SiteService.list_sites)`, with name and types from the method, or
+        `bind("search", service="SearchService", method="search", args=Search, result=Hits)`.
+        Where the tool's types are not the method's, fields are carried over by name when every
+        value fits; else `to_method` and `to_result` convert.
+
+        Args:
+            target: The method as its class has it, or the tool's name.
+            args: The payload's type, where it is not the method's.
+            result: The result's type, where it is not the method's.
+            method: The method's name, for binding by names.
+            service: The service's name; the toolset's own service when left out.
+            to_method: From the typed arguments to the method's one argument, or to its keyword arguments.
+            to_result: From what the method returns to the tool's result.
+            **options: See `ToolOptions`.
+
+        Raises:
+            DefinitionError: here, what is wrong by itself; at `App(...)`, a service or method that is
+                not there, and types that do not fit, with the fields.
+        """
+        if isinstance(target, str):
+            return self._bind_by_name(target, service, method, args, result, to_method, to_result, options)
+        if not inspect.isfunction(target):
+            raise DefinitionError(
+                f"toolset {self.id}: bind takes a method as its class has it (Service.method), or a name; {target!r} is neither"
+            )
+        name = options.get("name") or target.__name__
+        place = f"{self.id}.{name}"
+        signature = Signature(target, place, method=True)
+        given = signature.result if result is None else result
+        return self._add(
+            name,
+            options,
+            payload=signature.payload if args is None else Shape(args, place=place),
+            result=Shape(given, place=f"{place} -> result", output=True),
+            source=MethodSource(signature, to_method=to_method, to_result=to_result),
+            function=target,
+        )
+
+    def _bind_by_name(
+        self,
+        name: str,
+        service: str | None,
+        method: str | None,
+        args: Any,
+        result: Any,
+        to_method: Callable[[Any], Any] | None,
+        to_result: Callable[[Any], Any] | None,
+        options: ToolOptions,
+    ) -> Tool[..., Any]:
+        place = f"{self.id}.{name}"
+        if args is None or result is None:
+            raise DefinitionError(
+                f"{place}: binding by name needs args= and result=, since the method is not known yet; "
+                "or bind the method itself: bind(Service.method)"
+            )
+        return self._add(
+            name,
+            options,
+            payload=Shape(args, place=place),
+            result=Shape(result, place=f"{place} -> result", output=True),
+            source=NamedMethodSource(service, method or name, to_method=to_method, to_result=to_result),
+        )
+
+    def declare(
+        self,
+        name: str,
+        /,
+        *,
+        args: type[A],
+        result: type[R],
+        decode_in_executor: bool = False,
+        **options: Unpack[ToolOptions],
+    ) -> Tool[[A], R]:
+        """Declare a tool that an executor in `App(executors={toolset: ...})` carries out (SR-18 to SR-20).
+
+        Args:
+            name: The last part of the id.
+            args: The payload's type.
+            result: The result's type.
+            decode_in_executor: Hand the arguments to the executor as they came, neither read nor
+                validated (SR-13, SR-14).
+            **options: See `ToolOptions`.
+
+        Raises:
+            DefinitionError: the name is taken, a type has no schema, an example does not validate.
+        """
+        place = f"{self.id}.{name}"
+        return self._add(
+            name,
+            options,
+            payload=Shape(args, place=place),
+            result=Shape(result, place=f"{place} -> result", output=True),
+            source=DeclaredSource(self.id),
+            kind="executor",
+            decode_in_executor=decode_in_executor,
+        )
+
+    def _add(
+        self,
+        name: str,
+        options: ToolOptions,
+        *,
+        payload: Shape,
+        result: Shape,
+        source: Source,
+        function: Callable[..., Any] | None = None,
+        **more: Any,
+    ) -> Tool[..., Any]:
         place = f"{self.id}.{name}"
         if not TOOL_NAME.match(name):
             raise DefinitionError(f"{place}: a tool's name is letters, digits, '_', '-', '.', '/'")
         if name in self.tools:
             raise DefinitionError(f"{place} is declared twice; give one of them another name=")
-        if timeout is not None and timeout <= timedelta(0):
-            raise DefinitionError(f"{place}: timeout is longer than zero, not {timeout}")
-        payload = _payload_shape(function, place, examples[0] if examples else None)
-        hints = _hints_of(function, place)
-        result = Shape(hints.get("return", Any), place=f"{place} -> result", output=True)
-        if bounded and not _has_field(result.spec.json_schema, "returned"):
-            raise DefinitionError(f"{place}: a bounded tool's result has a field `returned` (SR-32)")
+        fillers = fillers_of(options.get("inject", ()))
+        artifacts = {
+            kind: Shape(shape, place=f"{place} -> artifact {kind}", output=True)
+            for kind, shape in options.get("artifacts", {}).items()
+        }
+        examples = options.get("examples", ())
         spec = ToolSpec(
             id=ToolId(place),
-            title=title or name.replace("_", " ").capitalize(),
-            description=description or _first_paragraph(function),
-            tags=list(tags),
-            payload=payload.spec,
+            title=options.get("title") or name.replace("_", " ").capitalize(),
+            description=options.get("description") or _first_paragraph(function),
+            tags=list(options.get("tags", ())),
+            payload=_advertised(payload, fillers, place, examples[0] if examples else None),
             result=result.spec,
-            bounded=bounded,
+            artifacts={kind: shape.spec for kind, shape in artifacts.items()},
+            injected=list(fillers),
+            bounded=options.get("bounded", False),
             annotations=Annotations(
-                read_only=read_only, destructive=destructive, idempotent=idempotent, open_world=open_world
+                read_only=options.get("read_only"),
+                destructive=options.get("destructive"),
+                idempotent=options.get("idempotent"),
+                open_world=options.get("open_world"),
             ),
-            timeout=timeout,
-            retry=retry or Retry(),
+            local=options.get("local", False),
+            timeout=options.get("timeout"),
+            retry=options.get("retry", Retry()),
             task_queue=self.task_queue,
+            **more,
         )
-        tool = Tool(spec, function, payload, result)
+        check_options(spec)
+        tool: Tool[..., Any] = Tool(
+            spec,
+            payload=payload,
+            result=result,
+            source=source,
+            artifacts=artifacts,
+            fillers=fillers,
+            function=function,
+        )
         for example in examples:
             check_example(place, example, tool.validator)
         self.tools[name] = tool
         return tool
 
 
-def _first_paragraph(function: Callable[..., Any]) -> str:
-    return " ".join((inspect.getdoc(function) or "").split("\n\n", 1)[0].split())
-
-
-def _is_model(annotation: Any) -> bool:
-    bare: Any = typing.get_origin(annotation) or annotation
-    if not isinstance(bare, type):
-        return False
-    kind = cast("type[Any]", bare)
-    return issubclass(kind, BaseModel) or dataclasses.is_dataclass(kind) or _is_typed_dict(kind)
-
-
-def _is_typed_dict(kind: type[Any]) -> bool:
-    """Whether it is a TypedDict, of typing_extensions too, which pydantic asks for before Python 3.12."""
-    return typing.is_typeddict(kind) or type(kind).__name__ == "_TypedDictMeta"
-
-
-def _is_meta(annotation: Any) -> bool:
-    """Whether a parameter takes the meta, `Annotated` and optional ones included."""
-    return annotation is ToolCallMeta or ToolCallMeta in typing.get_args(annotation)
-
-
-def _has_field(schema: Schema, name: str) -> bool:
-    return any(name in part.get("properties", {}) for part in expand(schema, schema))
-
-
-def _hints_of(function: Callable[..., Any], place: str) -> dict[str, Any]:
+def _advertised(payload: Shape, injected: Mapping[str, Any], place: str, example: Any) -> TypeSpec:
+    """The payload as planners see it."""
     try:
-        return typing.get_type_hints(function, include_extras=True)
-    except NameError as error:
-        raise DefinitionError(
-            f"{place}: an annotation cannot be read ({error}); define its types at module level, "
-            "not under TYPE_CHECKING"
-        ) from error
+        shown = advertised(payload.spec.json_schema, injected)
+    except ValueError as error:
+        raise DefinitionError(f"{place}: {error}") from error
+    return TypeSpec(
+        name=payload.spec.name,
+        json_schema=shown,
+        example=example,
+        field_descriptions=field_descriptions(shown) if injected else payload.spec.field_descriptions,
+    )
 
 
-def _annotated(function: Callable[..., Any], place: str) -> dict[str, tuple[Any, inspect.Parameter]]:
-    hints = _hints_of(function, place)
-    found: dict[str, tuple[Any, inspect.Parameter]] = {}
-    for parameter in inspect.signature(function).parameters.values():
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
-            raise DefinitionError(f"{place}: parameter {parameter.name!r} cannot be passed by name")
-        if parameter.name not in hints:
-            raise DefinitionError(f"{place}: parameter {parameter.name!r} has no type annotation")
-        found[parameter.name] = (hints[parameter.name], parameter)
-    if sum(_is_meta(hint) for hint, _ in found.values()) > 1:
-        raise DefinitionError(f"{place}: one parameter takes the ToolCallMeta; two are declared")
-    return found
-
-
-def _parameters(function: Callable[..., Any]) -> tuple[str | None, str | None]:
-    """The names of the parameters that take the meta and, when there is one, the whole payload."""
-    found = _annotated(function, function.__name__)
-    meta = next((name for name, (hint, _) in found.items() if _is_meta(hint)), None)
-    rest = [name for name in found if name != meta]
-    whole = rest[0] if len(rest) == 1 and _is_model(found[rest[0]][0]) else None
-    return meta, whole
-
-
-def _payload_shape(function: Callable[..., Any], place: str, example: Any) -> Shape:
-    found = _annotated(function, place)
-    _, whole = _parameters(function)
-    if whole:
-        return Shape(found[whole][0], place=place, example=example)
-    fields: dict[str, Any] = {}
-    for name, (hint, parameter) in found.items():
-        if not _is_meta(hint):
-            default = ... if parameter.default is parameter.empty else parameter.default
-            fields[name] = (hint, cast("FieldInfo | Any", default))
-    return Shape(_model_of(function.__name__, fields, place), place=place, example=example)
-
-
-def _model_of(name: str, fields: dict[str, Any], place: str) -> type[BaseModel]:
-    if private := next((field for field in fields if field.startswith("_")), None):
-        raise DefinitionError(f"{place}: parameter {private!r} starts with '_'; give it another name")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a parameter may well be called `json`, `schema` or `copy`
-            return create_model("".join(part.title() for part in name.split("_")), **fields)
-    except (TypeError, ValueError, PydanticUserError) as error:
-        first = str(error).split("\n", 1)[0]
-        raise DefinitionError(f"{place}: its parameters make no payload ({first})") from error
+def _first_paragraph(function: Callable[..., Any] | None) -> str:
+    return " ".join((inspect.getdoc(function) or "").split("\n\n", 1)[0].split()) if function else ""

@@ -90,6 +90,7 @@ class Worker:
     ) -> None:
         temporal: temporalio.client.Client = getattr(client, "temporal", client)
         found = shell(app)
+        self._app = app
         self.task_queue = settings.task_queue(task_queue or getattr(client, "task_queue", None))
         self._worker = temporalio.worker.Worker(
             temporal,
@@ -109,7 +110,11 @@ class Worker:
 
     async def run(self) -> None:
         """Serve until cancelled or `shutdown()`; a fatal error of the worker is raised."""
-        await self._worker.run()
+        await self._app.open()
+        try:
+            await self._worker.run()
+        finally:
+            await self._app.close()
 
     async def shutdown(self) -> None:
         """Stop taking work, let what is in flight end, and return."""
@@ -117,6 +122,7 @@ class Worker:
 
     async def __aenter__(self) -> Self:
         """Start serving."""
+        await self._app.open()
         await self._worker.__aenter__()
         return self
 
@@ -124,7 +130,10 @@ class Worker:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Drain and stop."""
-        await self._worker.__aexit__(kind, error, trace)
+        try:
+            await self._worker.__aexit__(kind, error, trace)
+        finally:
+            await self._app.close()
 
 
 def serve(app: App, *, task_queue: str | None = None) -> None:

@@ -62,6 +62,7 @@ def wanted() -> list[Requirement]:
         *pyproject["build-system"]["requires"],
         *pyproject["project"]["dependencies"],
         *pyproject["project"]["optional-dependencies"]["server"],
+        *pyproject["project"]["optional-dependencies"]["mcp"],
         *pyproject["dependency-groups"]["dev"],
     ]
     return [Requirement(line) for line in dict.fromkeys(stated)]

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from toolsets import curves
+from toolsets.field_work import WORK_ORDERS
 from toolsets.fleet import DAY, HOUR, Device, contacts, devices, sites
 from toolsets.runbook_texts import RUNBOOKS
 from toolsets.schema import SCHEMA, SEARCH_INDEX, VERSION
@@ -59,6 +60,7 @@ def fill(connection: sqlite3.Connection, seed: int) -> None:
         "INSERT INTO runbooks VALUES (?, ?, ?, ?)",
         [(r.runbook_id, r.title, r.summary, "\n".join(r.steps)) for r in RUNBOOKS],
     )
+    _add_work_orders(connection)
     _derive_status(connection)
     connection.execute("COMMIT")
     _index_runbooks(connection)
@@ -100,6 +102,23 @@ def _series_of(rng: random.Random, device: Device) -> Iterator[_Series]:
     yield _Series("battery_voltage", "V", 6 * HOUR, curves.CELL_LOW, curves.cell(rng, fate, STARTS_AT))
     measure = _MEASURES[device.kind]
     yield _Series(measure.metric, measure.unit, HOUR, None, curves.sensor(rng, fate, AS_OF, measure))
+
+
+def _add_work_orders(connection: sqlite3.Connection) -> None:
+    for number, order in enumerate(WORK_ORDERS, start=1001):
+        times = (order.opened, order.starts, order.ends, order.closed)
+        connection.execute(
+            "INSERT INTO work_orders VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                number,
+                order.site_id,
+                order.summary,
+                order.priority,
+                "open" if order.closed is None else "closed",
+                order.cuts,
+                *(None if time is None else AS_OF + time for time in times),
+            ),
+        )
 
 
 def _derive_status(connection: sqlite3.Connection) -> None:

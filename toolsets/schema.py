@@ -2,7 +2,7 @@
 
 __all__ = ["SCHEMA", "SEARCH_INDEX", "VERSION"]
 
-VERSION = 1
+VERSION = 2
 """Changes with the tables or the generated data; a file of another version is refused."""
 
 SCHEMA = """
@@ -65,6 +65,20 @@ CREATE TABLE runbooks (
     summary TEXT NOT NULL,
     steps TEXT NOT NULL
 );
+
+CREATE TABLE work_orders (
+    order_no INTEGER PRIMARY KEY,
+    site_id TEXT NOT NULL REFERENCES sites,
+    summary TEXT NOT NULL COLLATE NOCASE,
+    priority TEXT NOT NULL,
+    status TEXT NOT NULL,
+    cuts TEXT,
+    opened_at INTEGER NOT NULL,
+    starts_at INTEGER,
+    ends_at INTEGER,
+    closed_at INTEGER
+);
+CREATE UNIQUE INDEX work_orders_open ON work_orders (site_id, summary) WHERE status = 'open';
 
 CREATE TABLE executions (
     execution_no INTEGER PRIMARY KEY,

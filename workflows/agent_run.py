@@ -16,6 +16,7 @@ from temporalio.api.common.v1 import Payload
 from temporalio.common import RawValue, RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
+from sojourn.contracts.artifact import Artifact
 from sojourn.contracts.awaits import AwaitClarification
 from sojourn.contracts.dispatch import ACTIVITY_ATTEMPTS, HEARTBEAT
 from sojourn.contracts.message import Message
@@ -42,6 +43,9 @@ PLAN_LIMIT = timedelta(hours=1)
 
 RETRY = RetryPolicy(maximum_interval=timedelta(seconds=30), maximum_attempts=ACTIVITY_ATTEMPTS)
 """1 s, doubled, at most 30 s apart: three deploys during one activity use up three attempts."""
+
+MAX_ARTIFACTS = 100
+"""Artifacts that a run's output refers to, the last ones."""
 
 MAX_FAULTS = 2
 """Planner faults in a row that are corrected; the next ends the run."""
@@ -81,6 +85,7 @@ class AgentRun:
         self._await_ids: list[str] = []
         self._calls: dict[str, CallStatus] = {}
         self._notes: list[str] = []
+        self._artifacts: list[Artifact] = []
 
     @workflow.run
     async def run(self, *_given: Any) -> RunOutput:
@@ -103,19 +108,18 @@ class AgentRun:
     async def _plan(self) -> PlanOutcome:
         """The planner's next plan; a faulty one goes back with the reason, at most twice in a row."""
         self._phase = "finalizing" if self._finalize else "planning"
-        fault = ""
+        plan = PlanOutcome()
         for _ in range(1 + MAX_FAULTS):
             plan = await self._plan_once()
             if plan.fault is None:
                 return plan
-            fault = plan.fault
-            self._note([f"planner fault: {fault}"])
-            self._new = [Message.system(f"The last plan was refused: {fault}.")]
+            self._note([f"planner fault: {plan.fault}"])
+            self._new = [Message.system(f"The last plan was refused: {plan.fault}.")]
         if self._finalize:
-            return self._unanswered(fault)
+            return self._unanswered(plan.fault or "")
         raise ApplicationError(
-            f"the planner of {self._run.agent_id} was refused {1 + MAX_FAULTS} times in a row: {fault}",
-            type="PlannerError",
+            f"the planner of {self._run.agent_id} was refused {1 + MAX_FAULTS} times in a row: {plan.fault}",
+            type=plan.fault_code or "PlannerError",
             non_retryable=True,
         )
 
@@ -161,6 +165,8 @@ class AgentRun:
             parent=run.parent,
             labels=run.labels,
             depth=run.depth,
+            callers=run.callers,
+            answer=run.answer,
             plan=self._plans,
             after=after,
             new=[] if large else new,
@@ -209,6 +215,8 @@ class AgentRun:
         refused = [not_executed(call, plan.refused, self._limits) for call in plan.calls[len(executed) :]]
         results = [*executed, *refused]
         self._counts = counts.settle(self._counts, executed)
+        made = [artifact for result in executed for artifact in result.artifacts]
+        self._artifacts = [*self._artifacts, *made][-MAX_ARTIFACTS:] if made else self._artifacts
         self._finalize = counts.exhausted(self._policy, self._counts, plan.refused)
         self._new = [Message.results([for_planner(result) for result in results])]
         if self._finalize:
@@ -324,6 +332,7 @@ class AgentRun:
             telemetry=self._counts.telemetry,
             usage=self._counts.usage,
             notes=self._notes,
+            artifacts=self._artifacts,
         )
 
     def _unanswered(self, why: str) -> PlanOutcome:

@@ -83,6 +83,20 @@ def run(
     )
 
 
+@app.command()
+def catalog(
+    target: Target,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Write AGENT/tool_schemas.json below this folder.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Show the tools of an app, agent by agent; with --json as JSON Schemas, with --out as files."""
+    from sojourn.cli.catalog_command import run_catalog
+
+    raise typer.Exit(run_catalog(target, out=out, as_json=json))
+
+
 def main() -> None:
     """Run the command and leave with its own status, whatever the interpreter does at exit."""
     try:

@@ -1,6 +1,7 @@
 """Dispatch: how one admitted call is carried out, as recorded in the plan's result."""
 
 from datetime import timedelta
+from typing import Any
 
 from sojourn.contracts.message import Message
 from sojourn.contracts.record import Record
@@ -25,7 +26,7 @@ class Dispatch(Record):
     """
 
     kind: str = "activity"
-    """`activity` `child` `answered`; open."""
+    """`activity` `local` `child` `answered`; open."""
     task_queue: str | None = None
     """Where it runs; None is the run's own queue."""
     schedule_to_start: timedelta | None = None
@@ -38,5 +39,7 @@ class Dispatch(Record):
     """For a child: its agent."""
     messages: list[Message] = []
     """For a child: its first messages."""
+    answer: dict[str, Any] | None = None
+    """For a child: JSON Schema of the typed answer it is to give."""
     result: ToolResult | None = None
     """For `answered`: the result, with no activity."""

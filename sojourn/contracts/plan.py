@@ -35,8 +35,12 @@ class RunContext(Record):
     """Given at the start; they authorise nothing."""
     depth: int = 0
     """Agents above this one."""
+    callers: list[str] = []
+    """Their ids, the outermost first."""
     interrupts_allowed: bool = False
     """Whether this run may ask a person."""
+    answer: dict[str, Any] | None = None
+    """In a child run whose parent expects a typed answer: its JSON Schema, for `PlanResult.final(text, result=...)`."""
 
 
 class Usage(Record):
@@ -78,15 +82,14 @@ class PlanInput(Record):
     """Notices for this turn only, such as why the last plan was refused."""
     tool_results: list[ToolResult] = []
     """The results of the last step, in call order; empty at the start."""
+    hints: list[RetryHint] = []
+    """The hints of the last step's failures, in call order; empty at the start."""
+    finalize: Finalize | None = None
+    """When set, the only legal plan is a final response; never at the start."""
 
 
 class PlanResumeInput(PlanInput):
     """A later turn: a step was settled, or a question answered."""
-
-    hints: list[RetryHint] = []
-    """The hints of the last step's failures, in call order."""
-    finalize: Finalize | None = None
-    """When set, the only legal plan is a final response."""
 
 
 Turn = PlanInput | PlanResumeInput

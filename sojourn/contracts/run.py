@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import Any
 
+from sojourn.contracts.artifact import Artifact
 from sojourn.contracts.awaits import AwaitClarification
 from sojourn.contracts.message import Message
 from sojourn.contracts.plan import Usage
@@ -33,6 +34,10 @@ class RunInput(Record):
     """Carried to planners, tools and listings."""
     depth: int = 0
     """Agents above this one."""
+    callers: list[str] = []
+    """The agents above this one, the outermost first."""
+    answer: dict[str, Any] | None = None
+    """JSON Schema of the typed answer that the parent expects; None takes the text."""
 
 
 class RunOutput(Record):
@@ -60,6 +65,8 @@ class RunOutput(Record):
     """Summed over plans; what a child run used is in the telemetry of its call."""
     notes: list[str] = []
     """The last 20 notes."""
+    artifacts: list[Artifact] = []
+    """The last 100 artifacts made here and in child runs, by reference."""
 
     @property
     def text(self) -> str:

@@ -50,6 +50,10 @@ class PlanTask(Record):
     """The run's labels."""
     depth: int = 0
     """Agents above this one."""
+    callers: list[str] = []
+    """The agents above this one, the outermost first."""
+    answer: dict[str, Any] | None = None
+    """JSON Schema of the typed answer that the parent expects."""
     plan: int = 1
     """Counts the plans of the run, from 1."""
     after: int = 0
@@ -101,6 +105,8 @@ class PlanOutcome(Record):
     """What the turn used of a model."""
     fault: str | None = None
     """Why the planner's result is refused; it gets two more tries."""
+    fault_code: str | None = None
+    """`MalformedAnswer` when the answer does not fit what the parent expects; else none."""
     policy: RunPolicy | None = None
     """On the first plan: the run's policy, in full."""
     attempt: int = 1

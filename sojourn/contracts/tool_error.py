@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
+from pydantic import ValidationError
+
 from sojourn.contracts.record import Record
 
 __all__ = ["MAX_CAUSES", "MAX_MESSAGE", "ToolError"]
@@ -88,6 +90,12 @@ def _bounded(error: ToolError, links: int) -> ToolError:
 
 def _text(error: BaseException) -> str:
     try:
+        if isinstance(error, ValidationError):
+            # Its own text repeats the input and ends in a link.
+            faults = error.errors(include_url=False, include_input=False, include_context=False)
+            return "; ".join(
+                f"{'.'.join(map(str, fault['loc'])) or error.title}: {fault['msg']}" for fault in faults[:5]
+            )
         return str(error)
     except Exception:  # noqa: BLE001 - a stranger's `__str__`; the class still tells something
         return ""

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from sojourn.contracts.artifact import Artifact
 from sojourn.contracts.bounds import Bounds
 from sojourn.contracts.record import Record
 from sojourn.contracts.retry_hint import RetryHint
@@ -51,6 +52,8 @@ class ToolResult(Record):
     """The child run of an agent tool."""
     bounds: Bounds | None = None
     """How the result was cut down, for bounded tools."""
+    artifacts: list[Artifact] = []
+    """What it returned beside the result; without the data wherever a model may read it."""
 
     @property
     def ok(self) -> bool:

@@ -59,8 +59,16 @@ class ToolSpec(Record):
     """What the tool is called with, less injected fields."""
     result: TypeSpec
     """What it answers."""
-    kind: Literal["service", "agent"] = "service"
+    artifacts: dict[str, TypeSpec] = {}
+    """What it may return beside its result, by kind (SR-104 to SR-107)."""
+    injected: list[str] = []
+    """Fields of the payload that no planner sees or sends, filled before the call (SR-41)."""
+    kind: Literal["service", "agent", "mcp", "executor"] = "service"
     """Who implements it."""
+    decode_in_executor: bool = False
+    """Whether the arguments reach the executor as they came, to be read and validated there (SR-13)."""
+    local: bool = False
+    """Whether it runs as a local activity, beside the workflow."""
     bounded: bool = False
     """Whether its result is a bounded view (SR-22)."""
     annotations: Annotations = Annotations()

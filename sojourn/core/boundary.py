@@ -4,11 +4,13 @@ In: size and depth, parse, validate once. Out: encode by the result's type, boun
 fails on the way is a `ToolResult` with its hint; nothing is validated again in services (SR-118).
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
 
 from pydantic import ValidationError
 
+from sojourn.contracts.artifact import Artifact, WithArtifacts
 from sojourn.contracts.retry_hint import FieldIssue, RetryHint
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
@@ -16,15 +18,30 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core import hints
 from sojourn.core.bounds import bounds_of
-from sojourn.core.limits import MAX_RESULT_BYTES
+from sojourn.core.hidden import split
+from sojourn.core.limits import MAX_ARTIFACT_BYTES, MAX_RESULT_BYTES
 from sojourn.core.parse import ParseFault, misfit, parse_arguments
 from sojourn.core.validate import Validator
 from sojourn.core.wire import encode_readable
 
-__all__ = ["Answer", "checked", "delivered", "refusal", "refused_by_model"]
+__all__ = [
+    "Answer",
+    "Oversized",
+    "brief",
+    "checked",
+    "delivered",
+    "issues_of",
+    "malformed",
+    "parsed",
+    "refusal",
+    "refused",
+]
 
 Answer = tuple[ToolError, RetryHint | None]
 """Why a call is answered with an error, and how to repair it."""
+
+Encode = Callable[[Any], Any]
+"""From a typed value to JSON; raises where it is not of the type."""
 
 
 def refusal(call: ToolRequest, answer: Answer) -> ToolResult:
@@ -33,25 +50,55 @@ def refusal(call: ToolRequest, answer: Answer) -> ToolResult:
     return ToolResult(name=call.name, tool_call_id=call.tool_call_id, error=error, retry_hint=hint)
 
 
-def checked(spec: ToolSpec, validator: Validator, call: ToolRequest) -> dict[str, Any] | ToolResult:
-    """The call's payload, valid against the tool's schema, or the answer that says what is wrong (SR-128)."""
+def parsed(spec: ToolSpec, call: ToolRequest) -> dict[str, Any] | ToolResult:
+    """The call's payload as it was sent, less what no caller may send, or why it cannot be read."""
     if call.raw is None:
         payload, fault = call.payload, misfit(call.payload)
     else:
-        parsed = parse_arguments(call.raw)
-        payload, fault = ({}, parsed) if isinstance(parsed, ParseFault) else (parsed.payload, None)
+        read = parse_arguments(call.raw)
+        payload, fault = ({}, read) if isinstance(read, ParseFault) else (read.payload, None)
     if fault is not None:
         return refusal(call, hints.unparsable(spec, fault))
-    if validator.is_valid(payload):
+    if spec.injected:
+        payload = {name: value for name, value in payload.items() if name not in spec.injected}
+    return payload
+
+
+def checked(spec: ToolSpec, validator: Validator, call: ToolRequest) -> dict[str, Any] | ToolResult:
+    """The call's payload, valid against the tool's schema, or the answer that says what is wrong (SR-128)."""
+    payload = parsed(spec, call)
+    if isinstance(payload, ToolResult) or validator.is_valid(payload):
         return payload
     return refusal(call, hints.hint_for_issues(spec, payload, validator.issues(payload), validator))
 
 
-def refused_by_model(
-    spec: ToolSpec, validator: Validator, call: ToolRequest, payload: dict[str, Any], error: ValidationError
+def refused(
+    spec: ToolSpec,
+    call: ToolRequest,
+    sent: dict[str, Any],
+    issues: Sequence[FieldIssue],
+    validator: Validator,
 ) -> ToolResult:
-    """The answer when the schema accepts a payload and the model's own validators do not."""
-    issues = [
+    """The answer to a payload with these faults.
+
+    Args:
+        spec: The tool.
+        call: The call.
+        sent: The payload before anything was injected.
+        issues: Its faults, those of injected fields included: no caller can mend those (SR-44).
+        validator: Of the payload as callers see it.
+    """
+    shown, hidden = split(issues, spec.injected)
+    if hidden and not shown:
+        return refusal(
+            call, hints.unavailable(spec.id, "it could not be prepared; this is logged for its operator")
+        )
+    return refusal(call, hints.hint_for_issues(spec, sent, shown, validator))
+
+
+def issues_of(error: ValidationError) -> list[FieldIssue]:
+    """The faults that a model's own validators found where the schema accepts the payload."""
+    return [
         FieldIssue(
             field="".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in fault["loc"]),
             constraint="rejected",
@@ -59,25 +106,81 @@ def refused_by_model(
         )
         for fault in error.errors(include_url=False, include_input=False)[:20]
     ]
-    return refusal(call, hints.hint_for_issues(spec, payload, issues, validator))
 
 
-def delivered(spec: ToolSpec, call: ToolRequest, value: Any, encode: Callable[[Any], Any]) -> ToolResult:
-    """What a tool returned as its result, or `malformed_response` with the reason (SR-37, SR-90)."""
+@dataclass(frozen=True, slots=True)
+class Oversized:
+    """A result that is good, and larger than a run's history may carry."""
+
+    result: ToolResult
+    size: int
+    """Bytes of the whole as JSON."""
+
+
+def delivered(
+    spec: ToolSpec,
+    call: ToolRequest,
+    value: Any,
+    encode: Encode,
+    beside: Mapping[str, Encode] | None = None,
+) -> ToolResult | Oversized:
+    """What a tool returned as its result, or `malformed_response` with the reason (SR-37, SR-90).
+
+    Args:
+        spec: The tool.
+        call: The call.
+        value: The tool's own value, `WithArtifacts` or a `ToolResult`.
+        encode: From the value to JSON, by the result's type.
+        beside: The same for each declared artifact.
+    """
     try:
-        given = value if isinstance(value, ToolResult) else ToolResult(result=encode(value))
+        given = _encoded(spec, value, encode, beside or {})
         size = len(encode_readable(given))
     except (ValueError, TypeError) as error:
-        return refusal(call, hints.malformed_response(spec, _brief(error)))
-    if size > MAX_RESULT_BYTES:
-        return refusal(call, hints.oversized_result(spec, size))
+        return refusal(call, hints.malformed_response(spec, brief(error)))
     bounds = bounds_of(given.result) if spec.bounded and given.ok and not given.bounds else given.bounds
     if isinstance(bounds, str):
         return refusal(call, hints.malformed_response(spec, bounds))
-    return given.model_copy(update={"name": call.name, "tool_call_id": call.tool_call_id, "bounds": bounds})
+    made = given.model_copy(update={"name": call.name, "tool_call_id": call.tool_call_id, "bounds": bounds})
+    if size <= MAX_RESULT_BYTES:
+        return made
+    beside_it = sum(artifact.size for artifact in made.artifacts)
+    fits = size - beside_it <= MAX_RESULT_BYTES and beside_it <= MAX_ARTIFACT_BYTES
+    return made if fits else Oversized(made, size)
 
 
-def _brief(error: Exception) -> str:
+def _encoded(spec: ToolSpec, value: Any, encode: Encode, beside: Mapping[str, Encode]) -> ToolResult:
+    if isinstance(value, ToolResult):
+        result = encode(value.result) if value.ok and value.result is not None else value.result
+        artifacts = [_artifact(one.kind, one.data) for one in value.artifacts]
+        return value.model_copy(update={"result": result, "artifacts": artifacts})
+    if not isinstance(value, WithArtifacts):
+        return ToolResult(result=encode(value))
+    whole = cast("WithArtifacts[Any]", value)
+    if unknown := [
+        kind for kind in whole.artifacts if spec.decode_in_executor is False and kind not in beside
+    ]:
+        declared = ", ".join(beside) or "none"
+        raise ValueError(f"artifact {unknown[0]!r} is not declared; declared: {declared}")
+    made = [
+        _artifact(kind, beside[kind](data) if kind in beside else data)
+        for kind, data in whole.artifacts.items()
+        if data is not None
+    ]
+    return ToolResult(result=encode(whole.result), artifacts=made)
+
+
+def _artifact(kind: str, data: Any) -> Artifact:
+    return Artifact(kind=kind, size=len(encode_readable(data)), data=data)
+
+
+def malformed(spec: ToolSpec, call: ToolRequest, why: str) -> ToolResult:
+    """The answer when a tool ran and its result cannot be used."""
+    return refusal(call, hints.malformed_response(spec, why))
+
+
+def brief(error: Exception) -> str:
+    """Why something does not fit its type, in a clause that repeats no value of it."""
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"])

@@ -9,7 +9,7 @@ from sojourn.contracts.message import Message, ToolCallPart
 from sojourn.contracts.plan import PlanResult
 from sojourn.contracts.tool_call import ToolRequest
 
-__all__ = ["await_id", "child_run_id", "restamped", "stamp", "turn_after"]
+__all__ = ["artifact_ref", "await_id", "child_run_id", "restamped", "stamp", "turn_after"]
 
 
 def stamp(
@@ -65,6 +65,11 @@ def child_run_id(run_id: str, tool_call_id: str) -> str:
     """`<parent run>/<tool_call_id>`, the parent's part hashed when the whole exceeds 200 characters."""
     whole = f"{run_id}/{tool_call_id}"
     return whole if len(whole) <= 200 else f"{run_id[:60]}~{_digest(run_id)[:24]}/{tool_call_id}"
+
+
+def artifact_ref(run_id: str, tool_call_id: str, kind: str) -> str:
+    """Where an artifact is: `<run id>#<tool_call_id>/<kind>`."""
+    return f"{run_id}#{tool_call_id}/{kind}"
 
 
 def await_id(wanted: str, *, tool: str | None, taken: Collection[str]) -> str:

@@ -12,6 +12,7 @@ stay open; closing each part would refuse every value. What declares
 
 from copy import copy
 
+from sojourn.core.drafts import in_2020_12
 from sojourn.core.json_value import is_object
 from sojourn.core.misfit import MAX_DEPTH, depth_of
 from sojourn.core.pointer import Schema, children, expand, resolve, to_pointer
@@ -25,7 +26,7 @@ _PARTS = ("$ref", "allOf", "anyOf", "oneOf", "dependentSchemas", "else", "then")
 
 
 def close(schema: Schema) -> Schema:
-    """A copy in which undeclared fields are refused; `$schema` is dropped.
+    """A copy in the words of 2020-12 in which undeclared fields are refused.
 
     A definition that is one part of a composition somewhere stays open itself, and is
     closed at each plain reference to it.
@@ -36,9 +37,10 @@ def close(schema: Schema) -> Schema:
     if depth_of(schema) > MAX_DEPTH:
         raise ValueError(f"the schema is nested deeper than {MAX_DEPTH}")
     parts: frozenset[str] = frozenset()
+    told = in_2020_12(schema)
     while True:
-        closing = _Closing(schema, parts)
-        closed = closing.close((), schema, part=False)
+        closing = _Closing(told, parts)
+        closed = closing.close((), told, part=False)
         if closing.found <= parts:
             return closed
         parts |= closing.found
@@ -58,7 +60,7 @@ class _Closing:
         word, inner_parts = (None, True) if part else self._how(schema)
         if inner_parts and isinstance(reference := schema.get("$ref"), str):
             self.found.add(reference)
-        closed = {name: copy(value) for name, value in schema.items() if name != "$schema"}
+        closed = {name: copy(value) for name, value in schema.items()}
         for (name, *step), child in children(schema):
             if name not in _TESTS:
                 inner = self.close((*path, name, *step), child, part=inner_parts and name in _PARTS)

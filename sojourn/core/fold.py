@@ -37,7 +37,7 @@ class HistoryRecord:
     id: int
     time: datetime
     kind: str
-    """`started` `scheduled` `completed` `failed` `child_initiated` `child_started` `child_completed`
+    """`started` `scheduled` `completed` `failed` `local_ended` `child_initiated` `child_started` `child_completed`
     `child_failed` `answer` `cancel_requested` `run_completed` `run_failed` `run_canceled` `run_terminated` `run_timed_out`."""
     name: str = ""
     """Activity type, or the id of a child run."""
@@ -64,6 +64,7 @@ class _Open:
     link: RunLink | None = None
     queue: str = ""
     waits: str = ""
+    typed: bool = False
 
 
 @dataclass(slots=True)
@@ -77,6 +78,7 @@ class Fold:
     _limit: Finalize | None = None
     _reason: str | None = None
     _open: dict[int, _Open] = field(default_factory=dict[int, _Open])
+    _local: dict[str, _Open] = field(default_factory=dict[str, _Open])
     _planned: dict[str, ToolRequest] = field(default_factory=dict[str, ToolRequest])
     _question: Any = None
     _await_ids: list[str] = field(default_factory=list[str])
@@ -127,7 +129,22 @@ class Fold:
         if isinstance(record.value, PlanOutcome):
             yield from self._planned_events(record, record.value)
         elif isinstance(record.value, ToolResult) and opened:
-            yield self._tool_end(record, outcomes.of_call(opened.call, record.value), opened.since)
+            yield self._tool_end(
+                record, outcomes.of_call(opened.call, record.value, self.run_id), opened.since
+            )
+
+    def _local_ended(self, record: HistoryRecord) -> Iterator[Event]:
+        """A local activity leaves one marker: its id and how it ended."""
+        opened = self._local.pop(record.key, None)
+        if not opened:
+            return
+        if isinstance(record.value, ToolResult):
+            result = outcomes.of_call(opened.call, record.value, self.run_id)
+        elif record.error:
+            result = outcomes.failed(opened.call, record.error)
+        else:
+            result = outcomes.canceled(opened.call, self._reason)
+        yield self._tool_end(record, result, opened.since)
 
     def _failed(self, record: HistoryRecord) -> Iterator[Event]:
         opened = self._open.pop(record.of, None)
@@ -174,6 +191,10 @@ class Fold:
         self._planned = {call.tool_call_id: call for call in plan.calls}
         for index, call in enumerate(plan.calls):
             dispatch = plan.dispatches[index] if index < len(plan.dispatches) else None
+            if dispatch and dispatch.kind == "local":
+                self._local[call.tool_call_id] = _Open(call, record.time)
+                yield self._event(record, "tool_start", call=call)
+                continue
             result = dispatch.result if dispatch else not_executed(call, plan.refused, limits)
             if result is not None:
                 yield self._event(record, "tool_start", call=call)
@@ -186,7 +207,8 @@ class Fold:
         link = RunLink(
             run_id=record.name, agent_id=agent_id, parent_run_id=self.run_id, parent_tool_call_id=call_id
         )
-        self._open[record.id] = _Open(call, record.time, link)
+        typed = isinstance(record.value, RunInput) and record.value.answer is not None
+        self._open[record.id] = _Open(call, record.time, link, typed=typed)
         yield self._event(record, "tool_start", call=call)
 
     def _child_started(self, record: HistoryRecord) -> Iterator[Event]:
@@ -199,7 +221,7 @@ class Fold:
         if not opened or not opened.link:
             return
         if isinstance(record.value, RunOutput):
-            result = outcomes.child_finished(opened.call, record.value, opened.link)
+            result = outcomes.child_finished(opened.call, record.value, opened.link, typed=opened.typed)
         elif record.error:
             result = outcomes.child_failed(opened.call, record.error, opened.link)
         else:
@@ -219,7 +241,7 @@ class Fold:
         self._turn += 1
 
     def _run_completed(self, record: HistoryRecord) -> Iterator[Event]:
-        for opened in self._open.values():
+        for opened in (*self._open.values(), *self._local.values()):
             if opened.call.tool_call_id:
                 cut_off = ToolError.new("the run ended before this call was answered", code=record.kind)
                 result = outcomes.failed(opened.call, cut_off).model_copy(update={"run_link": opened.link})

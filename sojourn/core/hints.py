@@ -112,11 +112,10 @@ def unknown_tool(name: str, shown: Sequence[str]) -> Failure:
     """A tool that does not exist, or that this agent is not shown: the two must look alike."""
     wanted = plain(name, _MAX_NAME)
     by_last = {tool.split(".", 2)[-1]: tool for tool in shown}
-    close = get_close_matches(wanted, shown, n=3, cutoff=0.6)
-    close += [
-        by_last[last] for last in get_close_matches(wanted.split(".", 2)[-1], list(by_last), n=3, cutoff=0.6)
-    ]
-    names = list(dict.fromkeys(close))[:3]
+    # The last part tells tools apart; whole ids of one toolset are all alike.
+    last = get_close_matches(wanted.split(".", 2)[-1], list(by_last), n=3, cutoff=0.6)
+    whole = get_close_matches(wanted, shown, n=3, cutoff=0.85)
+    names = list(dict.fromkeys([*(by_last[name] for name in last), *whole]))[:3]
     if names:
         advice = f"Did you mean {' or '.join(names)}?"
     elif shown:

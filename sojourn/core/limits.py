@@ -5,6 +5,7 @@ activity input makes the server terminate it. Every sum below is bounded for tha
 """
 
 __all__ = [
+    "MAX_ARTIFACT_BYTES",
     "MAX_INLINE_BYTES",
     "MAX_PAYLOAD_BYTES",
     "MAX_PLAN_BYTES",
@@ -13,6 +14,7 @@ __all__ = [
     "MAX_RESULT_BYTES",
     "MAX_SLICE_BYTES",
     "MAX_STEP_BYTES",
+    "MAX_STORED_BYTES",
 ]
 
 MAX_PAYLOAD_BYTES = 512_000
@@ -29,6 +31,12 @@ MAX_PLAN_CALLS = 10_000
 
 MAX_RESULT_BYTES = 1_000_000
 """One tool's result."""
+
+MAX_ARTIFACT_BYTES = 800_000
+"""One result's artifacts together, beside it in the same completion."""
+
+MAX_STORED_BYTES = 50_000_000
+"""One result with its artifacts, where external storage takes what is too large."""
 
 MAX_INLINE_BYTES = 64_000
 """New messages that a plan's input carries itself; above, it carries their position."""

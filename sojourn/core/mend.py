@@ -39,7 +39,7 @@ def mend(validator: Validator, payload: dict[str, Any], author_example: Any = No
         if not issues:
             return mended
         before = deepcopy(mended)
-        _rename(mended, issues)
+        _rename(validator, mended, issues)
         for issue in issues:
             _mend_one(validator, mended, issue, author_example)
         if mended == before:
@@ -58,8 +58,8 @@ def _letters(name: str) -> str:
     return name[:100].replace("_", "").replace("-", "").casefold()
 
 
-def _rename(payload: dict[str, Any], issues: list[FieldIssue]) -> None:
-    """Move the value of an unknown field to the missing one whose name it nearly has."""
+def _rename(validator: Validator, payload: dict[str, Any], issues: list[FieldIssue]) -> None:
+    """Move the value of an unknown field to the one whose name it nearly has: a missing one, else an absent one."""
     missing = [to_tokens(issue.field) for issue in issues if issue.constraint == "missing_field"]
     for issue in issues:
         *place, name = to_tokens(issue.field) or ("",)
@@ -68,8 +68,15 @@ def _rename(payload: dict[str, Any], issues: list[FieldIssue]) -> None:
             wanted = [
                 tokens[-1] for tokens in missing if list(tokens[:-1]) == place and tokens[-1] not in parent
             ]
-            if (meant := closest_name(name, wanted)) is not None:
+            meant = closest_name(name, wanted) or closest_name(name, _absent(validator, place, parent))
+            if meant is not None:
                 parent[meant] = parent.pop(name)
+
+
+def _absent(validator: Validator, place: list[str], parent: dict[str, Any]) -> list[str]:
+    """The fields that may stand beside these and do not."""
+    parts = (part for schema in locate(validator.schema, place) for part in expand(validator.schema, schema))
+    return [name for part in parts for name in part.get("properties", {}) if name not in parent]
 
 
 def _mend_one(validator: Validator, payload: dict[str, Any], issue: FieldIssue, author_example: Any) -> None:

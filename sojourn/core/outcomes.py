@@ -1,5 +1,7 @@
 """Answers to calls that ended outside the tool: lost, never started, cancelled, or in a child run."""
 
+from typing import Any
+
 from sojourn.contracts.message import Message
 from sojourn.contracts.retry_hint import RetryHint, RetryReason
 from sojourn.contracts.run import RunOutput
@@ -7,9 +9,12 @@ from sojourn.contracts.run_link import RunLink
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
+from sojourn.core.answer import MALFORMED_ANSWER
+from sojourn.core.call_ids import artifact_ref
 from sojourn.core.counts import add_telemetry
 
 __all__ = [
+    "by_reference",
     "canceled",
     "child_failed",
     "child_finished",
@@ -22,9 +27,25 @@ __all__ = [
 ]
 
 
-def of_call(call: ToolRequest, result: ToolResult) -> ToolResult:
+def of_call(call: ToolRequest, result: ToolResult, run_id: str) -> ToolResult:
     """A result from an activity, which leaves out the call that stands beside it in the history."""
-    return result.model_copy(update={"name": call.name, "tool_call_id": call.tool_call_id})
+    changes: dict[str, Any] = {"name": call.name, "tool_call_id": call.tool_call_id}
+    if result.artifacts:
+        changes["artifacts"] = [
+            one.model_copy(
+                update={"source_tool": call.name, "ref": artifact_ref(run_id, call.tool_call_id, one.kind)}
+            )
+            for one in result.artifacts
+        ]
+    return result.model_copy(update=changes)
+
+
+def by_reference(result: ToolResult) -> ToolResult:
+    """A result as runs, plans and parents carry it: its artifacts without their data (SR-102)."""
+    if not result.artifacts:
+        return result
+    bare = [one.model_copy(update={"data": None, "claim": None}) for one in result.artifacts]
+    return result.model_copy(update={"artifacts": bare})
 
 
 def timed_out(call: ToolRequest, kind: str, queue: str, waited: str) -> ToolResult:
@@ -53,8 +74,18 @@ def canceled(call: ToolRequest, reason: str | None) -> ToolResult:
     return failed(call, ToolError.new(f"canceled with the run{why}", code="canceled"))
 
 
-def child_finished(call: ToolRequest, output: RunOutput, link: RunLink) -> ToolResult:
-    """A child run's output as its parent's result: answer, costs, calls made and the link (SR-53)."""
+def child_finished(call: ToolRequest, output: RunOutput, link: RunLink, *, typed: bool) -> ToolResult:
+    """A child run's output as its parent's result: answer, costs, calls made and the link (SR-53).
+
+    Args:
+        call: The parent's call.
+        output: How the child ended.
+        link: The child.
+        typed: Whether a typed answer was asked for: a child that ended by its limits may have none.
+    """
+    if typed and output.result is None:
+        said = ToolError.new(output.text, code=MALFORMED_ANSWER)
+        return child_failed(call, said, link)
     spent = ToolTelemetry(**output.usage.model_dump(exclude={"cached_tokens"}), attempts=0)
     return ToolResult(
         name=call.name,
@@ -63,15 +94,27 @@ def child_finished(call: ToolRequest, output: RunOutput, link: RunLink) -> ToolR
         telemetry=add_telemetry(output.telemetry, spent),
         children_count=output.children_count,
         run_link=link,
+        artifacts=[
+            one if one.run_link else one.model_copy(update={"run_link": link}) for one in output.artifacts
+        ],
     )
 
 
 def child_failed(call: ToolRequest, error: ToolError, link: RunLink) -> ToolResult:
     """A child run that ended without an answer; the chain of causes stays whole (SR-87)."""
+    malformed = error.code == MALFORMED_ANSWER
+    why = "gave no answer that fits" if malformed else "failed"
+    hint = RetryHint(
+        reason=RetryReason.MALFORMED_RESPONSE,
+        tool=call.name,
+        message=f"The agent behind {call.name} ran, but gave no answer of the declared shape. "
+        "Ask it differently, or use another tool.",
+    )
     return ToolResult(
         name=call.name,
         tool_call_id=call.tool_call_id,
-        error=ToolError.with_cause(f"the agent run {link.run_id} failed", error),
+        error=ToolError.with_cause(f"the agent run {link.run_id} {why}", error),
+        retry_hint=hint if malformed else None,
         run_link=link,
     )
 

@@ -2,8 +2,8 @@
 
 A schema comes from a type of the author's, or from a stranger (an MCP server). A
 stranger's may be wrong, endless or point elsewhere; `check` refuses it once, with the
-place, so that what follows can trust it. Draft 2020-12 is the dialect; another name in
-`$schema` is read as that, and fails only where the words differ.
+place, so that what follows can trust it. Draft 2020-12 is the dialect; a schema that names
+an older draft is told in its words first (`sojourn.core.drafts`).
 """
 
 from collections import deque
@@ -14,6 +14,7 @@ from jsonschema import Draft202012Validator
 from jsonschema_specifications import REGISTRY
 
 from sojourn.core.closing import close
+from sojourn.core.drafts import in_2020_12
 from sojourn.core.json_value import is_object
 from sojourn.core.misfit import MAX_DEPTH, depth_of
 from sojourn.core.pointer import (
@@ -61,16 +62,16 @@ _METASCHEMA = Validator(_flat_metaschema())
 
 
 def check(schema: object) -> None:
-    """Make sure that a schema is JSON Schema 2020-12 and refers only to itself (`#` or `#/...`).
+    """Make sure that a schema is JSON Schema, 2020-12 or older, and refers only to itself (`#` or `#/...`).
 
     Raises:
         ValueError: it is not; the message names the place as a JSON pointer.
     """
     if not is_object(schema):
         raise ValueError(f"the schema is a {type(schema).__name__}, not a JSON object")
-    root = schema
-    if depth_of(root) > MAX_DEPTH:
+    if depth_of(schema) > MAX_DEPTH:
         raise ValueError(f"the schema is nested deeper than {MAX_DEPTH}")
+    root = in_2020_12(schema)
     for issue in _METASCHEMA.issues(root):
         text = phrase(issue, value_at(root, to_tokens(issue.field)))
         raise ValueError(f"{_place(to_tokens(issue.field))}: {text}")

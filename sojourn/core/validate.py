@@ -13,10 +13,12 @@ from referencing import Registry
 
 from sojourn.contracts.retry_hint import FieldIssue
 from sojourn.core.dialect import Dialect
+from sojourn.core.drafts import in_2020_12
 from sojourn.core.faults import to_issue, type_issue, type_names
 from sojourn.core.formats import FORMATS
 from sojourn.core.json_value import is_array, is_object
 from sojourn.core.pointer import Schema, children
+from sojourn.core.quick import quick_yes
 from sojourn.core.work import WORK, TooMuchWorkError, Work
 
 __all__ = ["MAX_ISSUES", "Validator"]
@@ -38,17 +40,20 @@ class Validator:
     """A schema, compiled once and used for every call; safe to share between threads.
 
     Args:
-        schema: One that passed `sojourn.core.schema.check`, usually closed.
+        schema: One that passed `sojourn.core.schema.check`, usually closed; its draft is the one it names.
     """
 
     def __init__(self, schema: Schema) -> None:
-        self.schema: Schema = {word: value for word, value in schema.items() if word != "$schema"}
+        self.schema: Schema = in_2020_12(schema)
         self._validator: Any = Dialect(self.schema, format_checker=FORMATS, registry=_EMPTY)
         self._work = Work(self.schema, _MAX_STEPS)
         self._has_references = _refers(self.schema)
+        self._quick = quick_yes(self.schema)
 
     def is_valid(self, value: Any, *, schema: Any = None) -> bool:
         """Whether a value fits the schema, or a subschema of it."""
+        if schema is None and self._quick is not None and self._quick(value):
+            return True
         validator = self._validator if schema is None else self._validator.evolve(schema=schema)
         token = WORK.set(self._begin(value))
         try:

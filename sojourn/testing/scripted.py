@@ -35,6 +35,8 @@ class ScriptedPlanner:
         """
         self._steps = tuple(steps)
         self._given = given
+        self.turns: list[Turn] = []
+        """Every turn that was asked of this object, the retried ones too."""
 
     async def plan_start(self, turn: PlanInput) -> PlanResult:
         """Play the first step."""
@@ -45,6 +47,7 @@ class ScriptedPlanner:
         return await self._play(turn)
 
     async def _play(self, turn: Turn) -> PlanResult:
+        self.turns.append(turn)
         position = sum(message.role == "assistant" for message in turn.messages) - self._given
         if not 0 <= position < len(self._steps):
             raise _off_script(

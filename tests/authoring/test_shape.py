@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any
+from uuid import UUID
 
 import pytest
 from pydantic import BaseModel, Field, RootModel, ValidationError, field_serializer
@@ -133,3 +134,18 @@ def test_a_typed_call_is_json() -> None:
     assert as_payload((Data("s-1"),), {}) == {"site": "s-1", "since": None}
     assert as_payload(({"site": "s-1"},), {"limit": 3}) == {"site": "s-1", "limit": 3}
     assert as_payload((), {"since": at}) == {"since": "2024-01-01T00:00:00Z"}
+
+
+def test_a_strict_type_reads_what_json_can_say() -> None:
+    """Dates, ids, sets and tuples come as text and lists, which a strict model takes from JSON only."""
+
+    class Strict(BaseModel, strict=True):
+        at: datetime
+        id: UUID
+        tags: set[str]
+
+    payload = {"at": "2024-01-31T09:30:00Z", "id": "00000000-0000-4000-8000-000000000000", "tags": ["a"]}
+    decoded = Shape(Strict, place="x").decode(payload)
+    assert (decoded.at.year, decoded.id.int & 1, decoded.tags) == (2024, 0, {"a"})
+    with pytest.raises(ValidationError, match="tags"):
+        Shape(Strict, place="x").decode({**payload, "tags": [1]})

@@ -107,7 +107,7 @@ def test_a_default_may_be_a_field(tools: Toolset) -> None:
         return limit
 
     assert page.spec.payload.json_schema["properties"]["limit"]["minimum"] == 1
-    assert page.arguments({}, META) == {"limit": 5}
+    assert arguments(page, {}) == {"limit": 5}
 
 
 @pytest.mark.parametrize("kind", [Query, DataQuery, TypedQuery], ids=lambda kind: kind.__name__)
@@ -119,10 +119,10 @@ def test_one_model_is_the_whole_payload(tools: Toolset, kind: type) -> None:
 
     find.__annotations__["query"] = kind
     tool = tools.tool(find)
-    assert tool.model_parameter == "query"
+    assert tool.source.signature.model_parameter == "query"
     assert "site_id" in tool.spec.payload.json_schema["properties"]
     assert tool.spec.payload.name == kind.__name__
-    decoded = tool.arguments({"site_id": "s-1"}, META)
+    decoded = arguments(tool, {"site_id": "s-1"})
     assert isinstance(decoded["query"], dict if kind is TypedQuery else kind)
     assert decoded["meta"] is META
 
@@ -134,7 +134,7 @@ def test_two_models_are_two_fields(tools: Toolset) -> None:
     def move(source: DataQuery, target: DataQuery) -> None: ...
 
     assert set(move.spec.payload.json_schema["properties"]) == {"source", "target"}
-    given = move.arguments({"source": {"site_id": "a"}, "target": {"site_id": "b", "limit": 1}}, META)
+    given = arguments(move, {"source": {"site_id": "a"}, "target": {"site_id": "b", "limit": 1}})
     assert given == {"source": DataQuery("a"), "target": DataQuery("b", 1)}
 
 
@@ -147,7 +147,12 @@ def test_a_tool_without_parameters_takes_an_empty_object(tools: Toolset) -> None
 
     assert ping.validator.is_valid({})
     assert not ping.validator.is_valid({"x": 1})
-    assert ping.arguments({}, META) == {}
+    assert arguments(ping, {}) == {}
+
+
+def arguments(tool: Any, payload: dict[str, Any]) -> dict[str, Any]:
+    """What the function of a tool is called with."""
+    return tool.source.signature.arguments(tool.payload.decode(payload), META)
 
 
 def first(meta: ToolCallMeta, a: int) -> int:
@@ -175,7 +180,7 @@ def test_the_meta_stands_anywhere_in_the_signature(tools: Toolset, function: Any
     """The parameter annotated `ToolCallMeta` receives it, under any name, and is no field (SR-57, SR-68)."""
     tool = tools.tool(function)
     assert set(tool.spec.payload.json_schema["properties"]) <= {"a", "b"}
-    given = tool.arguments({"a": 1}, META)
+    given = arguments(tool, {"a": 1})
     assert META in given.values()
     assert tool(**given) == 1
 
@@ -189,7 +194,7 @@ def test_a_parameter_may_have_any_name(tools: Toolset) -> None:
 
     payload = {name: name for name in ("json", "schema", "copy", "model_fields", "self_", "id")}
     assert call.validator.is_valid(payload)
-    assert call.arguments(payload, META) == payload
+    assert arguments(call, payload) == payload
 
 
 def test_options_become_the_spec(tools: Toolset) -> None:
@@ -239,7 +244,7 @@ def test_nothing_declared_is_undeclared(tools: Toolset) -> None:
     assert ping.spec.annotations == Annotations()
     assert (ping.spec.timeout, ping.spec.retry, ping.spec.bounded) == (None, Retry(), False)
     assert (ping.spec.description, ping.spec.payload.example) == ("", None)
-    assert ping.result.encode({"any": ["thing"]}) == {"any": ["thing"]}
+    assert ping.result_shape.encode({"any": ["thing"]}) == {"any": ["thing"]}
 
 
 def test_a_recursive_result_may_be_bounded(tools: Toolset) -> None:
@@ -271,7 +276,8 @@ async def test_a_tool_is_still_the_function(tools: Toolset) -> None:
 
     assert add(1) == 3
     assert await slow(a=4) == 4
-    assert (add.is_async, slow.is_async) == (False, True)
+    assert add.source.signature.is_async is False
+    assert slow.source.signature.is_async is True
     assert (add.__name__, add.__doc__, repr(add)) == ("add", "Add.", "<Tool ops.devices.add>")
 
 
@@ -320,7 +326,7 @@ def test_a_models_own_validators_refuse_when_decoding(tools: Toolset) -> None:
     def find(query: Query) -> Page: ...
 
     with pytest.raises(ValidationError):
-        find.arguments({"site_id": 3}, META)
+        arguments(find, {"site_id": 3})
 
 
 # What is wrong at import.

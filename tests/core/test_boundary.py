@@ -7,7 +7,7 @@ import pytest
 from pydantic import BaseModel, TypeAdapter, field_validator, model_validator
 
 from sojourn import Bounds, RetryHint, ToolError, ToolRequest, ToolResult, ToolSpec, TypeSpec
-from sojourn.core.boundary import checked, delivered, refusal, refused_by_model
+from sojourn.core.boundary import Oversized, checked, delivered, issues_of, refusal, refused
 from sojourn.core.limits import MAX_RESULT_BYTES
 from sojourn.core.validate import Validator
 
@@ -86,7 +86,7 @@ def test_what_a_models_own_validator_refuses_is_an_issue() -> None:
 
     with pytest.raises(ValueError, match="sku") as caught:
         Order.model_validate({"lines": {"a/b~c": [{"sku": "x"}]}})
-    result = refused_by_model(SPEC, VALIDATOR, request(), {"site": "s-1"}, caught.value)
+    result = refused(SPEC, request(), {"site": "s-1"}, issues_of(caught.value), VALIDATOR)
     (issue,) = result.retry_hint.issues
     assert issue.field == "/lines/a~1b~0c/0/sku"
     assert issue.constraint == "rejected"
@@ -107,7 +107,7 @@ def test_a_refusal_of_the_whole_is_an_issue_of_the_whole() -> None:
 
     with pytest.raises(ValueError, match="low is above high") as caught:
         Range(low=2, high=1)
-    result = refused_by_model(SPEC, VALIDATOR, request(), {"site": "s-1"}, caught.value)
+    result = refused(SPEC, request(), {"site": "s-1"}, issues_of(caught.value), VALIDATOR)
     assert [issue.field for issue in result.retry_hint.issues] == [""]
 
 
@@ -147,12 +147,11 @@ def test_a_value_that_is_no_json_is_malformed(value: object) -> None:
     assert result.retry_hint.reason == "malformed_response"
 
 
-def test_a_result_that_is_too_large_says_how_to_narrow() -> None:
-    """More than a megabyte is not cut by the runtime but answered (SR-28)."""
+def test_a_result_that_is_too_large_is_not_cut() -> None:
+    """More than a megabyte is handed on whole, with its size, for storage or a refusal (SR-28)."""
     result = delivered(SPEC, request(), "x" * MAX_RESULT_BYTES, plain)
-    assert result.result is None
-    assert result.retry_hint.reason == "malformed_response"
-    assert "bytes" in result.error.message
+    assert isinstance(result, Oversized)
+    assert len(result.result.result) == MAX_RESULT_BYTES < result.size
 
 
 def test_a_bounded_result_has_its_bounds() -> None:
@@ -183,7 +182,7 @@ def test_a_tools_own_result_is_taken_as_its_answer() -> None:
 def test_a_tools_own_result_is_judged_too() -> None:
     """Size and bounds hold for a ToolResult as for a value; bounds that it states itself are its own."""
     large = ToolResult(result="x" * MAX_RESULT_BYTES)
-    assert delivered(SPEC, request(), large, plain).retry_hint.reason == "malformed_response"
+    assert isinstance(delivered(SPEC, request(), large, plain), Oversized)
     assert delivered(BOUNDED, request(), ToolResult(result={"returned": 2}), plain).bounds == Bounds(
         returned=2
     )

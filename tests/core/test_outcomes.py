@@ -9,7 +9,7 @@ LINK = RunLink(run_id="r/c1", agent_id="a.child", parent_run_id="r", parent_tool
 
 def test_a_result_from_an_activity_is_given_its_call() -> None:
     """The call stands beside the result in the history and is written once."""
-    assert outcomes.of_call(CALL, ToolResult(result=3)) == ToolResult(
+    assert outcomes.of_call(CALL, ToolResult(result=3), "r") == ToolResult(
         name="a.b.c", tool_call_id="c1", result=3
     )
 
@@ -52,7 +52,7 @@ def test_every_outcome_answers_its_call() -> None:
         outcomes.canceled(CALL, None),
         outcomes.failed(CALL, ToolError.new("x")),
         outcomes.child_failed(CALL, ToolError.new("x"), LINK),
-        outcomes.child_finished(CALL, output, LINK),
+        outcomes.child_finished(CALL, output, LINK, typed=False),
     ):
         assert (result.name, result.tool_call_id) == ("a.b.c", "c1")
         assert (result.error is None) is (result.result is not None)
@@ -68,7 +68,7 @@ def test_a_child_runs_output_is_its_calls_result() -> None:
         telemetry=ToolTelemetry(duration_ms=9, attempts=7, input_tokens=1),
         usage=Usage(input_tokens=100, output_tokens=20, cached_tokens=50, cost=0.5, model="m-1"),
     )
-    assert outcomes.child_finished(CALL, output, LINK) == ToolResult(
+    assert outcomes.child_finished(CALL, output, LINK, typed=False) == ToolResult(
         name="a.b.c",
         tool_call_id="c1",
         result="42",
@@ -84,7 +84,7 @@ def test_a_childs_typed_answer_wins_over_its_text() -> None:
     """A planner that gives a typed answer gives it to its parent; even an empty one."""
     for typed in ({"n": 1}, [], "", 0):
         output = RunOutput(run_id="r", agent_id="a", final=Message.assistant("text"), result=typed)
-        assert outcomes.child_finished(CALL, output, LINK).result == typed
+        assert outcomes.child_finished(CALL, output, LINK, typed=False).result == typed
 
 
 def test_a_childs_failure_keeps_its_chain() -> None:

@@ -28,14 +28,37 @@ def children_of(pid: int) -> list[psutil.Process]:
     return psutil.Process(pid).children(recursive=True)
 
 
+def mcp_servers_of(children: list[psutil.Process]) -> list[psutil.Process]:
+    return [child for child in children if "toolsets.work_orders_server" in child.cmdline()]
+
+
+async def read_until(process: asyncio.subprocess.Process, sign: bytes) -> bytes:
+    assert process.stdout
+    seen = b""
+    while sign not in seen:
+        line = await process.stdout.readline()
+        assert line, seen.decode()
+        seen += line
+    return seen
+
+
 async def test_the_demo_shows_what_it_promises():
-    """It exits 0 with everything seen: hint, repair, child run, answer, kill, and each call finished once."""
+    """It exits 0 with everything seen: hint, repair, MCP server, child run, answer, kill, each call finished once."""
     process = await start()
+    seen = await read_until(process, b"scan_site {")
+    children = children_of(process.pid)
+    assert len(mcp_servers_of(children)) == 1
     out, _ = await process.communicate()
-    text = out.decode()
+    text = (seen + out).decode()
     assert process.returncode == 0, text
+    # Among them is the server of the worker that was killed, which nobody was left to end.
+    _, alive = psutil.wait_procs(children, timeout=0)
+    assert not alive
     for sign in (
         r"hint missing_fields",
+        r"ops\.work_orders is an MCP server",
+        r"Work order wo-\d+ explains it",
+        r"list_work_orders +MCP server",
         r"child run \S+ of ops\.advisor",
         r"SIGKILL of worker",
         r"attempt 2\)",
@@ -45,16 +68,12 @@ async def test_the_demo_shows_what_it_promises():
 
 
 async def test_the_demo_leaves_no_process_when_interrupted():
-    """Ctrl-C in the middle ends it with 130, its server and its worker gone."""
+    """Ctrl-C in the middle ends it with 130, its server, its worker and the worker's MCP server gone."""
     process = await start()
-    assert process.stdout
-    seen = b""
-    while b"scan_site {" not in seen:
-        line = await process.stdout.readline()
-        assert line, seen.decode()
-        seen += line
+    await read_until(process, b"scan_site {")
     children = children_of(process.pid)
-    assert len(children) >= 2
+    assert len(children) >= 3
+    assert mcp_servers_of(children)
     process.send_signal(signal.SIGINT)
     await process.communicate()
     assert process.returncode == 130

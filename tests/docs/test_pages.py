@@ -1,26 +1,23 @@
-"""The examples of docs/ are run as they stand."""
+"""The examples of authoring.md and clients.md are run as they stand, and no public name is left undocumented."""
 
 import re
 import textwrap
 from pathlib import Path
 
-from sojourn import Message
-from sojourn.cli.load_app import load_app
+import pytest
+from pydantic import create_model
 
-DOCS = Path(__file__).parents[2] / "docs"
+import sojourn
+from sojourn.toolset import ToolOptions
 
-
-def blocks(page: str) -> list[str]:
-    return re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), re.DOTALL)
+ROOT = Path(__file__).parents[2]
 
 
 async def test_authoring_and_clients_are_one_working_program(
-    serve, temporal_address, tmp_path, monkeypatch, capsys
+    serve, temporal_address, module_of, blocks, monkeypatch, capsys
 ):
     """The module of authoring.md is served, and the program of clients.md starts, answers and prints a run of it."""
-    (tmp_path / "clinic.py").write_text("\n".join(blocks("authoring.md")))
-    monkeypatch.chdir(tmp_path)
-    client = await serve(load_app("clinic:app"))
+    client = await serve(module_of("authoring.md", "clinic").app)
     monkeypatch.setenv("TEMPORAL_ADDRESS", temporal_address)
     monkeypatch.setenv("SOJOURN_TASK_QUEUE", client.task_queue)
     (program,) = blocks("clients.md")
@@ -32,16 +29,29 @@ async def test_authoring_and_clients_are_one_working_program(
     assert answer == "Booked for 2027-01-05. 2"
 
 
-async def test_the_nurse_leaves_it_to_the_desk(serve, tmp_path, monkeypatch):
-    """The agent used as a tool on the page is a child run whose question can be answered by its own run id."""
-    (tmp_path / "clinic_two.py").write_text("\n".join(blocks("authoring.md")))
-    monkeypatch.chdir(tmp_path)
-    client = await serve(load_app("clinic_two:app"))
-    run = await client.start("clinic.nurse", [Message.user("Ana")])
-    async for event in run.events():
-        if event.type == "agent_run_started":
-            child = client.get_run(event.run_link.run_id)
-            async for inner in child.events():
-                if inner.type == "await_clarification":
-                    await child.answer(inner.question.id, "2027-01-05")
-    assert (await run.result()).text == "Booked for 2027-01-05."
+def test_the_tool_of_durability_md_is_one(blocks):
+    """Its example declares a tool that may be repeated."""
+    (example,) = blocks("durability.md")
+    payments = sojourn.Toolset("shop.payments")
+    scope = {
+        "payments": payments,
+        "ToolCallMeta": sojourn.ToolCallMeta,
+        "Charge": create_model("Charge", amount=int),
+        "Receipt": dict,
+    }
+    exec(example, scope)
+    assert payments.tools["charge"].spec.annotations.idempotent
+
+
+@pytest.mark.parametrize("name", sojourn.__all__)
+def test_every_public_name_is_documented(name):
+    """Each name of `sojourn.__all__` stands in the README or in a page of docs/."""
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    assert any(re.search(rf"\b{name}\b", page.read_text()) for page in pages)
+
+
+@pytest.mark.parametrize("option", sorted(ToolOptions.__annotations__))
+def test_every_option_of_a_tool_is_documented(option):
+    """Each key of `ToolOptions` is told in tools.md."""
+    told = (ROOT / "docs" / "tools.md").read_text().split("## Options")[1]
+    assert re.search(rf"`{option}\b", told)

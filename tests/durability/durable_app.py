@@ -113,6 +113,20 @@ def stamp(text: str, meta: ToolCallMeta) -> str:
         return f"stamped {text}"
 
 
+@desk.tool(idempotent=False)
+async def post(text: str, meta: ToolCallMeta) -> str:
+    """Post a note, which cannot be taken back."""
+    async with recorded(f"{meta.agent_id.removeprefix('durable.')}.post-{text}", **of(meta)):
+        return f"posted {text}"
+
+
+@desk.tool(local=True, idempotent=True)
+async def file(text: str, meta: ToolCallMeta) -> str:
+    """File a note, beside the workflow."""
+    async with recorded(f"{meta.agent_id.removeprefix('durable.')}.file-{text}", **of(meta)):
+        return f"filed {text}"
+
+
 @remote.tool
 async def send(text: str, meta: ToolCallMeta) -> str:
     """Send a note; runs where its own queue is served."""
@@ -168,6 +182,18 @@ sender = Agent(
     planner=Recorded(PlanResult.calls(write.call(text="one"), send.call(text="two")), summary),
     uses=[desk, remote],
 )
+poster = Agent(
+    "durable.poster",
+    planner=Recorded(PlanResult.calls(post.call(text="one"), write.call(text="two")), summary),
+    uses=[desk],
+)
+filer = Agent(
+    "durable.filer",
+    planner=Recorded(
+        PlanResult.calls(write.call(text="one")), PlanResult.calls(file.call(text="two")), summary
+    ),
+    uses=[desk],
+)
 namer = Agent(
     "durable.namer",
     planner=Recorded(
@@ -179,4 +205,4 @@ namer = Agent(
     uses=[desk],
 )
 
-app = App(agents=[clerk, asker, lead, sender, namer])
+app = App(agents=[clerk, asker, lead, sender, poster, filer, namer])

@@ -207,6 +207,30 @@ async def while_a_child_works(stage) -> Aftermath:
     return Aftermath(ended.story, ended.undisturbed, await stage.story(stage.client.get_run(child)))
 
 
+async def at_most_once(stage) -> Aftermath:
+    """The worker dies in a call that must not be made twice."""
+    stage.hold("poster.post-one")
+    worker = await stage.worker()
+    run = await stage.start("poster")
+    await stage.reached("poster.post-one")
+    await stage.happened(run, "ACTIVITY_TASK_COMPLETED", 2)
+    worker.kill()
+    await stage.worker()
+    return Aftermath(await stage.story(run))
+
+
+async def while_a_local_tool_runs(stage) -> Aftermath:
+    """The worker dies in a local call, of which the server knows nothing yet."""
+    stage.hold("filer.file-two")
+    worker = await stage.worker()
+    run = await stage.start("filer")
+    await stage.reached("filer.file-two")
+    worker.kill()
+    stage.release("filer.file-two")
+    await stage.worker()
+    return await compared(stage, run, "filer")
+
+
 async def one_of_two(stage) -> Aftermath:
     """Of two workers the one that works dies."""
     stage.hold("clerk.write-one")
@@ -248,6 +272,8 @@ SCENARIOS: list[Scenario] = [
     while_planning,
     while_a_tool_runs,
     while_a_child_works,
+    at_most_once,
+    while_a_local_tool_runs,
     one_of_two,
     between_plan_and_tool,
     between_tool_and_plan,
@@ -393,3 +419,26 @@ async def test_queue_that_nobody_serves(aftermath):
     assert refused.retry_hint.reason == "tool_unavailable"
     assert came.seen in refused.retry_hint.message
     assert came.seen in came.story.output.text
+
+
+async def test_killed_in_a_call_that_is_made_at_most_once(aftermath):
+    """It is not repeated: the planner is told that its outcome is unknown, and the run goes on (D-11)."""
+    story = (await aftermath(at_most_once)).story
+    assert story.executions("poster.post-one") == [("start", 1)]
+    (lost,) = [event.result for event in story.events if event.type == "tool_end" and event.result.error]
+    assert lost.name == "durable.desk.post"
+    assert lost.retry_hint.reason == "tool_unavailable"
+    assert "its outcome is unknown" in lost.error.message
+    assert "wrote two" in story.output.text
+
+
+async def test_killed_while_a_local_tool_runs(aftermath):
+    """A local call is made again, with the same id and key, and what was settled before is not."""
+    came = await aftermath(while_a_local_tool_runs)
+    came.story.assert_same_as(came.undisturbed)
+    assert came.story.executions("filer.write-one") == [("start", 1), ("end", 1)]
+    starts = [
+        line for line in came.story.records if line["point"] == "filer.file-two" and line["event"] == "start"
+    ]
+    assert len(starts) == 2
+    assert len({(line["tool_call_id"], line["idempotency_key"]) for line in starts}) == 1

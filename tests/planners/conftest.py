@@ -2,6 +2,7 @@
 
 import inspect
 import shutil
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,13 @@ from sojourn import (
     ToolFailed,
     ToolRequest,
     ToolResult,
+    ToolUnavailable,
 )
 from sojourn.agent import ExportedTool
-from sojourn.core.hints import hint_for_issues
+from sojourn.core import hints
+from sojourn.core.boundary import refusal
 from toolsets import database
+from toolsets.work_orders import transport, work_orders
 from worker import app
 
 
@@ -36,14 +40,29 @@ def made_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="session")
+def used_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Choose where the database of the current test is, for it and for the MCP server of all tests."""
+    return tmp_path_factory.mktemp("used") / "ops.db"
+
+
 @pytest.fixture(autouse=True)
-def ops_database(made_database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def ops_database(made_database: Path, used_database: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Give every test a copy of its own, and no pauses."""
-    path = tmp_path / "ops.db"
-    shutil.copy(made_database, path)
-    monkeypatch.setenv("SOJOURN_OPS_DB", str(path))
+    shutil.copy(made_database, used_database)
+    monkeypatch.setenv("SOJOURN_OPS_DB", str(used_database))
     monkeypatch.setenv("SOJOURN_OPS_SCAN_PAUSE", "0")
-    return path
+    return used_database
+
+
+@pytest.fixture(scope="session")
+async def mcp_server(used_database: Path) -> AsyncIterator[None]:
+    """Open the toolset of the MCP server, a process on the database of the current test, once for all."""
+    work_orders.transport = transport(used_database)
+    await work_orders.open()
+    assert work_orders.unavailable is None
+    yield
+    await work_orders.close()
 
 
 class Rehearsal:
@@ -151,7 +170,7 @@ class Rehearsal:
         if hint := self.broken.get(call.name):
             return ToolResult(**answer, error=ToolError.new(hint.message or "broken"), retry_hint=hint)
         if issues := tool.validator.issues(call.payload):
-            error, hint = hint_for_issues(tool.spec, call.payload, issues, tool.validator)
+            error, hint = hints.hint_for_issues(tool.spec, call.payload, issues, tool.validator)
             return ToolResult(**answer, error=error, retry_hint=hint)
         if isinstance(tool, ExportedTool):
             child = Rehearsal(tool.agent.id)
@@ -159,14 +178,18 @@ class Rehearsal:
             return ToolResult(**answer, result=(await child.advance()).result)
         meta = ToolCallMeta(run_id="r", tool_call_id=call.tool_call_id, idempotency_key=call.tool_call_id)
         try:
-            value = tool.function(**tool.arguments(call.payload, meta))
+            value = app.body_of(tool).prepare(call.payload, call, meta)()
             value = await value if inspect.isawaitable(value) else value
+        except ToolUnavailable as error:
+            return refusal(call, hints.unavailable(call.name, str(error)))
         except ToolFailed as error:
             return ToolResult(**answer, error=ToolError.from_error(error), retry_hint=error.hint)
-        return ToolResult(**answer, result=tool.result.encode(value))
+        if isinstance(value, ToolResult):  # an MCP server's
+            return value.model_copy(update=answer)
+        return ToolResult(**answer, result=tool.result_shape.encode(value))
 
 
 @pytest.fixture
-def run() -> Rehearsal:
+def run(mcp_server: None) -> Rehearsal:
     """Rehearse the assistant."""
     return Rehearsal()

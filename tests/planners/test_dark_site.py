@@ -6,7 +6,14 @@ import pytest
 from planners.wording import moment
 from sojourn import RetryHint
 
-STEPS = [["get_site"], ["list_devices"], ["get_time_series", "scan_site"], ["get_time_series"], ["ask"]]
+STEPS = [
+    ["get_site"],
+    ["list_devices"],
+    ["get_time_series", "scan_site"],
+    ["get_time_series"],
+    ["list_work_orders"],
+    ["ask"],
+]
 
 
 def when(text: str) -> str:
@@ -29,7 +36,13 @@ async def test_power_failure_from_question_to_contact(run: Any):
     assert f"{battery['last_value']:g} V at {when(battery['last_time'])}" in answer
     assert all(step in answer for step in run.result("ask")["steps"])
     assert "Ana Lima (ana@example.org) is registered as operations contact of s-7" in answer
-    assert run.plans[-1].result == {"site_id": "s-7", "dark": True, "cause": "power", "runbook_id": "rb-01"}
+    assert run.plans[-1].result == {
+        "site_id": "s-7",
+        "dark": True,
+        "cause": "power",
+        "work_order_id": "wo-1005",
+        "runbook_id": "rb-01",
+    }
 
 
 async def test_window_is_repaired_without_a_person(run: Any):

@@ -27,6 +27,7 @@ from sojourn import (
     ToolRequest,
     Toolset,
     Usage,
+    WithArtifacts,
 )
 from sojourn.contracts.message import ThinkingPart
 from sojourn.core.limits import MAX_INLINE_BYTES
@@ -104,6 +105,27 @@ async def hang() -> str:
     """Never answer."""
     await asyncio.Event().wait()
     return ""
+
+
+@tools.tool(local=True, read_only=True)
+async def near(n: int) -> int:
+    """Double, beside the workflow."""
+    if n == 0:
+        raise ValueError("nothing to double")
+    return 2 * n
+
+
+@tools.tool(local=True, idempotent=True)
+async def hang_near() -> str:
+    """Never answer, beside the workflow."""
+    await asyncio.Event().wait()
+    return ""
+
+
+@tools.tool(artifacts={"chart": list[int]})
+async def charted(n: int) -> WithArtifacts[int]:
+    """Return the sum, and beside it the numbers."""
+    return WithArtifacts(sum(range(n)), chart=list(range(n)))
 
 
 @unserved.tool
@@ -207,6 +229,12 @@ async def cancel_in_tools(run: Run) -> None:
     await run.cancel("too slow")
 
 
+async def cancel_in_local(run: Run) -> None:
+    await event(run, "tool_start")
+    await asyncio.sleep(0.1)
+    await run.cancel("too slow")
+
+
 async def cancel_in_child(run: Run) -> None:
     await event(run, "agent_run_started")
     await event(run.client.get_run(f"{run.id}/c1"), "tool_start")
@@ -287,6 +315,32 @@ SCENARIOS = {
             FINAL,
         ]
     ),
+    "typed_answers": Scenario(
+        [
+            calls(
+                ToolRequest(name="replay.judges.ask", payload={"topic": "x"}, tool_call_id="c1"),
+                ToolRequest(name="replay.vagues.ask", payload={"topic": "x"}, tool_call_id="c2"),
+            ),
+            FINAL,
+        ]
+    ),
+    "artifacts": Scenario(
+        [
+            calls(
+                call("charted", "c1", n=5),
+                ToolRequest(name="replay.charters.ask", payload={"topic": "x"}, tool_call_id="c2"),
+            ),
+            FINAL,
+        ]
+    ),
+    "local_calls": Scenario(
+        [
+            calls(call("near", n=1), call("near", n="x"), call("near", n=0), call("add", a=1, b=2)),
+            calls(call("near", n=2)),
+            FINAL,
+        ]
+    ),
+    "canceled_in_local": Scenario([calls(call("hang_near", "c1"))], deed=cancel_in_local),
     "limit_of_calls": Scenario(
         [calls(call("add", a=1, b=2), call("add", a=1, b=2)), FINAL], policy=RunPolicy(max_tool_calls=1)
     ),
@@ -318,11 +372,23 @@ class Topic(BaseModel):
     topic: str
 
 
+class Verdict(BaseModel):
+    """What some children answer."""
+
+    guilty: bool
+
+
 CHILDREN: dict[str, list[Step]] = {
     "helper": [calls(call("add", "c1", a=1, b=2)), PlanResult.final("helped")],
     "breaker": [broken],
     "hanger": [calls(call("hang", "c1"))],
+    "judge": [
+        lambda turn: PlanResult.final("!", result={"guilty": bool(turn.reminders)} if turn.reminders else {})
+    ],
+    "vague": [PlanResult.final("perhaps")],
+    "charter": [calls(call("charted", "c1", n=3)), PlanResult.final("seen")],
 }
+TYPED = {"judge": Verdict, "vague": Verdict}
 
 
 def make_app() -> App:
@@ -330,7 +396,9 @@ def make_app() -> App:
     agents, exports = list[Agent](), list[Any]()
     for name, steps in CHILDREN.items():
         agent = Agent(f"replay.{name}", planner=ScriptedPlanner(steps), uses=[tools])
-        exports.append(agent.export(f"replay.{name}s", tools=[AgentTool("ask", args=Topic)]))
+        exports.append(
+            agent.export(f"replay.{name}s", tools=[AgentTool("ask", args=Topic, result=TYPED.get(name, str))])
+        )
         agents.append(agent)
     for name, scenario in SCENARIOS.items():
         planner = ScriptedPlanner(scenario.steps)

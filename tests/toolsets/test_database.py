@@ -11,7 +11,7 @@ import pytest
 from sojourn import ToolUnavailable
 from toolsets import database
 
-TABLES = ("dataset", "sites", "devices", "series", "readings", "profiles", "runbooks")
+TABLES = ("dataset", "sites", "devices", "series", "readings", "profiles", "runbooks", "work_orders")
 
 
 def digest(path: Path) -> str:

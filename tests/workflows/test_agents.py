@@ -1,6 +1,7 @@
 """Agents as tools: one call, one child run, one answer."""
 
 import asyncio
+import json
 
 import pytest
 from pydantic import BaseModel
@@ -23,6 +24,7 @@ from sojourn import (
     Toolset,
     Usage,
 )
+from sojourn.testing import ScriptedPlanner
 
 AGENT, SESSION = (SearchAttributeKey.for_keyword(name) for name in ("SojournAgent", "SojournSession"))
 
@@ -239,3 +241,69 @@ async def test_children_of_one_plan_run_at_once(serve, until):
     await run.result()
     assert [result.result for result in family.results] == ["about first", "about second"]
     assert [result.run_link.run_id for result in family.results] == [f"{run.id}/one", f"{run.id}/two"]
+
+
+class Verdict(BaseModel):
+    """What a judge gives."""
+
+    guilty: bool
+    why: str
+
+
+async def judged(serve, *answers):
+    """The parent's result of one call to an agent that gives these answers, and the child's turns."""
+    turns = []
+
+    async def judge(turn):
+        turns.append(turn)
+        return answers[min(len(turns), len(answers)) - 1]
+
+    class Case(BaseModel):
+        name: str
+
+    court = Agent("test.judge", planner=judge)
+    tool = AgentTool("try", args=Case, result=Verdict)
+    toolset = court.export("test.court", tools=[tool])
+    ask = toolset[tool]
+    parent = ScriptedPlanner([PlanResult.calls(ask.call(Case(name="x"))), PlanResult.final("done")])
+    client = await serve(App(agents=[Agent("test.agent", planner=parent, uses=[toolset]), court]))
+    run = await client.start("test.agent", "go")
+    await run.result()
+    return ask, parent.turns[1].tool_results[0], turns, run
+
+
+GOOD = {"guilty": False, "why": "no proof"}
+
+
+@pytest.mark.parametrize(
+    "answer", [PlanResult.final("not guilty", result=GOOD), PlanResult.final(json.dumps(GOOD))]
+)
+async def test_a_typed_answer_is_the_result(serve, answer):
+    """Given beside the text, or as the text itself; the child is told the shape (SR-53)."""
+    ask, result, turns, _ = await judged(serve, answer)
+    assert ask.result_of(result) == Verdict(guilty=False, why="no proof")
+    assert set(turns[0].run.answer["properties"]) == {"guilty", "why"}
+    assert len(turns) == 1
+
+
+async def test_an_answer_that_does_not_fit_is_corrected_by_the_child(serve):
+    """It is a fault of the child's planner first, with every field that is wrong."""
+    bad = PlanResult.final("?", result={"guilty": "perhaps"})
+    ask, result, turns, _ = await judged(serve, bad, PlanResult.final("!", result=GOOD))
+    assert ask.result_of(result).why == "no proof"
+    (said,) = turns[1].reminders
+    assert "why" in said
+    assert "guilty" in said
+
+
+async def test_an_answer_that_never_fits_is_a_malformed_response(serve, traces):
+    """After its tries the child fails, and the parent's call says so with a hint (SR-90)."""
+    _, result, turns, run = await judged(serve, PlanResult.final("guilty!"))
+    assert len(turns) == 3
+    assert result.retry_hint.reason == "malformed_response"
+    assert result.error.cause.code == "MalformedAnswer"
+    assert "does not fit" in result.error.cause.message
+    assert result.run_link.run_id.startswith(f"{run.id}/")
+    await traces(run).check()
+    (end,) = [event async for event in run.events() if event.type == "tool_end"]
+    assert end.result.retry_hint == result.retry_hint

@@ -4,10 +4,19 @@ import asyncio
 import threading
 from datetime import timedelta
 
+import psutil
 import pytest
 from temporalio.api.enums.v1 import EventType
 
-from sojourn import AwaitClarification, PlanResult, RunCanceled, RunPolicy, ToolRequest, Toolset
+from sojourn import (
+    AwaitClarification,
+    PlanResult,
+    RunCanceled,
+    RunPolicy,
+    ToolRequest,
+    Toolset,
+    run_process,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -161,3 +170,24 @@ async def test_a_run_may_be_cancelled_before_a_worker_sees_it(serve, traces):
     client = await serve(planner=plan)
     run = await client.start("test.agent", "go")
     await assert_canceled(run, traces)
+
+
+async def test_cancel_ends_the_programs_of_its_tools(serve, traces, until, tmp_path):
+    """A program that a tool runs, and what that one started, end with the run."""
+    tools, pids = Toolset("test.tools"), tmp_path / "pids"
+
+    @tools.tool
+    async def build() -> str:
+        done = await run_process("sh", "-c", f"sleep 300 & echo $! $$ > {pids}; wait")
+        return str(done.returncode)
+
+    async def plan(turn):
+        return PlanResult.calls(build.call())
+
+    client = await serve(planner=plan, uses=(tools,))
+    run = await client.start("test.agent", "go")
+    await until(lambda: pids.exists() and pids.read_text().endswith("\n"))
+    started = [int(pid) for pid in pids.read_text().split()]
+    assert all(psutil.pid_exists(pid) for pid in started)
+    await assert_canceled(run, traces)
+    await until(lambda: not any(psutil.pid_exists(pid) for pid in started))

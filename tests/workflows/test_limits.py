@@ -229,26 +229,60 @@ async def test_calls_over_a_steps_limit_are_answered_and_the_run_goes_on(serve, 
     await traces(run).check()
 
 
-async def test_an_agent_that_uses_itself_is_stopped_at_max_depth(serve, traces):
+async def test_agents_under_agents_are_stopped_at_max_depth(serve, traces):
     """The call that would nest one agent too many is answered as unavailable, and every level answers."""
     refused = []
 
-    async def plan(turn):
-        if not isinstance(turn, PlanResumeInput):
-            return PlanResult.calls(ToolRequest(name="test.self.ask", payload={"text": "deeper"}))
-        refused.extend(result for result in turn.tool_results if result.error)
-        return PlanResult.final(f"depth {turn.run.depth}")
+    def planner(below):
+        async def plan(turn):
+            if below and not isinstance(turn, PlanResumeInput):
+                return PlanResult.calls(below["ask"].call(Question(text="deeper")))
+            refused.extend(result for result in getattr(turn, "tool_results", ()) if result.error)
+            return PlanResult.final(f"depth {turn.run.depth} under {turn.run.callers}")
 
-    agent = Agent("test.agent", planner=plan, policy=RunPolicy(max_depth=3))
-    agent.uses.append(agent.export("test.self", tools=[AgentTool("ask", args=Question)]))
-    client = await serve(App(agents=[agent]))
-    run = await client.start("test.agent", "go")
+        return plan
+
+    agents, below = [], None
+    for name in ("d", "c", "b", "a"):
+        agent = Agent(
+            f"test.{name}",
+            planner=planner(below),
+            uses=[below] if below else [],
+            policy=RunPolicy(max_depth=3),
+        )
+        agents.append(agent)
+        below = agent.export(f"test.ask-{name}", tools=[AgentTool("ask", args=Question)])
+    client = await serve(App(agents=agents))
+    run = await client.start("test.a", "go")
     out = await run.result()
-    assert out.text == "depth 0"
+    assert out.text == "depth 0 under []"
     assert out.children_count == 3
     (result,) = refused
     assert result.retry_hint.reason == "tool_unavailable"
     assert "at most 3 deep" in result.error.message
+    await traces(run).check()
+
+
+async def test_an_agent_above_is_not_called_again(serve, traces):
+    """A cycle of agents is refused where it would close, and the way round it is told."""
+    refused = []
+
+    async def plan(turn):
+        if not isinstance(turn, PlanResumeInput):
+            other = "b" if turn.run.agent_id == "test.a" else "a"
+            return PlanResult.calls(ToolRequest(name=f"test.ask-{other}.ask", payload={"text": "and you?"}))
+        refused.extend(result for result in turn.tool_results if result.error)
+        return PlanResult.final(turn.run.agent_id)
+
+    one, two = Agent("test.a", planner=plan), Agent("test.b", planner=plan)
+    one.uses.append(two.export("test.ask-b", tools=[AgentTool("ask", args=Question)]))
+    two.uses.append(one.export("test.ask-a", tools=[AgentTool("ask", args=Question)]))
+    client = await serve(App(agents=[one, two]))
+    run = await client.start("test.a", "go")
+    assert (await run.result()).text == "test.a"
+    (result,) = refused
+    assert result.retry_hint.reason == "tool_unavailable"
+    assert "test.a > test.b > test.a" in result.error.message
     await traces(run).check()
 
 

@@ -1,0 +1,50 @@
+"""Injection: fill what callers must not choose, ask the interceptors, and hide it all again."""
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
+from sojourn.core.hidden import Mask, mask_for
+from sojourn.interceptor import Interceptor
+from sojourn.tool import Filler
+
+__all__ = ["Injection"]
+
+_TOLD_EVERYWHERE = {"run_id", "session_id", "turn_id", "tool_call_id"}
+"""Ids that every event carries: no secrets."""
+
+
+class Injection:
+    """The injected fields of one call, and what hides their values in whatever is said of it.
+
+    Args:
+        fillers: The tool's injected fields, each with what fills it, if anything does.
+        interceptors: Asked in order, after the fillers.
+    """
+
+    def __init__(self, fillers: dict[str, Filler | None], interceptors: Sequence[Interceptor]) -> None:
+        self._fillers = fillers
+        self._interceptors = interceptors
+        self.mask: Mask | None = None
+
+    async def prepare(self, call: ToolRequest, meta: ToolCallMeta) -> ToolRequest:
+        """The call with its fields filled; what a filler or an interceptor raises is the caller's to answer."""
+        for name, fill in self._fillers.items():
+            if fill is not None:
+                value: Any = fill(meta)
+                if inspect.isawaitable(value):
+                    value = await value
+                call = self._hiding(call.model_copy(update={"payload": {**call.payload, name: value}}))
+        for interceptor in self._interceptors:
+            call = self._hiding(await interceptor.intercept_tool_call(meta, call))
+        return call
+
+    def _hiding(self, call: ToolRequest) -> ToolRequest:
+        secrets = {
+            name: call.payload[name]
+            for name in self._fillers
+            if name in call.payload and name not in _TOLD_EVERYWHERE
+        }
+        self.mask = mask_for(secrets) if secrets else None
+        return call

@@ -1,0 +1,76 @@
+"""Offload: what is too large for a run's history goes whole to external storage, or is refused."""
+
+import structlog
+from temporalio import activity
+from temporalio.converter import StorageDriverStoreContext, StorageDriverWorkflowInfo
+
+from sojourn.contracts.artifact import Artifact
+from sojourn.contracts.tool_call import ToolRequest
+from sojourn.contracts.tool_result import ToolResult
+from sojourn.contracts.tool_spec import ToolSpec
+from sojourn.core import hints
+from sojourn.core.boundary import Oversized, refusal
+from sojourn.core.call_ids import artifact_ref
+from sojourn.core.limits import MAX_ARTIFACT_BYTES, MAX_RESULT_BYTES, MAX_STORED_BYTES
+from sojourn.core.wire import encode
+from sojourn.storage import StorageDriver, store
+
+__all__ = ["WHOLE_RESULT", "offloaded"]
+
+WHOLE_RESULT = "result"
+"""The kind of the artifact that is a result which was too large."""
+
+_log = structlog.get_logger("sojourn.tool")
+
+_ROOM = 10_000
+"""What may stand around the result."""
+
+
+async def offloaded(
+    over: Oversized,
+    storage: StorageDriver | None,
+    spec: ToolSpec,
+    call: ToolRequest,
+    info: activity.Info,
+) -> ToolResult:
+    """The result with its large parts in storage; without storage the answer that says how to narrow it.
+
+    A result becomes `{omitted, bytes, artifact}`; `run.artifact(ref)` gives it whole.
+    """
+    if storage is None or over.size > MAX_STORED_BYTES:
+        limit = MAX_RESULT_BYTES if storage is None else MAX_STORED_BYTES
+        return refusal(call, hints.oversized_result(spec, over.size, limit))
+    try:
+        return await _stored(over, storage, call, info)
+    except Exception as error:  # noqa: BLE001 - the tool has run: the call is answered rather than made again
+        _log.exception("result_not_stored", tool=spec.id, run_id=info.workflow_id, bytes=over.size)
+        said, hint = hints.oversized_result(spec, over.size)
+        why = f"{said.message}, and external storage did not take it ({type(error).__name__})"
+        return refusal(call, (said.model_copy(update={"message": why}), hint))
+
+
+async def _stored(
+    over: Oversized, storage: StorageDriver, call: ToolRequest, info: activity.Info
+) -> ToolResult:
+    context = StorageDriverStoreContext(
+        target=StorageDriverWorkflowInfo(
+            namespace=info.namespace, id=info.workflow_id, type=info.workflow_type
+        )
+    )
+    artifacts: list[Artifact] = []
+    room = MAX_ARTIFACT_BYTES
+    for one in sorted(over.result.artifacts, key=lambda artifact: artifact.size):
+        if one.size <= room:
+            room -= one.size
+            artifacts.append(one)
+        else:
+            claim = await store(storage, encode(one.data), context)
+            artifacts.append(one.model_copy(update={"data": None, "claim": claim}))
+    result = over.result.result
+    data = encode(result)
+    if len(data) > MAX_RESULT_BYTES - _ROOM:
+        claim = await store(storage, data, context)
+        artifacts.append(Artifact(kind=WHOLE_RESULT, size=len(data), claim=claim))
+        ref = artifact_ref(info.workflow_id or "", call.tool_call_id, WHOLE_RESULT)
+        result = {"omitted": True, "bytes": len(data), "artifact": ref}
+    return over.result.model_copy(update={"result": result, "artifacts": artifacts})

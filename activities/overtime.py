@@ -1,0 +1,65 @@
+"""Overtime: a call that is out of time is answered, even when its coroutine will not end.
+
+Were it waited for, the server would give the whole activity up and have it done again.
+"""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any
+
+import structlog
+
+__all__ = ["ended"]
+
+GRACE = 2.0
+"""Seconds that a cancelled tool has to put things in order; within the 5 s after its own time limit."""
+
+_log = structlog.get_logger("sojourn.tool")
+
+
+async def ended(tool_id: str, work: Awaitable[Any]) -> Any:
+    """What the work gives; cancelled, it has 2 s to end, and is then left to itself.
+
+    Raises:
+        RuntimeError: the work raised what an event loop takes for its own (`KeyboardInterrupt`, a
+            `CancelledError` that nobody asked for); that is the cause.
+    """
+    task = asyncio.create_task(_contained(work))
+    try:
+        value = await asyncio.shield(task)
+    except asyncio.CancelledError as error:
+        this = asyncio.current_task()
+        if task.cancelled() and this is not None and not this.cancelling():
+            raise RuntimeError("the tool raised CancelledError") from error
+        task.cancel()
+        done, _ = await asyncio.wait({task}, timeout=GRACE)
+        if not done:
+            _log.warning("async_tool_abandoned", tool=tool_id, mend="let asyncio.CancelledError pass")
+            task.add_done_callback(_forget)
+            raise
+        if task.cancelled() or task.exception() is not None:
+            raise
+        value = task.result()  # it ended well in spite of it
+    if not isinstance(value, _Exit):
+        return value
+    if isinstance(value.error, SystemExit):
+        raise value.error
+    raise RuntimeError(f"the tool raised {type(value.error).__name__}") from value.error
+
+
+class _Exit:
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+
+async def _contained(work: Awaitable[Any]) -> Any:
+    """What would end the event loop if it left a task, as a value."""
+    try:
+        return await work
+    except (KeyboardInterrupt, SystemExit) as error:
+        return _Exit(error)
+
+
+def _forget(task: "asyncio.Future[Any]") -> None:
+    if not task.cancelled():
+        task.exception()  # looked at, so that nobody is warned of it

@@ -1,0 +1,160 @@
+"""Threads of sync tools.
+
+A thread cannot be killed. A call that is overdue or cancelled is *abandoned*: its thread runs on,
+is counted, and holds no slot, so that one stuck tool does not take the others with it. When too
+many are abandoned, further calls are refused until some end. An exit of the worker waits for no
+thread, which is why this is no `ThreadPoolExecutor`: the interpreter joins its threads.
+"""
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from typing import Any
+
+import structlog
+
+from sojourn.errors import ToolUnavailable
+
+__all__ = ["SYNC_THREADS", "SyncThreads"]
+
+SYNC_THREADS = 64
+"""Sync tools running at once on one worker."""
+
+_log = structlog.get_logger("sojourn.tool")
+
+
+class SyncThreads:
+    """Runs sync calls in threads, for one event loop, which alone counts them.
+
+    Args:
+        threads: Calls that can run at once, not counting the abandoned.
+        most_abandoned: Abandoned calls at which further ones are refused; half of `threads` when
+            none. There are never more than `threads + most_abandoned` threads.
+    """
+
+    def __init__(self, threads: int = SYNC_THREADS, *, most_abandoned: int | None = None) -> None:
+        self._idle: list[_Inbox] = []
+        self._threads = threads
+        self._most_abandoned = max(1, threads // 2) if most_abandoned is None else most_abandoned
+        self._free = asyncio.Semaphore(threads)
+        self._running = 0
+        self._abandoned = 0
+
+    def __del__(self) -> None:
+        for inbox in self._idle:
+            inbox.put(None)
+
+    async def run(self, tool_id: str, call: Callable[[], Any]) -> Any:
+        """Give what the call returns, or raise what it raises; it runs in a copy of the caller's context.
+
+        Cancelled, by an `asyncio.timeout` around it too, it returns at once and abandons the thread.
+
+        Raises:
+            ToolUnavailable: too many abandoned calls run on, or the system gives no more threads.
+            RuntimeError: the call raised what an event loop would take for its own (`StopIteration`,
+                `KeyboardInterrupt`, `CancelledError`); that is the cause.
+        """
+        self._refuse_when_held()
+        async with self._free:
+            self._refuse_when_held()  # others were abandoned while this one waited
+            job = self._start(tool_id, call)
+            try:
+                await job.ended.wait()
+            except asyncio.CancelledError:
+                if not job.ended.is_set():
+                    self._abandon(job)
+                raise
+        return job.outcome()
+
+    def _refuse_when_held(self) -> None:
+        if self._abandoned >= self._most_abandoned:
+            raise ToolUnavailable(
+                f"{self._abandoned} overdue sync calls hold the worker's threads; "
+                "no sync tool runs on it until some of them end"
+            )
+
+    def _start(self, tool_id: str, call: Callable[[], Any]) -> "_Job":
+        inbox = self._idle.pop() if self._idle else _thread()
+        job = _Job(tool_id, call, loop=asyncio.get_running_loop(), on_end=self._ended)
+        self._running += 1
+        inbox.put(job)
+        return job
+
+    def _abandon(self, job: "_Job") -> None:
+        job.is_abandoned = True
+        self._running -= 1
+        self._abandoned += 1
+        _log.warning("sync_tool_abandoned", tool=job.tool_id, abandoned=self._abandoned)
+
+    def _ended(self, job: "_Job", inbox: "_Inbox") -> None:
+        job.ended.set()
+        if job.is_abandoned:
+            job.value = job.error = None  # nobody reads them
+            self._abandoned -= 1
+            _log.info("sync_tool_ended_late", tool=job.tool_id, abandoned=self._abandoned)
+        else:
+            self._running -= 1
+        if self._running + len(self._idle) < self._threads:
+            self._idle.append(inbox)
+        else:
+            inbox.put(None)
+
+
+@dataclass(eq=False)
+class _Job:
+    """A call and what came of it; only `run` is the thread's, all else the event loop's."""
+
+    tool_id: str
+    call: Callable[[], Any]
+    loop: asyncio.AbstractEventLoop
+    on_end: "Callable[[_Job, _Inbox], None]"
+    context: contextvars.Context = field(default_factory=contextvars.copy_context)
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    is_abandoned: bool = False
+    value: Any = None
+    error: BaseException | None = None
+
+    def run(self, inbox: "_Inbox") -> bool:
+        """Call, and tell the loop; false when that has been closed meanwhile: nobody asks any more."""
+        try:
+            self.value = self.context.run(self.call)
+        except BaseException as error:  # noqa: BLE001 - it is the caller's to judge
+            self.error = error
+        try:
+            self.loop.call_soon_threadsafe(self.on_end, self, inbox, context=self.context.copy())
+        except RuntimeError:
+            return False
+        return True
+
+    def outcome(self) -> Any:
+        """Give the value or raise the error, once."""
+        error, self.error = self.error, None
+        try:
+            if error is None:
+                return self.value
+            if isinstance(error, (Exception, SystemExit)) and not isinstance(error, StopIteration):
+                raise error
+            raise RuntimeError(f"{self.tool_id} raised {type(error).__name__}") from error
+        finally:
+            del error  # its traceback holds this frame: a cycle would keep the tool's values alive
+
+
+_Inbox = SimpleQueue[_Job | None]
+
+
+def _thread() -> _Inbox:
+    """Start a thread that runs what is put into its inbox, until that is None."""
+    inbox: _Inbox = SimpleQueue()
+    try:
+        threading.Thread(target=_work, args=(inbox,), name="sojourn-tool", daemon=True).start()
+    except RuntimeError as error:
+        raise ToolUnavailable(f"no thread can be started on this worker: {error}") from error
+    return inbox
+
+
+def _work(inbox: _Inbox) -> None:
+    while (job := inbox.get()) is not None and job.run(inbox):
+        del job  # an idle thread keeps nothing of its last call

@@ -1,0 +1,107 @@
+"""`sojourn catalog`: what tools there are, for people, for machines, and as files that are compared in review."""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+from rich.tree import Tree
+
+from sojourn.app import App
+from sojourn.cli.load_app import load_app
+from sojourn.cli.view import plain
+from sojourn.contracts.tool_spec import ToolSpec
+
+__all__ = ["run_catalog"]
+
+FILE = "tool_schemas.json"
+"""One for each agent, in a folder of its name (SR-97)."""
+
+
+PLAIN_WIDTH = 240
+"""Columns where the output is no terminal."""
+
+
+def run_catalog(target: str, *, out: Path | None, as_json: bool) -> int:
+    """Print the catalogue of an app, or write it to files; remote toolsets are asked for theirs."""
+    app = load_app(target)
+    asyncio.run(_told(app, out, as_json=as_json))
+    return 0
+
+
+async def _told(app: App, out: Path | None, *, as_json: bool) -> None:
+    await app.open()
+    try:
+        for reason in app.unavailable():
+            print(f"sojourn: {reason}; its tools are not in the catalogue", file=sys.stderr)
+        if out is not None:
+            _write(app, out, as_json=as_json)
+        elif as_json:
+            print(_pretty(app.catalog()))
+        else:
+            _show(app)
+    finally:
+        await app.close()
+
+
+def _write(app: App, out: Path, *, as_json: bool) -> None:
+    """One file an agent, of the same content and order whenever the tools are the same."""
+    written: list[Path] = []
+    for agent_id in app.list_agents():
+        path = out / agent_id / FILE
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(_pretty(app.catalog(agent_id)) + "\n", encoding="utf-8")
+        written.append(path)
+    print(
+        json.dumps({"written": [str(path) for path in written]}) if as_json else "\n".join(map(str, written))
+    )
+
+
+def _pretty(entries: list[dict[str, Any]]) -> str:
+    return json.dumps(entries, indent=2, ensure_ascii=False)
+
+
+def _show(app: App) -> None:
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = PLAIN_WIDTH
+    for agent_id in app.list_agents():
+        specs = sorted(app.tool_specs_for_agent(agent_id) or [], key=lambda spec: spec.id)
+        tree = Tree(Text(agent_id, style="bold"), guide_style="dim")
+        for spec in specs:
+            line = Text(spec.id, style="cyan")
+            line.append(f"({_fields(spec)})", style="default")
+            if marks := _marks(spec):
+                line.append(f"  {marks}", style="dim")
+            branch = tree.add(line)
+            if spec.description:
+                branch.add(Text(plain(spec.description, 200), style="dim"))
+        if not specs:
+            tree.add(Text("no tools", style="dim"))
+        console.print(tree)
+
+
+def _fields(spec: ToolSpec) -> str:
+    """The payload's fields; an optional one with a question mark."""
+    schema = spec.payload.json_schema
+    required = schema.get("required", [])
+    return plain(
+        ", ".join(name if name in required else f"{name}?" for name in schema.get("properties", {})), 80
+    )
+
+
+def _marks(spec: ToolSpec) -> str:
+    """What is worth knowing before it is used."""
+    flags = {
+        spec.kind: spec.kind != "service",
+        "read-only": spec.annotations.read_only,
+        "destructive": spec.annotations.destructive,
+        "at most once": spec.annotations.idempotent is False,
+        "bounded": spec.bounded,
+        "local": spec.local,
+        f"on {spec.task_queue}": spec.task_queue,
+    }
+    return " · ".join(name for name, given in flags.items() if given)

@@ -1,0 +1,19 @@
+"""Interceptor: sees every call before it is validated, and fills what a planner must not choose."""
+
+from typing import Protocol, runtime_checkable
+
+from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
+
+__all__ = ["Interceptor"]
+
+
+@runtime_checkable
+class Interceptor(Protocol):
+    """Prepares the calls of an app, in the order in which interceptors are registered (SR-44, SR-47, SR-48)."""
+
+    async def intercept_tool_call(self, meta: ToolCallMeta, call: ToolRequest) -> ToolRequest:
+        """The call to go on with; `tool.inject(call, field=value)` sets an injected field.
+
+        What it raises prevents the execution, and is answered like a failure of the tool's own.
+        """
+        ...

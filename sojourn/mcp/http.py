@@ -1,0 +1,197 @@
+"""HTTP to a server that is a stranger: bounded, private, and one failed request is one failed request.
+
+The SDK tears the whole session down, and with it every call in flight, when one connection
+fails, and it reads an answer of any size. So requests pass a guard below it. Imported lazily,
+since it loads the SDK.
+"""
+
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from typing import Any, cast
+from urllib.request import getproxies, proxy_bypass
+
+import httpx2
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from sojourn.mcp.exchange import EXCHANGE, Exchange
+from sojourn.mcp.limits import MAX_MESSAGE_BYTES
+from sojourn.mcp.transports import Link
+
+__all__ = ["http_streams", "sse_streams"]
+
+_TIMEOUT = httpx2.Timeout(10.0, read=None, write=30.0, pool=None)
+"""No limit on reading: a call's time is its tool's, and a stream of events is silent for long."""
+
+_NOTICE_TIMEOUT = 10.0
+"""Seconds for the answer to a notification, which the SDK sends before anything that follows."""
+
+_LIMITS = httpx2.Limits(max_connections=512, max_keepalive_connections=64)
+_NOTIFICATION = re.compile(rb'"method":\s*"notifications/')
+_TRACE = TraceContextTextMapPropagator()
+
+
+@asynccontextmanager
+async def http_streams(url: str, headers: Mapping[str, str], link: Link) -> AsyncGenerator[Any]:
+    """Streams to a server over streamable HTTP."""
+    address = httpx2.URL(url)
+    client = _client(address, headers, link, lone_posts=False)
+    async with (
+        client,
+        streamable_http_client(
+            str(_bare(address)), http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES
+        ) as streams,
+    ):
+        yield streams
+
+
+def sse_streams(url: str, headers: Mapping[str, str], link: Link) -> AbstractAsyncContextManager[Any]:
+    """Streams to a server over HTTP with server-sent events."""
+    address = httpx2.URL(url)
+
+    def factory(**_options: Any) -> httpx2.AsyncClient:
+        return _client(address, headers, link, lone_posts=True)
+
+    streams: Any = sse_client(str(_bare(address)), httpx_client_factory=cast("Any", factory))
+    return cast("AbstractAsyncContextManager[Any]", streams)
+
+
+def _bare(address: httpx2.URL) -> httpx2.URL:
+    """The address less its user, who is named in a header instead."""
+    return address.copy_with(userinfo=b"", fragment=None)
+
+
+def _client(
+    address: httpx2.URL, headers: Mapping[str, str], link: Link, *, lone_posts: bool
+) -> httpx2.AsyncClient:
+    return httpx2.AsyncClient(
+        # Compressed answers would be counted before they unfold.
+        headers={**headers, "accept-encoding": "identity"},
+        auth=httpx2.BasicAuth(address.username, address.password) if address.userinfo else None,
+        timeout=_TIMEOUT,
+        transport=_Guard(address, link, lone_posts=lone_posts),
+    )
+
+
+def _proxy(url: httpx2.URL) -> str | None:
+    """The proxy that the environment names for a host."""
+    if proxy_bypass(f"{url.host}:{url.port}" if url.port else url.host):
+        return None
+    proxies = getproxies()
+    return proxies.get(url.scheme) or proxies.get("all")
+
+
+class _Guard(httpx2.AsyncBaseTransport):
+    """Carries requests out, and notes in their `Exchange` what became of them.
+
+    Args:
+        address: The server's.
+        link: To tell that the session is of no more use.
+        lone_posts: Whether answers come elsewhere, so that a request which fails must end the session.
+    """
+
+    def __init__(self, address: httpx2.URL, link: Link, *, lone_posts: bool) -> None:
+        self._inner = httpx2.AsyncHTTPTransport(limits=_LIMITS, proxy=_proxy(address))
+        self._link = link
+        self._lone_posts = lone_posts
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        exchange = EXCHANGE.get() or Exchange()
+        exchange.in_session = exchange.in_session or "mcp-session-id" in request.headers
+        try:
+            response = await self._inner.handle_async_request(self._outgoing(request))
+        except httpx2.TransportError as error:
+            exchange.fault = _clause(error)
+            response = httpx2.Response(503)
+        else:
+            response = self._noted(response, exchange)
+        if self._lone_posts and request.method == "POST" and response.status_code >= 400:
+            self._link.lose()
+        return response
+
+    def _outgoing(self, request: httpx2.Request) -> httpx2.Request:
+        headers = request.headers.copy()
+        carrier: dict[str, str] = {}
+        _TRACE.inject(carrier)
+        headers.update(carrier)
+        extensions = dict(request.extensions)
+        if request.method == "POST" and _NOTIFICATION.search(request.content[:300]):
+            extensions["timeout"] = {**extensions.get("timeout", {}), "read": _NOTICE_TIMEOUT}
+        return httpx2.Request(
+            request.method, request.url, headers=headers, stream=request.stream, extensions=extensions
+        )
+
+    def _noted(self, response: httpx2.Response, exchange: Exchange) -> httpx2.Response:
+        exchange.status = response.status_code
+        exchange.retry_after = _retry_after(response.headers.get("retry-after"))
+        kind = response.headers.get("content-type", "").lower()
+        exchange.is_json = kind.startswith("application/json")
+        encoding = response.headers.get("content-encoding", "identity").lower()
+        stream = cast("httpx2.AsyncByteStream", response.stream)
+        is_endless = kind.startswith("text/event-stream")
+        response.stream = _Bounded(stream, exchange, is_endless=is_endless, is_plain=encoding == "identity")
+        return response
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    """A body that ends the request, not the session, when it is too large or breaks off."""
+
+    def __init__(
+        self, inner: httpx2.AsyncByteStream, exchange: Exchange, *, is_endless: bool, is_plain: bool
+    ) -> None:
+        self._inner = inner
+        self._exchange = exchange
+        self._is_endless = is_endless
+        self._is_plain = is_plain
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        if not self._is_plain:
+            self._exchange.fault = "the server sent a compressed answer, which was not asked for"
+            raise httpx2.StreamError("compressed")
+        try:
+            async for part in self._inner:
+                self._exchange.received += len(part)
+                if not self._is_endless and self._exchange.received > MAX_MESSAGE_BYTES:
+                    self._exchange.oversize = self._exchange.received
+                    raise httpx2.StreamError("too large")
+                yield part
+        except httpx2.TransportError as error:
+            self._exchange.fault = _clause(error)
+            raise httpx2.StreamError("broken off") from None
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+def _clause(error: httpx2.TransportError) -> str:
+    """What went wrong, without the address."""
+    match error:
+        case httpx2.ConnectError() | httpx2.ConnectTimeout():
+            return "nothing answers at its address"
+        case httpx2.TimeoutException():
+            return "it did not answer in time"
+        case httpx2.ProxyError():
+            return "the proxy refused the connection"
+        case _:
+            return "the connection broke off"
+
+
+def _retry_after(value: str | None) -> timedelta | None:
+    """`Retry-After`, in seconds or as a date (RFC 9110)."""
+    if value is None:
+        return None
+    if value.isdecimal():
+        return timedelta(seconds=int(value[:9]))
+    try:
+        when = parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    aware = when if when.tzinfo else when.replace(tzinfo=UTC)
+    return max(aware - datetime.now(UTC), timedelta(0))

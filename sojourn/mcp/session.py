@@ -1,0 +1,207 @@
+"""Session: one conversation with a server, in a task of its own.
+
+The SDK's client is entered and left in one task, whoever asks and whenever; so a task owns it,
+and everyone else waits for answers. Not `Client.call_tool`: that validates results with plain
+`jsonschema`, patterns included, and lists tools behind our back. Imported lazily, since it
+loads the SDK.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import anyio
+import mcp_types as types
+import structlog
+from mcp import Client, MCPError
+from mcp.client.subscriptions import SubscriptionLost
+from mcp.shared.dispatcher import ProgressFnT
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import TypeAdapter, ValidationError
+
+import sojourn
+from sojourn.errors import ToolUnavailable
+from sojourn.mcp.exchange import EXCHANGE, Exchange
+from sojourn.mcp.faults import SessionRefused, Unusable
+from sojourn.mcp.quiet import quiet
+from sojourn.mcp.sifted import Sifted
+from sojourn.mcp.translating import translated
+from sojourn.mcp.transports import Link, Transport
+
+__all__ = ["Session"]
+
+T = TypeVar("T")
+
+_log = structlog.get_logger("sojourn.mcp")
+
+_ANSWER: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAdapter(
+    types.CallToolResult | types.InputRequiredResult
+)
+_CLOSING = 10.0
+_FIRST_WORD = 2.0
+_MAX_RETRY = 30.0
+
+
+class Session:
+    """A conversation; `lost` is set when it is of no more use.
+
+    Args:
+        toolset_id: For logs.
+        transport: Where the server is.
+        on_change: Called when the server says that its tools have changed.
+        on_drop: Told the name of a listed tool that is no tool, and why.
+    """
+
+    def __init__(
+        self,
+        toolset_id: str,
+        transport: Transport,
+        *,
+        on_change: Callable[[], None],
+        on_drop: Callable[[str, str], None],
+    ) -> None:
+        quiet()
+        self.lost = asyncio.Event()
+        self._transport = transport
+        self._link = Link(toolset_id, self.lost.set)
+        self._on_change = on_change
+        self._on_drop = on_drop
+        self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._owner: asyncio.Task[None] | None = None
+        self._client: Client | None = None
+
+    async def open(self, within: timedelta) -> None:
+        """Connect, and agree on a version of the protocol.
+
+        Raises:
+            ToolUnavailable: that did not work out; says why.
+        """
+        self._owner = asyncio.create_task(self._own(within), name=f"mcp {self._link.toolset_id}")
+        await asyncio.shield(self._ready)
+
+    async def close(self) -> None:
+        """End the conversation and what the transport started; returns when that is done."""
+        self.lost.set()
+        if self._owner is None:
+            return
+        await asyncio.wait({self._owner}, timeout=_CLOSING)
+        if not self._owner.done():
+            self._owner.cancel()
+            await asyncio.wait({self._owner}, timeout=_CLOSING)
+
+    async def page(self, cursor: str | None) -> types.ListToolsResult:
+        """One page of the tools; raises what `translated` gives."""
+        params = types.PaginatedRequestParams(cursor=cursor)
+        return await self._ask(lambda client: client.session.list_tools(params=params))
+
+    async def call(
+        self, name: str, arguments: dict[str, Any], on_progress: ProgressFnT | None
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        """Call a tool; raises what `translated` gives. A cancellation is passed on to the server."""
+        params = types.CallToolRequestParams(name=name, arguments=arguments)
+        request = types.CallToolRequest(params=params)
+        return await self._ask(
+            lambda client: client.session.send_request(request, _ANSWER, progress_callback=on_progress)
+        )
+
+    async def _ask(self, request: Callable[[Client], Awaitable[T]]) -> T:
+        if self._client is None or self.lost.is_set():
+            raise ToolUnavailable("the connection to its MCP server broke off")
+        exchange = Exchange()
+        token = EXCHANGE.set(exchange)
+        try:
+            return await request(self._client)
+        except (MCPError, ValidationError, anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
+            fault = translated(error, exchange, self._transport.secrets)
+            if isinstance(fault, SessionRefused):
+                self.lost.set()
+            raise fault from None
+        finally:
+            EXCHANGE.reset(token)
+
+    async def _own(self, within: timedelta) -> None:
+        exchange = Exchange()
+        EXCHANGE.set(exchange)
+        try:
+            async with AsyncExitStack() as stack:
+                # Not anyio's `fail_after`: the client's own scopes outlive this one.
+                async with asyncio.timeout(within.total_seconds()):
+                    self._client = await stack.enter_async_context(self._new_client())
+                async with anyio.create_task_group() as tasks:
+                    if self._hears_of_changes():
+                        await tasks.start(self._listen, self._client)
+                    self._settle(None)
+                    await self.lost.wait()
+                    tasks.cancel_scope.cancel()
+        except Exception as error:  # noqa: BLE001 - whatever the SDK and the server make of it, the session is over
+            self._settle(error, exchange)
+        finally:
+            self.lost.set()
+            self._settle(ConnectionError("closed"), exchange)
+
+    def _settle(self, error: Exception | None, exchange: Exchange | None = None) -> None:
+        if self._ready.done():
+            return
+        if error is None or exchange is None:
+            self._ready.set_result(None)
+            return
+        fault = translated(error, exchange, self._transport.secrets)
+        if not isinstance(fault, ToolUnavailable):
+            text = str(fault) if isinstance(fault, Unusable) else f"its MCP server cannot be used: {fault}"
+            fault = ToolUnavailable(text, retry_after=getattr(fault, "retry_after", None))
+        self._ready.set_exception(fault)
+        self._ready.exception()  # someone may have stopped waiting for it
+
+    def _new_client(self) -> Client:
+        return Client(
+            self._streams(),
+            cache=None,
+            message_handler=self._on_message,
+            client_info=types.Implementation(name="sojourn", version=sojourn.__version__),
+        )
+
+    @asynccontextmanager
+    async def _streams(self) -> AsyncGenerator[Any]:
+        async with self._transport.connect(self._link) as (read, write):
+            sifted = Sifted(read, version=self._version, on_drop=self._on_drop, on_end=self.lost.set)
+            yield sifted, write
+
+    def _version(self) -> str | None:
+        return self._client.session.protocol_version if self._client else None
+
+    async def _on_message(self, message: object) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            self._on_change()
+
+    def _hears_of_changes(self) -> bool:
+        """Whether changes come only to those who ask for them, as they do since 2026-07-28."""
+        if self._client is None or self._version() not in MODERN_PROTOCOL_VERSIONS:
+            return False
+        tools = self._client.server_capabilities.tools
+        return bool(tools and tools.list_changed)
+
+    async def _listen(self, client: Client, *, task_status: anyio.abc.TaskStatus[None]) -> None:
+        """Hear of changes, and assume one whenever we were deaf for a while."""
+        delay, is_started = 1.0, False
+        while True:
+            try:
+                async with AsyncExitStack() as stack:
+                    with anyio.fail_after(_MAX_RETRY if is_started else _FIRST_WORD):
+                        events = await stack.enter_async_context(client.listen(tools_list_changed=True))
+                    if is_started:
+                        self._on_change()
+                    else:
+                        task_status.started()
+                    delay, is_started = 1.0, True
+                    async for _ in events:
+                        self._on_change()
+            except (MCPError, SubscriptionLost, TimeoutError) as error:
+                if not is_started:
+                    task_status.started()
+                if isinstance(error, MCPError) and error.code == types.METHOD_NOT_FOUND:
+                    return
+            is_started = True
+            await anyio.sleep(delay)
+            delay = min(delay * 2, _MAX_RETRY)

@@ -1,0 +1,159 @@
+"""McpTool: a server's tool, under the contract that every other tool is under.
+
+The arguments come here as the planner or model wrote them (SR-13); they are read and
+validated here, against the server's schema, with the errors and hints of any other tool
+(SR-14, SR-141), and only then sent.
+"""
+
+import functools
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from sojourn.contracts.artifact import WithArtifacts
+from sojourn.contracts.ids import ToolId
+from sojourn.contracts.retry_hint import FieldIssue
+from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
+from sojourn.contracts.tool_error import ToolError
+from sojourn.contracts.tool_result import ToolResult
+from sojourn.contracts.tool_spec import ToolSpec
+from sojourn.core import boundary, hints
+from sojourn.core.validate import Validator
+from sojourn.mcp import faults
+from sojourn.mcp.content import ABSENT, error_text, to_result
+from sojourn.mcp.progress import OnProgress, told
+from sojourn.mcp.text import masked
+from sojourn.progress_note import ProgressNote, reporter
+
+if TYPE_CHECKING:
+    from mcp_types import CallToolResult
+
+    from sojourn.mcp.toolset import McpToolset
+
+__all__ = ["McpTool"]
+
+Outcome = ToolResult | WithArtifacts[Any]
+
+_INVALID_PARAMS = -32_602
+_METHOD_NOT_FOUND = -32_601
+
+
+class McpTool:
+    """One tool of a server.
+
+    Args:
+        spec: As taken over.
+        toolset: Whose session carries its calls.
+        is_known: False for one that stands in until the server has been reached.
+    """
+
+    is_async = True
+
+    def __init__(self, spec: ToolSpec, toolset: "McpToolset", *, is_known: bool = True) -> None:
+        self.spec = spec
+        self._toolset = toolset
+        self._is_known = is_known
+
+    @property
+    def id(self) -> ToolId:
+        """`<service>.<toolset>.<tool>`."""
+        return self.spec.id
+
+    @functools.cached_property
+    def validator(self) -> Validator:
+        """Checks a payload against the server's schema, in the draft that it names."""
+        return Validator(self.spec.payload.json_schema)
+
+    @functools.cached_property
+    def result_validator(self) -> Validator | None:
+        """Checks what the server answers; None where it does not say what that is."""
+        schema = self.spec.result.json_schema
+        return Validator(schema) if schema else None
+
+    def call(self, **fields: Any) -> ToolRequest:
+        """A request to this tool."""
+        return ToolRequest(name=self.id, payload=fields)
+
+    def prepare(
+        self,
+        payload: dict[str, Any],  # noqa: ARG002 - empty here: the boundary decodes nothing for this tool
+        call: ToolRequest,
+        meta: ToolCallMeta,  # noqa: ARG002 - whose call it is stays with us
+    ) -> Callable[[], Awaitable[Outcome]]:
+        """Read and validate a call's arguments; what is left to do is to send it, or to give the refusal."""
+        checked = boundary.checked(self.spec, self.validator, call)
+        if isinstance(checked, ToolResult):
+            return functools.partial(_given, checked)
+        return functools.partial(self._run, call, checked)
+
+    async def _run(self, call: ToolRequest, arguments: dict[str, Any]) -> Outcome:
+        """Send a call and take its answer.
+
+        Raises:
+            ToolUnavailable: the server cannot be reached, or broke off; worth a repetition.
+            RateLimited: it asks us to wait.
+        """
+        if not self._is_known:
+            known = await self._toolset.discovered(self.spec.id.tool)
+            if known is None:
+                return boundary.refusal(call, hints.unknown_tool(call.name, self._toolset.ids()))
+            return await known.prepare({}, call, ToolCallMeta(run_id=""))()
+        try:
+            answer = await self._toolset.send(self.spec.id.tool, arguments, _progress())
+        except faults.Oversized as error:
+            return boundary.refusal(call, hints.oversized_result(self.spec, error.size))
+        except faults.Garbled as error:
+            return boundary.refusal(call, hints.malformed_response(self.spec, str(error)))
+        except faults.Unusable as error:
+            return boundary.refusal(call, hints.unavailable(call.name, str(error)))
+        except faults.Answered as error:
+            return self._refused(call, arguments, str(error), error.code)
+        if answer.result_type == "input_required":
+            text = "its MCP server asks for input in the middle of a call, which is not supported"
+            return boundary.refusal(call, (ToolError.new(text, code="input_required"), None))
+        return self._answered(call, answer)
+
+    def _refused(self, call: ToolRequest, arguments: dict[str, Any], text: str, code: int) -> ToolResult:
+        """The server's own word on a call that it did not carry out."""
+        if code == _METHOD_NOT_FOUND or "unknown tool" in text.lower():
+            self._toolset.refresh()
+        if code == _INVALID_PARAMS:
+            issue = FieldIssue(field="", constraint="rejected", expected_type=text[:200])
+            return boundary.refusal(
+                call, hints.hint_for_issues(self.spec, arguments, [issue], self.validator)
+            )
+        return boundary.refusal(call, (ToolError.new(text, code=f"mcp_{code}"), None))
+
+    def _answered(self, call: ToolRequest, answer: "CallToolResult") -> Outcome:
+        if answer.is_error:
+            text = masked(error_text(answer.content), self._toolset.transport.secrets)
+            return boundary.refusal(call, (ToolError.new(text, code="mcp_tool_error"), None))
+        given = "structured_content" in answer.model_fields_set
+        structured = answer.structured_content if given else ABSENT
+        validator = self.result_validator
+        try:
+            result, artifacts = to_result(answer.content, structured, is_structured=validator is not None)
+        except ValueError as error:
+            return boundary.refusal(call, hints.malformed_response(self.spec, str(error)))
+        if validator is not None and (issues := validator.issues(result)):
+            return boundary.refusal(call, hints.malformed_response(self.spec, issues))
+        return WithArtifacts(result, **artifacts) if artifacts else ToolResult(result=result)
+
+    def __repr__(self) -> str:
+        """Its id."""
+        return f"<McpTool {self.id}>"
+
+
+async def _given(result: ToolResult) -> ToolResult:
+    return result
+
+
+def _progress() -> OnProgress | None:
+    """Pass progress on with the heartbeats of the call this context belongs to, if any."""
+    report = reporter.get()
+    if report is None:
+        return None
+
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        report(ProgressNote(told(progress, total, message)))
+
+    return on_progress

@@ -1,0 +1,150 @@
+"""Stdio, Http, Sse: where an MCP server is and how to reach it.
+
+They only say so; nothing is started or imported until a session is opened. What a server is
+given in confidence (headers, environment, user and query of an address) shows in no repr.
+"""
+
+from base64 import b64encode
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+from sojourn.errors import DefinitionError
+
+__all__ = ["Http", "Link", "Sse", "Stdio", "Transport"]
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """What a transport may tell while it is connected."""
+
+    toolset_id: str
+    """For its logs."""
+    lose: Callable[[], None]
+    """Says that the connection is of no more use."""
+
+
+class Transport(Protocol):
+    """How a server is reached."""
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What the server is given in confidence."""
+        ...
+
+    def connect(self, link: Link) -> AbstractAsyncContextManager[Any]:
+        """A pair of the SDK's streams, read and write, for as long as the context is open."""
+        ...
+
+
+class Stdio:
+    """A server started as a process of ours, spoken to over its standard input and output.
+
+    It gets exactly the environment given here and `PATH`, the worker's unless `env` has one:
+    no `HOME`, no credentials that happen to lie in the worker's environment.
+
+    Args:
+        command: The program: a path, or a name to look up in `PATH`.
+        *arguments: Its arguments.
+        env: Its environment.
+        cwd: Its working directory; the worker's when left out.
+
+    Raises:
+        DefinitionError: the command is empty, or a part holds a NUL.
+    """
+
+    def __init__(
+        self, command: str, *arguments: str, env: Mapping[str, str] | None = None, cwd: str | None = None
+    ) -> None:
+        self.command = command
+        self.arguments = arguments
+        self.env = dict(env or {})
+        self.cwd = cwd
+        if not command or any("\0" in part for part in (command, *arguments, *self.env, *self.env.values())):
+            raise DefinitionError("mcp.Stdio: the command is empty, or a part of it holds a NUL character")
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The values of its environment."""
+        return tuple(value for name, value in self.env.items() if name != "PATH")
+
+    def connect(self, link: Link) -> AbstractAsyncContextManager[Any]:
+        """Start the process; it ends, with its children, as the context closes."""
+        from sojourn.mcp.stdio import stdio_streams  # noqa: PLC0415 - loads the SDK
+
+        return stdio_streams(self, link)
+
+    def __repr__(self) -> str:
+        """The program alone: arguments may hold secrets."""
+        return f"Stdio({self.command!r})"
+
+
+class Http:
+    """A server at an address, over streamable HTTP.
+
+    Args:
+        url: `http://` or `https://`; shown nowhere but for its host.
+        headers: Sent with every request, such as `Authorization`.
+
+    Raises:
+        DefinitionError: the address or a header cannot be sent.
+    """
+
+    def __init__(self, url: str, *, headers: Mapping[str, str] | None = None) -> None:
+        self.url = url
+        self.headers = dict(headers or {})
+        _check(type(self).__name__, url, self.headers)
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Header values, and what the address holds beside its host."""
+        return _secrets(self.url, self.headers)
+
+    def connect(self, link: Link) -> AbstractAsyncContextManager[Any]:
+        """Open an HTTP client; requests follow."""
+        from sojourn.mcp.http import http_streams  # noqa: PLC0415 - loads the SDK
+
+        return http_streams(self.url, self.headers, link)
+
+    def __repr__(self) -> str:
+        """The host alone."""
+        return f"{type(self).__name__}({_origin(urlsplit(self.url))!r})"
+
+
+class Sse(Http):
+    """A server at an address, over the older HTTP with server-sent events; an answer of over 1 MB ends the session."""
+
+    def connect(self, link: Link) -> AbstractAsyncContextManager[Any]:
+        """Open the stream of events."""
+        from sojourn.mcp.http import sse_streams  # noqa: PLC0415 - loads the SDK
+
+        return sse_streams(self.url, self.headers, link)
+
+
+def _check(place: str, url: str, headers: Mapping[str, str]) -> None:
+    try:
+        parts = urlsplit(url)
+        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        valid = False
+    if not valid:
+        raise DefinitionError(f"mcp.{place}: the address has the form http://host[:port]/path, or https://")
+    for name, value in headers.items():
+        if not name.isascii() or not name.isprintable() or any(each in value for each in "\r\n\0"):
+            raise DefinitionError(f"mcp.{place}: the header {ascii(name)[:60]} cannot be sent")
+
+
+def _origin(parts: SplitResult) -> str:
+    port = f":{parts.port}" if parts.port else ""
+    return f"{parts.scheme}://{parts.hostname}{port}"
+
+
+def _secrets(url: str, headers: Mapping[str, str]) -> tuple[str, ...]:
+    parts = urlsplit(url)
+    found = [word for value in headers.values() for word in (value, value.rpartition(" ")[2])]
+    user = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
+    found += [*user.split(":", 1), b64encode(user.encode()).decode(), parts.query]
+    found += [value for _, value in parse_qsl(parts.query)]
+    return tuple(sorted({each for each in found if each}, key=len, reverse=True))

@@ -1,0 +1,83 @@
+"""Services: the objects behind bound tools, found by the method or by name."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, cast
+
+from sojourn.errors import DefinitionError
+
+__all__ = ["Services"]
+
+
+class Services:
+    """The services of an app.
+
+    A service is known by its class's name, by that name without `Service` in any case (`SiteService` is
+    `site` too), and by the name it has when a mapping is given.
+
+    Args:
+        services: Objects, or name to object.
+
+    Raises:
+        DefinitionError: a class is given in place of an object, or two services share a name.
+    """
+
+    def __init__(self, services: Iterable[Any] | Mapping[str, Any] = ()) -> None:
+        named: list[tuple[str | None, Any]]
+        if isinstance(services, Mapping):
+            named = list(cast("Mapping[str, Any]", services).items())
+        else:
+            named = [(None, one) for one in services]
+        self._services: list[Any] = [service for _, service in named]
+        self._by_name: dict[str, Any] = {}
+        for name, service in named:
+            if isinstance(service, type):
+                raise DefinitionError(
+                    f"App(services=[...]) takes objects; {service.__name__} is a class, so write {service.__name__}()"
+                )
+            for key in {_plain(type(service).__name__), _plain(name or type(service).__name__)}:
+                if self._by_name.setdefault(key, service) is not service:
+                    raise DefinitionError(
+                        f"two services in App(services=...) are called {key!r}; name them: services={{'{key}': ...}}"
+                    )
+
+    def with_method(self, method: Callable[..., Any], place: str) -> Any:
+        """The service whose class, or a base of it, has this method.
+
+        Raises:
+            DefinitionError: none or several have it.
+        """
+        found = [one for one in self._services if _has(cast("type[Any]", type(one)), method)]
+        if len(found) == 1:
+            return found[0]
+        owner = method.__qualname__.rsplit(".", 1)[0]
+        which = "several of them have" if found else "none of them has"
+        raise DefinitionError(
+            f"{place} is bound to {method.__qualname__}; App(services=[{self._known()}]) must hold one {owner}, "
+            f"and {which} this method"
+        )
+
+    def named(self, name: str, place: str) -> Any:
+        """The service of this name.
+
+        Raises:
+            DefinitionError: there is none; lists those there are.
+        """
+        service = self._by_name.get(_plain(name))
+        if service is None:
+            raise DefinitionError(
+                f"{place} is bound to service {name!r}, which is not in App(services=[{self._known()}]); "
+                "add it, or name the service: bind(..., service=...)"
+            )
+        return service
+
+    def _known(self) -> str:
+        return ", ".join(type(service).__name__ for service in self._services)
+
+
+def _plain(name: str) -> str:
+    folded = name.replace("_", "").lower()
+    return folded.removesuffix("service") or folded
+
+
+def _has(kind: type[Any], method: Callable[..., Any]) -> bool:
+    return any(vars(base).get(method.__name__) is method for base in kind.__mro__)

@@ -1,0 +1,110 @@
+"""Storage: where what is too large for a run's history is kept whole, by claim.
+
+The drivers are Temporal's (`temporalio.converter.StorageDriver`; S3 and GCS are in `temporalio.contrib`);
+a folder is ours.
+"""
+
+import asyncio
+import hashlib
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from temporalio.api.common.v1 import Payload
+from temporalio.converter import (
+    StorageDriver,
+    StorageDriverClaim,
+    StorageDriverRetrieveContext,
+    StorageDriverStoreContext,
+)
+
+__all__ = ["FolderStorage", "StorageDriver", "load", "store"]
+
+
+class FolderStorage(StorageDriver):
+    """Keeps each payload in a file named by its SHA-256, below a folder that all workers and clients share.
+
+    Nothing is ever deleted: remove what is older than your namespace's retention.
+
+    Args:
+        folder: Made when it is not there.
+        name: Tells several drivers apart.
+    """
+
+    def __init__(self, folder: str | Path, *, name: str = "folder") -> None:
+        self._folder = Path(folder)
+        self._name = name
+
+    def name(self) -> str:
+        """The driver's name, which claims carry."""
+        return self._name
+
+    async def store(
+        self, context: StorageDriverStoreContext, payloads: Sequence[Payload]
+    ) -> list[StorageDriverClaim]:
+        """Write each payload; equal ones share a file."""
+        del context
+        return [
+            StorageDriverClaim({"sha256": await asyncio.to_thread(self._write, payload.SerializeToString())})
+            for payload in payloads
+        ]
+
+    async def retrieve(
+        self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
+    ) -> list[Payload]:
+        """Read each payload.
+
+        Raises:
+            FileNotFoundError: it was removed, or another folder is meant.
+            ValueError: the claim or the file is not what was stored.
+        """
+        del context
+        return [
+            Payload.FromString(await asyncio.to_thread(self._read, claim.claim_data["sha256"]))
+            for claim in claims
+        ]
+
+    def _path(self, digest: str) -> Path:
+        if len(digest) != 64 or not set(digest) <= set("0123456789abcdef"):
+            raise ValueError("the claim is not one of this storage")
+        return self._folder / digest[:2] / digest
+
+    def _write(self, data: bytes) -> str:
+        digest = hashlib.sha256(data).hexdigest()
+        path = self._path(digest)
+        if path.exists():
+            return digest
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(file.name).replace(path)  # a reader sees all of it or nothing
+        return digest
+
+    def _read(self, digest: str) -> bytes:
+        data = self._path(digest).read_bytes()
+        if hashlib.sha256(data).hexdigest() != digest:
+            raise ValueError(f"the stored payload {digest[:12]}… was changed")
+        return data
+
+
+async def store(driver: StorageDriver, data: bytes, context: StorageDriverStoreContext) -> dict[str, str]:
+    """Keep JSON; what comes back is for `load`."""
+    payload = Payload(metadata={"encoding": b"json/plain"}, data=data)
+    (claim,) = await driver.store(context, [payload])
+    return {"driver": driver.name(), **claim.claim_data}
+
+
+async def load(driver: StorageDriver, claim: dict[str, str]) -> bytes:
+    """The JSON of a claim.
+
+    Raises:
+        ValueError: it was stored by another driver.
+    """
+    if claim.get("driver") != driver.name():
+        raise ValueError(f"the data was stored by driver {claim.get('driver')!r}, not {driver.name()!r}")
+    data = {name: value for name, value in claim.items() if name != "driver"}
+    (payload,) = await driver.retrieve(StorageDriverRetrieveContext(), [StorageDriverClaim(data)])
+    return payload.data

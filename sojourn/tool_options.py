@@ -1,0 +1,89 @@
+"""ToolOptions: what a tool's declaration says beside its code, and what of it contradicts itself."""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any, TypedDict
+
+from sojourn.contracts.tool_spec import Retry, ToolSpec
+from sojourn.core.pointer import Schema, expand
+from sojourn.errors import DefinitionError
+from sojourn.tool import Filler
+
+__all__ = ["ToolOptions", "check_options", "fillers_of"]
+
+_OWN_IDS = ("run_id", "session_id", "turn_id", "tool_call_id")
+"""Injected fields of these names fill themselves from the meta."""
+
+
+class ToolOptions(TypedDict, total=False):
+    """What `Toolset.tool`, `bind` and `declare` take beside the code."""
+
+    name: str
+    """The last part of the id; the function's name when left out."""
+    title: str
+    """For people."""
+    description: str
+    """For planners; the docstring's first paragraph when left out."""
+    tags: Sequence[str]
+    """For policies and catalogues."""
+    bounded: bool
+    """Its result is a bounded view and says so in `returned`, `total`, `truncated` (SR-31)."""
+    artifacts: Mapping[str, Any]
+    """What it may return beside its result: kind to type (SR-104)."""
+    inject: Sequence[str] | Mapping[str, Filler | None]
+    """Payload fields that no planner sees; a function of the meta fills one, else an interceptor (SR-41)."""
+    read_only: bool
+    """It changes nothing."""
+    destructive: bool
+    """It may destroy or overwrite."""
+    idempotent: bool
+    """Twice is as once; False: a lost attempt is never repeated."""
+    open_world: bool
+    """It reaches systems outside the service."""
+    local: bool
+    """Run it beside the workflow, as a local activity; only for what is `read_only` or `idempotent`."""
+    timeout: timedelta
+    """Its own time limit; the policy's `tool_timeout` when left out."""
+    retry: Retry
+    """For transient faults."""
+    examples: Sequence[dict[str, Any]]
+    """Payloads that validate; the first goes into hints."""
+
+
+def check_options(spec: ToolSpec) -> None:
+    """Refuse options that contradict one another."""
+    annotations, place = spec.annotations, spec.id
+    if spec.timeout is not None and spec.timeout <= timedelta(0):
+        raise DefinitionError(f"{place}: timeout is longer than zero, not {spec.timeout}")
+    if spec.bounded and not _has_field(spec.result.json_schema, "returned"):
+        raise DefinitionError(f"{place}: a bounded tool's result has a field `returned` (SR-32)")
+    if spec.local and not (annotations.read_only or annotations.idempotent):
+        raise DefinitionError(
+            f"{place}: a local tool may run twice; declare it read_only=True or idempotent=True, or leave out local="
+        )
+    if spec.decode_in_executor and spec.injected:
+        raise DefinitionError(
+            f"{place}: with decode_in_executor nothing is read before the executor, so nothing can be injected; "
+            "leave out one of the two"
+        )
+    if spec.local and spec.task_queue:
+        raise DefinitionError(f"{place}: a local tool runs where its run is, not on queue {spec.task_queue}")
+
+
+def fillers_of(inject: Sequence[str] | Mapping[str, Filler | None]) -> dict[str, Filler | None]:
+    """Each injected field with what fills it; None where an interceptor has to."""
+    given: Mapping[str, Filler | None]
+    given = (
+        inject
+        if isinstance(inject, Mapping)
+        else dict.fromkeys([inject] if isinstance(inject, str) else inject)
+    )
+    return {name: filler or (_own_id(name) if name in _OWN_IDS else None) for name, filler in given.items()}
+
+
+def _own_id(name: str) -> Filler:
+    return lambda meta: getattr(meta, name)
+
+
+def _has_field(schema: Schema, name: str) -> bool:
+    return any(name in part.get("properties", {}) for part in expand(schema, schema))

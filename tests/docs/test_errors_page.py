@@ -1,0 +1,74 @@
+"""What docs/errors.md says is so: every answer on it is what really comes back."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from sojourn import Agent, App, PlanResult, RetryReason, RunPolicyOverride
+from sojourn.testing import ScriptedPlanner
+
+PAGE = (Path(__file__).parents[2] / "docs" / "errors.md").read_text()
+ANSWERED = re.findall(r"^`([^`\n]+\))`\n\n```json\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+"""A call of the page as an expression, and the JSON below it."""
+
+
+@pytest.fixture
+def mill(module_of):
+    """The module of the page."""
+    return module_of("errors.md", "mill")
+
+
+async def test_every_answer_on_the_page_is_what_comes_back(serve, mill):
+    """Each call is made, and error and hint are compared as JSON without defaults; of the last one its issues."""
+    calls = [eval(expression, vars(mill)) for expression, _ in ANSWERED]
+    planner = ScriptedPlanner([PlanResult.calls(*calls), PlanResult.final("done")])
+    client = await serve(App(agents=[Agent("mill.test", planner=planner, uses=[mill.visits])]))
+    await client.execute("mill.test", "go")
+    results = planner.turns[1].tool_results
+    assert len(results) == len(calls) == 9
+    for result, (expression, shown) in zip(results, ANSWERED, strict=True):
+        told = result.model_dump(mode="json", exclude_defaults=True, include={"error", "retry_hint"})
+        expected = json.loads(shown)
+        assert (told["retry_hint"]["issues"] if isinstance(expected, list) else told) == expected, expression
+
+
+def test_every_reason_has_its_example():
+    """The table, the headings and `RetryReason` hold the same words."""
+    reasons = {value for name, value in vars(RetryReason).items() if name.isupper()}
+    assert set(re.findall(r"^### (\w+_\w+|timeout)$", PAGE, re.MULTILINE)) == reasons
+    table = PAGE.split("| reason |")[1].split("\n\n")[0]
+    assert set(re.findall(r"^\| `(\w+)`", table, re.MULTILINE)) == reasons
+
+
+async def test_the_planner_repairs_asks_and_books(serve, mill):
+    """`free_days` is repaired by its hint, a missing day and a Sunday are asked about, a Monday is booked."""
+    client = await serve(mill.app)
+    run = await client.start("mill.clerk", "s-1")
+    answers, questions, made = iter(["2027-01-03", "2027-01-04"]), [], []
+    async for event in run.events():
+        if event.type == "tool_start":
+            made.append((event.call.name, event.call.payload))
+        if event.type == "await_clarification":
+            questions.append(event.question)
+            await run.answer(event.question.id, next(answers))
+    assert (await run.result()).text == "Booked: 1 h on 2027-01-04."
+    assert [question.question for question in questions] == [
+        "What should `day` (On which day) be?",
+        "Which other day suits you?",
+    ]
+    assert questions[0].id == "fix-mill.visits.book"
+    assert questions[0].missing_fields == ["day"]
+    assert made[:2] == [
+        (mill.free_days.id, {"site_id": "s-1", "limit": "3"}),
+        (mill.free_days.id, {"site_id": "s-1", "limit": 3}),
+    ]
+
+
+async def test_the_planner_answers_otherwise_where_it_may_not_ask(serve, mill):
+    """With interrupts off the missing day ends in an answer that says so."""
+    client = await serve(mill.app)
+    override = RunPolicyOverride(interrupts_allowed=False)
+    output = await client.execute("mill.clerk", "s-1", policy=override)
+    assert output.text == "Nothing is booked: invalid arguments for mill.visits.book: `day` is required."

@@ -1,0 +1,156 @@
+"""What docs/tools.md says is so: its module is served, and its claims are tried."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from sojourn import (
+    Agent,
+    App,
+    DefinitionError,
+    PlanResult,
+    ToolCallMeta,
+    ToolRequest,
+    Toolset,
+)
+from sojourn.cli.catalog_command import run_catalog
+from sojourn.core import limits
+from sojourn.testing import ScriptedPlanner
+
+PAGE = Path(__file__).parents[2] / "docs" / "tools.md"
+
+
+@pytest.fixture
+def plant(module_of):
+    """The module of the page."""
+    return module_of("tools.md", "plant")
+
+
+@pytest.fixture
+def answers_to(serve, plant):
+    """Play calls of the page's tools in one run of the page's app; gives their results and the run."""
+
+    async def play(*calls, **start):
+        planner = ScriptedPlanner([PlanResult.calls(*calls), PlanResult.final("done")])
+        plant.operator.planner = planner
+        client = await serve(plant.app)
+        run = await client.start("plant.operator", "go", **start)
+        await run.result()
+        return planner.turns[1].tool_results, run, planner
+
+    return play
+
+
+async def test_the_app_of_the_page_answers(serve, plant):
+    """The planner at its end lists devices and reads their bounds."""
+    client = await serve(plant.app)
+    assert (await client.execute("plant.operator", "s-1")).text == "2 of 120 shown"
+    assert (await client.execute("plant.operator", "site one")).text == "no such site"
+
+
+async def test_every_kind_of_tool_on_the_page_answers(answers_to, plant):
+    """Functions, bound methods, executors and a program, each with the value the page makes."""
+    calls = [
+        plant.list_devices.call(site_id="s-1"),
+        plant.restart.call(plant.Restart(device_id="d-1", why="stuck")),
+        plant.latest.call(plant.Ask(device_id="d-1")),
+        plant.in_words.call(plant.Ask(device_id="d-1")),
+        plant.summarize.call(plant.Summarize(report_ids=["a", "b"])),
+        plant.archive.call(plant.Summarize(report_ids=["a"])),
+        plant.export.call(device_id="d-1"),
+        plant.count_words.call(text="one two three"),
+    ]
+    results, run, _ = await answers_to(*calls, session_id="s")
+    listed, restarted, read, told, summed, archived, exported, counted = results
+    value = plant.list_devices.result_of(listed)
+    assert (len(value.devices), value.total) == (50, 120)
+    assert (listed.bounds.returned, listed.bounds.truncated) == (50, True)
+    key = ToolCallMeta.key_of(run.id, calls[1].model_copy(update={"tool_call_id": restarted.tool_call_id}))
+    assert plant.restart.result_of(restarted) == f"d-1 restarted as order {key[:8]}"
+    assert read.result == {"value": 21.5, "unit": "celsius"}
+    assert told.result == "21.5 fahrenheit"
+    assert summed.result == {"summary": "2 reports, nothing unusual"}
+    assert archived.error.message == "plant.reports.archive is read-only for session s"
+    assert (exported.result, counted.result) == (3, "3")
+
+
+def test_a_tool_is_still_the_function(plant):
+    """It is called with a meta made by hand."""
+    said = plant.restart(plant.Restart(device_id="d-1", why="stuck"), ToolCallMeta(run_id="r"))
+    assert said.startswith("d-1 restarted")
+
+
+async def test_what_is_injected_is_hidden_and_masked(answers_to, plant, traces):
+    """No schema shows it, what a planner sends for it is dropped, and the history does not know it."""
+    calls = [
+        plant.history.call(device_id="d-1", days=2),
+        ToolRequest(name=plant.firmware.id, payload={"device_id": "d-1", "tenant": "other", "token": "mine"}),
+    ]
+    (read, asked), run, planner = await answers_to(*calls, session_id="s-77", labels={"tenant": "acme"})
+    assert read.result == [21.0, 22.0]
+    assert asked.result == "d-1 of [tenant] runs 4.2, asked with [token]"
+    shown = {spec.id: spec.payload.json_schema for spec in planner.turns[0].tools}
+    assert list(shown[plant.firmware.id]["properties"]) == ["device_id"]
+    assert "session_id" not in json.dumps(shown[plant.history.id])
+    assert "tok-5f2c91d7" not in "".join(str(event) for event in await traces(run).history())
+
+
+async def test_an_artifact_is_read_by_its_reference(answers_to, plant):
+    """The planner sees a reference, the event the data, and the run gives it later."""
+    (result,), run, _ = await answers_to(plant.temperature.call(device_id="d-1"))
+    assert result.result == "24 points, 20 to 24 °C"
+    (artifact,) = result.artifacts
+    assert artifact.data is None
+    (end,) = [event async for event in run.events() if event.type == "tool_end"]
+    assert len(plant.temperature.artifact(end.result, "time_series").points) == 24
+    assert (await run.artifact(artifact.ref)).data["points"][0] == ["00:00", 20.0]
+
+
+def test_the_catalogue_is_shown_and_written(plant, capsys, tmp_path):
+    """The page's commands work on the page's module, and a second write gives the same bytes."""
+    run_catalog("plant:app", out=None, as_json=False)
+    assert "plant.devices.list_devices(site_id, status?, limit?)" in capsys.readouterr().out
+    written = []
+    for folder in ("one", "two"):
+        run_catalog("plant:app", out=tmp_path / folder, as_json=False)
+        written.append((tmp_path / folder / "plant.operator" / "tool_schemas.json").read_bytes())
+    assert written[0] == written[1]
+    assert plant.app.tool_spec("plant.devices.nothing") is None
+
+
+@pytest.mark.parametrize(
+    ("bind", "said"),
+    [
+        (lambda plant, tools: tools.bind(plant.ReadingsService.latest, args=plant.Summary), "summary"),
+        (lambda plant, tools: tools.bind(plant.ReadingsService.latest, result=plant.Summary), "summary"),
+        (
+            lambda plant, tools: tools.bind("latest", args=plant.Ask, result=plant.Shown),
+            "'plant', which is not",
+        ),
+    ],
+    ids=["to method", "to result", "own service"],
+)
+def test_what_cannot_be_bound_is_refused(plant, bind, said):
+    """Fields that do not fit, and the toolset's own service by default, as the page says."""
+    tools = Toolset("plant.more")
+    bind(plant, tools)
+    with pytest.raises(DefinitionError, match=said):
+        App(
+            agents=[Agent("plant.other", planner=plant.plan, uses=[tools])],
+            services=[plant.ReadingsService()],
+        )
+
+
+def test_the_sizes_of_the_page_are_those_of_the_code():
+    """Every figure of the table is a constant of `sojourn.core.limits`."""
+    section = PAGE.read_text().split("### Sizes")[1].split("###")[0]
+    figures = [int(each.replace(",", "")) for each in re.findall(r"\| ([\d,]+) \|", section)]
+    assert figures == [
+        limits.MAX_PAYLOAD_BYTES,
+        limits.MAX_STEP_BYTES,
+        limits.MAX_RESULT_BYTES,
+        limits.MAX_ARTIFACT_BYTES,
+        limits.MAX_STORED_BYTES,
+    ]

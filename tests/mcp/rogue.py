@@ -1,0 +1,118 @@
+"""A server over stdio that breaks the protocol, in the way its argument names; no SDK, only lines."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+WAY = sys.argv[1]
+GOOD = {"name": "good", "inputSchema": {"type": "object"}}
+BROKEN = [
+    5,
+    {"name": "no-schema"},
+    {"name": 7, "inputSchema": {"type": "object"}},
+    {"name": "not-an-object", "inputSchema": {"type": "array"}},
+    {"name": "bad-title", "title": 5, "inputSchema": {"type": "object"}},
+    {"name": "bad-words", "inputSchema": {"type": "object", "properties": {"a": {"type": "strin"}}}},
+    {"name": "endless", "inputSchema": {"type": "object", "allOf": [{"$ref": "#"}]}},
+    {"name": "huge", "inputSchema": {"type": "object", "description": "x" * 200_000}},
+    {
+        "name": "bad-result",
+        "inputSchema": {"type": "object"},
+        "outputSchema": {"type": "object", "required": 1},
+    },
+]
+
+
+def say(message: dict[str, Any]) -> None:
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+
+
+def answer(request: dict[str, Any], result: dict[str, Any]) -> None:
+    say({"id": request["id"], "result": result})
+
+
+def listed(request: dict[str, Any]) -> dict[str, Any]:
+    cursor = (request.get("params") or {}).get("cursor")
+    if WAY == "pages":
+        number = int(cursor or 0)
+        tools = [{**GOOD, "name": f"tool-{number}-{each}"} for each in range(30)]
+        return {"tools": tools, "nextCursor": str(number + 1)}
+    if WAY == "circle":
+        return {"tools": [GOOD], "nextCursor": "again"}
+    if WAY == "broken-tools":
+        return {"tools": [*BROKEN, GOOD, {**GOOD, "description": "twice"}]}
+    return {"tools": [GOOD]}
+
+
+def called(request: dict[str, Any]) -> None:
+    match WAY:
+        case "silent":
+            return
+        case "garbage":
+            print("this is no JSON \x1b[31m", flush=True)
+            print("[" * 5_000, flush=True)
+            answer(request, {"content": "no list"})
+        case "strange-content":
+            answer(request, {"content": [{"type": "hologram", "data": 5}]})
+        case "deep":
+            value: Any = 1
+            for _ in range(150):
+                value = [value]
+            answer(request, {"content": [], "structuredContent": {"deep": value}})
+        case "long-line":
+            print("x" * 20_000_000, flush=True)
+            answer(request, {"content": [{"type": "text", "text": "after"}]})
+        case "refuses":
+            say({"id": request["id"], "error": {"code": -32602, "message": "`a` is \x1b[31mtoo small"}})
+        case "unknown":
+            say({"id": request["id"], "error": {"code": -32601, "message": "no such method"}})
+        case "asks":
+            say(
+                {
+                    "id": "q1",
+                    "method": "elicitation/create",
+                    "params": {"message": "Who?", "requestedSchema": {}},
+                }
+            )
+            answer(request, {"content": [{"type": "text", "text": "asked"}]})
+        case "changes":
+            for _ in range(200):
+                say({"method": "notifications/tools/list_changed"})
+            answer(request, {"content": [{"type": "text", "text": str(listings)}]})
+        case _:
+            answer(request, {"content": [{"type": "text", "text": "done"}]})
+
+
+listings = 0
+if WAY == "dies":
+    sys.exit("cannot start: no licence")
+if WAY == "stubborn":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    child = subprocess.Popen(
+        [sys.executable, "-c", "import signal,time; signal.signal(15, 1); time.sleep(600)"]
+    )
+    GOOD["description"] = f"{os.getpid()} {child.pid}"
+for line in sys.stdin:
+    message = json.loads(line)
+    match message.get("method"):
+        case "initialize" if WAY != "mute":
+            if WAY == "too-new":
+                version = "2999-01-01"
+            else:
+                version = message["params"]["protocolVersion"]
+            server = {"name": "rogue", "version": "1"}
+            tools = {"tools": {"listChanged": True}}
+            answer(message, {"protocolVersion": version, "capabilities": tools, "serverInfo": server})
+        case "server/discover" if WAY != "mute":
+            say({"id": message["id"], "error": {"code": -32601, "message": "Method not found"}})
+        case "tools/list":
+            listings += 1
+            answer(message, listed(message))
+        case "tools/call":
+            called(message)
+if WAY == "stubborn":
+    time.sleep(600)

@@ -1,0 +1,211 @@
+"""Calls: arguments as they were written, results as they were meant, errors as of any other tool."""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import pytest
+from opentelemetry import trace
+from pydantic import BaseModel, ConfigDict, Field
+
+from sojourn import Toolset, mcp
+from sojourn.contracts.artifact import WithArtifacts
+from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
+from sojourn.core import boundary
+from sojourn.progress_note import reporter
+
+PIXELS = 64
+
+
+class Order(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    sku: Annotated[str, Field(pattern="^[A-Z]{3}$")]
+    count: Annotated[int, Field(ge=1, le=9)] = 1
+    kind: Literal["new", "used"] = "new"
+
+
+ordinary = Toolset("ops.test")
+
+
+@ordinary.tool(name="order")
+async def order(args: Order) -> str:
+    """The same tool as a function."""
+    return args.sku
+
+
+@pytest.fixture(scope="module")
+async def toolset():
+    """The test server as one process for all that do it no harm."""
+    server = str(Path(__file__).with_name("server.py"))
+    transport = mcp.Stdio(sys.executable, server, "stdio", env={"TOKEN": "secret-token"})
+    shared = mcp.McpToolset("ops.test", transport=transport)
+    await shared.open()
+    yield shared
+    await shared.close()
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        '{"a": 1.50, "b": 12345678901234567890123, "c": 1e-7}',
+        '{ "text" : "h\\u00e9llo \\ud83d\\ude00 \\n" }',
+        '{"nested": {"list": [null, true, {"x": []}]}}',
+    ],
+)
+async def test_a_models_own_text_reaches_the_server(raw, toolset, run):
+    """What a model wrote is read once, here, and the server gets the same JSON values."""
+    assert (await run(toolset, "echo", raw=raw)).result == json.loads(raw)
+
+
+def bad_calls() -> list[ToolRequest]:
+    name = "ops.test.order"
+    payloads = [
+        {},
+        {"sku": "abc"},
+        {"sku": "ABC", "count": 10},
+        {"sku": 5, "kind": "old"},
+        {"sku": "ABC", "cuont": 2},
+    ]
+    texts = ["", "{", "[1]", '{"sku": "ABC", "sku": "ABD"}', '{"sku": ' + "[" * 100 + "]" * 100 + "}", "no"]
+    return [
+        *(ToolRequest(name=name, payload=payload) for payload in payloads),
+        *(ToolRequest(name=name, raw=text) for text in texts),
+    ]
+
+
+@pytest.mark.parametrize(
+    "call", bad_calls(), ids=lambda call: repr(call.payload if call.raw is None else call.raw)[:30]
+)
+async def test_a_bad_payload_is_answered_as_by_any_other_tool(call, toolset):
+    """Error and hint are those of a function with the same schema (SR-141)."""
+    given = await toolset["order"].prepare({}, call, ToolCallMeta(run_id="r"))()
+    expected = boundary.checked(order.spec, order.validator, call)
+    assert given.error == expected.error
+    assert given.retry_hint.reason == expected.retry_hint.reason
+    assert given.retry_hint.message == expected.retry_hint.message
+    assert given.retry_hint.issues == expected.retry_hint.issues
+    assert given.retry_hint.missing_fields == expected.retry_hint.missing_fields
+    assert given.retry_hint.restrict_to_tool
+    assert (given.retry_hint.example_input is None) == (expected.retry_hint.example_input is None)
+
+
+async def test_a_refused_call_is_never_sent(toolset, run):
+    """The server does not see what breaks its schema."""
+    before = (await run(toolset, "counts")).result["call"]
+    assert not (await run(toolset, "order", sku="abc")).ok
+    assert (await run(toolset, "counts")).result["call"] == before + 1
+
+
+async def test_an_older_draft_is_enforced(toolset, run):
+    """Draft-07's lists of items, definitions and dependencies say what they say there."""
+    assert (await run(toolset, "draft-7", pair=["a", 1], site="ab")).ok
+    for wrong in ({"pair": ["a", "b"]}, {"pair": ["a", 1, 2]}, {"site": "a", "pair": []}, {"site": "ab"}):
+        result = await run(toolset, "draft-7", **wrong)
+        assert result.retry_hint.reason in ("invalid_arguments", "missing_fields")
+
+
+@pytest.mark.parametrize(
+    ("name", "result"),
+    [("structured", {"count": 3}), ("structured-as-text", {"count": 4}), ("nothing", None), ("slow", "done")],
+)
+async def test_results(name, result, toolset, run):
+    """Structured content, JSON in a text where a shape is declared, no content, a text."""
+    assert (await run(toolset, name, seconds=0)).result == result
+
+
+async def test_a_result_that_breaks_its_schema_is_malformed(toolset, run):
+    """The server's fault is told as such, with the place."""
+    result = await run(toolset, "badly-structured")
+    assert result.retry_hint.reason == "malformed_response"
+    assert [issue.field for issue in result.retry_hint.issues] == ["/count"]
+
+
+async def test_pictures_and_files_go_beside_the_result(toolset, run):
+    """The result describes them, in order; the artifacts are they."""
+    given = await run(toolset, "several")
+    assert isinstance(given, WithArtifacts)
+    assert [part if isinstance(part, str) else part["type"] for part in given.result] == [
+        "one", "image", "image", "audio", "resource", "resource", "resource_link",
+    ]  # fmt: skip
+    assert given.result[1] == {"type": "image", "mime_type": "image/png", "bytes": PIXELS}
+    assert given.result[4] == {
+        "type": "resource",
+        "uri": "note://1",
+        "mime_type": "text/plain",
+        "text": "short",
+    }
+    assert given.artifacts.keys() == {"image", "image_2", "audio", "resource"}
+    assert given.artifacts["image"]["mime_type"] == "image/png"
+    assert given.artifacts["resource"].keys() == {"uri", "base64"}
+
+
+async def test_a_tools_own_error_is_an_error(toolset, run):
+    """Its text is kept, less what would act on a terminal and what we sent in confidence."""
+    result = await run(toolset, "fails", what="secret-token")
+    assert result.error.code == "mcp_tool_error"
+    assert result.error.message == "no  ]0;x such ***"
+
+
+async def test_an_answer_of_ten_megabytes_is_too_large(toolset, run):
+    """It is not held, the session goes on, and the hint says what to do."""
+    result = await run(toolset, "large", size=10_000_000)
+    assert result.retry_hint.reason == "malformed_response"
+    assert "Ask for a smaller part" in result.retry_hint.message
+    assert (await run(toolset, "echo")).ok
+
+
+async def test_calls_share_a_session(toolset, run):
+    """Many calls at once are one process, and none waits for another."""
+    slow = asyncio.create_task(run(toolset, "slow", seconds=1))
+    pids = {
+        result.result["pid"] for result in await asyncio.gather(*(run(toolset, "counts") for _ in range(50)))
+    }
+    assert len(pids) == 1
+    assert not slow.done()
+    assert (await slow).result == "done"
+
+
+@pytest.mark.parametrize("kind", ["stdio", "http", "sse"])
+async def test_a_cancelled_call_is_cancelled_at_the_server(kind, opened, serving, stdio, run, until):
+    """The tool that nobody waits for any more is stopped."""
+    toolset = await opened(stdio() if kind == "stdio" else serving(kind).start().transport)
+    await until(lambda: toolset.tools)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.4):
+            await run(toolset, "slow", mark="mine")
+
+    async def was_cancelled():
+        return "mine" in (await run(toolset, "cancelled")).result["cancelled"]
+
+    await until(was_cancelled)
+
+
+async def test_progress_goes_out_with_the_calls_heartbeats(toolset, run):
+    """Each notification is one line, as if the tool had said it with `sojourn.progress`."""
+    told: list[str] = []
+    token = reporter.set(lambda said: told.append(said.note))
+    try:
+        await run(toolset, "progress")
+    finally:
+        reporter.reset(token)
+    assert told == ["1 of 3: step 1", "2 of 3: step 2", "3 of 3: step 3"]
+
+
+@pytest.mark.parametrize("kind", ["stdio", "http"])
+async def test_the_trace_goes_on_at_the_server(kind, opened, serving, stdio, run, until):
+    """The current span is named in `_meta`, over HTTP in a header too, in W3C's form."""
+    toolset = await opened(stdio() if kind == "stdio" else serving(kind).start().transport)
+    await until(lambda: toolset.tools)
+    span = trace.NonRecordingSpan(
+        trace.SpanContext(0xABC, 0xDEF, is_remote=False, trace_flags=trace.TraceFlags(1))
+    )
+    with trace.use_span(span):
+        seen = (await run(toolset, "meta")).result
+    expected = f"00-{0xABC:032x}-{0xDEF:016x}-01"
+    assert seen["meta"]["traceparent"] == expected
+    if kind == "http":
+        assert seen["headers"]["traceparent"] == expected
+        assert seen["headers"]["x-token"] == "secret-header"

@@ -1,0 +1,182 @@
+"""Discovery: what a server lists becomes tools, whatever the transport, and stays fresh."""
+
+import asyncio
+import subprocess
+import sys
+from datetime import timedelta
+
+import pytest
+from structlog.testing import capture_logs
+
+from sojourn import mcp
+from sojourn.contracts.tool_spec import Annotations, Retry
+from sojourn.errors import DefinitionError
+
+KINDS = ["stdio", "http", "sse"]
+
+
+@pytest.fixture
+def transport_of(serving, stdio):
+    """The test server by one of the transports, started where it has to be."""
+    return lambda kind: stdio() if kind == "stdio" else serving(kind).start().transport
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_tools_are_found_over_every_transport(kind, transport_of, opened, run, until):
+    """The same tools are there and can be called, with the server's schema as it is."""
+    toolset = await opened(transport_of(kind))
+    await until(lambda: toolset.tools)
+    assert toolset.unavailable is None
+    assert "echo" in toolset.tools
+    spec = toolset["order"].spec
+    assert spec.id == "ops.test.order"
+    assert spec.kind == "mcp"
+    assert spec.decode_in_executor
+    assert spec.payload.json_schema["properties"]["count"] == {"type": "integer", "minimum": 1, "maximum": 9}
+    assert (await run(toolset, "echo", a=1)).result == {"a": 1}
+
+
+async def test_a_spec_holds_what_the_server_says(opened, stdio):
+    """Title, description without control characters, annotations, and what the toolset adds."""
+    retry = Retry(max_attempts=5)
+    toolset = await opened(stdio(), timeout=timedelta(seconds=7), retry=retry, task_queue="elsewhere")
+    spec = toolset["echo"].spec
+    assert spec.title == "Echo"
+    assert spec.description == "Gives its arguments back. [31m\n\nAll of them."
+    assert spec.annotations == Annotations(read_only=True, open_world=False)
+    assert (spec.timeout, spec.retry, spec.task_queue) == (timedelta(seconds=7), retry, "elsewhere")
+    assert toolset["counts"].spec.annotations == Annotations()
+    assert toolset["counts"].spec.result.json_schema == {}
+    assert toolset["structured"].spec.result.json_schema["required"] == ["count"]
+
+
+async def test_what_can_be_no_tool_is_left_out_and_named(opened, stdio):
+    """A name of another form and a schema that points elsewhere are one warning each."""
+    with capture_logs() as logs:
+        toolset = await opened(stdio())
+        toolset.refresh()
+        await asyncio.sleep(1.5)
+    skipped = {log["tool"]: log["reason"] for log in logs if log["event"] == "mcp_tool_skipped"}
+    assert skipped.keys() == {"space d", "elsewhere"}
+    assert "leaves the schema" in skipped["elsewhere"]
+    assert [log["event"] for log in logs].count("mcp_tool_skipped") == 2
+    assert not skipped.keys() & toolset.tools.keys()
+
+
+async def test_a_broken_entry_does_not_break_the_list(opened, rogue):
+    """Every entry that breaks the protocol or has a schema that cannot be enforced is left out, alone."""
+    with capture_logs() as logs:
+        toolset = await opened(rogue("broken-tools"))
+    assert toolset.tools.keys() == {"good"}
+    named = {log["tool"] for log in logs if log["event"] == "mcp_tool_skipped"}
+    expected = {"no-schema", "not-an-object", "bad-title", "bad-words", "endless", "huge", "bad-result"}
+    assert expected <= named
+    assert toolset.unavailable is None
+
+
+@pytest.mark.parametrize(("way", "count"), [("pages", 1_000), ("circle", 1)])
+async def test_endless_pages_end(way, count, opened, rogue):
+    """A listing is followed so far and no further."""
+    toolset = await opened(rogue(way))
+    assert len(toolset.tools) == count
+
+
+async def test_tools_are_taken_and_left_by_name(opened, stdio):
+    """`include` and `exclude` take names and patterns."""
+    toolset = await opened(stdio(), include=["echo", "structured*"], exclude=["*-as-text"])
+    assert toolset.tools.keys() == {"echo", "structured"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_server_says_that_its_tools_changed(kind, transport_of, opened, persist, until):
+    """The new list replaces the old as a whole; tools that stayed as they were stay the same objects."""
+    toolset = await opened(transport_of(kind))
+    await until(lambda: toolset.tools)
+    before = toolset.tools
+    await persist(toolset, "change", names=["fresh"])
+    await until(lambda: "fresh" in toolset.tools)
+    assert "fresh" not in before
+    assert toolset["echo"] is before["echo"]
+    await persist(toolset, "change", names=[])
+    await until(lambda: "fresh" not in toolset.tools)
+    with pytest.raises(KeyError):
+        toolset["fresh"]
+
+
+async def test_an_old_list_is_asked_for_again(opened, stdio, run, until):
+    """The list is fetched when it has reached its age, and not for each call."""
+    toolset = await opened(stdio(), ttl=timedelta(seconds=1.2))
+    for _ in range(5):
+        await run(toolset, "echo")
+    assert (await run(toolset, "counts")).result["list"] == 1
+
+    async def listed_again():
+        return (await run(toolset, "counts")).result["list"] >= 2
+
+    await until(listed_again)
+
+
+async def test_a_storm_of_changes_is_a_few_lists(opened, rogue, run):
+    """However often a server says that its tools changed, there is a second between two lists."""
+    toolset = await opened(rogue("changes"))
+    for _ in range(3):
+        await run(toolset, "good")
+    await asyncio.sleep(2.2)
+    assert int((await run(toolset, "good")).result) <= 5
+
+
+async def test_a_list_that_fails_leaves_the_old_one(opened, serving, run, until):
+    """The server that no longer lists its tools still has those it listed."""
+    served = serving("http").start()
+    toolset = await opened(served.transport)
+    await until(lambda: toolset.tools)
+    tools = toolset.tools
+    served.kill()
+    served.env["LIST_FAILS"] = "1"
+    served.start()
+
+    async def answers():
+        try:
+            return await run(toolset, "echo", a=1)
+        except Exception:
+            return None
+
+    assert (await until(answers)).result == {"a": 1}
+    with capture_logs() as logs:
+        toolset.refresh()
+        await until(lambda: any(log.get("tool") == "tools/list" for log in logs))
+    assert toolset.tools is tools
+
+
+@pytest.mark.parametrize(
+    "declare",
+    [
+        pytest.param(lambda: mcp.McpToolset("test", transport=mcp.Stdio("x")), id="id"),
+        pytest.param(lambda: mcp.McpToolset("a.b", transport=mcp.Stdio("x"), ttl=timedelta(0)), id="ttl"),
+        pytest.param(lambda: mcp.Stdio(""), id="no command"),
+        pytest.param(lambda: mcp.Stdio("x", "a\0b"), id="NUL"),
+        pytest.param(lambda: mcp.Http("ftp://example.com"), id="scheme"),
+        pytest.param(lambda: mcp.Http("http:///path"), id="no host"),
+        pytest.param(lambda: mcp.Sse("http://example.com:99999/"), id="port"),
+        pytest.param(lambda: mcp.Http("http://example.com", headers={"X": "a\r\nB: c"}), id="header"),
+    ],
+)
+def test_a_wrong_declaration_is_refused_at_once(declare):
+    """Nothing has to be reached to see it."""
+    with pytest.raises(DefinitionError):
+        declare()
+
+
+def test_a_call_needs_no_discovery():
+    """A planner may name a tool that nobody has seen."""
+    toolset = mcp.McpToolset("ops.test", transport=mcp.Stdio("x"))
+    assert toolset.call("echo", a=1).name == "ops.test.echo"
+    assert toolset["echo"].call(a=1) == toolset.call("echo", a=1)
+    with pytest.raises(KeyError):
+        toolset["no tool"]
+
+
+def test_declaring_a_toolset_loads_no_protocol():
+    """The SDK costs most of a second, which `import sojourn` and commands do not pay."""
+    code = "import sys; from sojourn import mcp; mcp.Http('http://x'); sys.exit('mcp' in sys.modules or 'httpx2' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

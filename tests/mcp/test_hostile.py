@@ -1,0 +1,302 @@
+"""Hostile servers: silent, garbled, endless or leaking ones harm neither the worker nor its secrets."""
+
+import asyncio
+import contextlib
+import gzip
+import json
+import logging
+import time
+from datetime import timedelta
+from typing import Any, Self
+
+import pytest
+from structlog.testing import capture_logs
+
+from sojourn import mcp
+from sojourn.errors import RateLimited, ToolUnavailable
+
+
+async def test_silence_is_cut_short(opened, rogue, run):
+    """A call that is never answered ends with its time, and the session goes on."""
+    toolset = await opened(rogue("silent"))
+    for _ in range(2):
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.3):
+                await run(toolset, "good")
+    assert toolset.unavailable is None
+
+
+async def test_a_server_that_never_says_hello(opened, rogue):
+    """Opening ends in the time it has."""
+    started = time.monotonic()
+    toolset = await opened(rogue("mute"), connect_timeout=timedelta(seconds=1))
+    assert time.monotonic() - started < 8
+    assert toolset.unavailable == "its MCP server cannot be used: it does not answer in time"
+
+
+@pytest.mark.parametrize(
+    ("way", "text"),
+    [("dies", "broke off"), ("too-new", "it speaks no version of the protocol that we know")],
+)
+async def test_a_server_that_cannot_be_used_says_why(way, text, opened, rogue):
+    """Its last words are in the log, the reason in the toolset."""
+    with capture_logs() as logs:
+        toolset = await opened(rogue(way))
+    assert text in toolset.unavailable
+    if way == "dies":
+        assert any(log.get("line") == "cannot start: no licence" for log in logs)
+
+
+@pytest.mark.parametrize("way", ["garbage", "strange-content"])
+async def test_garbage_is_a_malformed_response(way, opened, rogue, run):
+    """What is no answer of the protocol is the server's fault, told without its bytes."""
+    result = await run(await opened(rogue(way)), "good")
+    assert result.retry_hint.reason == "malformed_response"
+    assert "\x1b" not in result.error.message
+
+
+async def test_a_line_without_end_is_skipped(opened, rogue, run):
+    """Twenty megabytes of nothing do not hide the answer that follows."""
+    assert (await run(await opened(rogue("long-line")), "good")).result == "after"
+
+
+async def test_deep_answers_are_handed_on_or_refused(opened, rogue, run):
+    """What can be read is handed to the boundary, which judges depth for all tools alike."""
+    result = await run(await opened(rogue("deep")), "good")
+    assert result.ok
+
+
+async def test_a_refusal_of_the_arguments_is_a_hint(opened, rogue, run):
+    """The server's word is told as the payload's fault, made fit to be shown."""
+    result = await run(await opened(rogue("refuses")), "good", a=1)
+    assert result.retry_hint.reason == "invalid_arguments"
+    assert "a is [31mtoo small" in " ".join(result.error.message.split())
+    assert "\x1b" not in result.error.message
+
+
+async def test_a_protocol_error_is_an_error(opened, rogue, run):
+    """Its code is kept."""
+    result = await run(await opened(rogue("unknown")), "good")
+    assert (result.error.code, result.error.message) == ("mcp_-32601", "no such method")
+
+
+async def test_a_server_that_asks_a_question_is_told_no(opened, rogue, run):
+    """Nobody is there to answer, and the call goes on."""
+    assert (await run(await opened(rogue("asks")), "good")).result == "asked"
+
+
+async def test_a_process_gets_the_environment_it_was_given(opened, stdio, run, monkeypatch):
+    """And `PATH`, and nothing else of the worker's."""
+    monkeypatch.setenv("WORKER_SECRET", "not-for-servers")
+    toolset = await opened(stdio(TOKEN="secret-token"))
+    given = (await run(toolset, "environment")).result
+    # Python itself sets LC_CTYPE where no locale is given.
+    assert given.keys() - {"LC_CTYPE"} == {"PATH", "TOKEN"}
+    assert given["TOKEN"] == "secret-token"
+
+
+async def test_a_process_may_get_another_path(opened, stdio, run):
+    """A `PATH` that is given is the one."""
+    toolset = await opened(stdio(PATH="/nowhere"))
+    assert (await run(toolset, "environment")).result["PATH"] == "/nowhere"
+
+
+async def test_errors_of_a_process_are_logged_in_bounds(opened, stdio, run):
+    """Line by line, clean, without secrets, and not for ever."""
+    toolset = await opened(stdio(TOKEN="secret-token"))
+    with capture_logs() as logs:
+        await run(toolset, "noise", lines=1_000)
+        await asyncio.sleep(0.5)
+    lines = [log["line"] for log in logs if log["event"] == "mcp_server_stderr"]
+    assert lines[0] == "noise 0 ***  [31m"
+    assert 150 < len(lines) <= 200
+    assert any(log["event"] == "mcp_server_stderr_muted" for log in logs)
+
+
+class RogueHttp:
+    """A web server that answers each request to call a tool in one way."""
+
+    def __init__(self, way: str) -> None:
+        self.way = way
+        self.seen: list[str] = []
+        self.sessions = 0
+
+    async def __aenter__(self) -> Self:
+        self.server = await asyncio.start_server(self.serve, "127.0.0.1", 0)
+        self.port = self.server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.server.close()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                lines = head.decode().split("\r\n")
+                headers = {
+                    name.lower(): value for name, value in (line.split(": ", 1) for line in lines[1:] if line)
+                }
+                body = await reader.readexactly(int(headers.get("content-length", "0")))
+                self.seen.append(lines[0])
+                status, extra, data = self.reply(lines[0].split()[0], headers, json.loads(body or "{}"))
+                text = "".join(f"{name}: {value}\r\n" for name, value in extra.items())
+                writer.write(f"HTTP/1.1 {status}\r\n{text}".encode())
+                if self.way == "breaks-off" and data:
+                    writer.write(f"content-length: {len(data) + 9}\r\n\r\n".encode() + data)
+                    break
+                writer.write(f"content-length: {len(data)}\r\n\r\n".encode() + data)
+                await writer.drain()
+        writer.close()
+
+    def reply(  # noqa: PLR0912
+        self, verb: str, headers: dict[str, str], message: dict[str, Any]
+    ) -> tuple[str, dict[str, str], bytes]:
+        kind = {"content-type": "application/json"}
+        method = message.get("method")
+        if verb != "POST" or method == "server/discover":
+            return "405 No", {}, b""
+        if "id" not in message:
+            return "202 Accepted", {}, b""
+        if self.way == "unauthorized":
+            return "401 No", {}, b""
+        if method == "initialize":
+            self.sessions += 1
+            info = {"name": "rogue", "version": "1"}
+            result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info}
+            return "200 OK", {**kind, "mcp-session-id": f"s-{self.sessions}"}, self.result(message, result)
+        if method == "tools/list":
+            return (
+                "200 OK",
+                kind,
+                self.result(message, {"tools": [{"name": "good", "inputSchema": {"type": "object"}}]}),
+            )
+        good = self.result(message, {"content": [{"type": "text", "text": headers["mcp-session-id"]}]})
+        match self.way:
+            case "rate-limited":
+                return "429 Slow", {"retry-after": "7"}, b""
+            case "rate-limited-until":
+                return "429 Slow", {"retry-after": "Wed, 21 Oct 2099 07:28:00 GMT"}, b""
+            case "busy":
+                return "503 Busy", {}, b"<html>"
+            case "html":
+                return "200 OK", {"content-type": "text/html"}, b"<html>"
+            case "no-json":
+                return "200 OK", kind, b"{{{"
+            case "compressed":
+                return "200 OK", {**kind, "content-encoding": "gzip"}, gzip.compress(b" " * 50_000_000)
+            case "large-event":
+                return "200 OK", {"content-type": "text/event-stream"}, b"data: " + b"x" * 9_000_000 + b"\n\n"
+            case "forgets" if headers["mcp-session-id"] == "s-1":
+                return "404 Gone", {}, b""
+            case "forgets-always":
+                return "404 Gone", {}, b""
+            case "redirects":
+                return "307 There", {"location": "http://127.0.0.1:9/elsewhere"}, b""
+            case "leaks":
+                text = f"bad token {headers['authorization']} for ?key=secret-query"
+                error = {"code": -32000, "message": text}
+                data = json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error})
+                return "200 OK", kind, data.encode()
+        return "200 OK", kind, good
+
+    def result(self, message: dict[str, Any], result: dict[str, Any]) -> bytes:
+        return json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}).encode()
+
+    @property
+    def transport(self) -> mcp.Http:
+        url = f"http://someone:secret-password@127.0.0.1:{self.port}/secret-path?key=secret-query"
+        return mcp.Http(url, headers={"X-Token": "secret-header"})
+
+
+@pytest.mark.parametrize(
+    ("way", "error", "text"),
+    [
+        ("rate-limited", RateLimited, "over a limit"),
+        ("busy", ToolUnavailable, "HTTP 503"),
+        ("breaks-off", ToolUnavailable, "broke off"),
+        ("compressed", ToolUnavailable, "compressed"),
+        ("forgets-always", ToolUnavailable, "forgets our session"),
+    ],
+)
+async def test_what_may_pass_is_raised_for_a_repetition(way, error, text, opened, run):
+    """A limit, a busy server, half an answer: the activity repeats the call, by policy."""
+    async with RogueHttp("") as rogue:
+        toolset = await opened(rogue.transport)
+        rogue.way = way
+        with pytest.raises(error, match=text) as raised:
+            await run(toolset, "good")
+        if way == "rate-limited":
+            assert raised.value.retry_after == timedelta(seconds=7)
+        rogue.way = ""
+        assert (await run(toolset, "good")).ok
+
+
+async def test_a_limit_may_name_a_date(opened, run):
+    """`Retry-After` has two forms (RFC 9110)."""
+    async with RogueHttp("rate-limited-until") as rogue:
+        toolset = await opened(rogue.transport)
+        with pytest.raises(RateLimited) as raised:
+            await run(toolset, "good")
+        assert raised.value.retry_after > timedelta(days=1_000)
+
+
+@pytest.mark.parametrize(
+    ("way", "reason"),
+    [
+        ("no-json", "malformed_response"),
+        ("large-event", "malformed_response"),
+        ("html", None),
+        ("redirects", "tool_unavailable"),
+    ],
+)
+async def test_what_will_not_pass_is_answered(way, reason, opened, run):
+    """The planner learns it, and the session goes on for other calls."""
+    async with RogueHttp("") as rogue:
+        toolset = await opened(rogue.transport)
+        rogue.way = way
+        result = await run(toolset, "good")
+        assert result.error is not None
+        assert (result.retry_hint.reason if result.retry_hint else None) == reason
+        rogue.way = ""
+        assert (await run(toolset, "good")).result == "s-1"
+
+
+async def test_a_session_that_was_forgotten_is_opened_again(opened, run):
+    """A call that the server did not look at is carried out on a new session, unseen by anyone."""
+    async with RogueHttp("forgets") as rogue:
+        toolset = await opened(rogue.transport)
+        assert (await run(toolset, "good")).result == "s-2"
+
+
+async def test_wrong_credentials_are_named(opened):
+    """The operator learns the status."""
+    async with RogueHttp("unauthorized") as rogue:
+        toolset = await opened(rogue.transport)
+        assert toolset.unavailable == "its MCP server refuses our credentials (HTTP 401)"
+
+
+async def test_secrets_show_nowhere(opened, run, caplog):
+    """No repr, log, error or spec holds what a server was given, not even where the server repeats it."""
+    shown: list[str] = []
+    caplog.set_level(logging.INFO)
+    with capture_logs() as logs:
+        async with RogueHttp("leaks") as rogue:
+            toolset = await opened(rogue.transport)
+            result = await run(toolset, "good")
+            assert result.error.message == "bad token Basic *** for ?***"
+            shown += [
+                result.error.message,
+                repr(toolset),
+                repr(toolset.transport),
+                toolset["good"].spec.model_dump_json(),
+            ]
+            assert any("secret-path" in line for line in rogue.seen)
+        await toolset.close()
+        with pytest.raises(ToolUnavailable) as raised:
+            await run(toolset, "good")
+        shown += [str(raised.value), repr(raised.value.__cause__), repr(raised.value.__context__)]
+    shown += [str(log) for log in logs] + [record.getMessage() for record in caplog.records]
+    assert len(shown) > 6
+    assert not [text for text in shown if "secret-" in text]
+    stdio = mcp.Stdio("server", "--token=secret-argument", env={"TOKEN": "secret-value"})
+    assert repr(stdio) == "Stdio('server')"

@@ -1,0 +1,177 @@
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from planners.diagnosis import Diagnosis
+from planners.facts import WorkOrder
+from planners.wording import moment
+from planners.work_orders import explains
+from sojourn import RetryHint, mcp
+from toolsets.work_orders import work_orders
+
+NOON = datetime(2026, 3, 29, 12, tzinfo=UTC)
+LATER = NOON.replace(hour=20)
+
+
+@pytest.fixture
+async def no_server(mcp_server: None) -> AsyncIterator[None]:
+    """Take the MCP server away for a test."""
+    transport = work_orders.transport
+    await work_orders.close()
+    work_orders.transport = mcp.Stdio("no-such-program")
+    await work_orders.open()
+    yield
+    await work_orders.close()
+    work_orders.transport = transport
+    await work_orders.open()
+
+
+def order(**fields: Any) -> WorkOrder:
+    """Make a power cut under way at noon."""
+    cut = {"cuts": "power", "opened_at": NOON, "starts_at": NOON, "ends_at": LATER}
+    named = {"work_order_id": "wo-1", "summary": "Cut", "priority": "normal", "status": "open"}
+    return WorkOrder(**{**named, **cut, **fields})
+
+
+def words(given: dict[str, Any]) -> list[str]:
+    """Give what an answer tells of each work order."""
+    return [
+        f"- {o['work_order_id']} {o['summary']}: {o['status']}, {o['priority']} priority, "
+        + (
+            f"planned from {when(o['starts_at'])} to {when(o['ends_at'])}"
+            if o["starts_at"]
+            else "planned for no time yet"
+        )
+        for o in given["work_orders"]
+    ]
+
+
+def when(text: str) -> str:
+    """Word a tool's time as answers do."""
+    return moment(datetime.fromisoformat(text))
+
+
+async def test_planned_work(run: Any):
+    """The open work orders of a site are told as the MCP server gives them, the latest first."""
+    answer = await run.finish("what work is planned at s-3")
+    assert run.steps == [["get_site"], ["list_work_orders"]]
+    listed = run.result("list_work_orders")
+    assert answer.splitlines() == ["s-3 (Cedar Point) has 2 open work orders:", *words(listed)]
+    assert run.plans[-1].result["total"] == listed["total"] == 2
+
+
+async def test_closed_work(run: Any):
+    """Work that is done is told with when that was."""
+    answer = await run.finish("work orders of s-3")
+    assert "s-3 (Cedar Point) has 3 work orders:" in answer
+    (closed,) = [o for o in run.result("list_work_orders")["work_orders"] if o["status"] == "closed"]
+    assert f"{closed['summary']}: closed {when(closed['closed_at'])}" in answer
+
+
+async def test_no_work(run: Any):
+    """A site without work orders says so."""
+    assert await run.finish("work orders of s-2") == "s-2 (Birch Hollow) has 0 work orders."
+
+
+async def test_open_a_work_order(run: Any):
+    """A new work order is open at the site, and asked for once more it is the same one."""
+    text = "open a high priority work order for s-7: replace the gateway battery"
+    answer = await run.finish(text)
+    number = run.result("open_work_order")["work_order_id"]
+    assert answer == (
+        f"Work order {number} is open at s-7 (Granite Pass): Replace the gateway battery, "
+        f"high priority, since {when(run.result('get_site')['as_of'])}."
+    )
+    assert f"Work order {number} was open already" in await run.finish(text.upper())
+    assert number in await run.finish("what work is planned at s-7")
+
+
+async def test_summary_is_asked_for(run: Any):
+    """The MCP server's own schema says what is missing, and a person is asked for it."""
+    question = await run.ask("open a work order for s-7")
+    assert question.missing_fields == ["summary"]
+    assert "What is to be done" in question.question
+    assert "Check the fuse of d-0700" in await run.finish("Check the fuse of d-0700")
+    assert run.result("open_work_order")["priority"] == "normal"
+
+
+async def test_unknown_site_is_asked_for(run: Any):
+    """A site that does not exist is asked for before the MCP server is."""
+    await run.ask("work orders of s-30")
+    assert "s-3 (Cedar Point) has 3" in await run.finish("s-3")
+    assert run.payloads("list_work_orders") == [{"site_id": "s-3"}]
+
+
+async def test_planned_outage_explains_a_dark_site(run: Any):
+    """A power cut that was planned, and is under way, is told as what a loss of power comes from."""
+    await run.ask("why is s-7 dark")
+    answer = await run.finish("no")
+    (cut,) = run.result("list_work_orders")["work_orders"]
+    assert (
+        f"Work order {cut['work_order_id']} explains it: {cut['summary']}, "
+        f"planned from {when(cut['starts_at'])} to {when(cut['ends_at'])}. It is still open."
+    ) in answer.splitlines()
+
+
+async def test_work_that_has_not_begun_explains_nothing(run: Any):
+    """Work that will cut the uplink in two days is told, and not taken for the cause."""
+    answer = await run.finish("why is s-16 dark")
+    lines = answer.splitlines()
+    at = lines.index("None of the open work orders of s-16 explains it:")
+    assert lines[at + 1 : at + 2] == words(run.result("list_work_orders"))
+    assert run.plans[-1].result["work_order_id"] is None
+
+
+async def test_dark_site_while_the_cause_is_open(run: Any):
+    """Without the scan nothing tells the cause, and a cut under way is only a possible one."""
+    scan = "ops.devices.scan_site"
+    run.broken[scan] = RetryHint(reason="tool_unavailable", tool=scan, message="the store is down")
+    await run.ask("why is s-7 dark")
+    assert "Work order wo-1005 may explain it" in await run.finish("no")
+
+
+async def test_without_the_server_a_diagnosis_goes_on(run: Any, no_server: None):
+    """With the MCP server down the answer says that work orders could not be read, and holds all else."""
+    await run.ask("why is s-7 dark")
+    answer = await run.finish("no")
+    assert (
+        "Its work orders could not be read. "
+        "List work orders is not available now: its MCP server cannot be used: there is no such program."
+    ) in answer.splitlines()
+    assert "So the gateway lost power" in answer
+    assert "rb-01" in answer
+    assert run.plans[-1].result["work_order_id"] is None
+
+
+async def test_without_the_server_a_question_about_work_says_so(run: Any, no_server: None):
+    """With the MCP server down a question about work orders is answered with that."""
+    answer = await run.finish("work orders of s-3")
+    assert answer.startswith("List work orders is not available now")
+
+
+@pytest.mark.parametrize(
+    ("given", "cause", "since", "expected"),
+    [
+        (order(), "power", NOON, True),
+        (order(), "power", LATER, True),
+        (order(ends_at=None), "power", LATER, True),
+        (order(starts_at=LATER), "power", NOON, False),
+        (order(ends_at=NOON), "power", LATER, False),
+        (order(starts_at=None, ends_at=None), "power", NOON, False),
+        (order(cuts="uplink"), "power", NOON, False),
+        (order(cuts=None), "power", NOON, False),
+        (order(), "unclear", NOON, True),
+        (order(cuts=None), "unclear", NOON, False),
+    ],
+)
+def test_what_explains_a_silence(given: WorkOrder, cause: str, since: datetime, expected: bool):
+    """Only work that cuts what was lost, while it was lost, explains a silence."""
+    assert explains(given, Diagnosis(cause, [], "", since), LATER) is expected
+
+
+def test_silence_without_a_time():
+    """A silence whose begin nobody knows is one of now."""
+    assert explains(order(), Diagnosis("unclear", [], "", None), LATER)
+    assert not explains(order(ends_at=NOON), Diagnosis("unclear", [], "", None), LATER)
