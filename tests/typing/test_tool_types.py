@@ -64,7 +64,7 @@ async def charted(site: str) -> WithArtifacts[Answer]:
     return WithArtifacts(Answer(count=1), chart=[1])
 
 
-bound = tools.bind(Service.find)
+bound = tools.bind(Service.find, name="find_bound")
 bound_meta = tools.bind(Service.whose)
 named = tools.bind("named", service="Service", method="find", args=Query, result=Answer)
 declared = tools.declare("declared", args=Query, result=Answer)
