@@ -1,86 +1,151 @@
 """Dispatch each admitted call: decide here, once, all that the workflow needs to carry it out."""
 
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from pydantic import ValidationError
 
 from sojourn.agent import ExportedTool
-from sojourn.app import App
+from sojourn.app import AnyTool, App
+from sojourn.contracts.awaits import AwaitExternalTools
 from sojourn.contracts.dispatch import ACTIVITY_ATTEMPTS, Dispatch
 from sojourn.contracts.plan import RunContext
+from sojourn.contracts.policy_decision import PolicyDecision
 from sojourn.contracts.tasks import Limits
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core import hints
+from sojourn.core import hints, outcomes
+from sojourn.core.approval import confirmation_of, judge
 from sojourn.core.boundary import Answer, checked, issues_of, refusal, refused
 from sojourn.core.misfit import ParseFault
+from sojourn.core.selection import offered, withheld
+from sojourn.tool import Tool
 
-__all__ = ["SCHEDULE_TO_START", "dispatch"]
+__all__ = ["SCHEDULE_TO_START", "Dispatcher"]
 
 SCHEDULE_TO_START = timedelta(seconds=30)
 """How long a queue other than the run's own may leave a call lying: nobody serves it, then."""
 
 
-def dispatch(
-    call: ToolRequest,
-    fault: ParseFault | None,
-    app: App,
-    run: RunContext,
-    limits: Limits,
-) -> Dispatch:
-    """How the call is carried out: by an activity, by a child run, or answered here already.
+@dataclass(frozen=True, slots=True)
+class Dispatcher:
+    """Dispatches the calls of one plan."""
 
-    Unknown tools, arguments that cannot be recorded and agent tools with an invalid payload are answered; close
-    names come only from the tools this agent is shown.
-    """
-    tools = app.tools_of(run.agent_id)
-    tool = tools.get(call.name)
-    if tool is None:
-        why = app.why_unknown(run.agent_id, call.name)
+    app: App
+    run: RunContext
+    limits: Limits
+    decision: PolicyDecision | None = None
+    """Of the policy engine."""
+    external: AwaitExternalTools | None = None
+    """Set where the planner has somebody outside execute the calls."""
+
+    def dispatch(self, call: ToolRequest, fault: ParseFault | None) -> Dispatch:
+        """How the call is carried out: by an activity, a child run, somebody outside, or answered here already.
+
+        Unknown and withheld tools, denied calls, arguments that cannot be recorded, and what is invalid of calls
+        that no worker checks or that a person is asked about, are answered; close names come only from the tools
+        this agent is shown.
+        """
+        tools = self.app.tools_of(self.run.agent_id)
+        tool = tools.get(call.name)
+        if tool is None:
+            return self._unknown(call)
+        spec = tool.spec
+        why = withheld(spec.id, spec.tags, self.limits, self.decision)
+        if why:
+            return _answered(call, hints.unavailable(call.name, why))
+        if fault is not None:
+            return _answered(call, hints.unparsable(spec, fault))
+        verdict = judge(
+            spec,
+            call,
+            self.limits.approval,
+            self.decision,
+            interrupts_allowed=self.limits.interrupts_allowed,
+        )
+        if verdict.kind == "deny":
+            return Dispatch(kind="answered", result=outcomes.denied(call, verdict.why))
+        made = self._carried_out(call, tool)
+        if verdict.kind == "run" or made.kind in ("answered", "external"):
+            return made  # who executes a call outside decides about it there
+        payload = _valid(tool, call)
+        if isinstance(payload, ToolResult):
+            return Dispatch(kind="answered", result=payload)
+        confirm = confirmation_of(spec, call, payload, self.limits.approval)
+        return made.model_copy(update={"confirm": confirm})
+
+    def _unknown(self, call: ToolRequest) -> Dispatch:
+        why = self.app.why_unknown(self.run.agent_id, call.name)
+        specs = self.app.tool_specs_for_agent(self.run.agent_id) or []
+        shown = [str(spec.id) for spec in offered(specs, self.limits, self.decision)]
         return _answered(
-            call, hints.unavailable(call.name, why) if why else hints.unknown_tool(call.name, list(tools))
+            call, hints.unavailable(call.name, why) if why else hints.unknown_tool(call.name, shown)
         )
-    if fault is not None:
-        return _answered(call, hints.unparsable(tool.spec, fault))
-    if isinstance(tool, ExportedTool):
-        return _child(call, tool, run, limits)
-    spec = tool.spec
-    return Dispatch(
-        kind="local" if spec.local else "activity",
-        task_queue=spec.task_queue,
-        schedule_to_start=SCHEDULE_TO_START if spec.task_queue else None,
-        timeout=spec.timeout or limits.tool_timeout,
-        max_attempts=1 if spec.annotations.idempotent is False else ACTIVITY_ATTEMPTS,
-    )
 
-
-def _child(call: ToolRequest, tool: ExportedTool[..., Any], run: RunContext, limits: Limits) -> Dispatch:
-    if run.depth + 1 >= limits.max_depth:
-        return _answered(call, hints.unavailable(call.name, f"agents nest at most {limits.max_depth} deep"))
-    above = [*run.callers, run.agent_id]
-    if tool.agent.id in above:
-        way = " > ".join([*above, tool.agent.id])
-        return _answered(call, hints.unavailable(call.name, f"its agent is at work above this call ({way})"))
-    payload = checked(tool.spec, tool.validator, call)
-    if isinstance(payload, ToolResult):
-        return Dispatch(kind="answered", result=payload)
-    try:
-        messages = tool.messages(payload, call.raw)
-    except ValidationError as error:
+    def _carried_out(self, call: ToolRequest, tool: AnyTool) -> Dispatch:
+        if self.external is not None or tool.spec.kind == "external":
+            return self._external(call, tool)
+        if isinstance(tool, ExportedTool):
+            return self._child(call, tool)
+        spec = tool.spec
         return Dispatch(
-            kind="answered", result=refused(tool.spec, call, payload, issues_of(error), tool.validator)
+            kind="local" if spec.local else "activity",
+            task_queue=spec.task_queue,
+            schedule_to_start=SCHEDULE_TO_START if spec.task_queue else None,
+            timeout=spec.timeout or self.limits.tool_timeout,
+            max_attempts=1 if spec.annotations.idempotent is False else ACTIVITY_ATTEMPTS,
         )
-    except Exception as error:  # noqa: BLE001 - a prompt function is the author's code
-        return _answered(call, (ToolError.from_error(error), None))
-    return Dispatch(
-        kind="child",
-        task_queue=tool.spec.task_queue,
-        agent_id=tool.agent.id,
-        messages=messages,
-        answer=tool.answer_schema,
-    )
+
+    def _external(self, call: ToolRequest, tool: AnyTool) -> Dispatch:
+        payload = _valid(tool, call)
+        if isinstance(payload, ToolResult):
+            return Dispatch(kind="answered", result=payload)
+        wanted = self.external.expires_after if self.external else None
+        return Dispatch(kind="external", expires_after=wanted or tool.spec.timeout)
+
+    def _child(self, call: ToolRequest, tool: ExportedTool[..., Any]) -> Dispatch:
+        run, limits = self.run, self.limits
+        if run.depth + 1 >= limits.max_depth:
+            why = f"agents nest at most {limits.max_depth} deep"
+            return _answered(call, hints.unavailable(call.name, why))
+        above = [*run.callers, run.agent_id]
+        if tool.agent.id in above:
+            way = " > ".join([*above, tool.agent.id])
+            why = f"its agent is at work above this call ({way})"
+            return _answered(call, hints.unavailable(call.name, why))
+        payload = checked(tool.spec, tool.validator, call)
+        if isinstance(payload, ToolResult):
+            return Dispatch(kind="answered", result=payload)
+        try:
+            messages = tool.messages(payload, call.raw)
+        except ValidationError as error:
+            return Dispatch(
+                kind="answered",
+                result=refused(tool.spec, call, payload, issues_of(error), tool.validator),
+            )
+        except Exception as error:  # noqa: BLE001 - a prompt function is the author's code
+            return _answered(call, (ToolError.from_error(error), None))
+        return Dispatch(
+            kind="child",
+            task_queue=tool.spec.task_queue,
+            agent_id=tool.agent.id,
+            messages=messages,
+            answer=tool.answer_schema,
+        )
+
+
+def _valid(tool: AnyTool, call: ToolRequest) -> dict[str, Any] | ToolResult:
+    """The payload of a call that is to be shown to a person or sent outside, or why it is not valid."""
+    payload = checked(tool.spec, tool.validator, call)
+    if isinstance(payload, ToolResult) or not isinstance(tool, Tool) or tool.fillers:
+        return payload
+    try:
+        tool.payload.decode(payload)
+    except ValidationError as error:
+        return refused(tool.spec, call, payload, issues_of(error), tool.validator)
+    return payload
 
 
 def _answered(call: ToolRequest, answer: Answer) -> Dispatch:

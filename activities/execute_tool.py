@@ -26,6 +26,7 @@ from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core import boundary, hints
+from sojourn.core.approval import digest_of
 from sojourn.core.boundary import Oversized, refusal
 from sojourn.core.hidden import masked, split
 from sojourn.errors import RateLimited, ToolFailed, ToolUnavailable
@@ -34,6 +35,7 @@ from sojourn.tool import MalformedResultError, Tool
 from .heartbeat import beating
 from .injection import Injection
 from .offload import offloaded
+from .outside import supplied
 from .overtime import ended
 from .threads import SyncThreads
 
@@ -80,6 +82,10 @@ class ExecuteToolActivity:
             return refusal(
                 call, hints.unavailable(call.name, why) if why else hints.unknown_tool(call.name, list(tools))
             )
+        if task.spec_digest is not None and task.spec_digest != digest_of(tool.spec):  # pyright: ignore[reportOptionalMemberAccess]
+            return refusal(call, hints.changed_since_approved(call.name))
+        if task.given is not None:
+            return supplied(tool, call, task.given)  # pyright: ignore[reportArgumentType]
         crossing = _Crossing(self._app, self._threads, tool, call, task, info)  # pyright: ignore[reportArgumentType]
         started = time.monotonic()
         result = await crossing.answer()
@@ -238,4 +244,5 @@ def _meta(task: ToolTask, info: activity.Info, call: ToolRequest) -> ToolCallMet
         attempt=info.attempt,
         labels=task.labels,
         idempotency_key=ToolCallMeta.key_of(run_id, call),
+        input=task.input,
     )

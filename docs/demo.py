@@ -3,7 +3,8 @@
 A real Temporal server on disk, a worker process, and a run of the reference deployment through
 the client SDK: a call is refused with a hint and repaired, the worker is killed while a tool runs
 and another one carries on, an MCP server answers a call, a second agent works as a child run, and a
-person is asked. Exits with 0 only when all of that was seen, and leaves no process behind.
+person is asked, and approves a call that replaces something. Exits with 0 only when all of that was
+seen, and leaves no process behind.
 """
 
 import asyncio
@@ -20,8 +21,8 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from sojourn import Client, Event, Run
-from sojourn.cli.prompt import read_line
+from sojourn import AwaitClarification, AwaitConfirmation, Client, Event, Run, ToolResult
+from sojourn.cli.prompt import ask_approval, read_line
 from sojourn.cli.view import RunView
 from sojourn.server import Server
 from sojourn.server.child import Child
@@ -43,6 +44,13 @@ def is_mcp(tool: str) -> bool:
     return tool.startswith(f"{work_orders.id}.")
 
 
+def who(result: ToolResult) -> str:
+    """Who carried a call out."""
+    if result.error and result.error.code == "denied":
+        return "nobody"
+    return "child run" if result.run_link else "MCP server" if is_mcp(result.name) else "worker"
+
+
 @dataclass(slots=True)
 class Seen:
     """What the demo promises to show, ticked off as it happens."""
@@ -55,6 +63,9 @@ class Seen:
     mcp: bool = False
     child: str = ""
     answered: bool = False
+    approval: str = ""
+    """The wait on which a person decides about a call."""
+    decided: bool = False
     killed: int = 0
     carried_on: bool = False
     answer: str = ""
@@ -65,8 +76,7 @@ class Seen:
         if event.type == "tool_end" and result:
             self.ended[result.tool_call_id] = self.ended.get(result.tool_call_id, 0) + 1
             attempts = result.telemetry.attempts if result.telemetry else 1
-            by = "child run" if result.run_link else "MCP server" if is_mcp(result.name) else "worker"
-            self.calls[result.tool_call_id] = (result.name, by, 1 if result.run_link else attempts)
+            self.calls[result.tool_call_id] = (result.name, who(result), 1 if result.run_link else attempts)
             if result.retry_hint:
                 self.hint = result.retry_hint.tool
             elif result.ok and result.name == self.hint:
@@ -75,8 +85,11 @@ class Seen:
             self.mcp |= result.ok and is_mcp(result.name)
         elif event.type == "agent_run_started" and event.run_link:
             self.child = event.run_link.run_id
+        elif event.type == "await_confirmation" and event.confirmation:
+            self.approval = event.confirmation.id
         elif event.type == "await_answered":
-            self.answered = True
+            self.answered |= event.await_id != self.approval
+            self.decided |= event.await_id == self.approval and event.approved is not None
         elif event.type == "run_completed" and event.output:
             self.answer = event.output.text
 
@@ -87,6 +100,7 @@ class Seen:
             "a tool of an MCP server that answered": self.mcp,
             "a second agent as a child run": bool(self.child),
             "a question that was answered": self.answered,
+            "a call that a person decided about": self.decided,
             "a worker killed while a tool ran": bool(self.killed),
             "the killed tool's call carried out by another worker": self.carried_on,
             "each call answered once": bool(self.ended) and set(self.ended.values()) == {1},
@@ -152,9 +166,8 @@ async def kill_while_scanning(run: Run, workers: Workers, seen: Seen, view: RunV
     view.say(f"▶ worker process {workers.start()} started; Temporal misses the heartbeat within 15 s", "bold")
 
 
-async def answer(run: Run, event: Event, view: RunView) -> None:
+async def answer(run: Run, question: AwaitClarification, view: RunView) -> None:
     """Ask the person at the terminal; when nobody is there, or nobody answers, answer by itself."""
-    assert event.question
     said, by = "", "demo"
     if sys.stdin.isatty():
         view.pause()
@@ -165,7 +178,23 @@ async def answer(run: Run, event: Event, view: RunView) -> None:
         )
         said, by = (await read_line(PATIENCE)).strip(), "you"
         view.resume()
-    await run.answer(event.question.id, said or NOBODY_ANSWER, by=by if said else "demo")
+    await run.answer(question.id, said or NOBODY_ANSWER, by=by if said else "demo")
+
+
+async def decide(run: Run, call: AwaitConfirmation, view: RunView) -> None:
+    """Have the person at the terminal approve the call, or not; when nobody is there, approve it by itself."""
+    decision = None
+    if sys.stdin.isatty():
+        view.pause()
+        print(f"({PATIENCE:.0f} s of silence approves it)")
+        decision = await ask_approval(PATIENCE)
+        view.resume()
+    letter, reason = decision or ("y", "")
+    by = "you" if decision else "demo"
+    if letter == "n":
+        await run.deny(call.id, reason, by=by)
+    else:
+        await run.approve(call.id, by=by, reason=reason, for_run=letter == "a")
 
 
 async def follow(run: Run, workers: Workers, console: Console) -> Seen:
@@ -180,8 +209,10 @@ async def follow(run: Run, workers: Workers, console: Console) -> Seen:
                 killing = asyncio.create_task(kill_while_scanning(run, workers, seen, view))
             elif event.type == "tool_start" and event.call and is_mcp(event.call.name):
                 view.say(f"⇄ {work_orders.id} is an MCP server, a process of the worker's")
-            elif event.type == "await_clarification":
-                await answer(run, event, view)
+            elif event.question:
+                await answer(run, event.question, view)
+            elif event.confirmation:
+                await decide(run, event.confirmation, view)
         if killing:
             await killing
     return seen

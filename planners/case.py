@@ -10,14 +10,26 @@ from typing import Any, TypeVar
 
 from planners.facts import Fact
 from planners.history import Attempt, history_of
-from planners.mend import can_mend, fields_of, mend
 from planners.replies import declines, values_of
 from planners.wording import failure, joined
-from sojourn import AwaitClarification, PlanResult, PlanResumeInput, RetryHint, ToolId, ToolRequest, Turn
+from sojourn import (
+    AwaitClarification,
+    PlanResult,
+    PlanResumeInput,
+    RetryHint,
+    RetryReason,
+    ToolId,
+    ToolRequest,
+    Turn,
+    mend,
+)
 
 __all__ = ["Case", "Flow", "Stuck", "decide"]
 
 F = TypeVar("F", bound=Fact)
+
+_REPAIRABLE = frozenset({RetryReason.MISSING_FIELDS, RetryReason.INVALID_ARGUMENTS})
+"""What another payload could mend; it does not help against a time-out or a rate limit (SR-136)."""
 
 _MAX_ATTEMPTS = 5
 """Calls of one tool until its repair is given up."""
@@ -48,8 +60,8 @@ class Case:
         """What a field is taken to be when a tool misses it and nobody said."""
         self.finalize = turn.finalize if isinstance(turn, PlanResumeInput) else None
         """Why this is the final turn, when it is."""
-        self.may_ask = self.finalize is not None or not turn.reminders
-        """Off when the last plan was refused: a run without interrupts refuses questions."""
+        self.may_ask = self.finalize is not None or turn.run.interrupts_allowed
+        """Off in a run without interrupts; in the final turn the flow ends before it asks."""
         self._history = history_of(turn.messages[start + 1 :])
         self._specs = {str(spec.id): spec for spec in turn.tools}
         self._new = {result.tool_call_id for result in turn.tool_results}
@@ -126,30 +138,37 @@ class Case:
 
     def _repaired(self, attempt: Attempt, count: int) -> Exception:
         result, hint = attempt.result, attempt.result.retry_hint
-        title = self._specs[result.name].title if result.name in self._specs else result.name
-        if hint is None or not can_mend(hint) or count >= _MAX_ATTEMPTS:
+        spec = self._specs.get(result.name)
+        title = spec.title if spec else result.name
+        if hint is None or hint.reason not in _REPAIRABLE or count >= _MAX_ATTEMPTS:
             return Stuck(failure(title, result))
         answers = self._history.answers_after(attempt.number)
         if any(declines(answer.text) for answer in answers):
             return Stuck(f"{title}: left undone, as you said.")
         prior = attempt.payload if hint.prior_input is None else hint.prior_input
-        wanted = [field for field in fields_of(hint) if field in prior or field not in self.defaults]
+        open_fields = mend(hint, prior, spec=spec).missing
+        wanted = [field for field in open_fields if field in prior or field not in self.defaults]
         given: dict[str, Any] = {}
         for answer in answers:
             given |= values_of(answer.text, wanted)
-        mended = mend(hint, prior, given, self.defaults)
+        mended = mend(hint, prior, spec=spec, answers=given, defaults=self.defaults)
         if mended.missing:
-            return self._asked(hint, title, mended.missing, len(answers))
-        if mended.payload == prior:
+            whole = hint.clarifying_question if mended.missing == open_fields else None
+            return self._asked(hint, title, mended.missing, whole, len(answers))
+        changed = [
+            name for name in {**prior, **mended.payload} if mended.payload.get(name) != prior.get(name)
+        ]
+        if not changed:
             return Stuck(failure(title, result))
         call = _request(ToolId(result.name), mended.payload)
-        return Pending(PlanResult.calls(call, notes=[f"repaired {result.name}: {joined(fields_of(hint))}"]))
+        return Pending(PlanResult.calls(call, notes=[f"repaired {result.name}: {joined(changed)}"]))
 
-    def _asked(self, hint: RetryHint, title: str, missing: list[str], asked: int) -> Exception:
+    def _asked(
+        self, hint: RetryHint, title: str, missing: list[str], whole: str | None, asked: int
+    ) -> Exception:
         needs = f"To {title[:1].lower()}{title[1:]} I need the {joined(missing)}"
         if not self.may_ask or asked >= _MAX_ATTEMPTS:
             return Stuck(f"{needs}, which I do not have.")
-        whole = hint.clarifying_question if missing == fields_of(hint) else None
         question = AwaitClarification(
             id=f"fix-{hint.tool}",
             question=whole or f"{needs}. What {'is it' if len(missing) == 1 else 'are they'}?",

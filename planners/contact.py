@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from planners.case import Case
+from planners.case import Case, Stuck
 from planners.facts import Profile, Site
 from planners.questions import RegisterContact
 from planners.tool_ids import UPSERT_PROFILE
@@ -49,7 +49,10 @@ def name_contact(case: Case, site: Site) -> None:
     if values is None:
         case.say("Nobody was registered, as you said.")
         return
-    _upsert(case, **{"site_id": site.site_id, **values})
+    try:
+        _upsert(case, **{"site_id": site.site_id, **values})
+    except Stuck as stuck:
+        case.say(str(stuck))
 
 
 def _upsert(case: Case, **payload: Any) -> Profile:

@@ -8,6 +8,9 @@ from sojourn import Message, ToolResult
 
 __all__ = ["Answer", "Attempt", "History", "history_of"]
 
+_DECLINED = "The question was declined"
+"""What the transcript says when a person will not answer."""
+
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
@@ -55,4 +58,6 @@ def history_of(messages: Sequence[Message]) -> History:
             history.attempts.append(Attempt(len(history.attempts) + 1, payload, result))
         if message.role == "user" and message.text:
             history.answers.append(Answer(len(history.attempts), message.text))
+        elif message.role == "system" and message.text.startswith(_DECLINED):
+            history.answers.append(Answer(len(history.attempts), "no"))
     return history

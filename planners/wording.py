@@ -39,6 +39,8 @@ def person(contact: Contact) -> str:
 def failure(title: str, result: ToolResult) -> str:
     """Why a tool gave no result, for a person."""
     hint, said = result.retry_hint, str(result.error or "no reason given")
+    if result.error and result.error.code == "denied":
+        return f"{title}: not approved, so it was not done ({said.removeprefix('denied: ')})."
     if hint and hint.reason == RetryReason.TIMEOUT:
         return f"{title} did not answer in time."
     if hint and hint.reason == RetryReason.RATE_LIMITED:

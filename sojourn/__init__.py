@@ -11,10 +11,18 @@ if TYPE_CHECKING:
     from sojourn.agent import Agent, AgentTool, AgentToolset
     from sojourn.app import App
     from sojourn.client import Client
+    from sojourn.contracts.approval import ApprovalPolicy
     from sojourn.contracts.artifact import Artifact, WithArtifacts
-    from sojourn.contracts.awaits import AwaitClarification
+    from sojourn.contracts.awaits import (
+        Await,
+        AwaitClarification,
+        AwaitConfirmation,
+        AwaitExternalTools,
+        ExternalCall,
+    )
     from sojourn.contracts.bounds import Bounds
     from sojourn.contracts.ids import ToolId
+    from sojourn.contracts.input_required import InputForm, InputRequired, ToolInput
     from sojourn.contracts.message import Message
     from sojourn.contracts.plan import (
         Finalize,
@@ -25,8 +33,14 @@ if TYPE_CHECKING:
         Turn,
         Usage,
     )
+    from sojourn.contracts.policy_decision import PolicyDecision, PolicyInput
     from sojourn.contracts.retry_hint import FieldIssue, RetryHint, RetryReason
-    from sojourn.contracts.run import RunInput, RunOutput, RunStatus
+    from sojourn.contracts.run import (
+        RunInput,
+        RunOutput,
+        RunStatus,
+        Safeguards,
+    )
     from sojourn.contracts.run_link import RunLink
     from sojourn.contracts.run_policy import Caps, RunPolicy, RunPolicyOverride
     from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
@@ -39,6 +53,7 @@ if TYPE_CHECKING:
         AwaitClosed,
         DefinitionError,
         InvalidInput,
+        NetworkRetriesExhausted,
         NoWorker,
         RateLimited,
         RunAlreadyExists,
@@ -57,9 +72,25 @@ if TYPE_CHECKING:
     from sojourn.events import Event
     from sojourn.interceptor import Interceptor
     from sojourn.mcp import McpToolset
+    from sojourn.network import (
+        format_network_error,
+        http_client,
+        network_faults,
+        timeouts_for,
+        with_network_retry,
+    )
     from sojourn.planner import Planner
+    from sojourn.policy import PolicyEngine
     from sojourn.process import Completed, run_process
     from sojourn.progress_note import progress
+    from sojourn.repair import (
+        Mended,
+        RepairingPlanner,
+        asked,
+        backed_off,
+        mend,
+        repaired,
+    )
     from sojourn.run import Run
     from sojourn.sources import Executor
     from sojourn.storage import FolderStorage, StorageDriver
@@ -72,7 +103,17 @@ _WHERE = {
     "sojourn.app": ["App"],
     "sojourn.client": ["Client"],
     "sojourn.contracts.artifact": ["Artifact", "WithArtifacts"],
-    "sojourn.contracts.awaits": ["AwaitClarification"],
+    "sojourn.contracts.awaits": [
+        "Await",
+        "AwaitClarification",
+        "AwaitConfirmation",
+        "AwaitExternalTools",
+        "ExternalCall",
+    ],
+    "sojourn.contracts.approval": ["ApprovalPolicy"],
+    "sojourn.contracts.input_required": ["InputForm", "InputRequired", "ToolInput"],
+    "sojourn.contracts.policy_decision": ["PolicyDecision", "PolicyInput"],
+    "sojourn.policy": ["PolicyEngine"],
     "sojourn.contracts.bounds": ["Bounds"],
     "sojourn.contracts.ids": ["ToolId"],
     "sojourn.contracts.message": ["Message"],
@@ -86,7 +127,7 @@ _WHERE = {
         "Usage",
     ],
     "sojourn.contracts.retry_hint": ["FieldIssue", "RetryHint", "RetryReason"],
-    "sojourn.contracts.run": ["RunInput", "RunOutput", "RunStatus"],
+    "sojourn.contracts.run": ["RunInput", "RunOutput", "RunStatus", "Safeguards"],
     "sojourn.contracts.run_link": ["RunLink"],
     "sojourn.contracts.run_policy": ["Caps", "RunPolicy", "RunPolicyOverride"],
     "sojourn.contracts.tool_call": ["ToolCallMeta", "ToolRequest"],
@@ -99,6 +140,7 @@ _WHERE = {
         "AwaitClosed",
         "DefinitionError",
         "InvalidInput",
+        "NetworkRetriesExhausted",
         "NoWorker",
         "RateLimited",
         "RunAlreadyExists",
@@ -117,9 +159,17 @@ _WHERE = {
     "sojourn.events": ["Event"],
     "sojourn.interceptor": ["Interceptor"],
     "sojourn.mcp": ["McpToolset"],
+    "sojourn.network": [
+        "format_network_error",
+        "http_client",
+        "network_faults",
+        "timeouts_for",
+        "with_network_retry",
+    ],
     "sojourn.planner": ["Planner"],
     "sojourn.process": ["Completed", "run_process"],
     "sojourn.progress_note": ["progress"],
+    "sojourn.repair": ["Mended", "RepairingPlanner", "asked", "backed_off", "mend", "repaired"],
     "sojourn.run": ["Run"],
     "sojourn.sources": ["Executor"],
     "sojourn.storage": ["FolderStorage", "StorageDriver"],
@@ -136,10 +186,14 @@ __all__ = [
     "AgentToolset",
     "Annotations",
     "App",
+    "ApprovalPolicy",
     "Artifact",
     "ArtifactNotFound",
+    "Await",
     "AwaitClarification",
     "AwaitClosed",
+    "AwaitConfirmation",
+    "AwaitExternalTools",
     "Bounds",
     "Caps",
     "Client",
@@ -147,19 +201,28 @@ __all__ = [
     "DefinitionError",
     "Event",
     "Executor",
+    "ExternalCall",
     "FieldIssue",
     "Finalize",
     "FolderStorage",
+    "InputForm",
+    "InputRequired",
     "Interceptor",
     "InvalidInput",
     "McpToolset",
+    "Mended",
     "Message",
+    "NetworkRetriesExhausted",
     "NoWorker",
     "PlanInput",
     "PlanResult",
     "PlanResumeInput",
     "Planner",
+    "PolicyDecision",
+    "PolicyEngine",
+    "PolicyInput",
     "RateLimited",
+    "RepairingPlanner",
     "Retry",
     "RetryHint",
     "RetryReason",
@@ -178,6 +241,7 @@ __all__ = [
     "RunStatus",
     "RunTerminated",
     "RunTimedOut",
+    "Safeguards",
     "ServerNotFound",
     "ServerUnavailable",
     "SojournError",
@@ -187,6 +251,7 @@ __all__ = [
     "ToolError",
     "ToolFailed",
     "ToolId",
+    "ToolInput",
     "ToolRequest",
     "ToolResult",
     "ToolSpec",
@@ -198,9 +263,18 @@ __all__ = [
     "Usage",
     "WithArtifacts",
     "Worker",
+    "asked",
+    "backed_off",
     "data_converter",
+    "format_network_error",
+    "http_client",
+    "mend",
+    "network_faults",
     "progress",
+    "repaired",
     "run_process",
+    "timeouts_for",
+    "with_network_retry",
 ]
 
 

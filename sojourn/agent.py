@@ -1,7 +1,6 @@
 """Agent: a planner with tools and limits; and agents used as tools."""
 
 import json
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +12,7 @@ from sojourn.contracts.run_policy import RunPolicy
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
+from sojourn.core.template import filled
 from sojourn.core.validate import Validator
 from sojourn.errors import DefinitionError
 from sojourn.planner import Planner, as_planner
@@ -49,6 +49,8 @@ class AgentTool(Generic[A, V]):
     tags: Sequence[str] = ()
     example: dict[str, Any] | None = None
     """A payload that validates."""
+    confirmation: str | None = None
+    """What a person is asked before each call; `{field}` is filled in."""
 
 
 class ExportedTool(Generic[P, V]):
@@ -70,6 +72,7 @@ class ExportedTool(Generic[P, V]):
             payload=self.payload.spec,
             result=self.result.spec,
             kind="agent",
+            confirmation=declared.confirmation,
             task_queue=agent.task_queue,
             agent_id=agent.id,
         )
@@ -123,16 +126,7 @@ class ExportedTool(Generic[P, V]):
     def _filled(self, prompt: Prompt, payload: dict[str, Any]) -> str:
         if callable(prompt):
             return prompt(self.payload.decode(payload))
-        declared = self.spec.payload.json_schema.get("properties", {})
-
-        def fill(match: re.Match[str]) -> str:
-            name = match[1]
-            if name not in declared:
-                return match[0]
-            value = payload.get(name, declared[name].get("default", ""))
-            return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-        return re.sub(r"\{(\w+)\}", fill, prompt)
+        return filled(prompt, self.spec.payload.json_schema, payload)
 
 
 def _as_written(raw: str | None, payload: dict[str, Any]) -> str:

@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from sojourn.agent import Agent, AgentToolset, ExportedTool
 from sojourn.contracts.ids import ToolId
+from sojourn.contracts.run_policy import RunPolicy, RunPolicyOverride
+from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_spec import ToolSpec
+from sojourn.core.approval import judge
 from sojourn.errors import DefinitionError
 from sojourn.interceptor import Interceptor
+from sojourn.policy import PolicyEngine, as_policy_engine
 from sojourn.remote import RemoteTool, RemoteToolset
 from sojourn.services import Services
 from sojourn.sources import Executor
@@ -39,6 +43,8 @@ class App:
             agent starts a child run, whose own calls they prepare.
         storage: Where what is too large for a run's history is kept whole; without it such a result
             is refused with its size and how to narrow it.
+        policy_engine: Tightens what runs may do, turn by turn.
+        allow_loosening: Whether the limits given with a run's start may be looser than its agent's.
 
     Raises:
         DefinitionError: two agents, toolsets or tools share an id; an exported agent, a service, a
@@ -53,11 +59,15 @@ class App:
         executors: Mapping[Toolset | str, Any] | None = None,
         interceptors: Sequence[Interceptor] = (),
         storage: "StorageDriver | None" = None,
+        policy_engine: PolicyEngine | None = None,
+        allow_loosening: bool = False,
     ) -> None:
         if not agents:
             raise DefinitionError("App(agents=[...]) has at least one agent")
         self.storage = storage
         self.interceptors = [_checked_interceptor(one) for one in interceptors]
+        self.policy_engine = None if policy_engine is None else as_policy_engine(policy_engine)
+        self._allow_loosening = allow_loosening
         self._services = Services(services)
         self._executors = {
             _toolset_id(key): _checked_executor(key, one) for key, one in (executors or {}).items()
@@ -69,6 +79,8 @@ class App:
         for agent in agents:
             self._add(agent)
         self._check_toolsets()
+        for agent in agents:
+            self._check_asking(agent)
 
     def _add(self, agent: Agent) -> None:
         if agent.id in self._agents:
@@ -91,6 +103,21 @@ class App:
                     self._bodies[tool.id] = tool.source.body(tool, self)
         if unused := [key for key in self._executors if key not in self._toolsets]:
             raise DefinitionError(f"App(executors=...) names toolset {unused[0]}, which no agent uses")
+
+    def _check_asking(self, agent: Agent) -> None:
+        """Refuse a tool that a person would be asked about where nobody may be asked: it would never run."""
+        if agent.policy.interrupts_allowed or self._allow_loosening:
+            return
+        for toolset in agent.uses:
+            for tool in () if isinstance(toolset, RemoteToolset) else toolset.tools.values():
+                spec = tool.spec
+                call, approval = ToolRequest(name=spec.id), agent.policy.approval
+                if judge(spec, call, approval, None, interrupts_allowed=True).kind == "ask":
+                    raise DefinitionError(
+                        f"agent {agent.id} uses {spec.id}, which a person approves, and may ask nobody; give the agent "
+                        "policy=RunPolicy(interrupts_allowed=True), or let the tool run: "
+                        f"approval=ApprovalPolicy(run_tools=[{str(spec.id)!r}])"
+                    )
 
     # What bound and declared tools ask for (`sojourn.tool.Parts`).
 
@@ -115,6 +142,14 @@ class App:
     def agent(self, agent_id: str) -> Agent | None:
         """The agent of this id."""
         return self._agents.get(agent_id)
+
+    def policy_of(self, agent: Agent, override: RunPolicyOverride | None, *, is_child: bool) -> RunPolicy:
+        """The limits of a run of this agent that was started with these of its own.
+
+        What a parent gives its child to spend only ever tightens.
+        """
+        loosens = self._allow_loosening and not is_child
+        return agent.policy.overridden(override) if loosens else agent.policy.tightened(override)
 
     def tools_of(self, agent_id: str) -> Mapping[str, AnyTool]:
         """The tools an agent uses, by id, as far as they are known now; empty for an unknown agent."""

@@ -233,8 +233,9 @@ class Client:
             clauses.append(f"SojournAgent = {_quoted(agent_id)}")
         if session_id:
             clauses.append(f"SojournSession = {_quoted(session_id)}")
-        if status == "waiting":
-            clauses.append("SojournAwaiting IS NOT NULL AND ExecutionStatus = 'Running'")
+        if status in ("waiting", "paused"):
+            which = f"= '{search_attributes.PAUSED}'" if status == "paused" else "IS NOT NULL"
+            clauses.append(f"SojournAwaiting {which} AND ExecutionStatus = 'Running'")
         elif status:
             clauses.append(f"ExecutionStatus = {_quoted(_visibility_name(status))}")
         try:
@@ -309,7 +310,9 @@ def _fault_of(run_id: str, run: RunInput) -> str | None:
 def _status_of(found: WorkflowExecution) -> str:
     status = status_name(found.status)
     awaiting = found.typed_search_attributes.get(search_attributes.AWAITING)
-    return "waiting" if status == "running" and awaiting else status
+    if status != "running" or not awaiting:
+        return status
+    return "paused" if awaiting == search_attributes.PAUSED else "waiting"
 
 
 def _quoted(text: str) -> str:

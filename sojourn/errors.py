@@ -7,6 +7,7 @@ SojournError
 │   ├── RateLimited      ... the tool is over a limit: retried, then returned
 │   └── ToolUnavailable  ... what the tool needs is not there: retried, then returned
 ├── ServerNotFound       no `temporal` command on this machine
+├── NetworkRetriesExhausted   a request failed as often as it may be repeated
 └── RunError             what a caller of `Client` may meet
     ├── RunNotFound
     ├── RunAlreadyExists
@@ -35,6 +36,7 @@ __all__ = [
     "AwaitClosed",
     "DefinitionError",
     "InvalidInput",
+    "NetworkRetriesExhausted",
     "NoWorker",
     "RateLimited",
     "RunAlreadyExists",
@@ -57,7 +59,7 @@ class SojournError(Exception):
 
 
 class DefinitionError(SojournError):
-    """A toolset, agent or app is declared wrongly; names the place and the mend."""
+    """A toolset, agent, app or setting is declared wrongly; names the place and the mend."""
 
 
 class ToolFailed(SojournError):
@@ -93,6 +95,25 @@ class ToolUnavailable(ToolFailed):
 
 class ServerNotFound(SojournError):
     """There is no Temporal server to start here; lists every way to get one."""
+
+
+class NetworkRetriesExhausted(SojournError, RuntimeError):
+    """A request failed by the network's doing at every attempt; the text is for people, `__cause__` is the last failure.
+
+    Args:
+        message: One sentence, as `format_network_error` words it.
+        provider: Whose API it was.
+        attempts: How often it was tried.
+        status: The last HTTP status, where the server answered.
+    """
+
+    def __init__(
+        self, message: str, *, provider: str | None = None, attempts: int = 1, status: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.provider = provider
+        self.attempts = attempts
+        self.status = status
 
 
 class RunError(SojournError):

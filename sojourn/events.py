@@ -26,7 +26,6 @@ __all__ = ["END", "Event", "HistoryReader", "fold_history"]
 _INPUTS: dict[str, Any] = {"PlanActivity": PlanTask, "ExecuteToolActivity": ToolTask}
 _RESULTS: dict[str, Any] = {"PlanActivity": PlanOutcome, "ExecuteToolActivity": ToolResult}
 _LOCAL = "core_local_activity"
-_CLARIFICATION = "provide_clarification"
 
 _ENDS = {
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED: "run_completed",
@@ -58,6 +57,7 @@ class HistoryReader:
     def __init__(self, converter: DataConverter) -> None:
         self._converter = converter
         self._scheduled: dict[int, str] = {}
+        self._timers: dict[str, str] = {}
         self._canceled_by = ""
 
     async def record(self, event: HistoryEvent) -> HistoryRecord | None:
@@ -76,7 +76,8 @@ class HistoryReader:
             await self._activity(event)
             or await self._local(event)
             or await self._child(event)
-            or await self._answer(event)
+            or await self._sent(event)
+            or await self._timer(event)
         )
 
     @staticmethod
@@ -150,18 +151,28 @@ class HistoryReader:
             return self._made(event, "child_failed", of=ended.initiated_event_id, error=error)
         return None
 
-    async def _answer(self, event: HistoryEvent) -> HistoryRecord | None:
+    async def _sent(self, event: HistoryEvent) -> HistoryRecord | None:
+        """A signal, or an update that was accepted; one that was refused leaves no trace."""
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
             signal = event.workflow_execution_signaled_event_attributes
-            name, sent = signal.signal_name, signal.input
+            name, sent, identity = signal.signal_name, signal.input, signal.identity
         elif event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED:
             request = event.workflow_execution_update_accepted_event_attributes.accepted_request
-            name, sent = request.input.name, request.input.args
+            name, sent, identity = request.input.name, request.input.args, request.meta.identity
         else:
             return None
-        if name != _CLARIFICATION:
-            return None
-        return self._made(event, "answer", value=await self._value(sent, Any))
+        return self._made(event, "sent", name=name, value=await self._values(sent), identity=identity)
+
+    async def _timer(self, event: HistoryEvent) -> HistoryRecord | None:
+        """A timer that fired, by what it was for."""
+        if event.event_type == EventType.EVENT_TYPE_TIMER_STARTED:
+            started = event.timer_started_event_attributes
+            summary = Payloads(payloads=[event.user_metadata.summary])
+            self._timers[started.timer_id] = str(await self._value(summary, str) or "")
+        elif event.event_type == EventType.EVENT_TYPE_TIMER_FIRED:
+            fired = event.timer_fired_event_attributes
+            return self._made(event, "timer_fired", name=self._timers.pop(fired.timer_id, ""))
+        return None
 
     async def _end(self, event: HistoryEvent) -> HistoryRecord:
         kind = _ENDS[event.event_type]
@@ -178,6 +189,13 @@ class HistoryReader:
         else:
             error = ToolError(message="the execution time-out passed", code="TimedOut")
         return self._made(event, kind, error=error)
+
+    async def _values(self, payloads: Payloads) -> list[Any]:
+        """All payloads, decoded; none where one of them cannot be."""
+        try:
+            return await self._converter.decode(payloads.payloads)
+        except (ValueError, KeyError, RuntimeError):
+            return []
 
     async def _value(self, payloads: Payloads, type_hint: Any) -> Any:
         """The first payload, decoded; None where there is none or somebody sent something else."""

@@ -5,6 +5,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
 from sojourn.contracts.tool_spec import ToolSpec
+from sojourn.core.validate import Validator
 
 __all__ = ["RemoteTool", "RemoteToolset"]
 
@@ -14,6 +15,11 @@ class RemoteTool(Protocol):
 
     spec: ToolSpec
     is_async: bool
+
+    @property
+    def validator(self) -> Validator:
+        """Checks what a planner sends."""
+        ...
 
     def prepare(self, payload: dict[str, Any], call: ToolRequest, meta: ToolCallMeta) -> Callable[[], Any]:
         """What is left to run."""

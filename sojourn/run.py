@@ -2,8 +2,9 @@
 
 import asyncio
 import builtins
+import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from temporalio.client import (
     WorkflowHandle,
     WorkflowQueryFailedError,
     WorkflowUpdateFailedError,
+    WorkflowUpdateRPCTimeoutOrCancelledError,
 )
 from temporalio.exceptions import (
     ApplicationError,
@@ -24,9 +26,12 @@ from temporalio.exceptions import (
 from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn.contracts.artifact import Artifact
+from sojourn.contracts.awaits import Await
 from sojourn.contracts.event import Event
 from sojourn.contracts.run import RunOutput, RunStatus
+from sojourn.core.answers import CLARIFICATION, CONFIRMATION, TOOL_RESULTS
 from sojourn.core.standing import Standing
+from sojourn.core.steering import PAUSE, RESUME, STOP_ASKING
 from sojourn.errors import (
     AwaitClosed,
     InvalidInput,
@@ -34,8 +39,10 @@ from sojourn.errors import (
     RunCanceled,
     RunError,
     RunFailed,
+    RunNotFound,
     RunTerminated,
     RunTimedOut,
+    ServerUnavailable,
 )
 from sojourn.events import END, fold_history
 from sojourn.rpc_errors import Patience, translated
@@ -47,6 +54,9 @@ __all__ = ["Run", "status_name"]
 
 QUERY_DEADLINE = timedelta(seconds=1)
 """For `status()`: with no worker alive the history answers instead."""
+
+MAX_CHILDREN_ASKED = 20
+"""Child runs of one run that its status looks into."""
 
 ANSWER_DEADLINE = 30.0
 """Seconds in which a worker must take an answer."""
@@ -148,14 +158,27 @@ class Run:
         except RPCError as error:
             raise translated(error, self.id) from error
         closed = status_name(described.status)
+        below = await self._child_awaits(found) if closed == "running" else {}
         return found.model_copy(
             update={
                 "status": found.status if closed == "running" else closed,
                 "started_at": described.start_time,
                 "closed_at": described.close_time,
                 "hints": hints,
+                "child_awaits": below,
             }
         )
+
+    async def _child_awaits(self, status: RunStatus) -> dict[str, list[Await]]:
+        """What the child runs at work wait for, and theirs, by their run ids."""
+        links = [call.run_link for call in status.calls if call.run_link and call.state == "running"]
+        below: dict[str, list[Await]] = {}
+        for link in links[:MAX_CHILDREN_ASKED]:
+            with contextlib.suppress(RunNotFound, ServerUnavailable):  # it has ended, or is only starting
+                child = await Run(self.client, link.run_id).status()
+                below |= {link.run_id: child.awaits} if child.awaits else {}
+                below |= child.child_awaits
+        return below
 
     async def _queried(self) -> RunStatus | None:
         try:
@@ -169,6 +192,8 @@ class Run:
             standing.feed(event)
         return standing.status()
 
+    # Answer.
+
     async def answer(
         self, await_id: str | None, answer: str | dict[str, Any], *, by: str | None = None
     ) -> str:
@@ -181,16 +206,119 @@ class Run:
 
         Raises:
             AwaitClosed: it is not open, or the run has ended.
-            InvalidInput: it is no answer.
+            InvalidInput: it is no answer, or does not fit what is asked.
             NoWorker: no worker took the answer within 30 s.
             RunNotFound: there is no such run.
         """
-        value = {"id": await_id or "", "answer": answer, **({"by": by} if by else {})}
+        return await self._send(CLARIFICATION, {"id": await_id or "", "answer": answer, "by": by})
+
+    async def decline(self, await_id: str | None, reason: str = "", *, by: str | None = None) -> str:
+        """Say that a question will not be answered; the planner, or the tool that asks, is told. Raises as `answer`."""
+        sent = {"id": await_id or "", "declined": True, "reason": reason, "by": by}
+        return await self._send(CLARIFICATION, sent)
+
+    async def approve(
+        self,
+        await_id: str | None = None,
+        *,
+        by: str | None = None,
+        reason: str = "",
+        for_run: bool = False,
+    ) -> str:
+        """Let a call run that a person is asked about; returns the await's id.
+
+        Args:
+            await_id: Which; None while exactly one is open.
+            by: Who approves, recorded as said.
+            reason: Why, recorded.
+            for_run: Whether to stop asking about this tool for the rest of the run; its other open calls run too.
+
+        Raises:
+            AwaitClosed: it is not open, or the run has ended.
+            NoWorker: no worker took the decision within 30 s.
+            RunNotFound: there is no such run.
+        """
+        scope = "tool" if for_run else "call"
+        sent = {"id": await_id or "", "approved": True, "by": by, "reason": reason, "scope": scope}
+        return await self._send(CONFIRMATION, sent)
+
+    async def deny(self, await_id: str | None = None, reason: str = "", *, by: str | None = None) -> str:
+        """Do not let a call run; the planner is told the reason. Raises as `approve`."""
+        sent = {"id": await_id or "", "approved": False, "by": by, "reason": reason}
+        return await self._send(CONFIRMATION, sent)
+
+    async def stop_asking(
+        self,
+        tools: Sequence[str] = (),
+        *,
+        tags: Sequence[str] = (),
+        by: str | None = None,
+        reason: str = "",
+    ) -> None:
+        """Approve these for the rest of the run; their open calls run now.
+
+        Args:
+            tools: Tools by id, as `ops.devices.*`, or `*` for all.
+            tags: Tools by their tags.
+            by: Who says so, recorded as said.
+            reason: Why, recorded.
+
+        Raises:
+            InvalidInput: it names nothing, or is too long.
+            AwaitClosed: the run has ended.
+            NoWorker: no worker took it within 30 s.
+            RunNotFound: there is no such run.
+        """
+        await self._send(STOP_ASKING, {"tools": list(tools), "tags": list(tags), "by": by, "reason": reason})
+
+    async def provide_tool_results(
+        self, await_id: str | None, results: Sequence[Mapping[str, Any]], *, by: str | None = None
+    ) -> str:
+        """Send results of calls that are executed outside, all or some; returns the await's id.
+
+        Args:
+            await_id: Which; None while exactly one is open.
+            results: For each call `tool_call_id` and `result`, or `error` (a text, or an object with `message` and
+                `code`) and perhaps `retry_hint`.
+            by: Who sends them, recorded as said.
+
+        Raises:
+            AwaitClosed: it is not open, the call was answered before, or the run has ended.
+            InvalidInput: a result does not fit its tool; send that one again.
+            NoWorker: no worker took them within 30 s.
+            RunNotFound: there is no such run.
+        """
+        sent = {"id": await_id or "", "results": [dict(one) for one in results], "by": by}
+        return await self._send(TOOL_RESULTS, sent)
+
+    async def pause(self, reason: str = "", *, by: str | None = None) -> None:
+        """Start nothing new until `resume`; what runs finishes. Child runs pause too.
+
+        Raises:
+            AwaitClosed: the run has ended.
+            NoWorker: no worker took it within 30 s.
+            RunNotFound: there is no such run.
+        """
+        await self._send(PAUSE, {"reason": reason, "by": by})
+
+    async def resume(self, note: str = "", *, messages: Sequence[str] = (), by: str | None = None) -> None:
+        """Go on after a pause; messages begin a new user turn.
+
+        Raises:
+            AwaitClosed: the run is not paused, or has ended.
+            NoWorker: no worker took it within 30 s.
+            RunNotFound: there is no such run.
+        """
+        await self._send(RESUME, {"note": note, "messages": list(messages), "by": by})
+
+    async def _send(self, name: str, value: dict[str, Any]) -> Any:
+        """Send an update, and say in our words why it is refused."""
+        given = {field: said for field, said in value.items() if said not in (None, "")}
         deadline: float | None = None
         while True:
             try:
-                update = self._handle.execute_update("provide_clarification", value, result_type=str)  # pyright: ignore[reportUnknownMemberType]
-                return await asyncio.wait_for(update, ANSWER_DEADLINE)
+                update = self._handle.execute_update(name, given)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+                return await asyncio.wait_for(update, ANSWER_DEADLINE)  # pyright: ignore[reportUnknownArgumentType]
             except WorkflowUpdateFailedError as error:
                 refused = getattr(error.cause, "type", None)
                 # An event stream shows a question before the run can take its answer: by a few milliseconds,
@@ -201,10 +329,8 @@ class Run:
                     continue
                 kind = InvalidInput if refused == "InvalidAnswer" else AwaitClosed
                 raise kind(f"{self.id}: {getattr(error.cause, 'message', error)}", run_id=self.id) from error
-            except builtins.TimeoutError as error:
-                raise NoWorker(
-                    f"{self.id}: no worker took the answer; send it again", run_id=self.id
-                ) from error
+            except (builtins.TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError) as error:
+                raise NoWorker(f"{self.id}: no worker took it; send it again", run_id=self.id) from error
             except RPCError as error:
                 if error.status == RPCStatusCode.NOT_FOUND and "completed" in error.message:
                     raise AwaitClosed(f"{self.id} has ended; it takes no answers", run_id=self.id) from error

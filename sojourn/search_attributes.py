@@ -6,7 +6,7 @@ from temporalio.client import Client
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 from temporalio.service import RPCError, RPCStatusCode
 
-__all__ = ["AGENT", "AWAITING", "NAMES", "SESSION", "attributes_of", "is_unknown", "register"]
+__all__ = ["AGENT", "AWAITING", "NAMES", "PAUSED", "SESSION", "attributes_of", "is_unknown", "register"]
 
 AGENT = SearchAttributeKey.for_keyword("SojournAgent")
 """The agent that runs."""
@@ -15,7 +15,10 @@ SESSION = SearchAttributeKey.for_keyword("SojournSession")
 """The session a run belongs to."""
 
 AWAITING = SearchAttributeKey.for_keyword("SojournAwaiting")
-"""The question a run waits with; unset while it does not."""
+"""The oldest thing a run waits for; unset while it waits for nothing."""
+
+PAUSED = "(paused)"
+"""Its value while a run is paused."""
 
 NAMES = ("SojournAgent", "SojournSession", "SojournAwaiting")
 """All of them, of type Keyword; `SojournAwaiting` is set only while a run waits for a person."""

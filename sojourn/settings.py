@@ -9,6 +9,8 @@ from typing import Any
 
 from temporalio.envconfig import ClientConfig
 
+from sojourn.network.timeouts import check_timeouts
+
 __all__ = ["DEFAULT_TASK_QUEUE", "connect_options", "task_queue"]
 
 DEFAULT_TASK_QUEUE = "sojourn"
@@ -18,7 +20,12 @@ _DEFAULT_ADDRESS = "localhost:7233"
 
 
 def connect_options(address: str | None = None, namespace: str | None = None) -> dict[str, Any]:
-    """Keyword arguments for `temporalio.client.Client.connect`; what is given here wins."""
+    """Keyword arguments for `temporalio.client.Client.connect`; what is given here wins.
+
+    Raises:
+        DefinitionError: a setting of Sojourn's own cannot be read; told here, where everything starts.
+    """
+    check_timeouts()
     options: dict[str, Any] = dict(ClientConfig.load_client_connect_config())
     options.setdefault("target_host", _DEFAULT_ADDRESS)
     if address:

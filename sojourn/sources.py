@@ -10,7 +10,7 @@ from sojourn.contracts.artifact import WithArtifacts
 from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.boundary import brief
-from sojourn.errors import DefinitionError
+from sojourn.errors import DefinitionError, ToolUnavailable
 from sojourn.shape import Shape
 from sojourn.signature import Signature
 from sojourn.tool import Body, MalformedResultError, Parts, Tool
@@ -196,3 +196,20 @@ class _ExecutorBody:
         if not self._tool.spec.decode_in_executor:
             self._tool.payload.decode(payload)  # so that what its type refuses is told as for every tool
         return functools.partial(self._execute, meta, call)
+
+
+class OutsideSource:
+    """A tool of an external toolset: the run waits for its results, and no worker carries it out."""
+
+    def body(self, tool: Tool[..., Any], parts: Parts) -> Body:
+        """A body that is never run."""
+        del tool, parts
+        return _NoBody()
+
+
+class _NoBody:
+    is_async = True
+
+    def prepare(self, payload: dict[str, Any], call: ToolRequest, meta: ToolCallMeta) -> Callable[[], Any]:
+        del payload, meta
+        raise ToolUnavailable(f"{call.name} is executed outside, by no worker")

@@ -40,6 +40,8 @@ class ToolOptions(TypedDict, total=False):
     """Twice is as once; False: a lost attempt is never repeated."""
     open_world: bool
     """It reaches systems outside the service."""
+    confirmation: str
+    """What a person is asked before each call, such as "Overwrite the profile of {name}?"; fields are filled in."""
     local: bool
     """Run it beside the workflow, as a local activity; only for what is `read_only` or `idempotent`."""
     timeout: timedelta
@@ -65,6 +67,10 @@ def check_options(spec: ToolSpec) -> None:
         raise DefinitionError(
             f"{place}: with decode_in_executor nothing is read before the executor, so nothing can be injected; "
             "leave out one of the two"
+        )
+    if spec.kind == "external" and (spec.confirmation or spec.local or spec.injected or spec.task_queue):
+        raise DefinitionError(
+            f"{place}: who executes an external tool is outside; leave out confirmation, local, inject and task_queue"
         )
     if spec.local and spec.task_queue:
         raise DefinitionError(f"{place}: a local tool runs where its run is, not on queue {spec.task_queue}")

@@ -17,7 +17,13 @@ from sojourn.core.schema import field_descriptions
 from sojourn.errors import DefinitionError
 from sojourn.shape import Shape, check_example
 from sojourn.signature import Signature
-from sojourn.sources import DeclaredSource, FunctionSource, MethodSource, NamedMethodSource
+from sojourn.sources import (
+    DeclaredSource,
+    FunctionSource,
+    MethodSource,
+    NamedMethodSource,
+    OutsideSource,
+)
 from sojourn.tool import Source, Tool
 from sojourn.tool_options import ToolOptions, check_options, fillers_of
 
@@ -47,17 +53,21 @@ class Toolset:
         id: `<service>.<toolset>`.
         description: For catalogues.
         task_queue: Where its tools run; the run's own queue when left out.
+        external: Whether its tools, all declared, are executed by somebody outside, who sends the results.
 
     Raises:
         DefinitionError: the id has another form.
     """
 
-    def __init__(self, id: str, *, description: str = "", task_queue: str | None = None) -> None:
+    def __init__(
+        self, id: str, *, description: str = "", task_queue: str | None = None, external: bool = False
+    ) -> None:
         if not TOOLSET_ID.match(id):
             raise DefinitionError(f"toolset {id!r}: an id has the form <service>.<toolset>")
         self.id = id
         self.description = description
         self.task_queue = task_queue
+        self.external = external
         self.tools: dict[str, Tool[..., Any]] = {}
 
     @overload
@@ -216,6 +226,8 @@ class Toolset:
     ) -> Tool[[A], R]:
         """Declare a tool that an executor in `App(executors={toolset: ...})` carries out (SR-18 to SR-20).
 
+        In an external toolset somebody outside does, and `timeout` is how long the run waits for the result.
+
         Args:
             name: The last part of the id.
             args: The payload's type.
@@ -233,8 +245,8 @@ class Toolset:
             options,
             payload=Shape(args, place=place),
             result=Shape(result, place=f"{place} -> result", output=True),
-            source=DeclaredSource(self.id),
-            kind="executor",
+            source=OutsideSource() if self.external else DeclaredSource(self.id),
+            kind="external" if self.external else "executor",
             decode_in_executor=decode_in_executor,
         )
 
@@ -252,6 +264,10 @@ class Toolset:
         place = f"{self.id}.{name}"
         if not TOOL_NAME.match(name):
             raise DefinitionError(f"{place}: a tool's name is letters, digits, '_', '-', '.', '/'")
+        if self.external and more.get("kind") != "external":
+            raise DefinitionError(
+                f"{place}: toolset {self.id} is external, so that its tools have no code here; use declare(...)"
+            )
         if name in self.tools:
             raise DefinitionError(f"{place} is declared twice; give one of them another name=")
         fillers = fillers_of(options.get("inject", ()))
@@ -276,6 +292,7 @@ class Toolset:
                 idempotent=options.get("idempotent"),
                 open_world=options.get("open_world"),
             ),
+            confirmation=options.get("confirmation"),
             local=options.get("local", False),
             timeout=options.get("timeout"),
             retry=options.get("retry", Retry()),

@@ -57,6 +57,7 @@ class Profile(Shape):
     tags=["write"],
     idempotent=True,
     destructive=True,
+    confirmation="Register {name} ({email}) as {role} contact of {site_id}? Whoever is that now is replaced.",
     examples=[{"site_id": "s-7", "name": "Ana Lima", "email": "ana.lima@example.org", "role": "operations"}],
 )
 def upsert(args: UpsertProfile, meta: ToolCallMeta) -> Profile:

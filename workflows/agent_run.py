@@ -12,31 +12,37 @@ from datetime import timedelta
 from typing import Any
 
 from temporalio import workflow
-from temporalio.api.common.v1 import Payload
-from temporalio.common import RawValue, RetryPolicy
+from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
 from sojourn.contracts.artifact import Artifact
-from sojourn.contracts.awaits import AwaitClarification
-from sojourn.contracts.dispatch import ACTIVITY_ATTEMPTS, HEARTBEAT
+from sojourn.contracts.dispatch import ACTIVITY_ATTEMPTS, HEARTBEAT, Dispatch
 from sojourn.contracts.message import Message
 from sojourn.contracts.plan import Finalize
+from sojourn.contracts.policy_decision import PolicyDecision
 from sojourn.contracts.run import CallStatus, RunInput, RunOutput, RunStatus
 from sojourn.contracts.run_policy import Caps, RunPolicy
 from sojourn.contracts.tasks import Limits, PlanOutcome, PlanTask
+from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core import call_ids, counts, outcomes
 from sojourn.core.admit import not_executed
-from sojourn.core.answers import Answer, Refused, read_answer
+from sojourn.core.answers import Clarified, Refused
+from sojourn.core.guards import Guards
 from sojourn.core.limits import MAX_INLINE_BYTES
 from sojourn.core.run_input import read_run_input
-from sojourn.core.standing import MAX_CALLS_SHOWN, MAX_NOTES
-from sojourn.core.transcript import for_planner, slice_of
-from sojourn.core.waiting import details_of
+from sojourn.core.steering import Paused, Resumed
+from sojourn.core.timers import WAITS
+from sojourn.core.transcript import for_planner
+from sojourn.core.waits import Released
 from sojourn.core.wire import size_of
-from sojourn.search_attributes import AGENT, AWAITING
 
+from .children import Children
+from .clock import Clock
+from .doors import Doors
+from .shown import Shown
 from .step import Step, failure_of
+from .waiting import Waiting
 
 PLAN_LIMIT = timedelta(hours=1)
 """Start-to-close of a plan: a net; `PlanActivity` enforces the policy's `plan_timeout` itself."""
@@ -52,7 +58,7 @@ MAX_FAULTS = 2
 
 
 @workflow.defn(name="AgentRun")
-class AgentRun:
+class AgentRun(Shown, Doors):
     """One run of an agent; its workflow id is the run id."""
 
     @workflow.init
@@ -71,20 +77,23 @@ class AgentRun:
             self._run = run
         self._run_id = workflow.info().workflow_id
         self._policy = RunPolicy()
+        self._is_known = False
         self._transcript: list[Message] = []
         self._new: list[Message] = self._run.messages
         self._counts = counts.Counts()
+        self._guards = Guards()
+        self._clock = Clock()
         self._turn = 1
         self._plans = 0
         self._accepted_attempt = 1
         self._finalize: Finalize | None = None
         self._phase = "planning"
-        self._question: AwaitClarification | None = None
-        self._answer: Answer | None = None
-        self._early: list[tuple[int, tuple[Any, ...], str]] = []
-        self._await_ids: list[str] = []
-        self._calls: dict[str, CallStatus] = {}
-        self._notes: list[str] = []
+        self.waiting = Waiting(self._run_id, lambda note: self._note([note]), self._unnote)
+        self._said: list[Message] = []
+        self._planned_from = 0
+        self._unseen: int | None = None
+        self._children = Children()
+        super().__init__()
         self._artifacts: list[Artifact] = []
 
     @workflow.run
@@ -92,15 +101,18 @@ class AgentRun:
         """Plan, then call, ask, sleep or end, until the planner answers; the argument is a `RunInput`."""
         if self._fault:
             raise ApplicationError(self._fault, type="InvalidInput", non_retryable=True)
+        if self._run.policy and self._run.policy.time_budget:
+            self._clock.limit(self._run.policy.time_budget)
         while True:
             plan = await self._plan()
             if plan.calls:
                 await self._step(plan)
             elif plan.await_:
-                await self._ask(plan.await_)
+                await self._ask(plan)
             elif plan.wait_:
-                await self._sleep(plan.wait_)
+                await self._sleep(plan.wait_, is_active=plan.wait_counts)
             else:
+                self._clock.stop()
                 return self._output(plan)
 
     # Plan.
@@ -110,7 +122,7 @@ class AgentRun:
         self._phase = "finalizing" if self._finalize else "planning"
         plan = PlanOutcome()
         for _ in range(1 + MAX_FAULTS):
-            plan = await self._plan_once()
+            plan = await self._timed_plan()
             if plan.fault is None:
                 return plan
             self._note([f"planner fault: {plan.fault}"])
@@ -122,6 +134,19 @@ class AgentRun:
             type=plan.fault_code or "PlannerError",
             non_retryable=True,
         )
+
+    async def _timed_plan(self) -> PlanOutcome:
+        """A plan within the time budget; when that is used up meanwhile, the final one."""
+        await self.waiting.while_paused()
+        with self._clock.busy():
+            plan = await self._clock.within(self._plan_once())
+            in_time = plan and not (plan.overtime or self._clock.expired)
+            if plan and (in_time or plan.final or self._finalize):
+                return plan
+            self._clock.expired = True
+            self._phase, self._unseen = "finalizing", self._planned_from
+            self._end_with(self._time_is_up())
+            return await self._plan_once()
 
     async def _plan_once(self) -> PlanOutcome:
         self._plans += 1
@@ -147,16 +172,24 @@ class AgentRun:
                 str(cause), type=cause.code or "PlannerError", non_retryable=True
             ) from error
         self._accepted_attempt = plan.attempt
-        self._policy = plan.policy or self._policy
+        if plan.policy:
+            self._policy, self._is_known = plan.policy, True
+        if plan.decision:
+            self._obey(plan.decision)
+        if self._is_known and self._policy.time_budget != self._clock.budget:
+            self._clock.limit(self._policy.time_budget)
+        self._unseen = None
         self._note(plan.notes)
         self._counts = replace(self._counts, usage=counts.add_usage(self._counts.usage, plan.usage))
         return plan
 
     def _plan_task(self) -> PlanTask:
         """What the planner is passed: only what is new, by reference when it is large."""
-        run, new, after, first = self._run, self._new, len(self._transcript), self._plans == 1
+        run, after, first = self._run, len(self._transcript), self._plans == 1
+        new = [*self._new, *self._said]
         self._transcript += new
-        self._new = []
+        self._new, self._said = [], []
+        self._planned_from = after
         large = sum(size_of(message) for message in new) > MAX_INLINE_BYTES
         return PlanTask(
             agent_id=run.agent_id,
@@ -172,11 +205,20 @@ class AgentRun:
             new=[] if large else new,
             until=len(self._transcript) if large else None,
             accepted_attempt=self._accepted_attempt,
-            override=run.policy if first else None,
-            limits=Limits() if first else self._limits,
-            caps=Caps() if first else self._caps,
+            override=None if self._is_known else run.policy,
+            unlimited=not (first or self._is_known),
+            limits=self._limits if self._is_known else Limits(),
+            caps=self._caps if self._is_known else Caps(),
             finalize=self._finalize,
+            unseen=self._unseen,
         )
+
+    def _obey(self, decision: PolicyDecision) -> None:
+        """Tighten the run's limits and add to its labels, as the policy engine decided."""
+        if decision.caps:
+            self._policy = counts.lowered(self._policy, decision.caps, self._counts, self._clock.spent)
+        if decision.labels:
+            self._run = self._run.model_copy(update={"labels": {**self._run.labels, **decision.labels}})
 
     # Call tools.
 
@@ -186,9 +228,12 @@ class AgentRun:
         self._transcript.append(plan.message or Message.calls(plan.calls))
         for call in plan.calls[: len(plan.dispatches)]:
             self._show(CallStatus(tool_call_id=call.tool_call_id, name=call.name, state="running"))
-        step = Step(self._run, self._turn_id, self._policy.max_parallel_calls, self._show)
+        step = Step(
+            self._run, self._turn_id, self._policy, self.waiting, self._clock, self._children, self._show
+        )
         calls = list(zip(plan.calls, plan.dispatches, strict=False))
-        if len(calls) == 1:
+        step.open_external(calls, plan.external)
+        if len(calls) == 1 and self._clock.budget is None:
             # The usual step; a task of its own for the one call would only cost.
             self._settle(plan, [await step.carry_out(*calls[0])])
             if _is_being_canceled():
@@ -196,122 +241,105 @@ class AgentRun:
             return
         tasks = [asyncio.create_task(step.carry_out(call, dispatch)) for call, dispatch in calls]
         try:
-            await asyncio.gather(*tasks)
+            await self._clock.bound(tasks)
         except asyncio.CancelledError:
-            # A task that had not begun when the run was cancelled has no result of its own.
-            reason = workflow.cancellation_reason()
-            self._settle(
-                plan,
-                [
-                    outcomes.canceled(call, reason) if task.cancelled() else task.result()
-                    for (call, _), task in zip(calls, tasks, strict=True)
-                ],
-            )
+            self._settle(plan, self._results(calls, tasks))
             raise
-        self._settle(plan, [task.result() for task in tasks])
+        self._clock.add(step.spent_by_children())
+        self._settle(plan, self._results(calls, tasks))
+
+    def _results(
+        self, calls: Sequence[tuple[ToolRequest, Dispatch]], tasks: Sequence[asyncio.Task[ToolResult]]
+    ) -> list[ToolResult]:
+        """The calls' answers, in their order; a task that was cancelled before it began has none of its own."""
+        reason = workflow.cancellation_reason()
+        return [
+            task.result() if not task.cancelled() else outcomes.canceled(call, reason)
+            for (call, _), task in zip(calls, tasks, strict=True)
+        ]
 
     def _settle(self, plan: PlanOutcome, executed: list[ToolResult]) -> None:
         """Count, judge the limits and pass the results on, in call order."""
         refused = [not_executed(call, plan.refused, self._limits) for call in plan.calls[len(executed) :]]
         results = [*executed, *refused]
         self._counts = counts.settle(self._counts, executed)
+        self._guards = self._guards.settle(plan.calls, executed, workflow.now())
         made = [artifact for result in executed for artifact in result.artifacts]
         self._artifacts = [*self._artifacts, *made][-MAX_ARTIFACTS:] if made else self._artifacts
-        self._finalize = counts.exhausted(self._policy, self._counts, plan.refused)
         self._new = [Message.results([for_planner(result) for result in results])]
-        if self._finalize:
-            self._new = [*self._new, Message.system(self._finalize.message)]
-            self._note([f"limit reached: {self._finalize.reason}"])
+        if self._clock.is_used_up:
+            self._end_with(self._time_is_up())
+            return
+        self._end_with(
+            self._guards.finalize() or counts.exhausted(self._policy, self._counts, plan.refused, executed)
+        )
+
+    def _time_is_up(self) -> Finalize:
+        policy = self._policy.model_copy(update={"time_budget": self._clock.budget})
+        return counts.finalize(policy, "time_budget")
+
+    def _end_with(self, finalize: Finalize | None) -> None:
+        """The next turn is the last, for this reason; None leaves it open."""
+        self._finalize = finalize
+        if finalize:
+            self._new = [*self._new, Message.system(finalize.message)]
+            self._note([f"limit reached: {finalize.reason}"])
 
     # Wait.
 
-    async def _sleep(self, duration: timedelta) -> None:
+    async def _sleep(self, duration: timedelta, *, is_active: bool) -> None:
         """Sleep durably; the notice tells a planner that decides by the transcript that it has waited."""
         self._phase = "waiting"
-        await workflow.sleep(duration, summary="the planner waits")
+        if is_active:
+            with self._clock.busy():
+                await self._clock.bound([asyncio.create_task(workflow.sleep(duration, summary=WAITS))])
+        else:
+            await workflow.sleep(duration, summary=WAITS)
         self._new = [Message.system(f"Waited {duration.total_seconds():g} s.")]
+        if self._clock.is_used_up:
+            self._end_with(self._time_is_up())
 
-    async def _ask(self, question: AwaitClarification) -> None:
-        """Park until the question is answered; the answer begins a new user turn."""
-        await_id = call_ids.await_id(question.id, tool=question.restrict_to_tool, taken=self._await_ids)
-        self._question = question.model_copy(update={"id": await_id})
-        self._await_ids.append(await_id)
+    async def _ask(self, plan: PlanOutcome) -> None:
+        """Park until the question is answered or expires; an answer begins a new user turn."""
+        question = plan.await_
+        assert question is not None
         self._transcript.append(Message.assistant(question.question))
         self._phase = "waiting"
-        self._show_awaiting(await_id)
-        self._take_early_answer()
-        try:
-            await workflow.wait_condition(lambda: self._answer is not None)
-        except asyncio.CancelledError:
-            # Not `finally`: a run that is only dropped from a worker's memory still waits.
-            self._stop_waiting()
-            raise
-        self._stop_waiting()
-        assert self._answer is not None
-        self._new = [Message.user(self._answer.text)]
-        self._answer = None
+        answer = await self.waiting.answer_to(question)
+        self._unseen = self._planned_from if plan.asked_by_policy else None
+        if not isinstance(answer, Clarified):
+            self._new = [Message.system(f"Nobody answered within {question.expires_after}.")]
+            return
+        if answer.declined:
+            why = f": {answer.text}" if answer.text else "."
+            self._new = [Message.system(f"The question was declined{why}")]
+        else:
+            self._new = [Message.user(answer.text)]
+        self._begin_turn()
+
+    def _begin_turn(self) -> None:
         self._turn += 1
         self._counts = replace(self._counts, turn_rounds=0)
+        self._guards = self._guards.new_turn()
+        if self._finalize and self._finalize.reason == "max_tool_rounds":
+            self._finalize = None
 
-    def _stop_waiting(self) -> None:
-        self._question = None
-        self._show_awaiting(None)
-
-    def _show_awaiting(self, await_id: str | None) -> None:
-        """Say on Temporal's own screens what the run waits for, and how to answer."""
-        details = details_of(self._run_id, self._question) if self._question else ""
-        workflow.set_current_details(details)
-        if workflow.info().typed_search_attributes.get(AGENT):
-            change = AWAITING.value_set(await_id) if await_id else AWAITING.value_unset()
-            workflow.upsert_search_attributes([change])  # pyright: ignore[reportUnknownMemberType]
-
-    def _read(self, values: tuple[Any, ...]) -> Answer | Refused:
-        question = None if self._answer else self._question
-        return read_answer(values[0] if len(values) == 1 else values, question, self._await_ids)
-
-    def _take_early_answer(self) -> None:
-        """An answer signalled in the very workflow task in which the question was asked counts.
-
-        The history, and so whoever follows the run, shows the question as soon as the plan is in;
-        but Temporal hands a workflow task's signals over before its results, whichever came first.
-        """
-        now = workflow.info().get_current_history_length()
-        for length, values, note in self._early:
-            answer = self._read(values)
-            if length == now and isinstance(answer, Answer):
-                self._answer = answer
-                self._notes = [said for said in self._notes if said is not note]
-        self._early = []
-
-    @workflow.update(name="provide_clarification", description="Answer the open question.")
-    async def answer_by_update(self, *values: Any) -> str:
-        """Take an answer that the validator has accepted; returns the await's id."""
-        answer = self._read(values)
-        if isinstance(answer, Refused):
-            raise ApplicationError(answer.reason, type=answer.kind, non_retryable=True)
-        self._answer = answer
-        return answer.await_id
-
-    @answer_by_update.validator
-    def _check_answer(self, *values: Any) -> None:
-        """Refuse what is no answer; a refused update leaves no trace in the history."""
-        answer = self._read(values)
-        if isinstance(answer, Refused):
-            raise ApplicationError(answer.reason, type=answer.kind, non_retryable=True)
-
-    @workflow.signal(name="provide_clarification", description="Answer the open question.")
-    async def answer_by_signal(self, *values: Any) -> None:
-        """Take an answer sent by Temporal's CLI or UI; a bad one becomes a note and harms nothing."""
-        answer = self._read(values)
-        if isinstance(answer, Answer):
-            self._answer = answer
+    def steer(self, given: Paused | Resumed | Released) -> None:
+        """Pause, go on, or stop asking about tools."""
+        if isinstance(given, Released):
+            self.waiting.release(given)
             return
-        note = f"answer refused: {answer.reason}"
-        self._note([note])
-        if answer.kind == "AwaitNotOpen":
-            now = workflow.info().get_current_history_length()
-            early = [*(one for one in self._early if one[0] == now), (now, values, note)]
-            self._early = early[:MAX_NOTES]
+        self.waiting.paused = given if isinstance(given, Paused) else None
+        self._clock.pause(paused=isinstance(given, Paused))
+        self.waiting.show()
+        if isinstance(given, Resumed) and given.messages:
+            self._said += [Message.user(text) for text in given.messages]
+            self._begin_turn()
+        self._children.tell(given)
+
+    def note_refused(self, refused: Refused, what: str) -> None:
+        """Keep a note of what was refused."""
+        self._note([f"{what} refused: {refused.reason}"])
 
     # End.
 
@@ -333,6 +361,7 @@ class AgentRun:
             usage=self._counts.usage,
             notes=self._notes,
             artifacts=self._artifacts,
+            active_time=self._clock.spent if self._clock.budget else None,
         )
 
     def _unanswered(self, why: str) -> PlanOutcome:
@@ -340,35 +369,27 @@ class AgentRun:
         assert self._finalize is not None
         return PlanOutcome(final=outcomes.unanswered(why, self._finalize.message))
 
-    # Show.
+    # Stand.
 
-    @workflow.query(name="status", description="How the run stands.")
-    def status(self) -> RunStatus:
-        """How the run stands, for callers and operators."""
+    def _standing(self) -> RunStatus:
+        paused, waits = self.waiting.paused, self.waiting.open
         return RunStatus(
             run_id=self._run_id,
             agent_id=self._run.agent_id,
             session_id=self._run.session_id,
             turn_id=self._turn_id,
-            status="waiting" if self._question else "running",
+            status="paused" if paused else "waiting" if waits else "running",
             phase=self._phase,
-            awaits=[self._question] if self._question else [],
+            awaits=waits,
+            paused=paused.reason if paused else None,
             caps=self._caps,
-            calls=list(self._calls.values()),
             tool_calls=self._counts.tool_calls,
             rounds=self._counts.turn_rounds,
-            notes=self._notes,
+            safeguards=self._guards.shown(),
         )
 
-    @workflow.query(name="transcript", description="The transcript as a JSON array, in slices of 1.5 MB.")
-    def transcript(self, after: int = 0, until: int | None = None, offset: int = 0) -> RawValue:
-        """Messages `after` to `until` as JSON from byte `offset`; a slice under 1.5 MB is the last.
-
-        What no planner has seen yet is told too, such as the answers to the calls of a cancelled run.
-        """
-        data, whole = slice_of([*self._transcript, *self._new], after, until, offset)
-        encoding = b"json/plain" if whole else b"binary/plain"
-        return RawValue(Payload(metadata={"encoding": encoding}, data=data))
+    def _messages(self) -> list[Message]:
+        return [*self._transcript, *self._new, *self._said]
 
     @property
     def _turn_id(self) -> str:
@@ -380,15 +401,7 @@ class AgentRun:
 
     @property
     def _caps(self) -> Caps:
-        return counts.caps_left(self._policy, self._counts)
-
-    def _note(self, notes: Sequence[str]) -> None:
-        self._notes = [*self._notes, *notes][-MAX_NOTES:] if notes else self._notes
-
-    def _show(self, call: CallStatus) -> None:
-        self._calls[call.tool_call_id] = call
-        if len(self._calls) > MAX_CALLS_SHOWN:
-            del self._calls[next(iter(self._calls))]
+        return counts.caps_left(self._policy, self._counts, self._clock.spent)
 
 
 def _is_being_canceled() -> bool:

@@ -5,7 +5,7 @@ and that only after the call is answered too.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 from temporalio import workflow
@@ -21,52 +21,154 @@ from temporalio.exceptions import (
     is_cancelled_exception,
 )
 
+from sojourn.contracts.awaits import AwaitExternalTools
 from sojourn.contracts.dispatch import HEARTBEAT, NET, Dispatch
+from sojourn.contracts.input_required import InputRequired, ToolInput
 from sojourn.contracts.run import CallStatus, RunInput, RunOutput
 from sojourn.contracts.run_link import RunLink
+from sojourn.contracts.run_policy import RunPolicy
 from sojourn.contracts.tasks import ToolTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core import outcomes
+from sojourn.core.answers import Clarified, Decided
+from sojourn.core.asking import (
+    MAX_INPUT_ROUNDS,
+    external_wait,
+    input_response,
+    input_wait,
+    shown,
+)
 from sojourn.core.call_ids import child_run_id
+from sojourn.core.shares import inherited
 from sojourn.core.standing import status_of
 from sojourn.search_attributes import AGENT, attributes_of
 
+from .children import Children
+from .clock import Clock
+from .waiting import Waiting
+
 
 class Step:
-    """The calls of one plan, with the run they belong to."""
+    """The calls of one plan, with the run they belong to.
+
+    Args:
+        run: Whose calls they are.
+        turn_id: The user turn.
+        policy: The run's limits.
+        waiting: Where to ask people.
+        clock: Counts the time that calls take; a child run's is its own.
+        children: Told of child runs while they live.
+        show: Told how the calls stand.
+    """
 
     def __init__(
-        self, run: RunInput, turn_id: str, parallel: int, show: Callable[[CallStatus], None]
+        self,
+        run: RunInput,
+        turn_id: str,
+        policy: RunPolicy,
+        waiting: Waiting,
+        clock: Clock,
+        children: Children,
+        show: Callable[[CallStatus], None],
     ) -> None:
         self._run = run
         self._turn_id = turn_id
-        self._slots = asyncio.Semaphore(parallel)
+        self._policy = policy
+        self._waiting = waiting
+        self._clock = clock
+        self._children = children
         self._show = show
+        self._slots = asyncio.Semaphore(policy.max_parallel_calls)
+        self._external: AwaitExternalTools | None = None
+        self._began = clock.spent
+        self._spent_by_child = timedelta(0)
+
+    def open_external(
+        self, calls: Sequence[tuple[ToolRequest, Dispatch]], wait: AwaitExternalTools | None
+    ) -> None:
+        """Begin to wait for the results of the calls that are executed outside."""
+        opened = external_wait(calls, wait)
+        if opened:
+            self._external = self._waiting.open_external(opened)
+
+    def spent_by_children(self) -> timedelta:
+        """Active time of the busiest child run, less what this run itself was active meanwhile."""
+        own = self._clock.spent - self._began
+        return max(self._spent_by_child - own, timedelta(0))
 
     async def carry_out(self, call: ToolRequest, dispatch: Dispatch) -> ToolResult:
         """The call's one answer."""
         try:
-            async with self._slots:
-                result = await self._by_kind(call, dispatch)
+            result = await self._approved(call, dispatch) or await self._by_kind(call, dispatch)
         except asyncio.CancelledError:
-            result = outcomes.canceled(call, workflow.cancellation_reason())
+            result = self._cut_short(call)
         self._show(status_of(result))
         return result
+
+    def _cut_short(self, call: ToolRequest) -> ToolResult:
+        reason = workflow.cancellation_reason()
+        return outcomes.overtime(call) if self._clock.expired else outcomes.canceled(call, reason)
+
+    async def _approved(self, call: ToolRequest, dispatch: Dispatch) -> ToolResult | None:
+        """None when the call may run; else the answer of a call that was decided against."""
+        confirm = dispatch.confirm
+        if confirm is None or not self._waiting.waits.asks(confirm):
+            return None
+        self._show(CallStatus(tool_call_id=call.tool_call_id, name=call.name, state="waiting"))
+        decided = await self._waiting.answer_to(shown(confirm, call))
+        if isinstance(decided, Decided) and decided.approved:
+            self._show(CallStatus(tool_call_id=call.tool_call_id, name=call.name, state="running"))
+            return None
+        return outcomes.decided_against(call, decided if isinstance(decided, Decided) else None)
 
     async def _by_kind(self, call: ToolRequest, dispatch: Dispatch) -> ToolResult:
         if dispatch.kind in ("activity", "local"):
             return await self._executed(call, dispatch)
         if dispatch.kind == "child":
-            return await self._child(call, dispatch)
+            async with self._slots:
+                await self._waiting.while_paused()
+                return await self._child(call, dispatch)
+        if dispatch.kind == "external":
+            return await self._supplied(call, dispatch)
         if dispatch.result is not None:
             return dispatch.result
         return outcomes.failed(call, ToolError.new(f"this worker does not know dispatch {dispatch.kind!r}"))
 
     async def _executed(self, call: ToolRequest, dispatch: Dispatch) -> ToolResult:
+        """By a worker; a tool that needs a person's input goes on when it has it."""
+        task, rounds = self._task(call, dispatch), 0
+        while True:
+            result = await self._in_turn(call, dispatch, task)
+            needed, rounds = result.input_required, rounds + 1
+            if needed is None:
+                return result
+            if not self._policy.interrupts_allowed:
+                return outcomes.no_input(call, needed.server)
+            if rounds > MAX_INPUT_ROUNDS:
+                return outcomes.too_much_input(call, needed.server)
+            self._show(CallStatus(tool_call_id=call.tool_call_id, name=call.name, state="waiting"))
+            task = task.model_copy(update={"input": await self._input(call, needed)})
+
+    async def _in_turn(self, call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult:
+        async with self._slots:
+            await self._waiting.while_paused()
+            return await self._by_worker(call, dispatch, task)
+
+    async def _by_worker(self, call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult:
+        with self._clock.busy():
+            try:
+                result = await (_local if dispatch.kind == "local" else _activity)(call, dispatch, task)
+            except ActivityError as error:
+                if is_cancelled_exception(error):
+                    return self._cut_short(call)
+                return _answer_to(call, dispatch, error)
+        return outcomes.by_reference(outcomes.of_call(call, result, workflow.info().workflow_id))
+
+    def _task(self, call: ToolRequest, dispatch: Dispatch) -> ToolTask:
         run, link = self._run, self._run.parent
-        task = ToolTask(
+        return ToolTask(
             name=call.name,
             payload=call.payload,
             raw=call.raw,
@@ -75,12 +177,33 @@ class Step:
             turn_id=self._turn_id,
             parent_tool_call_id=link.parent_tool_call_id if link else None,
             labels=run.labels,
+            spec_digest=dispatch.confirm.spec_digest if dispatch.confirm else None,
         )
-        try:
-            result = await (_local if dispatch.kind == "local" else _activity)(call, dispatch, task)
-        except ActivityError as error:
-            return _answer_to(call, dispatch, error)
-        return outcomes.by_reference(outcomes.of_call(call, result, workflow.info().workflow_id))
+
+    async def _input(self, call: ToolRequest, needed: InputRequired) -> ToolInput:
+        """A person's answers to what a tool asks, one form after the other."""
+        responses = dict(needed.responses)
+        for form in needed.forms:
+            answer = await self._waiting.answer_to(input_wait(call, needed, form))
+            responses[form.key] = input_response(answer if isinstance(answer, Clarified) else None)
+        return ToolInput(responses=responses, request_state=needed.request_state)
+
+    async def _supplied(self, call: ToolRequest, dispatch: Dispatch) -> ToolResult:
+        """Somebody outside executes the call; what they send is checked like any result.
+
+        A check takes no turn and no pause holds it up, since whoever sent the result waits for it.
+        """
+        wait = self._external
+        assert wait is not None
+        while True:
+            given = await self._waiting.result_of(wait, call.tool_call_id)
+            if given is None:
+                result = outcomes.not_supplied(call)
+            else:
+                task = self._task(call, dispatch).model_copy(update={"given": given})
+                result = await self._by_worker(call, dispatch, task)
+            if self._waiting.settle_part(wait.id, call.tool_call_id, result):
+                return result
 
     async def _child(self, call: ToolRequest, dispatch: Dispatch) -> ToolResult:
         parent = workflow.info().workflow_id
@@ -93,35 +216,37 @@ class Step:
         )
         self._show(CallStatus(tool_call_id=call.tool_call_id, name=call.name, state="running", run_link=link))
         try:
-            output = await workflow.execute_child_workflow(
-                "AgentRun",
-                RunInput(
-                    agent_id=agent_id,
-                    messages=dispatch.messages,
-                    session_id=self._run.session_id,
-                    turn_id=self._turn_id,
-                    parent=link,
-                    labels=self._run.labels,
-                    depth=self._run.depth + 1,
-                    callers=[*self._run.callers, self._run.agent_id],
-                    answer=dispatch.answer,
-                ),
-                id=link.run_id,
-                result_type=RunOutput,
-                task_queue=dispatch.task_queue,
-                parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
-                search_attributes=self._search_attributes(agent_id),
-                static_summary=f"{agent_id}: {call.name}",
-            )
+            with self._children.living(link.run_id):
+                output = await workflow.execute_child_workflow(
+                    "AgentRun",
+                    RunInput(
+                        agent_id=agent_id,
+                        messages=dispatch.messages,
+                        session_id=self._run.session_id,
+                        turn_id=self._turn_id,
+                        parent=link,
+                        labels=self._run.labels,
+                        policy=inherited(self._run.policy, dispatch.policy, self._clock.left),
+                        depth=self._run.depth + 1,
+                        callers=[*self._run.callers, self._run.agent_id],
+                        answer=dispatch.answer,
+                    ),
+                    id=link.run_id,
+                    result_type=RunOutput,
+                    task_queue=dispatch.task_queue,
+                    parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
+                    search_attributes=self._search_attributes(agent_id),
+                    static_summary=f"{agent_id}: {call.name}",
+                )
         except ChildWorkflowError as error:
             if is_cancelled_exception(error):
-                return outcomes.canceled(call, workflow.cancellation_reason()).model_copy(
-                    update={"run_link": link}
-                )
+                return self._cut_short(call).model_copy(update={"run_link": link})
             return outcomes.child_failed(call, failure_of(error), link)
         except WorkflowAlreadyStartedError:
             taken = ToolError.new("a run with this id exists already", code="run_already_exists")
             return outcomes.child_failed(call, taken, link)
+        if output.active_time:
+            self._spent_by_child = max(self._spent_by_child, output.active_time)
         return outcomes.child_finished(call, output, link, typed=dispatch.answer is not None)
 
     def _search_attributes(self, agent_id: str) -> TypedSearchAttributes | None:
@@ -182,8 +307,6 @@ def failure_of(error: FailureError) -> ToolError:
 
 def _answer_to(call: ToolRequest, dispatch: Dispatch, error: ActivityError) -> ToolResult:
     cause = error.cause
-    if is_cancelled_exception(error):
-        return outcomes.canceled(call, workflow.cancellation_reason())
     if isinstance(cause, TimeoutError):
         kind = cause.type.name.lower().replace("_", "-") if cause.type else "time-out"
         queue = dispatch.task_queue or workflow.info().task_queue

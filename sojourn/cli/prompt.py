@@ -7,7 +7,9 @@ import sys
 from sojourn.cli.view import plain
 from sojourn.contracts.awaits import AwaitClarification
 
-__all__ = ["ask_person", "read_line"]
+__all__ = ["ask_approval", "ask_person", "read_line"]
+
+_DECISIONS = {"y": "y", "yes": "y", "n": "n", "no": "n", "a": "a", "all": "a"}
 
 
 async def read_line(patience: float | None = None) -> str:
@@ -34,3 +36,16 @@ async def ask_person(question: AwaitClarification) -> str | None:
             return None
         if line.strip():
             return line.strip()
+
+
+async def ask_approval(patience: float | None = None) -> tuple[str, str] | None:
+    """`y`, `n` or `a`, and the reason given after it; None at the end of input, or of patience."""
+    print("  y: run it   n WHY: do not, and say why   a: run it, and stop asking about this tool in this run")
+    while True:
+        print("Approve? [y/n/a] ", end="", flush=True)
+        line = await read_line(patience)
+        if not line:
+            return None
+        word, _, reason = line.strip().partition(" ")
+        if decision := _DECISIONS.get(word.lower()):
+            return decision, reason.strip()

@@ -1,14 +1,15 @@
-"""`sojourn run`: start a run, follow it to its answer, ask the person its questions."""
+"""`sojourn run`: start a run, follow it to its answer, ask the person what it asks."""
 
 import asyncio
 import sys
 
 from sojourn.cli.exit_codes import CANCELED, FAILED, OK, WAITING
-from sojourn.cli.prompt import ask_person
-from sojourn.cli.view import RunView
+from sojourn.cli.prompt import ask_approval, ask_person
+from sojourn.cli.view import RunView, plain
 from sojourn.client import Client
-from sojourn.contracts.awaits import AwaitClarification
-from sojourn.errors import AwaitClosed
+from sojourn.contracts.awaits import AwaitClarification, AwaitConfirmation
+from sojourn.core.waiting import command_of
+from sojourn.errors import AwaitClosed, InvalidInput
 from sojourn.run import Run
 
 __all__ = ["follow", "run_agent"]
@@ -40,34 +41,63 @@ def run_agent(
 
 
 async def follow(run: Run) -> int:
-    """Draw a run until it ends, or until it waits and nobody is here to answer."""
+    """Draw a run until it ends, or until it waits for a person and nobody is here to answer."""
     code = OK
+    unasked: set[str] = set()
     with RunView() as view:
         async for event in run.events():
             view.show(event)
             code = _CODES.get(event.type, code)
-            if event.type == "await_clarification" and event.question:
-                if not sys.stdin.isatty():
-                    view.say(
-                        f"waiting; answer with: temporal workflow signal --workflow-id {run.id} "
-                        f'--name provide_clarification --input \'{{"answer": "..."}}\''
-                    )
-                    return WAITING
-                if not await _answer(run, event.question, view):
-                    return WAITING
+            if event.external:
+                view.say(f"send results with: {command_of(run.id, event.external)}", "dim")
+            wait = event.question or event.confirmation
+            if wait is None or (isinstance(wait, AwaitConfirmation) and wait.tool in unasked):
+                continue
+            if not sys.stdin.isatty():
+                for one in (await run.status()).awaits or [wait]:
+                    view.say(f"waiting; answer with: {command_of(run.id, one)}")
+                return WAITING
+            view.pause()
+            answered = await (
+                _answer(run, wait) if isinstance(wait, AwaitClarification) else _decide(run, wait, unasked)
+            )
+            if not answered:
+                return WAITING
+            view.resume()
     return code
 
 
-async def _answer(run: Run, question: AwaitClarification, view: RunView) -> bool:
-    view.pause()
-    said = await ask_person(question)
-    if said is None:
+async def _answer(run: Run, question: AwaitClarification) -> bool:
+    """Whether the person answered, until what they say fits, or somebody else did."""
+    while (said := await ask_person(question)) is not None:
+        try:
+            await run.answer(question.id, said)
+        except InvalidInput as error:
+            print(f"  {plain(str(error), 1000)}")
+        except AwaitClosed:
+            print("  somebody else answered first")
+            return True
+        else:
+            return True
+    return False
+
+
+async def _decide(run: Run, call: AwaitConfirmation, unasked: set[str]) -> bool:
+    """Whether the person, or somebody else, decided; tools that nobody is asked about any more are added."""
+    decision = await ask_approval()
+    if decision is None:
         return False
-    view.resume()
+    letter, reason = decision
     try:
-        await run.answer(question.id, said)
+        if letter == "n":
+            await run.deny(call.id, reason)
+        else:
+            await run.approve(call.id, reason=reason, for_run=letter == "a")
     except AwaitClosed:
-        view.say("somebody else answered first", "dim")
+        print("  somebody else decided first")
+        return True
+    if letter == "a":
+        unasked.add(call.tool)
     return True
 
 
@@ -76,6 +106,6 @@ async def _follow_as_json(run: Run) -> int:
     async for event in run.events():
         print(event.model_dump_json(exclude_defaults=True), flush=True)
         code = _CODES.get(event.type, code)
-        if event.type == "await_clarification":
+        if event.type in ("await_clarification", "await_confirmation"):
             return WAITING
     return code

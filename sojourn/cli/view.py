@@ -97,6 +97,16 @@ class RunView:
         if event.limit:
             self.say(f"! {plain(event.limit.message)}", "yellow")
 
+    def _retries_stopped(self, event: Event) -> None:
+        for number, line in enumerate(event.limit.message.splitlines() if event.limit else []):
+            self.say(f"{'  ' if number else '! '}{plain(line, 300)}", "yellow")
+
+    def _policy_decision(self, event: Event) -> None:
+        if event.decision:
+            said = event.decision.model_dump(mode="json", exclude_defaults=True, exclude={"reason"})
+            why = f"{plain(event.decision.reason)}: " if event.decision.reason else ""
+            self.say(f"§ policy: {why}{plain(said)}", "dim")
+
     def _tool_start(self, event: Event) -> None:
         call = event.call or ToolRequest(name="?")
         line = f"{plain(call.name)} {plain(call.raw if call.raw is not None else call.payload)}"
@@ -128,11 +138,33 @@ class RunView:
 
     def _await_clarification(self, event: Event) -> None:
         if event.question:
-            self.say(f"? {plain(event.question.question, 1000)}", "bold yellow")
+            asker = f"{plain(event.question.server)} asks: " if event.question.server else ""
+            self.say(f"? {asker}{plain(event.question.question, 1000)}", "bold yellow")
+
+    def _await_confirmation(self, event: Event) -> None:
+        call = event.confirmation
+        if call:
+            self.say(f"? {plain(call.prompt, 1000)}", "bold yellow")
+            self.say(f"  {plain(call.tool)} {plain(call.payload, 4000)}", "yellow")
+
+    def _await_external_tools(self, event: Event) -> None:
+        for call in event.external.items if event.external else []:
+            self.say(
+                f"? outside: {plain(call.tool)} {plain(call.payload)} as {plain(call.tool_call_id)}", "yellow"
+            )
 
     def _await_answered(self, event: Event) -> None:
-        by = f" by {plain(event.by)}" if event.by else ""
-        self.say(f"! answered{by}: {plain(event.text or '')}", "yellow")
+        done = {True: "approved", False: "denied", None: "answered"}[event.approved]
+        if event.code == "expired":
+            self.say("! nobody answered in time", "yellow")
+        else:
+            self.say(f"! {done}{_by(event)}{_said(event)}", "red" if done == "denied" else "yellow")
+
+    def _run_paused(self, event: Event) -> None:
+        self.say(f"‖ paused{_by(event)}{_said(event)}", "bold yellow")
+
+    def _run_resumed(self, event: Event) -> None:
+        self.say(f"▶ resumed{_by(event)}{_said(event)}", "bold yellow")
 
     def _run_completed(self, event: Event) -> None:
         if event.output:
@@ -150,6 +182,16 @@ class RunView:
             branch.add(Text(text))
         else:
             self.say(f"  {text}" if text[0] in "⤷!" else text)
+
+
+def _by(event: Event) -> str:
+    """Who it was: as they say, else as Temporal knows them."""
+    who = event.by or event.identity
+    return f" by {plain(who)}" if who else ""
+
+
+def _said(event: Event) -> str:
+    return f": {plain(event.text)}" if event.text else ""
 
 
 def _attempts(result: ToolResult) -> str:

@@ -3,8 +3,10 @@
 from datetime import timedelta
 from typing import Any
 
+from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.message import Message
 from sojourn.contracts.record import Record
+from sojourn.contracts.run_policy import RunPolicyOverride
 from sojourn.contracts.tool_result import ToolResult
 
 __all__ = ["ACTIVITY_ATTEMPTS", "HEARTBEAT", "NET", "Dispatch"]
@@ -26,7 +28,7 @@ class Dispatch(Record):
     """
 
     kind: str = "activity"
-    """`activity` `local` `child` `answered`; open."""
+    """`activity` `local` `child` `external` `answered`; open."""
     task_queue: str | None = None
     """Where it runs; None is the run's own queue."""
     schedule_to_start: timedelta | None = None
@@ -41,5 +43,11 @@ class Dispatch(Record):
     """For a child: its first messages."""
     answer: dict[str, Any] | None = None
     """For a child: JSON Schema of the typed answer it is to give."""
+    policy: RunPolicyOverride | None = None
+    """For a child: what it may spend of what is left here."""
+    confirm: AwaitConfirmation | None = None
+    """A person decides first; without the payload where it stands in the call."""
+    expires_after: timedelta | None = None
+    """For `external`: how long to wait for the result."""
     result: ToolResult | None = None
     """For `answered`: the result, with no activity."""

@@ -2,9 +2,10 @@
 
 from datetime import datetime, timedelta
 
-from sojourn.contracts.awaits import AwaitClarification
+from sojourn.contracts.awaits import AwaitClarification, AwaitConfirmation, AwaitExternalTools
 from sojourn.contracts.message import Message
 from sojourn.contracts.plan import Finalize, Usage
+from sojourn.contracts.policy_decision import PolicyDecision
 from sojourn.contracts.record import Record
 from sojourn.contracts.run import RunOutput
 from sojourn.contracts.run_link import RunLink
@@ -19,7 +20,8 @@ class Event(Record):
 
     type: str
     """`run_started` `plan_started` `planner_note` `assistant_message` `usage` `tool_start` `agent_run_started`
-    `tool_end` `await_clarification` `await_answered` `limit_reached` `run_completed` `run_failed` `run_canceled`
+    `tool_end` `await_clarification` `await_confirmation` `await_external_tools` `await_answered` `run_paused`
+    `run_resumed` `policy_decision` `limit_reached` `retries_stopped` `run_completed` `run_failed` `run_canceled`
     `run_terminated` `run_timed_out` `run_stream_end`; open."""
     run_id: str
     """The run it happened in."""
@@ -43,19 +45,29 @@ class Event(Record):
     """`agent_run_started`: the child run."""
     question: AwaitClarification | None = None
     """`await_clarification`: what the run asks."""
+    confirmation: AwaitConfirmation | None = None
+    """`await_confirmation`: the call that a person is asked about."""
+    external: AwaitExternalTools | None = None
+    """`await_external_tools`: the calls that somebody outside executes."""
     await_id: str | None = None
-    """`await_answered`: which question."""
+    """`await_answered`: which wait."""
+    approved: bool | None = None
+    """`await_answered` of a confirmation: what was decided; None when nobody did in time."""
     text: str | None = None
-    """`planner_note`, `await_answered`, `run_failed` and the like: what was said."""
+    """`planner_note`, `await_answered`, `run_paused`, `run_failed` and the like: what was said."""
     by: str | None = None
-    """`await_answered`: who answered, as they say."""
+    """`await_answered`, `run_paused`, `run_resumed`: who, as they say."""
+    identity: str | None = None
+    """The same, as Temporal knows them."""
+    decision: PolicyDecision | None = None
+    """`policy_decision`: what the policy engine changed."""
     message: Message | None = None
     """`run_started`, `assistant_message`: the message."""
     usage: Usage | None = None
     """`usage`: what a plan used."""
     limit: Finalize | None = None
-    """`limit_reached`: which, and what it means."""
+    """`limit_reached`, `retries_stopped`: which, and what it means."""
     output: RunOutput | None = None
     """`run_completed`: how the run ended."""
     code: str | None = None
-    """`run_failed`: the failure's type."""
+    """`run_failed`: the failure's type; `await_answered`: `expired` when nobody answered in time."""

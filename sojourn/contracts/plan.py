@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import AliasChoices, Field
 
-from sojourn.contracts.awaits import AwaitClarification
+from sojourn.contracts.awaits import AwaitClarification, AwaitExternalTools
 from sojourn.contracts.message import Message
 from sojourn.contracts.record import Input, Record
 from sojourn.contracts.retry_hint import RetryHint
@@ -62,7 +62,8 @@ class Finalize(Record):
     """Why this turn must be the last: it may only answer."""
 
     reason: str
-    """`max_tool_calls` `max_tool_rounds` `failure_streak`; open."""
+    """`max_tool_calls` `max_tool_rounds` `failure_streak` `retries_stopped` `loop` `time_budget` `max_tokens` `max_cost`
+    `missing_fields`; open."""
     message: str
     """The same in a sentence."""
 
@@ -103,14 +104,16 @@ class PlanResult(Input):
     """Calls to make, together."""
     final_response: Message | None = None
     """The run's answer."""
-    await_: AwaitClarification | None = Field(
+    await_: AwaitClarification | AwaitExternalTools | None = Field(
         default=None, validation_alias=AliasChoices("await", "await_"), serialization_alias="await"
     )
-    """A question to a person; needs `interrupts_allowed`."""
+    """A question to a person, or calls that somebody outside executes; needs `interrupts_allowed`."""
     wait_: timedelta | None = Field(
         default=None, validation_alias=AliasChoices("wait", "wait_"), serialization_alias="wait"
     )
     """Sleep durably, then plan again."""
+    wait_counts: bool = False
+    """Whether the sleep is active time, which a time budget limits."""
     result: Any = None
     """A typed answer beside `final_response`, as JSON."""
     message: Message | None = None
@@ -131,11 +134,15 @@ class PlanResult(Input):
         return cls(final_response=Message.assistant(text), result=result, notes=notes or [])
 
     @classmethod
-    def ask(cls, question: AwaitClarification, *, notes: list[str] | None = None) -> "PlanResult":
-        """Ask a person, and park."""
+    def ask(
+        cls, question: AwaitClarification | AwaitExternalTools, *, notes: list[str] | None = None
+    ) -> "PlanResult":
+        """Ask a person, or have calls executed outside, and park."""
         return cls(await_=question, notes=notes or [])
 
     @classmethod
-    def wait(cls, duration: timedelta, *, notes: list[str] | None = None) -> "PlanResult":
-        """Sleep durably, then plan again."""
-        return cls(wait_=duration, notes=notes or [])
+    def wait(
+        cls, duration: timedelta, *, counts: bool = False, notes: list[str] | None = None
+    ) -> "PlanResult":
+        """Sleep durably, then plan again; with `counts` the sleep spends the time budget."""
+        return cls(wait_=duration, wait_counts=counts, notes=notes or [])

@@ -1,10 +1,10 @@
 """A run as a whole: how it starts, how it ends, how it stands."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from sojourn.contracts.artifact import Artifact
-from sojourn.contracts.awaits import AwaitClarification
+from sojourn.contracts.awaits import Await
 from sojourn.contracts.message import Message
 from sojourn.contracts.plan import Usage
 from sojourn.contracts.record import Record
@@ -12,7 +12,7 @@ from sojourn.contracts.run_link import RunLink
 from sojourn.contracts.run_policy import Caps, RunPolicyOverride
 from sojourn.contracts.tool_result import ToolTelemetry
 
-__all__ = ["CallStatus", "RunInput", "RunOutput", "RunStatus"]
+__all__ = ["CallStatus", "RunInput", "RunOutput", "RunStatus", "Safeguards"]
 
 
 class RunInput(Record):
@@ -52,7 +52,7 @@ class RunOutput(Record):
     result: Any = None
     """Its typed answer, where the planner gave one."""
     reason: str = "answered"
-    """Why it ended: `answered`, or the limit that ran out: `max_tool_calls` `max_tool_rounds` `failure_streak`."""
+    """Why it ended: `answered`, or the limit that ran out, as `Finalize.reason`."""
     tool_calls: int = 0
     """Calls executed in this run."""
     rounds: int = 0
@@ -67,11 +67,28 @@ class RunOutput(Record):
     """The last 20 notes."""
     artifacts: list[Artifact] = []
     """The last 100 artifacts made here and in child runs, by reference."""
+    active_time: timedelta | None = None
+    """Active time of the run, its child runs' included; only where a time budget was set."""
 
     @property
     def text(self) -> str:
         """The answer as text."""
         return self.final.text
+
+
+class Safeguards(Record):
+    """What a run's safeguards have seen (ME-15)."""
+
+    category: str = ""
+    """The class of the last error."""
+    similar: int = 0
+    """Errors of one kind in a row; the third stops retrying."""
+    stopped: bool = False
+    """Whether retrying was stopped."""
+    loop: str | None = None
+    """The calls that repeat, as `a → b → a`."""
+    errors: list[dict[str, Any]] = []
+    """The last 10 errors: `message`, `tool`, `category`."""
 
 
 class CallStatus(Record):
@@ -82,7 +99,7 @@ class CallStatus(Record):
     name: str
     """The tool's id."""
     state: str
-    """`running` `done` `failed` `not_executed`; open."""
+    """`running` `waiting` `done` `failed` `denied` `not_executed`; open."""
     error: str | None = None
     """The error in one line."""
     run_link: RunLink | None = None
@@ -101,11 +118,15 @@ class RunStatus(Record):
     turn_id: str = ""
     """The user turn it is in."""
     status: str = "running"
-    """`running` `waiting` `completed` `failed` `canceled` `terminated` `timed_out`; open."""
+    """`running` `waiting` `paused` `completed` `failed` `canceled` `terminated` `timed_out`; open."""
     phase: str = ""
     """`planning` `executing_tools` `waiting` `finalizing` while it runs."""
-    awaits: list[AwaitClarification] = []
-    """The open questions."""
+    awaits: list[Await] = []
+    """What it waits for, oldest first: questions, confirmations, results from outside."""
+    child_awaits: dict[str, list[Await]] = {}
+    """What its child runs wait for, by the child's run id, to which the answer goes."""
+    paused: str | None = None
+    """Why it is paused, as was said; None while it is not."""
     caps: Caps = Caps()
     """What is left of the limits."""
     calls: list[CallStatus] = []
@@ -116,6 +137,8 @@ class RunStatus(Record):
     """Plans with calls so far, in this turn."""
     notes: list[str] = []
     """The last 20 notes."""
+    safeguards: Safeguards | None = None
+    """What repeated failures and loops were seen; None where none was."""
     started_at: datetime | None = None
     """When it was started, by the server's clock."""
     closed_at: datetime | None = None

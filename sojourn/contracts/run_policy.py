@@ -1,23 +1,35 @@
 """RunPolicy: the limits of a run."""
 
+from collections.abc import Callable
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveInt, SerializerFunctionWrapHandler, model_serializer
+from pydantic import (
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveInt,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+)
 
+from sojourn.contracts.approval import ApprovalPolicy, in_both
 from sojourn.contracts.record import Input, Record
 
-__all__ = ["Caps", "PositiveDuration", "RunPolicy", "RunPolicyOverride"]
+__all__ = ["Caps", "OnMissingFields", "PositiveDuration", "RunPolicy", "RunPolicyOverride"]
 
 PositiveDuration = Annotated[timedelta, Field(gt=timedelta(0))]
 """A time limit: Temporal refuses one that is not positive again and again, and the run would hang."""
+
+OnMissingFields = Literal["resume", "await_clarification", "finalize"]
+"""What follows a call that lacks required fields: the planner decides, a person is asked, or the run ends."""
 
 
 class RunPolicy(Input):
     """The limits of a run; written in full, once, in the first plan's result."""
 
     max_tool_calls: NonNegativeInt | None = None
-    """Calls in a run; None is no limit. A call over it is answered as not executed."""
+    """Calls in a run, its child runs' included; None is no limit. A call over it is answered as not executed."""
     max_tool_rounds: PositiveInt = 20
     """Plans with calls in one user turn (ME-18 to ME-25)."""
     max_calls_per_step: PositiveInt = 64
@@ -26,14 +38,35 @@ class RunPolicy(Input):
     """Calls in flight at once."""
     max_consecutive_failed_tool_calls: PositiveInt | None = 3
     """Steps in a row in which every call failed, until the planner gets its final turn; None is no limit."""
+    time_budget: PositiveDuration | None = None
+    """Active time, its child runs' included: planning and executing count, waiting and being paused do not.
+    Calls in flight when it is used up are cancelled and answered; None is no limit."""
+    finalizer_grace: PositiveDuration = timedelta(seconds=10)
+    """What the final turn gets on top of a used-up time budget."""
     plan_timeout: PositiveDuration = timedelta(minutes=10)
     """One planner turn."""
     tool_timeout: PositiveDuration = timedelta(minutes=2)
     """One attempt of a tool that declares no time-out of its own."""
     interrupts_allowed: bool = False
     """Whether the agent may stop and ask a person (SR-74, D-18)."""
+    on_missing_fields: OnMissingFields = "resume"
+    """What follows a call that lacks required fields."""
+    approval: ApprovalPolicy = ApprovalPolicy()
+    """Which calls a person is asked about before they run."""
+    allowed_tools: list[str] | None = None
+    """Only these are offered and run; a tool's id, or several as `ops.devices.*`. None allows all."""
+    allowed_tags: list[str] | None = None
+    """Only tools with one of these tags are; None allows all."""
+    denied_tools: list[str] = []
+    """These are neither offered nor run."""
+    denied_tags: list[str] = []
+    """Tools with one of these tags are not."""
     max_depth: PositiveInt = 5
     """Agents nested under agents."""
+    max_tokens: NonNegativeInt | None = None
+    """Tokens read and written by models, child runs' included; None is no limit."""
+    max_cost: NonNegativeFloat | None = None
+    """US dollars spent on models, child runs' included; None is no limit."""
 
     @model_serializer(mode="wrap")
     def _in_full(self, _handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -44,19 +77,23 @@ class RunPolicy(Input):
         """The stricter of this policy and the override, field by field."""
         if override is None:
             return self
-        changes: dict[str, Any] = {}
-        for name in type(override).model_fields:
-            theirs, ours = getattr(override, name), getattr(self, name)
-            if theirs is not None and (ours is None or theirs < ours):
-                changes[name] = theirs
+        changes = {
+            name: value
+            for name, given in override.given().items()
+            if (value := stricter(name, ours := getattr(self, name), given)) != ours
+        }
         return self.model_copy(update=changes) if changes else self
+
+    def overridden(self, override: "RunPolicyOverride | None") -> "RunPolicy":
+        """This policy with the override's fields in place of its own, looser ones too."""
+        return self.model_copy(update=override.given()) if override else self
 
 
 class RunPolicyOverride(Input):
-    """One run's own limits; None inherits, and only a tighter one counts."""
+    """One run's own limits; None inherits, and only a tighter one counts unless the app allows more."""
 
     max_tool_calls: NonNegativeInt | None = None
-    """Calls in the run."""
+    """Calls in the run, its child runs' included."""
     max_tool_rounds: PositiveInt | None = None
     """Plans with calls in one user turn."""
     max_calls_per_step: PositiveInt | None = None
@@ -65,22 +102,78 @@ class RunPolicyOverride(Input):
     """Calls in flight at once."""
     max_consecutive_failed_tool_calls: PositiveInt | None = None
     """Steps in a row in which every call failed."""
+    time_budget: PositiveDuration | None = None
+    """Active time, its child runs' included."""
+    finalizer_grace: PositiveDuration | None = None
+    """What the final turn gets on top of a used-up time budget."""
     plan_timeout: PositiveDuration | None = None
     """One planner turn."""
     tool_timeout: PositiveDuration | None = None
     """One attempt of a tool that declares no time-out of its own."""
     interrupts_allowed: bool | None = None
-    """False forbids the agent to ask a person; True allows nothing that its policy forbids."""
+    """False forbids the agent, and agents it uses, to ask a person; True allows nothing that its policy forbids."""
+    on_missing_fields: OnMissingFields | None = None
+    """What follows a call that lacks required fields; `finalize` is the strictest."""
+    approval: ApprovalPolicy | None = None
+    """Which calls a person is asked about; the stricter of both rules counts."""
+    allowed_tools: list[str] | None = None
+    """Only these are offered and run, of those that its policy allows."""
+    allowed_tags: list[str] | None = None
+    """Only tools with one of these tags are."""
+    denied_tools: list[str] | None = None
+    """These are not offered, besides those of its policy."""
+    denied_tags: list[str] | None = None
+    """Tools with one of these tags are not."""
     max_depth: PositiveInt | None = None
     """Agents nested under agents."""
+    max_tokens: NonNegativeInt | None = None
+    """Tokens read and written by models, child runs' included."""
+    max_cost: NonNegativeFloat | None = None
+    """US dollars spent on models, child runs' included."""
+
+    def given(self) -> dict[str, Any]:
+        """The fields that are set."""
+        return {name: value for name in type(self).model_fields if (value := getattr(self, name)) is not None}
+
+    def tightened(self, other: "RunPolicyOverride | None") -> "RunPolicyOverride":
+        """The stricter of two overrides, field by field."""
+        if other is None:
+            return self
+        changes = {name: stricter(name, getattr(self, name), given) for name, given in other.given().items()}
+        return self.model_copy(update=changes)
+
+
+_ON_MISSING: tuple[OnMissingFields, ...] = ("resume", "await_clarification", "finalize")
+
+_STRICTER: dict[str, Callable[[Any, Any], Any]] = {
+    "on_missing_fields": lambda ours, theirs: max(ours, theirs, key=_ON_MISSING.index),
+    "approval": lambda ours, theirs: ours.tightened(theirs),
+    "allowed_tools": in_both,
+    "allowed_tags": lambda ours, theirs: [one for one in theirs if one in ours],
+    "denied_tools": lambda ours, theirs: list(dict.fromkeys([*ours, *theirs])),
+    "denied_tags": lambda ours, theirs: list(dict.fromkeys([*ours, *theirs])),
+}
+
+
+def stricter(name: str, ours: Any, theirs: Any) -> Any:
+    """The stricter of two values of a policy's field; None is no limit."""
+    if ours is None or theirs is None:
+        return theirs if ours is None else ours
+    return _STRICTER.get(name, min)(ours, theirs)
 
 
 class Caps(Record):
     """What is left of a run's limits; None is no limit."""
 
     tool_calls: int | None = None
-    """Calls left in the run."""
+    """Calls left in the run, its child runs' included."""
     rounds: int | None = None
     """Plans with calls left in this turn, the coming one included."""
     failed_steps: int | None = 3
     """Steps in a row that may still fail entirely."""
+    time: timedelta | None = None
+    """Active time left."""
+    tokens: int | None = None
+    """Tokens left."""
+    cost: float | None = None
+    """US dollars left."""

@@ -8,10 +8,13 @@ from typing import Any
 
 from pydantic import AliasChoices, Field
 
-from sojourn.contracts.awaits import AwaitClarification
+from sojourn.contracts.approval import ApprovalPolicy
+from sojourn.contracts.awaits import AwaitClarification, AwaitExternalTools
 from sojourn.contracts.dispatch import Dispatch
+from sojourn.contracts.input_required import ToolInput
 from sojourn.contracts.message import Message
 from sojourn.contracts.plan import Finalize, Usage
+from sojourn.contracts.policy_decision import PolicyDecision
 from sojourn.contracts.record import Record
 from sojourn.contracts.run_link import RunLink
 from sojourn.contracts.run_policy import Caps, RunPolicy, RunPolicyOverride
@@ -31,8 +34,22 @@ class Limits(Record):
     """One attempt of a tool that declares no time-out of its own."""
     interrupts_allowed: bool = False
     """Whether the agent may ask a person."""
+    on_missing_fields: str = "resume"
+    """What follows a call that lacks required fields."""
+    approval: ApprovalPolicy = ApprovalPolicy()
+    """Which calls a person is asked about."""
+    allowed_tools: list[str] | None = None
+    """Only these are offered and run."""
+    allowed_tags: list[str] | None = None
+    """Only tools with one of these tags are."""
+    denied_tools: list[str] = []
+    """These are neither offered nor run."""
+    denied_tags: list[str] = []
+    """Tools with one of these tags are not."""
     max_depth: int = 5
     """Agents nested under agents."""
+    finalizer_grace: timedelta = timedelta(seconds=10)
+    """What the final turn gets on top of a used-up time budget."""
 
 
 class PlanTask(Record):
@@ -65,7 +82,9 @@ class PlanTask(Record):
     accepted_attempt: int = 1
     """The attempt whose result the workflow accepted for the plan before; a cache entry of another is stale."""
     override: RunPolicyOverride | None = None
-    """On the first plan: the run's own limits."""
+    """Until the policy is known: the run's own limits."""
+    unlimited: bool = False
+    """On a later plan: whether the policy is still not known, since the first was cut off."""
     limits: Limits = Limits()
     """On later plans: the recorded policy's limits."""
     caps: Caps = Caps()
@@ -74,6 +93,8 @@ class PlanTask(Record):
     """When set, only an answer is legal."""
     correction: str | None = None
     """Why the last plan was refused."""
+    unseen: int | None = None
+    """The first message that no planner has seen, where it is not the first new one: a policy asked in between."""
 
 
 class PlanOutcome(Record):
@@ -93,10 +114,18 @@ class PlanOutcome(Record):
         default=None, validation_alias=AliasChoices("await", "await_"), serialization_alias="await"
     )
     """The question."""
+    asked_by_policy: bool = False
+    """Whether the question is the policy's own, so that the planner has not been asked about the last step."""
+    external: AwaitExternalTools | None = None
+    """For calls executed outside: the wait's id and expiry, without its items."""
     wait_: timedelta | None = Field(
         default=None, validation_alias=AliasChoices("wait", "wait_"), serialization_alias="wait"
     )
     """How long to sleep."""
+    wait_counts: bool = False
+    """Whether the sleep is active time."""
+    decision: PolicyDecision | None = None
+    """What the policy engine decided, where it changed anything."""
     message: Message | None = None
     """The assistant message as a model gave it; else made from the calls."""
     notes: list[str] = []
@@ -111,6 +140,8 @@ class PlanOutcome(Record):
     """On the first plan: the run's policy, in full."""
     attempt: int = 1
     """The attempt that made this."""
+    overtime: bool = False
+    """Whether the time budget was used up before there was a plan."""
 
 
 class ToolTask(Record):
@@ -132,3 +163,9 @@ class ToolTask(Record):
     """In a child run, the parent's call that started it."""
     labels: dict[str, str] = {}
     """The run's labels."""
+    spec_digest: str | None = None
+    """For an approved call: the tool as it was shown; one that was changed since does not run."""
+    input: ToolInput | None = None
+    """For a call that needed input: the answers with which it goes on."""
+    given: dict[str, Any] | None = None
+    """For a call executed outside: what was sent, `result` or `error` and `retry_hint`; it is only checked here."""

@@ -4,6 +4,7 @@ import hashlib
 import json
 from typing import Any
 
+from sojourn.contracts.input_required import ToolInput
 from sojourn.contracts.record import Record
 
 __all__ = ["ToolCallMeta", "ToolRequest"]
@@ -43,6 +44,8 @@ class ToolCallMeta(Record):
     """The run's labels; they authorise nothing."""
     idempotency_key: str = ""
     """Hash of run id, tool_call_id and payload: equal on every attempt, so a service can refuse a repeat (D-11)."""
+    input: ToolInput | None = None
+    """A person's answers, where the call asked for input (`ToolResult.input_required`) and now goes on."""
 
     @staticmethod
     def key_of(run_id: str, call: ToolRequest) -> str:

@@ -4,6 +4,7 @@ from typing import Any
 
 from sojourn.contracts.artifact import Artifact
 from sojourn.contracts.bounds import Bounds
+from sojourn.contracts.input_required import InputRequired
 from sojourn.contracts.record import Record
 from sojourn.contracts.retry_hint import RetryHint
 from sojourn.contracts.run_link import RunLink
@@ -54,6 +55,8 @@ class ToolResult(Record):
     """How the result was cut down, for bounded tools."""
     artifacts: list[Artifact] = []
     """What it returned beside the result; without the data wherever a model may read it."""
+    input_required: InputRequired | None = None
+    """From a worker to its run only: the call is not over, a person has to give input first."""
 
     @property
     def ok(self) -> bool:

@@ -63,8 +63,8 @@ class ToolSpec(Record):
     """What it may return beside its result, by kind (SR-104 to SR-107)."""
     injected: list[str] = []
     """Fields of the payload that no planner sees or sends, filled before the call (SR-41)."""
-    kind: Literal["service", "agent", "mcp", "executor"] = "service"
-    """Who implements it."""
+    kind: Literal["service", "agent", "mcp", "executor", "external"] = "service"
+    """Who implements it; `external` is somebody outside, who sends the result."""
     decode_in_executor: bool = False
     """Whether the arguments reach the executor as they came, to be read and validated there (SR-13)."""
     local: bool = False
@@ -73,6 +73,10 @@ class ToolSpec(Record):
     """Whether its result is a bounded view (SR-22)."""
     annotations: Annotations = Annotations()
     """What it does to the world."""
+    trusted: bool = True
+    """Whether the annotations count when it is decided who is asked; an MCP server's own need not."""
+    confirmation: str | None = None
+    """What a person is asked before each call; `{field}` is filled in. None leaves it to the annotations."""
     timeout: timedelta | None = None
     """Its own time limit; None takes the policy's `tool_timeout`."""
     retry: Retry = Retry()

@@ -11,6 +11,7 @@ from typing import Any, cast
 from pydantic import ValidationError
 
 from sojourn.contracts.artifact import Artifact, WithArtifacts
+from sojourn.contracts.input_required import InputRequired
 from sojourn.contracts.retry_hint import FieldIssue, RetryHint
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
@@ -36,6 +37,12 @@ __all__ = [
     "refusal",
     "refused",
 ]
+
+MAX_FORMS = 10
+"""Forms of one `input_required`."""
+
+MAX_REQUEST_STATE = 64_000
+"""Characters of what a tool wants back with the answers."""
 
 Answer = tuple[ToolError, RetryHint | None]
 """Why a call is answered with an error, and how to repair it."""
@@ -138,6 +145,8 @@ def delivered(
         size = len(encode_readable(given))
     except (ValueError, TypeError) as error:
         return refusal(call, hints.malformed_response(spec, brief(error)))
+    if given.input_required:
+        return _asking(spec, call, given.input_required)
     bounds = bounds_of(given.result) if spec.bounded and given.ok and not given.bounds else given.bounds
     if isinstance(bounds, str):
         return refusal(call, hints.malformed_response(spec, bounds))
@@ -172,6 +181,18 @@ def _encoded(spec: ToolSpec, value: Any, encode: Encode, beside: Mapping[str, En
 
 def _artifact(kind: str, data: Any) -> Artifact:
     return Artifact(kind=kind, size=len(encode_readable(data)), data=data)
+
+
+def _asking(spec: ToolSpec, call: ToolRequest, needed: InputRequired) -> ToolResult:
+    """A call that needs a person's input to go on, in the name of its toolset."""
+    state = needed.request_state or ""
+    if not needed.forms or len(needed.forms) > MAX_FORMS or len(state) > MAX_REQUEST_STATE:
+        why = f"input_required holds 1 to {MAX_FORMS} forms and a state of at most {MAX_REQUEST_STATE:,} characters"
+        return malformed(spec, call, why)
+    if len(encode_readable(needed)) > 2 * MAX_REQUEST_STATE:
+        return malformed(spec, call, f"its forms have more than {MAX_REQUEST_STATE:,} bytes")
+    asks = needed.model_copy(update={"server": needed.server or f"{spec.id.service}.{spec.id.toolset}"})
+    return ToolResult(name=call.name, tool_call_id=call.tool_call_id, input_required=asks)
 
 
 def malformed(spec: ToolSpec, call: ToolRequest, why: str) -> ToolResult:

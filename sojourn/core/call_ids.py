@@ -9,7 +9,7 @@ from sojourn.contracts.message import Message, ToolCallPart
 from sojourn.contracts.plan import PlanResult
 from sojourn.contracts.tool_call import ToolRequest
 
-__all__ = ["artifact_ref", "await_id", "child_run_id", "restamped", "stamp", "turn_after"]
+__all__ = ["artifact_ref", "child_run_id", "restamped", "stamp", "turn_after", "unique_await_id"]
 
 
 def stamp(
@@ -72,7 +72,7 @@ def artifact_ref(run_id: str, tool_call_id: str, kind: str) -> str:
     return f"{run_id}#{tool_call_id}/{kind}"
 
 
-def await_id(wanted: str, *, tool: str | None, taken: Collection[str]) -> str:
+def unique_await_id(wanted: str, *, tool: str | None, taken: Collection[str]) -> str:
     """The id of a question, unique in the run: `fix-ops.devices.upsert`, then `...#2` (D-16)."""
     wanted = (wanted or (f"fix-{tool}" if tool else "question"))[:120]
     if wanted not in taken:

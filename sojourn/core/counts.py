@@ -2,13 +2,32 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any
 
 from sojourn.contracts.plan import Finalize, Usage
 from sojourn.contracts.run_policy import Caps, RunPolicy
 from sojourn.contracts.tasks import Limits
 from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
 
-__all__ = ["Counts", "add_telemetry", "add_usage", "caps_left", "exhausted", "limits_of", "settle"]
+__all__ = [
+    "NOT_TRIED",
+    "Counts",
+    "add_telemetry",
+    "add_usage",
+    "caps_left",
+    "exhausted",
+    "finalize",
+    "lacks_fields",
+    "limits_of",
+    "lowered",
+    "settle",
+    "stricter_caps",
+]
+
+
+NOT_TRIED = ("canceled", "denied", "not_executed", "time_budget")
+"""Codes of calls that say nothing about their tool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,26 +55,88 @@ def settle(counts: Counts, executed: Sequence[ToolResult]) -> Counts:
     telemetry = counts.telemetry
     for result in executed:
         telemetry = add_telemetry(telemetry, result.telemetry or ToolTelemetry())
-    failed = bool(executed) and all(result.error for result in executed)
+    tried = [result for result in executed if not (result.error and result.error.code in NOT_TRIED)]
     return replace(
         counts,
         tool_calls=counts.tool_calls + len(executed),
         rounds=counts.rounds + 1,
         turn_rounds=counts.turn_rounds + 1,
-        failed_steps=counts.failed_steps + 1 if failed else 0,
+        failed_steps=_failed_steps(counts, tried),
         children_count=counts.children_count + sum(1 + result.children_count for result in executed),
         telemetry=telemetry,
     )
 
 
-def caps_left(policy: RunPolicy, counts: Counts) -> Caps:
-    """What the policy leaves after these counts."""
-    calls, streak = policy.max_tool_calls, policy.max_consecutive_failed_tool_calls
+def _failed_steps(counts: Counts, tried: Sequence[ToolResult]) -> int:
+    """A step in which nothing was tried, since a person denied it all, changes nothing."""
+    if not tried:
+        return counts.failed_steps
+    return counts.failed_steps + 1 if all(result.error for result in tried) else 0
+
+
+def caps_left(policy: RunPolicy, counts: Counts, spent: timedelta = timedelta(0)) -> Caps:
+    """What the policy leaves after these counts and this active time; what child runs did is spent too."""
+    streak = policy.max_consecutive_failed_tool_calls
     return Caps(
-        tool_calls=None if calls is None else max(calls - counts.tool_calls, 0),
+        tool_calls=_left(policy.max_tool_calls, counts.children_count),
         rounds=max(policy.max_tool_rounds - counts.turn_rounds, 0),
-        failed_steps=None if streak is None else max(streak - counts.failed_steps, 0),
+        failed_steps=_left(streak, counts.failed_steps),
+        time=None if policy.time_budget is None else max(policy.time_budget - spent, timedelta(0)),
+        tokens=_left(policy.max_tokens, tokens_of(counts)),
+        cost=None if policy.max_cost is None else max(policy.max_cost - cost_of(counts), 0.0),
     )
+
+
+def tokens_of(counts: Counts) -> int:
+    """Tokens read and written so far, by this run's plans, its tools and its child runs."""
+    usage, telemetry = counts.usage, counts.telemetry
+    return usage.input_tokens + usage.output_tokens + telemetry.input_tokens + telemetry.output_tokens
+
+
+def cost_of(counts: Counts) -> float:
+    """US dollars spent so far, as far as they are known."""
+    return (counts.usage.cost or 0.0) + (counts.telemetry.cost or 0.0)
+
+
+_TIGHTENED = ("tool_calls", "rounds", "time", "tokens", "cost")
+"""The caps that a policy engine may lower."""
+
+
+def lowered(policy: RunPolicy, caps: Caps, counts: Counts, spent: timedelta) -> RunPolicy:
+    """The policy under which no more than these caps is left; what they do not name stays (D-20)."""
+    now = caps_left(policy, counts, spent)
+    less = {
+        name: value
+        for name in _TIGHTENED
+        if (value := getattr(caps, name)) is not None
+        and ((before := getattr(now, name)) is None or value < before)
+    }
+    used: dict[str, tuple[str, Any]] = {
+        "tool_calls": ("max_tool_calls", counts.children_count),
+        "rounds": ("max_tool_rounds", counts.turn_rounds),
+        "time": ("time_budget", spent),
+        "tokens": ("max_tokens", tokens_of(counts)),
+        "cost": ("max_cost", cost_of(counts)),
+    }
+    changes = {used[name][0]: used[name][1] + value for name, value in less.items()}
+    return policy.model_copy(update=changes) if changes else policy
+
+
+def stricter_caps(caps: Caps, other: Caps | None) -> Caps:
+    """The lesser of two caps, name by name; what the other does not name stays."""
+    if other is None:
+        return caps
+    changes = {
+        name: value
+        for name in _TIGHTENED
+        if (value := getattr(other, name)) is not None
+        and ((ours := getattr(caps, name)) is None or value < ours)
+    }
+    return caps.model_copy(update=changes) if changes else caps
+
+
+def _left(most: int | None, used: int) -> int | None:
+    return None if most is None else max(most - used, 0)
 
 
 def limits_of(policy: RunPolicy) -> Limits:
@@ -65,6 +146,13 @@ def limits_of(policy: RunPolicy) -> Limits:
         plan_timeout=policy.plan_timeout,
         tool_timeout=policy.tool_timeout,
         interrupts_allowed=policy.interrupts_allowed,
+        on_missing_fields=policy.on_missing_fields,
+        approval=policy.approval,
+        allowed_tools=policy.allowed_tools,
+        allowed_tags=policy.allowed_tags,
+        denied_tools=policy.denied_tools,
+        denied_tags=policy.denied_tags,
+        finalizer_grace=policy.finalizer_grace,
         max_depth=policy.max_depth,
     )
 
@@ -73,21 +161,44 @@ _ENDINGS = {
     "max_tool_calls": "The run has used all of its tool calls. Answer now with what you know.",
     "max_tool_rounds": "The maximum tool depth of this turn was exceeded. Answer now with what you know.",
     "failure_streak": "Every call of the last {streak} steps failed. Answer now with what you know.",
+    "time_budget": "The run's time budget of {budget} is used up. Answer now with what you know.",
+    "max_tokens": "The run's tokens are used up. Answer now with what you know.",
+    "max_cost": "The run's money is used up. Answer now with what you know.",
+    "missing_fields": "A call lacks fields that nobody gave. Say what is missing, and answer with what you know.",
 }
 
 
-def exhausted(policy: RunPolicy, counts: Counts, refused: str | None) -> Finalize | None:
+def finalize(policy: RunPolicy, reason: str) -> Finalize:
+    """The notice of a final turn."""
+    streak, budget = policy.max_consecutive_failed_tool_calls, policy.time_budget
+    return Finalize(reason=reason, message=_ENDINGS[reason].format(streak=streak, budget=budget))
+
+
+def exhausted(
+    policy: RunPolicy, counts: Counts, refused: str | None, results: Sequence[ToolResult] = ()
+) -> Finalize | None:
     """Why the next turn must be the last, or None (ME-18 to ME-25).
 
-    A cap runs out when a call was refused for it: twenty rounds run, the twenty-first does not.
-    The failure streak runs out by itself.
+    A cap on calls or rounds runs out when a call was refused for it: twenty rounds run, the
+    twenty-first does not. Tokens and money run out when they are spent, the failure streak by itself.
     """
     streak = policy.max_consecutive_failed_tool_calls
     if refused in ("max_tool_calls", "max_tool_rounds"):
-        return Finalize(reason=refused, message=_ENDINGS[refused])
+        return finalize(policy, refused)
+    if policy.max_tokens is not None and tokens_of(counts) >= policy.max_tokens:
+        return finalize(policy, "max_tokens")
+    if policy.max_cost is not None and cost_of(counts) >= policy.max_cost:
+        return finalize(policy, "max_cost")
     if streak is not None and counts.failed_steps >= streak:
-        return Finalize(reason="failure_streak", message=_ENDINGS["failure_streak"].format(streak=streak))
+        return finalize(policy, "failure_streak")
+    if policy.on_missing_fields == "finalize" and any(lacks_fields(result) for result in results):
+        return finalize(policy, "missing_fields")
     return None
+
+
+def lacks_fields(result: ToolResult) -> bool:
+    """Whether a call failed for want of required fields, which a person might give."""
+    return bool(result.retry_hint and result.retry_hint.missing_fields)
 
 
 def add_telemetry(total: ToolTelemetry, more: ToolTelemetry) -> ToolTelemetry:

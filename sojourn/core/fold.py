@@ -6,8 +6,6 @@ by a function of `sojourn.core` is derived here by the same function from the sa
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any
 
 from sojourn.contracts.event import Event
 from sojourn.contracts.message import Message
@@ -15,14 +13,16 @@ from sojourn.contracts.plan import Finalize
 from sojourn.contracts.run import RunInput, RunOutput
 from sojourn.contracts.run_link import RunLink
 from sojourn.contracts.run_policy import RunPolicy
-from sojourn.contracts.tasks import PlanOutcome, PlanTask
+from sojourn.contracts.tasks import PlanOutcome, PlanTask, ToolTask
 from sojourn.contracts.tool_call import ToolRequest
-from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core import call_ids, outcomes
+from sojourn.core import outcomes
 from sojourn.core.admit import not_executed
-from sojourn.core.answers import Refused, read_answer
+from sojourn.core.asking import external_wait, input_wait, shown
 from sojourn.core.counts import limits_of
+from sojourn.core.fold_waits import WaitFold
+from sojourn.core.guards import RETRIES_STOPPED
+from sojourn.core.history_record import HistoryRecord, OpenCall
 
 __all__ = ["END", "Fold", "HistoryRecord"]
 
@@ -30,58 +30,14 @@ END = "run_stream_end"
 """The last event of every stream."""
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryRecord:
-    """One history event, decoded and freed of Temporal's types."""
-
-    id: int
-    time: datetime
-    kind: str
-    """`started` `scheduled` `completed` `failed` `local_ended` `child_initiated` `child_started` `child_completed`
-    `child_failed` `answer` `cancel_requested` `run_completed` `run_failed` `run_canceled` `run_terminated` `run_timed_out`."""
-    name: str = ""
-    """Activity type, or the id of a child run."""
-    key: str = ""
-    """Activity id."""
-    of: int = 0
-    """The event that scheduled or initiated what ended here."""
-    value: Any = None
-    """The decoded input or result."""
-    error: ToolError | None = None
-    """The failure; None where what ended was cancelled."""
-    timeout: str = ""
-    """Which time-out it was, when the server gave the activity up: `schedule-to-start` `heartbeat` ..."""
-    queue: str = ""
-    """Where an activity waits for a worker."""
-    waits: str = ""
-    """How long it may wait there."""
-
-
 @dataclass(slots=True)
-class _Open:
-    call: ToolRequest
-    since: datetime
-    link: RunLink | None = None
-    queue: str = ""
-    waits: str = ""
-    typed: bool = False
-
-
-@dataclass(slots=True)
-class Fold:
+class Fold(WaitFold):
     """The state of the fold of one run; feed it history records in order."""
 
-    run_id: str
-    run: RunInput | None = None
     policy: RunPolicy = field(default_factory=RunPolicy)
-    _turn: int = 1
     _limit: Finalize | None = None
-    _reason: str | None = None
-    _open: dict[int, _Open] = field(default_factory=dict[int, _Open])
-    _local: dict[str, _Open] = field(default_factory=dict[str, _Open])
+    _open: dict[int, OpenCall] = field(default_factory=dict[int, OpenCall])
     _planned: dict[str, ToolRequest] = field(default_factory=dict[str, ToolRequest])
-    _question: Any = None
-    _await_ids: list[str] = field(default_factory=list[str])
 
     def feed(self, record: HistoryRecord) -> list[Event]:
         """The events of one record, in order."""
@@ -92,19 +48,6 @@ class Fold:
             for k, event in enumerate(made)
         ]
 
-    def _event(self, record: HistoryRecord, type: str, **payload: Any) -> Event:
-        run = self.run
-        return Event(
-            type=type,
-            run_id=self.run_id,
-            session_id=run.session_id if run else "",
-            turn_id=call_ids.turn_after(run.turn_id if run else "", self._turn),
-            agent_id=run.agent_id if run else "",
-            event_id="",
-            time=record.time,
-            **payload,
-        )
-
     def _started(self, record: HistoryRecord) -> Iterator[Event]:
         self.run = record.value if isinstance(record.value, RunInput) else None
         opening = self.run.messages if self.run else []
@@ -113,25 +56,34 @@ class Fold:
 
     def _scheduled(self, record: HistoryRecord) -> Iterator[Event]:
         if isinstance(record.value, PlanTask):
-            self._open[record.id] = _Open(ToolRequest(name="plan"), record.time)
+            yield from self._given_up(record)
+            self._open[record.id] = OpenCall(ToolRequest(name="plan"), record.time)
             if record.value.finalize and record.value.finalize != self._limit:
                 self._limit = record.value.finalize
-                yield self._event(record, "limit_reached", limit=self._limit)
+                stopped = self._limit.reason == RETRIES_STOPPED
+                yield self._event(
+                    record, "retries_stopped" if stopped else "limit_reached", limit=self._limit
+                )
             yield self._event(record, "plan_started")
-        elif record.value is not None:
+        elif isinstance(record.value, ToolTask):
             task = record.value
             call = ToolRequest(name=task.name, payload=task.payload, raw=task.raw, tool_call_id=record.key)
-            self._open[record.id] = _Open(call, record.time, queue=record.queue, waits=record.waits)
-            yield self._event(record, "tool_start", call=call)
+            self._unstarted.pop(call.tool_call_id, None)
+            known = self._asking.pop(call.tool_call_id, None)
+            begun = known[1] if known else record.time
+            self._open[record.id] = OpenCall(
+                call, begun, queue=record.queue, waits=record.waits, external=task.given is not None
+            )
+            if known is None:
+                yield self._event(record, "tool_start", call=call)
 
     def _completed(self, record: HistoryRecord) -> Iterator[Event]:
         opened = self._open.pop(record.of, None)
         if isinstance(record.value, PlanOutcome):
             yield from self._planned_events(record, record.value)
         elif isinstance(record.value, ToolResult) and opened:
-            yield self._tool_end(
-                record, outcomes.of_call(opened.call, record.value, self.run_id), opened.since
-            )
+            result = outcomes.of_call(opened.call, record.value, self.run_id)
+            yield from self._call_ended(record, opened, result)
 
     def _local_ended(self, record: HistoryRecord) -> Iterator[Event]:
         """A local activity leaves one marker: its id and how it ended."""
@@ -143,8 +95,8 @@ class Fold:
         elif record.error:
             result = outcomes.failed(opened.call, record.error)
         else:
-            result = outcomes.canceled(opened.call, self._reason)
-        yield self._tool_end(record, result, opened.since)
+            result = self._cut_short(opened.call)
+        yield from self._call_ended(record, opened, result)
 
     def _failed(self, record: HistoryRecord) -> Iterator[Event]:
         opened = self._open.pop(record.of, None)
@@ -155,18 +107,49 @@ class Fold:
         elif record.error:
             result = outcomes.failed(opened.call, record.error)
         else:
-            result = outcomes.canceled(opened.call, self._reason)
+            result = self._cut_short(opened.call)
+        yield from self._call_ended(record, opened, result)
+
+    def _call_ended(self, record: HistoryRecord, opened: OpenCall, result: ToolResult) -> Iterator[Event]:
+        """A worker answered a call, asks for input to go on, or judged a result that was sent from outside."""
+        call_id = opened.call.tool_call_id
+        needed = result.input_required
+        if needed and self.policy.interrupts_allowed and self._may_ask_again(call_id):
+            asked = [input_wait(opened.call, needed, form) for form in needed.forms]
+            self._asking[call_id] = (opened.call, opened.since)
+            self._forms[call_id] = asked[1:]
+            if opened.is_local:
+                self._kinds[call_id] = "local"
+            yield self._opened(record, asked[0])
+            return
+        if needed and self.policy.interrupts_allowed:
+            result = outcomes.too_much_input(opened.call, needed.server)
+        elif needed:
+            result = outcomes.no_input(opened.call, needed.server)
+        if opened.external:
+            was_open = self._external in self._waits.open
+            if not self._waits.checked(self._external, call_id, result):
+                self._asking[call_id] = (opened.call, opened.since)
+                said = result.error.message if result.error else ""
+                yield self._event(record, "planner_note", text=f"result refused: {said}")
+                return
+            yield self._tool_end(record, result, opened.since)
+            if was_open and self._external not in self._waits.open:
+                yield self._event(record, "await_answered", await_id=self._external, **self._supplier)
+            return
         yield self._tool_end(record, result, opened.since)
 
     def _cancel_requested(self, record: HistoryRecord) -> Iterator[Event]:
         self._reason = record.value
         return iter(())
 
-    def _tool_end(self, record: HistoryRecord, result: ToolResult, since: datetime) -> Event:
-        return self._event(record, "tool_end", result=result, duration=record.time - since)
-
     def _planned_events(self, record: HistoryRecord, plan: PlanOutcome) -> Iterator[Event]:
         self.policy = plan.policy or self.policy
+        if (plan.overtime or self._overtime) and not (plan.final or self._limit):
+            # It came too late to be carried out; what it used is used.
+            plan = PlanOutcome(usage=plan.usage)
+        if plan.decision:
+            yield self._event(record, "policy_decision", decision=plan.decision)
         for note in plan.notes:
             yield self._event(record, "planner_note", text=note)
         if plan.fault:
@@ -179,36 +162,49 @@ class Fold:
         elif plan.final:
             yield self._event(record, "assistant_message", message=plan.final)
         elif plan.await_:
-            asked = plan.await_
-            await_id = call_ids.await_id(asked.id, tool=asked.restrict_to_tool, taken=self._await_ids)
-            self._await_ids.append(await_id)
-            self._question = asked.model_copy(update={"id": await_id})
-            yield self._event(record, "await_clarification", question=self._question)
+            yield self._opened(record, plan.await_)
 
     def _answered_calls(self, record: HistoryRecord, plan: PlanOutcome) -> Iterator[Event]:
-        """Start and end of the calls that need no activity; the others end later."""
+        """Start and end of the calls that need no activity, and what has to be asked first; the others end later."""
         limits = limits_of(self.policy)
         self._planned = {call.tool_call_id: call for call in plan.calls}
+        outside = external_wait(list(zip(plan.calls, plan.dispatches, strict=False)), plan.external)
+        if outside:
+            yield self._opened(record, outside)
         for index, call in enumerate(plan.calls):
             dispatch = plan.dispatches[index] if index < len(plan.dispatches) else None
+            if dispatch and dispatch.kind == "external":
+                self._asking[call.tool_call_id] = (call, record.time)
+                yield self._event(record, "tool_start", call=call)
+                continue
+            if dispatch and dispatch.confirm and self._waits.asks(dispatch.confirm):
+                event = self._opened(record, shown(dispatch.confirm, call))
+                assert event.confirmation
+                self._asking[event.confirmation.id] = (call, record.time)
+                self._kinds[event.confirmation.id] = dispatch.kind
+                yield event
+                continue
             if dispatch and dispatch.kind == "local":
-                self._local[call.tool_call_id] = _Open(call, record.time)
+                self._local[call.tool_call_id] = OpenCall(call, record.time, is_local=True)
                 yield self._event(record, "tool_start", call=call)
                 continue
             result = dispatch.result if dispatch else not_executed(call, plan.refused, limits)
-            if result is not None:
+            if result is None:
+                self._unstarted[call.tool_call_id] = call
+            else:
                 yield self._event(record, "tool_start", call=call)
                 yield self._tool_end(record, result, record.time)
 
     def _child_initiated(self, record: HistoryRecord) -> Iterator[Event]:
         call_id = record.name.rsplit("/", 1)[-1]
         call = self._planned.get(call_id, ToolRequest(name="", tool_call_id=call_id))
+        self._unstarted.pop(call_id, None)
         agent_id = record.value.agent_id if isinstance(record.value, RunInput) else ""
         link = RunLink(
             run_id=record.name, agent_id=agent_id, parent_run_id=self.run_id, parent_tool_call_id=call_id
         )
         typed = isinstance(record.value, RunInput) and record.value.answer is not None
-        self._open[record.id] = _Open(call, record.time, link, typed=typed)
+        self._open[record.id] = OpenCall(call, record.time, link, typed=typed)
         yield self._event(record, "tool_start", call=call)
 
     def _child_started(self, record: HistoryRecord) -> Iterator[Event]:
@@ -225,27 +221,17 @@ class Fold:
         elif record.error:
             result = outcomes.child_failed(opened.call, record.error, opened.link)
         else:
-            canceled = outcomes.canceled(opened.call, self._reason)
-            result = canceled.model_copy(update={"run_link": opened.link})
+            result = self._cut_short(opened.call).model_copy(update={"run_link": opened.link})
         yield self._tool_end(record, result, opened.since)
 
     _child_failed = _child_completed
 
-    def _answer(self, record: HistoryRecord) -> Iterator[Event]:
-        answer = read_answer(record.value, self._question, self._await_ids)
-        if isinstance(answer, Refused):
-            yield self._event(record, "planner_note", text=f"answer refused: {answer.reason}")
-            return
-        self._question = None
-        yield self._event(record, "await_answered", await_id=answer.await_id, text=answer.text, by=answer.by)
-        self._turn += 1
-
     def _run_completed(self, record: HistoryRecord) -> Iterator[Event]:
-        for opened in (*self._open.values(), *self._local.values()):
+        for opened in self._open.values():
             if opened.call.tool_call_id:
-                cut_off = ToolError.new("the run ended before this call was answered", code=record.kind)
-                result = outcomes.failed(opened.call, cut_off).model_copy(update={"run_link": opened.link})
+                result = self._left_open(record, opened.call).model_copy(update={"run_link": opened.link})
                 yield self._tool_end(record, result, opened.since)
+        yield from self._given_up(record)
         output = record.value if isinstance(record.value, RunOutput) else None
         error = record.error
         text, code = (str(error), error.code) if error else (None, None)

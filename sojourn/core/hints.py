@@ -26,6 +26,7 @@ from sojourn.core.wording import clip, echo, plain, sentence
 
 __all__ = [
     "MAX_MESSAGE",
+    "changed_since_approved",
     "hint_for_issues",
     "malformed_response",
     "oversized_result",
@@ -164,6 +165,14 @@ def unavailable(name: str, message: str, retry_after: timedelta | None = None) -
         error=f"{name} is unavailable: {plain(message, MAX_MESSAGE)}",
         message=f"{name} is unavailable now.{when} use another tool. Other arguments will not help.",
         retry_after=retry_after,
+    )
+
+
+def changed_since_approved(name: str) -> Failure:
+    """The tool is not the one that a person approved a call of; a new call is shown as it is now."""
+    said = f"{name} was changed after this call was approved, so that it did not run"
+    return _failure(
+        RetryReason.TOOL_UNAVAILABLE, name, error=said, message=f"{said}. Look at it again, and call it anew."
     )
 
 

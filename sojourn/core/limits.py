@@ -5,6 +5,7 @@ activity input makes the server terminate it. Every sum below is bounded for tha
 """
 
 __all__ = [
+    "MAX_ANSWER_CHARS",
     "MAX_ARTIFACT_BYTES",
     "MAX_INLINE_BYTES",
     "MAX_PAYLOAD_BYTES",
@@ -46,3 +47,6 @@ MAX_SLICE_BYTES = 1_500_000
 
 MAX_PRIOR_INPUT_BYTES = 8_000
 """A payload that a hint repeats."""
+
+MAX_ANSWER_CHARS = 64_000
+"""Characters of a person's answer, as JSON."""

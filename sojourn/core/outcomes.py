@@ -10,6 +10,7 @@ from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
 from sojourn.core.answer import MALFORMED_ANSWER
+from sojourn.core.answers import Decided
 from sojourn.core.call_ids import artifact_ref
 from sojourn.core.counts import add_telemetry
 
@@ -18,11 +19,17 @@ __all__ = [
     "canceled",
     "child_failed",
     "child_finished",
+    "decided_against",
+    "denied",
     "failed",
     "lost",
+    "no_input",
     "not_started",
+    "not_supplied",
     "of_call",
+    "overtime",
     "timed_out",
+    "too_much_input",
     "unanswered",
 ]
 
@@ -72,6 +79,47 @@ def canceled(call: ToolRequest, reason: str | None) -> ToolResult:
     """The run was cancelled while the call was in flight or waiting for its turn."""
     why = f": {reason}" if reason else ""
     return failed(call, ToolError.new(f"canceled with the run{why}", code="canceled"))
+
+
+def overtime(call: ToolRequest) -> ToolResult:
+    """The run's time budget was used up while the call was in flight or waiting for its turn."""
+    return failed(call, ToolError.new("not finished: the run's time budget is used up", code="time_budget"))
+
+
+def denied(call: ToolRequest, why: str) -> ToolResult:
+    """A policy or a person decided that the call does not run; nothing needs undoing."""
+    return failed(call, ToolError.new(f"denied: {why}", code="denied"))
+
+
+def decided_against(call: ToolRequest, decided: Decided | None) -> ToolResult:
+    """A person denied the call, or nobody decided in time."""
+    if decided is None:
+        return denied(call, "nobody approved it in time")
+    by = f" by {decided.by}" if decided.by else ""
+    return denied(call, decided.reason) if decided.reason else denied(call, f"it was not approved{by}")
+
+
+def not_supplied(call: ToolRequest) -> ToolResult:
+    """Nobody outside sent the call's result in time."""
+    said = "its result was not sent in time; whether it was carried out is unknown"
+    return ToolResult(
+        name=call.name,
+        tool_call_id=call.tool_call_id,
+        error=ToolError.new(said, code=RetryReason.TIMEOUT),
+        retry_hint=RetryHint(reason=RetryReason.TIMEOUT, tool=call.name, message=said),
+    )
+
+
+def no_input(call: ToolRequest, server: str) -> ToolResult:
+    """The tool asks for a person's input, and this run may ask nobody."""
+    said = f"{server} asks for a person's input to go on, and this run may ask nobody"
+    return failed(call, ToolError.new(said, code="input_required"))
+
+
+def too_much_input(call: ToolRequest, server: str) -> ToolResult:
+    """The tool asks for a person's input again and again."""
+    said = f"{server} keeps asking for a person's input, and is asked no more"
+    return failed(call, ToolError.new(said, code="input_required"))
 
 
 def child_finished(call: ToolRequest, output: RunOutput, link: RunLink, *, typed: bool) -> ToolResult:

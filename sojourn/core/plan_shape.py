@@ -4,6 +4,7 @@ from collections import Counter
 from datetime import timedelta
 from typing import Any
 
+from sojourn.contracts.awaits import AwaitClarification, AwaitExternalTools
 from sojourn.contracts.plan import PlanResult
 from sojourn.core.limits import MAX_PLAN_CALLS
 
@@ -11,6 +12,11 @@ __all__ = ["MAX_WAIT", "fault_of"]
 
 MAX_WAIT = timedelta(days=3650)
 """A longer timer is a mistake, and the longest that can be written is none that Temporal takes."""
+
+MAX_QUESTION_CHARS = 8_000
+"""Of a question with all that is said beside it."""
+
+MAX_QUESTION_FIELDS = 50
 
 _VARIANTS = {
     "tool_calls": "tool_calls",
@@ -38,6 +44,10 @@ def fault_of(plan: Any, *, interrupts_allowed: bool, final_turn: bool) -> str | 
         return (
             "this agent may not ask: its policy has interrupts_allowed=False; answer or call a tool instead"
         )
+    if isinstance(plan.await_, AwaitClarification) and (fault := _question_fault(plan.await_)):
+        return fault
+    if isinstance(plan.await_, AwaitExternalTools) and not plan.await_.items:
+        return "await names at least one call that somebody outside executes"
     if plan.final_response and plan.final_response.role != "assistant":
         return f"final_response has role 'assistant', not {plan.final_response.role[:40]!r}"
     if plan.wait_ and not timedelta(0) < plan.wait_ <= MAX_WAIT:
@@ -45,17 +55,25 @@ def fault_of(plan: Any, *, interrupts_allowed: bool, final_turn: bool) -> str | 
     return _call_fault(plan)
 
 
+def _question_fault(question: AwaitClarification) -> str | None:
+    said = [question.question, question.clarifying_prompt or "", *question.missing_fields]
+    if sum(map(len, said)) > MAX_QUESTION_CHARS or len(question.missing_fields) > MAX_QUESTION_FIELDS:
+        return f"a question has at most {MAX_QUESTION_CHARS:,} characters in all and {MAX_QUESTION_FIELDS} fields"
+    return None
+
+
 def _call_fault(plan: PlanResult) -> str | None:
-    if len(plan.tool_calls) > MAX_PLAN_CALLS:
-        return f"a plan holds at most {MAX_PLAN_CALLS:,} calls; this one holds {len(plan.tool_calls):,}"
-    ids = Counter(call.tool_call_id for call in plan.tool_calls if call.tool_call_id)
+    external = plan.await_.items if isinstance(plan.await_, AwaitExternalTools) else []
+    if len(plan.tool_calls) + len(external) > MAX_PLAN_CALLS:
+        return f"a plan holds at most {MAX_PLAN_CALLS:,} calls; this one holds {len(plan.tool_calls) + len(external):,}"
+    ids = Counter(call.tool_call_id for call in [*plan.tool_calls, *external] if call.tool_call_id)
     twice = [call_id for call_id, count in ids.items() if count > 1]
     if twice:
         return f"tool_call_ids are unique; this plan repeats {', '.join(name[:80] for name in twice[:3])!r}"
     if plan.message and plan.message.role != "assistant":
         return f"message has role 'assistant', not {plan.message.role[:40]!r}"
     if plan.message and sorted(c.tool_call_id for c in plan.message.tool_calls) != sorted(
-        call.tool_call_id for call in plan.tool_calls
+        call.tool_call_id for call in [*plan.tool_calls, *external]
     ):
         return "message asks for the same calls as tool_calls, with the same ids"
     return None

@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass, field
 
-from sojourn.contracts.awaits import AwaitClarification
+from sojourn.contracts.awaits import Await
 from sojourn.contracts.event import Event
 from sojourn.contracts.run import CallStatus, RunStatus
+from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
+from sojourn.core.guards import Guards
 
 __all__ = ["MAX_CALLS_SHOWN", "MAX_NOTES", "Standing", "status_of"]
 
@@ -21,8 +23,8 @@ def status_of(result: ToolResult) -> CallStatus:
     state = (
         "done"
         if result.ok
-        else "not_executed"
-        if result.error and result.error.code == "not_executed"
+        else result.error.code
+        if result.error and result.error.code in ("denied", "not_executed")
         else "failed"
     )
     return CallStatus(
@@ -41,15 +43,22 @@ class Standing:
     run_id: str
     _last: Event | None = None
     _phase: str = ""
-    _question: AwaitClarification | None = None
+    _waits: dict[str, Await] = field(default_factory=dict[str, Await])
+    _paused: str | None = None
     _calls: dict[str, CallStatus] = field(default_factory=dict[str, CallStatus])
     _executed: int = 0
     _notes: list[str] = field(default_factory=list[str])
     _failure: str | None = None
+    _guards: Guards = field(default_factory=Guards)
+    _step: list[ToolRequest] = field(default_factory=list[ToolRequest])
+    _results: dict[str, ToolResult] = field(default_factory=dict[str, ToolResult])
 
     def feed(self, event: Event) -> None:
         """Take the next event into account."""
+        if self._last and self._last.turn_id != event.turn_id:
+            self._guards = self._guards.new_turn()
         self._last = event
+        self._guard(event)
         if event.type == "plan_started":
             self._phase = "planning"
         elif event.type == "tool_start" and event.call:
@@ -62,15 +71,39 @@ class Standing:
             call_status = status_of(event.result)
             self._calls[call_status.tool_call_id] = call_status
             self._executed += call_status.state != "not_executed"
-        elif event.type == "await_clarification":
-            self._phase, self._question = "waiting", event.question
-        elif event.type == "await_answered":
-            self._question = None
+        elif wait := event.question or event.confirmation or event.external:
+            self._phase = "waiting" if event.question else self._phase
+            self._waits[wait.id] = wait
+        elif event.type == "await_answered" and event.await_id:
+            self._waits.pop(event.await_id, None)
+        elif event.type in ("run_paused", "run_resumed"):
+            self._paused = event.text or "" if event.type == "run_paused" else None
         elif event.type == "planner_note" and event.text:
             self._notes = [*self._notes, event.text][-MAX_NOTES:]
         elif event.type.startswith("run_") and event.type != "run_started":
-            self._phase, self._question = "", None
+            self._phase, self._waits, self._paused = "", {}, None
             self._failure = event.text or self._failure
+
+    def _guard(self, event: Event) -> None:
+        """Judge a step when it is settled, in call order, as the run did."""
+        if event.type == "assistant_message" and event.message:
+            self._step = [
+                ToolRequest(name=one.name, payload=one.payload, raw=one.raw, tool_call_id=one.tool_call_id)
+                for one in event.message.tool_calls
+            ]
+            self._results = {}
+        elif event.type == "tool_end" and event.result:
+            self._results[event.result.tool_call_id] = event.result
+        elif event.type == "plan_started" and self._step:
+            done = [
+                (call, self._results[call.tool_call_id])
+                for call in self._step
+                if call.tool_call_id in self._results
+            ]
+            self._guards = self._guards.settle(
+                [call for call, _ in done], [result for _, result in done], event.time
+            )
+            self._step = []
 
     def status(self) -> RunStatus:
         """The status as far as the events tell."""
@@ -80,11 +113,13 @@ class Standing:
             agent_id=last.agent_id if last else "",
             session_id=last.session_id if last else "",
             turn_id=last.turn_id if last else "",
-            status="waiting" if self._question else "running",
+            status="paused" if self._paused is not None else "waiting" if self._waits else "running",
             phase=self._phase,
-            awaits=[self._question] if self._question else [],
+            awaits=list(self._waits.values()),
+            paused=self._paused,
             calls=list(self._calls.values())[-MAX_CALLS_SHOWN:],
             tool_calls=self._executed,
             notes=self._notes,
+            safeguards=self._guards.shown(),
             failure=self._failure,
         )

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from sojourn.mcp.limits import MAX_INLINE_TEXT
-from sojourn.mcp.text import cleaned
+from sojourn.mcp.text import cleaned, masked
 
 if TYPE_CHECKING:
     from mcp_types import ContentBlock, TextResourceContents
@@ -61,10 +61,10 @@ def to_result(
     return result, artifacts
 
 
-def error_text(content: "Sequence[ContentBlock]") -> str:
-    """What an answer that is an error says."""
+def error_text(content: "Sequence[ContentBlock]", secrets: Sequence[str] = ()) -> str:
+    """What an answer that is an error says, the secrets hidden before the text is cut."""
     texts = [block.text for block in content if block.type == "text"]
-    return cleaned("\n".join(texts), _MAX_ERROR) or "the tool failed and did not say why"
+    return cleaned(masked("\n".join(texts), secrets), _MAX_ERROR) or "the tool failed and did not say why"
 
 
 def _read(text: str) -> Any:

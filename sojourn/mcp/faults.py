@@ -4,9 +4,10 @@
 """
 # ruff: noqa: N818 - an error is named for what happened
 
+from sojourn.contracts.retry_hint import RetryReason
 from sojourn.errors import SojournError
 
-__all__ = ["Answered", "Garbled", "Oversized", "SessionRefused", "Unusable"]
+__all__ = ["Answered", "Garbled", "Oversized", "SessionRefused", "Unaskable", "Unusable"]
 
 
 class SessionRefused(SojournError):
@@ -21,6 +22,14 @@ class Answered(SojournError):
     """The server answered with an error of its own."""
 
     def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Unaskable(SojournError):
+    """The server asks for what no person can be asked; said in a clause about it."""
+
+    def __init__(self, message: str, code: str = RetryReason.MALFORMED_RESPONSE) -> None:
         super().__init__(message)
         self.code = code
 

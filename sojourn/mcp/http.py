@@ -8,8 +8,6 @@ since it loads the SDK.
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
 from typing import Any, cast
 from urllib.request import getproxies, proxy_bypass
 
@@ -21,6 +19,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from sojourn.mcp.exchange import EXCHANGE, Exchange
 from sojourn.mcp.limits import MAX_MESSAGE_BYTES
 from sojourn.mcp.transports import Link
+from sojourn.network import http_client, http_transport, retry_after_of
 
 __all__ = ["http_streams", "sse_streams"]
 
@@ -68,7 +67,7 @@ def _bare(address: httpx2.URL) -> httpx2.URL:
 def _client(
     address: httpx2.URL, headers: Mapping[str, str], link: Link, *, lone_posts: bool
 ) -> httpx2.AsyncClient:
-    return httpx2.AsyncClient(
+    return http_client(
         # Compressed answers would be counted before they unfold.
         headers={**headers, "accept-encoding": "identity"},
         auth=httpx2.BasicAuth(address.username, address.password) if address.userinfo else None,
@@ -95,7 +94,7 @@ class _Guard(httpx2.AsyncBaseTransport):
     """
 
     def __init__(self, address: httpx2.URL, link: Link, *, lone_posts: bool) -> None:
-        self._inner = httpx2.AsyncHTTPTransport(limits=_LIMITS, proxy=_proxy(address))
+        self._inner = http_transport(limits=_LIMITS, proxy=_proxy(address))
         self._link = link
         self._lone_posts = lone_posts
 
@@ -127,7 +126,7 @@ class _Guard(httpx2.AsyncBaseTransport):
 
     def _noted(self, response: httpx2.Response, exchange: Exchange) -> httpx2.Response:
         exchange.status = response.status_code
-        exchange.retry_after = _retry_after(response.headers.get("retry-after"))
+        exchange.retry_after = retry_after_of(response.headers.get("retry-after"))
         kind = response.headers.get("content-type", "").lower()
         exchange.is_json = kind.startswith("application/json")
         encoding = response.headers.get("content-encoding", "identity").lower()
@@ -181,17 +180,3 @@ def _clause(error: httpx2.TransportError) -> str:
             return "the proxy refused the connection"
         case _:
             return "the connection broke off"
-
-
-def _retry_after(value: str | None) -> timedelta | None:
-    """`Retry-After`, in seconds or as a date (RFC 9110)."""
-    if value is None:
-        return None
-    if value.isdecimal():
-        return timedelta(seconds=int(value[:9]))
-    try:
-        when = parsedate_to_datetime(value)
-    except ValueError:
-        return None
-    aware = when if when.tzinfo else when.replace(tzinfo=UTC)
-    return max(aware - datetime.now(UTC), timedelta(0))

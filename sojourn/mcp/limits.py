@@ -6,7 +6,11 @@ __all__ = [
     "CONNECT_TIMEOUT",
     "LIST_TIMEOUT",
     "MAX_DESCRIPTION",
+    "MAX_FORM_BYTES",
+    "MAX_FORM_FIELDS",
     "MAX_INLINE_TEXT",
+    "MAX_INPUT_REQUESTS",
+    "MAX_INPUT_ROUNDS",
     "MAX_MESSAGE_BYTES",
     "MAX_PAGES",
     "MAX_SCHEMA_BYTES",
@@ -31,6 +35,18 @@ MAX_DESCRIPTION = 4_000
 
 MAX_INLINE_TEXT = 20_000
 """Characters of a resource's text that a result carries; a longer one is an artifact."""
+
+MAX_FORM_FIELDS = 50
+"""Fields of one form that a person is to fill."""
+
+MAX_FORM_BYTES = 20_000
+"""One form."""
+
+MAX_INPUT_REQUESTS = 20
+"""What one answer may ask for at once, forms and all else."""
+
+MAX_INPUT_ROUNDS = 10
+"""Answers of one call in a row that ask for nothing a person could give; the SDKs go as far."""
 
 CONNECT_TIMEOUT = timedelta(seconds=30)
 """For starting or reaching a server and agreeing on a protocol version."""

@@ -22,7 +22,9 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
 import sojourn
+from sojourn.contracts.input_required import ToolInput
 from sojourn.errors import ToolUnavailable
+from sojourn.mcp.declared import Declared
 from sojourn.mcp.exchange import EXCHANGE, Exchange
 from sojourn.mcp.faults import SessionRefused, Unusable
 from sojourn.mcp.quiet import quiet
@@ -97,16 +99,26 @@ class Session:
         return await self._ask(lambda client: client.session.list_tools(params=params))
 
     async def call(
-        self, name: str, arguments: dict[str, Any], on_progress: ProgressFnT | None
+        self,
+        name: str,
+        arguments: dict[str, Any],
+        on_progress: ProgressFnT | None,
+        given: ToolInput | None = None,
     ) -> types.CallToolResult | types.InputRequiredResult:
-        """Call a tool; raises what `translated` gives. A cancellation is passed on to the server."""
-        params = types.CallToolRequestParams(name=name, arguments=arguments)
-        request = types.CallToolRequest(params=params)
+        """Call a tool, or go on with a call that asked for input; a cancellation is passed on to the server.
+
+        Raises:
+            Unusable: the protocol has no words for what is given.
+            SojournError: what `translated` gives.
+        """
+        request = types.CallToolRequest(params=_params(name, arguments, given))
+        state = given.request_state if given else None
         return await self._ask(
-            lambda client: client.session.send_request(request, _ANSWER, progress_callback=on_progress)
+            lambda client: client.session.send_request(request, _ANSWER, progress_callback=on_progress),
+            (state,) if state else (),
         )
 
-    async def _ask(self, request: Callable[[Client], Awaitable[T]]) -> T:
+    async def _ask(self, request: Callable[[Client], Awaitable[T]], secrets: tuple[str, ...] = ()) -> T:
         if self._client is None or self.lost.is_set():
             raise ToolUnavailable("the connection to its MCP server broke off")
         exchange = Exchange()
@@ -114,7 +126,7 @@ class Session:
         try:
             return await request(self._client)
         except (MCPError, ValidationError, anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
-            fault = translated(error, exchange, self._transport.secrets)
+            fault = translated(error, exchange, (*secrets, *self._transport.secrets))
             if isinstance(fault, SessionRefused):
                 self.lost.set()
             raise fault from None
@@ -166,7 +178,7 @@ class Session:
     async def _streams(self) -> AsyncGenerator[Any]:
         async with self._transport.connect(self._link) as (read, write):
             sifted = Sifted(read, version=self._version, on_drop=self._on_drop, on_end=self.lost.set)
-            yield sifted, write
+            yield sifted, Declared(write)
 
     def _version(self) -> str | None:
         return self._client.session.protocol_version if self._client else None
@@ -205,3 +217,16 @@ class Session:
             is_started = True
             await anyio.sleep(delay)
             delay = min(delay * 2, _MAX_RETRY)
+
+
+def _params(name: str, arguments: dict[str, Any], given: ToolInput | None) -> types.CallToolRequestParams:
+    if given is None:
+        return types.CallToolRequestParams(name=name, arguments=arguments)
+    fields = {"input_responses": given.responses or None, "request_state": given.request_state}
+    try:
+        return types.CallToolRequestParams.model_validate({"name": name, "arguments": arguments, **fields})
+    except ValidationError:
+        # Such as a list of numbers. The error itself repeats what was given, the server's state included.
+        raise Unusable(
+            "what was answered cannot be sent: MCP knows texts, numbers, yes or no, and lists of texts"
+        ) from None

@@ -1,6 +1,7 @@
 """How a tool that a server lists becomes one of ours: its spec, taken over as it is, or the reason why not."""
 
 import json
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
@@ -9,6 +10,7 @@ from sojourn.contracts.tool_spec import Annotations, Retry, ToolSpec, TypeSpec
 from sojourn.core.pointer import Schema
 from sojourn.core.schema import check, field_descriptions
 from sojourn.core.wording import plain
+from sojourn.mcp.confirming import sentence_for
 from sojourn.mcp.limits import MAX_DESCRIPTION, MAX_SCHEMA_BYTES
 from sojourn.mcp.text import cleaned
 
@@ -27,6 +29,9 @@ class Terms(TypedDict):
     timeout: timedelta | None
     retry: Retry
     task_queue: str | None
+    trusted: bool
+    confirmation: Mapping[str, str]
+    """By name or pattern; a spec gets the sentence that is its own."""
 
 
 def spec_of(toolset_id: str, tool: "Tool", **terms: Unpack[Terms]) -> ToolSpec:
@@ -78,8 +83,14 @@ def _unknown_shape(name: str) -> TypeSpec:
     return TypeSpec(name=name, json_schema={})
 
 
-def _spec(toolset_id: str, name: str, **fields: Any) -> ToolSpec:
-    return ToolSpec(id=ToolId(f"{toolset_id}.{name}"), kind="mcp", decode_in_executor=True, **fields)
+def _spec(toolset_id: str, name: str, *, confirmation: Mapping[str, str], **fields: Any) -> ToolSpec:
+    return ToolSpec(
+        id=ToolId(f"{toolset_id}.{name}"),
+        kind="mcp",
+        decode_in_executor=True,
+        confirmation=sentence_for(name, confirmation),
+        **fields,
+    )
 
 
 def _check(schema: Schema) -> None:

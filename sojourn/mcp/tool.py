@@ -6,12 +6,13 @@ validated here, against the server's schema, with the errors and hints of any ot
 """
 
 import functools
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sojourn.contracts.artifact import WithArtifacts
 from sojourn.contracts.ids import ToolId
-from sojourn.contracts.retry_hint import FieldIssue
+from sojourn.contracts.input_required import InputRequired
+from sojourn.contracts.retry_hint import FieldIssue, RetryHint, RetryReason
 from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
@@ -21,7 +22,7 @@ from sojourn.core.validate import Validator
 from sojourn.mcp import faults
 from sojourn.mcp.content import ABSENT, error_text, to_result
 from sojourn.mcp.progress import OnProgress, told
-from sojourn.mcp.text import masked
+from sojourn.mcp.rounds import INVALID_PARAMS, Rounds
 from sojourn.progress_note import ProgressNote, reporter
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ __all__ = ["McpTool"]
 
 Outcome = ToolResult | WithArtifacts[Any]
 
-_INVALID_PARAMS = -32_602
 _METHOD_NOT_FOUND = -32_601
 
 
@@ -58,9 +58,13 @@ class McpTool:
         """`<service>.<toolset>.<tool>`."""
         return self.spec.id
 
-    @functools.cached_property
+    @property
     def validator(self) -> Validator:
         """Checks a payload against the server's schema, in the draft that it names."""
+        return self._validator
+
+    @functools.cached_property
+    def _validator(self) -> Validator:
         return Validator(self.spec.payload.json_schema)
 
     @functools.cached_property
@@ -77,16 +81,16 @@ class McpTool:
         self,
         payload: dict[str, Any],  # noqa: ARG002 - empty here: the boundary decodes nothing for this tool
         call: ToolRequest,
-        meta: ToolCallMeta,  # noqa: ARG002 - whose call it is stays with us
+        meta: ToolCallMeta,
     ) -> Callable[[], Awaitable[Outcome]]:
         """Read and validate a call's arguments; what is left to do is to send it, or to give the refusal."""
         checked = boundary.checked(self.spec, self.validator, call)
         if isinstance(checked, ToolResult):
             return functools.partial(_given, checked)
-        return functools.partial(self._run, call, checked)
+        return functools.partial(self._run, call, checked, meta)
 
-    async def _run(self, call: ToolRequest, arguments: dict[str, Any]) -> Outcome:
-        """Send a call and take its answer.
+    async def _run(self, call: ToolRequest, arguments: dict[str, Any], meta: ToolCallMeta) -> Outcome:
+        """Send a call, or what a person answered in the middle of it, and take its answer.
 
         Raises:
             ToolUnavailable: the server cannot be reached, or broke off; worth a repetition.
@@ -96,39 +100,44 @@ class McpTool:
             known = await self._toolset.discovered(self.spec.id.tool)
             if known is None:
                 return boundary.refusal(call, hints.unknown_tool(call.name, self._toolset.ids()))
-            return await known.prepare({}, call, ToolCallMeta(run_id=""))()
+            return await known.prepare({}, call, meta)()
+        send = functools.partial(self._toolset.send, self.spec.id.tool, arguments, _progress())
+        rounds = Rounds(send, self._toolset.transport.secrets, meta.input)
         try:
-            answer = await self._toolset.send(self.spec.id.tool, arguments, _progress())
+            answer = await rounds.ended()
         except faults.Oversized as error:
             return boundary.refusal(call, hints.oversized_result(self.spec, error.size))
         except faults.Garbled as error:
             return boundary.refusal(call, hints.malformed_response(self.spec, str(error)))
         except faults.Unusable as error:
             return boundary.refusal(call, hints.unavailable(call.name, str(error)))
+        except faults.Unaskable as error:
+            return _unaskable(call, error)
         except faults.Answered as error:
-            return self._refused(call, arguments, str(error), error.code)
-        if answer.result_type == "input_required":
-            text = "its MCP server asks for input in the middle of a call, which is not supported"
-            return boundary.refusal(call, (ToolError.new(text, code="input_required"), None))
-        return self._answered(call, answer)
+            return self._refused(call, None if meta.input else arguments, str(error), error.code)
+        if isinstance(answer, InputRequired):
+            return ToolResult(input_required=answer)
+        return self._answered(call, answer, rounds.secrets)
 
-    def _refused(self, call: ToolRequest, arguments: dict[str, Any], text: str, code: int) -> ToolResult:
-        """The server's own word on a call that it did not carry out."""
+    def _refused(
+        self, call: ToolRequest, arguments: dict[str, Any] | None, text: str, code: int
+    ) -> ToolResult:
+        """The server's own word on a call that it did not carry out; without arguments, where those are not meant."""
         if code == _METHOD_NOT_FOUND or "unknown tool" in text.lower():
             self._toolset.refresh()
-        if code == _INVALID_PARAMS:
+        if code == INVALID_PARAMS and arguments is not None:
             issue = FieldIssue(field="", constraint="rejected", expected_type=text[:200])
             return boundary.refusal(
                 call, hints.hint_for_issues(self.spec, arguments, [issue], self.validator)
             )
         return boundary.refusal(call, (ToolError.new(text, code=f"mcp_{code}"), None))
 
-    def _answered(self, call: ToolRequest, answer: "CallToolResult") -> Outcome:
+    def _answered(self, call: ToolRequest, answer: "CallToolResult", secrets: Sequence[str]) -> Outcome:
         if answer.is_error:
-            text = masked(error_text(answer.content), self._toolset.transport.secrets)
+            text = error_text(answer.content, secrets)
             return boundary.refusal(call, (ToolError.new(text, code="mcp_tool_error"), None))
-        given = "structured_content" in answer.model_fields_set
-        structured = answer.structured_content if given else ABSENT
+        is_structured = "structured_content" in answer.model_fields_set
+        structured = answer.structured_content if is_structured else ABSENT
         validator = self.result_validator
         try:
             result, artifacts = to_result(answer.content, structured, is_structured=validator is not None)
@@ -141,6 +150,17 @@ class McpTool:
     def __repr__(self) -> str:
         """Its id."""
         return f"<McpTool {self.id}>"
+
+
+def _unaskable(call: ToolRequest, fault: faults.Unaskable) -> ToolResult:
+    """The answer to a call whose server asks for what cannot be asked."""
+    hint = RetryHint(
+        reason=RetryReason.MALFORMED_RESPONSE,
+        tool=call.name,
+        message=f"{call.name} cannot go on. Other arguments may spare the question, or use another tool.",
+    )
+    error = ToolError.new(f"its MCP server cannot be answered: {fault}", code=fault.code)
+    return boundary.refusal(call, (error, hint))
 
 
 async def _given(result: ToolResult) -> ToolResult:

@@ -19,10 +19,12 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from sojourn.contracts.ids import TOOLSET_ID, ToolId
+from sojourn.contracts.input_required import ToolInput
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_spec import Retry
 from sojourn.errors import DefinitionError, ToolUnavailable
 from sojourn.mcp.catalogue import Catalogue
+from sojourn.mcp.confirming import check_confirmation, unmatched
 from sojourn.mcp.connection import Connection
 from sojourn.mcp.faults import SessionRefused
 from sojourn.mcp.limits import CONNECT_TIMEOUT, TTL
@@ -61,9 +63,15 @@ class McpToolset:
         connect_timeout: For reaching the server, and for `open` in all.
         include: Names or patterns (`read_*`) of the tools to take; all when left out.
         exclude: Names or patterns of tools to leave.
+        trusted: Whether the server's own word on what a tool does (`read_only`, `destructive`) counts
+            when it is decided who is asked before a call; it shows in the catalogue either way.
+        confirmation: Name or pattern of a tool to what a person is asked before each call, such as
+            `{"delete_*": "Delete {path}?"}`; fields are filled in. A name goes before a pattern, and
+            of patterns the first that fits counts.
 
     Raises:
-        DefinitionError: the id has another form, or a duration is not above zero.
+        DefinitionError: the id has another form, a duration is not above zero, `trusted` is no bool,
+            or `confirmation` no names with sentences.
     """
 
     def __init__(
@@ -79,12 +87,16 @@ class McpToolset:
         connect_timeout: timedelta = CONNECT_TIMEOUT,
         include: Sequence[str] | None = None,
         exclude: Sequence[str] = (),
+        trusted: bool = False,
+        confirmation: Mapping[str, str] | None = None,
     ) -> None:
         if not TOOLSET_ID.match(id):
             raise DefinitionError(f"toolset {id!r}: an id has the form <service>.<toolset>")
         for name, duration in (("timeout", timeout), ("ttl", ttl), ("connect_timeout", connect_timeout)):
             if duration is not None and duration <= timedelta(0):
                 raise DefinitionError(f"toolset {id}: {name} is longer than zero, not {duration}")
+        confirmation = {} if confirmation is None else confirmation
+        check_confirmation(id, trusted=trusted, confirmation=confirmation)
         self.id = id
         self.transport = transport
         self.description = description
@@ -93,7 +105,13 @@ class McpToolset:
         """Why the server cannot be used now."""
         self._ttl = ttl.total_seconds()
         self._connect_timeout = connect_timeout
-        terms = self._terms = Terms(timeout=timeout, retry=retry or Retry(), task_queue=task_queue)
+        terms = self._terms = Terms(
+            timeout=timeout,
+            retry=retry or Retry(),
+            task_queue=task_queue,
+            trusted=trusted,
+            confirmation=dict(confirmation),
+        )
         self._catalogue = Catalogue(
             id,
             spec_of=lambda tool: spec_of(id, tool, **terms),
@@ -101,6 +119,7 @@ class McpToolset:
             include=include,
             exclude=exclude,
         )
+        self._unused: list[str] = []
         self._connection: Connection | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._stale = asyncio.Event()
@@ -171,8 +190,9 @@ class McpToolset:
         name: str,
         arguments: dict[str, Any],
         on_progress: OnProgress | None,
+        given: ToolInput | None = None,
     ) -> Any:
-        """Call a tool of the server, on a session opened again where it had to be.
+        """Call a tool of the server, or go on with a call that asked for input, on a session opened again where it had to be.
 
         Raises:
             ToolUnavailable: the server cannot be reached, or broke off in the middle.
@@ -182,7 +202,7 @@ class McpToolset:
         for _ in range(2):
             session = await connection.session()
             try:
-                return await session.call(name, arguments, on_progress)
+                return await session.call(name, arguments, on_progress, given)
             except SessionRefused:
                 continue  # it has not looked at the call, so a second try is no repetition
             except ToolUnavailable:
@@ -220,9 +240,14 @@ class McpToolset:
         self._stale.clear()
         try:
             await self._catalogue.refresh(session)
-        except ToolUnavailable:
+        except Exception:
             self._stale.set()
             raise
+        self._note(None)
+        unused = unmatched(self._terms["confirmation"], self.tools)
+        if unused and unused != self._unused:
+            _log.warning("mcp_confirmation_unused", toolset=self.id, names=unused)
+        self._unused = unused
 
     async def _keep(self, connection: Connection) -> None:
         """Keep a session open and the list fresh, for as long as the toolset is."""
@@ -242,7 +267,6 @@ class McpToolset:
                 _log.error("mcp_toolset_failed", toolset=self.id, error=type(error).__name__, at=at)
                 self._note("its MCP server says something that cannot be read")
             else:
-                self._note(None)
                 if await self._until_due(session):
                     delay = _FIRST_DELAY
                     continue

@@ -1,20 +1,28 @@
 """The commands as people type them: processes, exit codes and what they print."""
 
 import asyncio
+import contextlib
 import json
 import os
+import shlex
 import subprocess
 import sys
 import textwrap
+import uuid
 from pathlib import Path
 
 import pytest
 
+from sojourn import Client, RunNotFound
 from sojourn.cli.load_app import load_app
 
 APP = textwrap.dedent(
     '''
+    from pydantic import BaseModel
     from sojourn import Agent, App, AwaitClarification, PlanResult, RunPolicy, Toolset, Turn
+
+    class Weigh(BaseModel):
+        disk: str
 
     tools = Toolset("cli.tools")
 
@@ -23,18 +31,32 @@ APP = textwrap.dedent(
         """Add."""
         return a + b
 
+    @tools.tool(destructive=True, confirmation="Wipe disk {disk}?")
+    async def wipe(disk: str) -> str:
+        """Destroy."""
+        return f"wiped {disk}"
+
+    outside = Toolset("cli.outside", external=True)
+    weigh = outside.declare("weigh", args=Weigh, result=float)
+
     async def plan(turn: Turn) -> PlanResult:
         text = turn.messages[0].text
         if text == "fail":
             return None
         if text == "ask" and turn.run.turn_id == "t1":
             return PlanResult.ask(AwaitClarification(question="Which?\\x1b[31m[bold]"))
+        if turn.tool_results and text in ("wipe", "weigh"):
+            return PlanResult.final(str(turn.tool_results[0].result))
+        if text == "wipe":
+            return PlanResult.calls(wipe.call(disk="it's a"), wipe.call(disk="b"))
+        if text == "weigh":
+            return PlanResult.calls(weigh.call(Weigh(disk="a")))
         if not turn.tool_results:
             return PlanResult.calls(add.call(a=1), add.call(a=1, b=2))
         return PlanResult.final("three")
 
     policy = RunPolicy(interrupts_allowed=True)
-    app = App(agents=[Agent("cli.agent", planner=plan, uses=[tools], policy=policy)])
+    app = App(agents=[Agent("cli.agent", planner=plan, uses=[tools, outside], policy=policy)])
     '''
 )
 
@@ -105,6 +127,54 @@ async def test_a_run_that_waits_exits_4_and_says_how_to_answer(served):
     assert "Which?" in done.stdout
     assert "\x1b" not in done.stdout
     assert "temporal workflow signal --workflow-id cli-waits" in done.stdout
+
+
+async def test_a_run_that_waits_for_approval_exits_4_and_decides_nothing(served, temporal_server):
+    """With nobody at a terminal each open call is printed with the command line that approves it, which does."""
+    run_id = f"cli-approves-{uuid.uuid4().hex[:8]}"
+    done = await run_command(served, "cli.agent", "wipe", "--run-id", run_id)
+    assert done.returncode == 4, done.stderr
+    assert "? Wipe disk it's a?" in done.stdout
+    lines = [line for line in done.stdout.splitlines() if line.startswith("waiting; answer with: ")]
+    commands = [shlex.split(line.removeprefix("waiting; answer with: ")) for line in lines]
+    assert len(commands) == 2
+    client = await Client.connect(served["TEMPORAL_ADDRESS"])
+    run = client.get_run(run_id)
+    assert (await run.status()).status == "waiting"
+    for command in commands:
+        temporal = await asyncio.create_subprocess_exec(
+            temporal_server.cli.path, *command[1:], "--address", temporal_server.address
+        )
+        assert await temporal.wait() == 0
+    assert (await run.result()).text == "wiped it's a"
+
+
+async def test_a_call_executed_outside_is_shown_and_waited_for(served):
+    """Its result comes from a system, not from the prompt: the run is followed on, to its answer."""
+    run_id = f"cli-outside-{uuid.uuid4().hex[:8]}"
+    following = asyncio.create_task(run_command(served, "cli.agent", "weigh", "--run-id", run_id))
+    client = await Client.connect(served["TEMPORAL_ADDRESS"])
+    run = client.get_run(run_id)
+    call_id = None
+    while call_id is None:
+        with contextlib.suppress(RunNotFound):
+            awaits = (await run.status()).awaits
+            call_id = awaits[0].items[0].tool_call_id if awaits else None
+        await asyncio.sleep(0.05)
+    await run.provide_tool_results(None, [{"tool_call_id": call_id, "result": 2.5}])
+    done = await following
+    assert done.returncode == 0
+    assert f'? outside: cli.outside.weigh {{"disk": "a"}} as {call_id}' in done.stdout
+    assert f"send results with: temporal workflow signal --workflow-id {run_id}" in done.stdout
+    assert "= 2.5" in done.stdout
+
+
+async def test_json_ends_where_a_person_is_asked(served):
+    """The last line is the wait, and the exit code says so."""
+    for text, kind in (("ask", "await_clarification"), ("wipe", "await_confirmation")):
+        done = await run_command(served, "cli.agent", text, "--json")
+        assert json.loads(done.stdout.splitlines()[-1])["type"] == kind
+        assert done.returncode == 4
 
 
 async def test_a_failed_run_exits_1(served):

@@ -5,10 +5,26 @@ import os
 import pty
 import signal
 import sys
+from collections.abc import AsyncIterator
 
 import pytest
 
-from sojourn import Agent, App, AwaitClarification, PlanResult, RunPolicy, Turn
+from sojourn import Agent, App, AwaitClarification, PlanResult, RunPolicy, Toolset, Turn
+
+ASKS = RunPolicy(interrupts_allowed=True)
+disks = Toolset("cli.disks")
+
+
+@disks.tool(destructive=True, confirmation="Wipe disk {disk}?")
+async def wipe(disk: str) -> str:
+    """Destroy."""
+    return f"wiped {disk}"
+
+
+@disks.tool
+async def count(disk: str, blocks: int) -> int:
+    """Count."""
+    return blocks
 
 
 async def ask(turn: Turn) -> PlanResult:
@@ -18,50 +34,159 @@ async def ask(turn: Turn) -> PlanResult:
     return PlanResult.final(f"hello {turn.messages[-1].text}")
 
 
+async def ask_for_blocks(turn: Turn) -> PlanResult:
+    """Ask for a field of a tool, so that the answer has to fit."""
+    if turn.run.turn_id == "t1":
+        question = AwaitClarification(
+            question="How many?", missing_fields=["blocks"], restrict_to_tool=str(count.id)
+        )
+        return PlanResult.ask(question)
+    return PlanResult.final(f"counted {turn.messages[-1].text}")
+
+
+async def wipe_all(turn: Turn) -> PlanResult:
+    """Wipe two disks, one after the other, and tell how that ended."""
+    results = [result for message in turn.messages for result in message.tool_results]
+    if len(results) < 2:
+        return PlanResult.calls(wipe.call(disk="ab"[len(results)]))
+    return PlanResult.final("; ".join(str(result.error or result.result) for result in results))
+
+
+class Terminal:
+    """`sojourn run` in a terminal: the process and the terminal's other end."""
+
+    def __init__(self, process: asyncio.subprocess.Process, end: int) -> None:
+        self.process = process
+        self.end = end
+
+    async def shows(self, *signs: bytes) -> None:
+        """Wait for the next prompt; these were shown before it."""
+        assert self.process.stdout
+        seen = b""
+        while not seen.endswith((b"\n> ", b"[y/n/a] ")):
+            new = await self.process.stdout.read(1)
+            assert new, seen.decode()
+            seen += new
+        for sign in signs:
+            assert sign in seen, seen.decode()
+
+    def type(self, keys: bytes) -> None:
+        os.write(self.end, keys)
+
+    async def rest(self) -> bytes:
+        """What is printed until the process ends."""
+        out, _ = await self.process.communicate()
+        return out
+
+
 @pytest.fixture
-async def at_the_prompt(serve, temporal_address):
-    """`sojourn run` in a terminal, waiting at its prompt: the process and the terminal's other end."""
-    client = await serve(
-        App(agents=[Agent("cli.asker", planner=ask, policy=RunPolicy(interrupts_allowed=True))])
-    )
-    terminal, end = pty.openpty()
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "sojourn", "run", "cli.asker", "hi",
-        stdin=end, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
-        env={**os.environ, "TEMPORAL_ADDRESS": temporal_address, "SOJOURN_TASK_QUEUE": client.task_queue},
-    )  # fmt: skip
-    os.close(end)
-    seen = await process.stdout.readuntil(b"> ")
-    assert b"Who?" in seen
-    assert b"wanted: name" in seen
-    yield process, terminal
-    os.close(terminal)
-    if process.returncode is None:
-        process.kill()
-        await process.wait()
+async def in_a_terminal(serve, temporal_address) -> AsyncIterator:
+    """Run an agent with this planner in a terminal of its own."""
+    opened: list[Terminal] = []
+
+    async def start(planner) -> Terminal:
+        client = await serve(App(agents=[Agent("cli.asker", planner=planner, uses=[disks], policy=ASKS)]))
+        terminal, end = pty.openpty()
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "sojourn", "run", "cli.asker", "hi",
+            stdin=end, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+            env={**os.environ, "TEMPORAL_ADDRESS": temporal_address, "SOJOURN_TASK_QUEUE": client.task_queue},
+        )  # fmt: skip
+        os.close(end)
+        opened.append(Terminal(process, terminal))
+        return opened[-1]
+
+    yield start
+    for terminal in opened:
+        os.close(terminal.end)
+        if terminal.process.returncode is None:
+            terminal.process.kill()
+            await terminal.process.wait()
 
 
-async def test_an_answer_at_the_prompt_carries_the_run_to_its_end(at_the_prompt):
+async def test_an_answer_at_the_prompt_carries_the_run_to_its_end(in_a_terminal):
     """A blank line is asked again, a line is the answer, and the run's end is shown."""
-    process, terminal = at_the_prompt
-    os.write(terminal, b"\n Ana \n")
-    out, _ = await process.communicate()
-    assert b"= hello Ana" in out
-    assert process.returncode == 0
+    terminal = await in_a_terminal(ask)
+    await terminal.shows(b"Who?", b"wanted: name")
+    terminal.type(b"\n Ana \n")
+    assert b"= hello Ana" in await terminal.rest()
+    assert terminal.process.returncode == 0
 
 
-async def test_ctrl_c_at_the_prompt_leaves_at_once(at_the_prompt):
+async def test_an_answer_that_does_not_fit_is_asked_for_again(in_a_terminal):
+    """What the form refuses is said, and the person may try again."""
+    terminal = await in_a_terminal(ask_for_blocks)
+    await terminal.shows(b"How many?", b"wanted: blocks")
+    terminal.type(b'{"blocks": "many"}\n')
+    await terminal.shows(b"blocks is integer, not string")
+    terminal.type(b"3\n")
+    assert b"= counted 3" in await terminal.rest()
+    assert terminal.process.returncode == 0
+
+
+async def test_ctrl_c_at_the_prompt_leaves_at_once(in_a_terminal):
     """The command exits with 130 without another key, and says that the run goes on."""
-    process, _ = at_the_prompt
-    process.send_signal(signal.SIGINT)
-    out, _ = await process.communicate()
-    assert process.returncode == 130
-    assert b"goes on without you" in out
+    terminal = await in_a_terminal(ask)
+    await terminal.shows(b"Who?")
+    terminal.process.send_signal(signal.SIGINT)
+    assert b"goes on without you" in await terminal.rest()
+    assert terminal.process.returncode == 130
 
 
-async def test_the_end_of_input_leaves_the_run_waiting(at_the_prompt):
+async def test_the_end_of_input_leaves_the_run_waiting(in_a_terminal):
     """Ctrl-D exits with 4: the run waits for a person."""
-    process, terminal = at_the_prompt
-    os.write(terminal, b"\x04")
-    await process.communicate()
-    assert process.returncode == 4
+    terminal = await in_a_terminal(ask)
+    await terminal.shows(b"Who?")
+    terminal.type(b"\x04")
+    await terminal.rest()
+    assert terminal.process.returncode == 4
+
+
+async def test_calls_are_approved_and_denied_at_the_prompt(in_a_terminal):
+    """The person sees sentence, tool and payload; anything but a decision is asked again; a no may say why."""
+    terminal = await in_a_terminal(wipe_all)
+    await terminal.shows(b"? Wipe disk a?", b'cli.disks.wipe {"disk": "a"}', b"n WHY")
+    terminal.type(b"perhaps\n")
+    await terminal.shows(b"Approve?")
+    terminal.type(b"Y\n")
+    await terminal.shows(b"! approved by", b"? Wipe disk b?")
+    terminal.type(b"n it is in use\n")
+    out = await terminal.rest()
+    assert b": it is in use" in out
+    assert b"! denied by" in out
+    assert b"= wiped a; denied: it is in use" in out
+    assert terminal.process.returncode == 0
+
+
+async def test_a_tool_that_is_approved_for_the_run_is_not_asked_about_again(in_a_terminal):
+    """`a` approves this call and the next of its tool."""
+    terminal = await in_a_terminal(wipe_all)
+    await terminal.shows(b"? Wipe disk a?")
+    terminal.type(b"a\n")
+    assert b"= wiped a; wiped b" in await terminal.rest()
+    assert terminal.process.returncode == 0
+
+
+async def test_a_tool_approved_for_the_run_settles_its_other_open_calls(in_a_terminal):
+    """Calls of one step that were asked about at once are not asked about one by one after an `a`."""
+
+    async def both(turn: Turn) -> PlanResult:
+        if not turn.tool_results:
+            return PlanResult.calls(wipe.call(disk="a"), wipe.call(disk="b"))
+        return PlanResult.final("; ".join(str(result.result) for result in turn.tool_results))
+
+    terminal = await in_a_terminal(both)
+    await terminal.shows(b"? Wipe disk a?")
+    terminal.type(b"a\n")
+    out = await terminal.rest()
+    assert out.count(b"! approved by") == 2
+    assert b"= wiped a; wiped b" in out
+
+
+async def test_the_end_of_input_leaves_a_call_undecided(in_a_terminal):
+    """Ctrl-D decides nothing, and exits with 4."""
+    terminal = await in_a_terminal(wipe_all)
+    await terminal.shows(b"? Wipe disk a?")
+    terminal.type(b"\x04")
+    await terminal.rest()
+    assert terminal.process.returncode == 4

@@ -1,11 +1,19 @@
 """RunPolicy: the limits of a run, and how one run tightens them."""
 
 from datetime import timedelta
+from typing import Any, get_args
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from sojourn import RunPolicy, RunPolicyOverride
+from sojourn import ApprovalPolicy, RunPolicy, RunPolicyOverride
+from sojourn.contracts.run_policy import OnMissingFields
+from sojourn.core.selection import named
+
+SECOND, HOUR = timedelta(seconds=1), timedelta(hours=1)
+TOOLS = ["ops.devices.list", "ops.devices.reset", "ops.other.list", "a.b.c"]
 
 
 def test_an_override_only_tightens() -> None:
@@ -35,6 +43,158 @@ def test_nothing_to_tighten_is_the_same_policy() -> None:
     policy = RunPolicy()
     assert policy.tightened(None) is policy
     assert policy.tightened(RunPolicyOverride(interrupts_allowed=True, max_depth=99)) is policy
+
+
+# Of each field a looser value, a stricter one, and the stricter of both where it is neither.
+PAIRS: dict[str, tuple[Any, ...]] = {
+    "max_tool_calls": (9, 2),
+    "max_tool_rounds": (9, 2),
+    "max_calls_per_step": (9, 2),
+    "max_parallel_calls": (9, 2),
+    "max_consecutive_failed_tool_calls": (9, 2),
+    "time_budget": (HOUR, SECOND),
+    "finalizer_grace": (HOUR, SECOND),
+    "plan_timeout": (HOUR, SECOND),
+    "tool_timeout": (HOUR, SECOND),
+    "interrupts_allowed": (True, False),
+    "on_missing_fields": ("resume", "finalize"),
+    "approval": (
+        ApprovalPolicy(asks_for="everything"),
+        ApprovalPolicy(asks=False),
+        ApprovalPolicy(asks_for="everything", asks=False),
+    ),
+    "allowed_tools": (["ops.*", "a.b.c"], ["ops.devices.*", "x.y.z"], ["ops.devices.*"]),
+    "allowed_tags": (["read", "write"], ["read"]),
+    "denied_tools": (["a.b.c"], ["d.e.f"], ["a.b.c", "d.e.f"]),
+    "denied_tags": (["a"], ["b"], ["a", "b"]),
+    "max_depth": (9, 2),
+    "max_tokens": (9, 2),
+    "max_cost": (9.0, 0.5),
+}
+NO_LIMIT = [name for name, field in RunPolicy.model_fields.items() if field.default is None]
+
+
+def test_every_limit_is_in_the_table() -> None:
+    """A new limit is tried too."""
+    assert set(PAIRS) == set(RunPolicy.model_fields)
+
+
+def sorted_lists(value: Any) -> Any:
+    return sorted(value) if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_of_each_limit_the_stricter_counts(name: str) -> None:
+    """In whichever order the two are taken, for a policy and for an override of a run and of its parent."""
+    looser, stricter, *_ = PAIRS[name]
+    for ours, theirs in ((looser, stricter), (stricter, looser)):
+        for kind in (RunPolicy, RunPolicyOverride):
+            both = kind(**{name: ours}).tightened(RunPolicyOverride(**{name: theirs}))
+            assert sorted_lists(getattr(both, name)) == PAIRS[name][-1]
+            assert both.model_copy(update={name: ours}) == kind(**{name: ours})
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_where_the_app_allows_it_an_override_replaces(name: str) -> None:
+    """A looser value counts then too, and what the override leaves out stays."""
+    policy = RunPolicy(**{name: PAIRS[name][1]})
+    assert policy.overridden(RunPolicyOverride(**{name: PAIRS[name][0]})) == RunPolicy(
+        **{name: PAIRS[name][0]}
+    )
+    assert policy.overridden(RunPolicyOverride()) == policy.overridden(None) == policy
+
+
+@pytest.mark.parametrize("name", NO_LIMIT)
+def test_any_limit_is_stricter_than_none(name: str) -> None:
+    """What has no limit takes the other's; a list that allows nothing is a limit."""
+    for value in (PAIRS[name][0], [] if name.startswith("allowed") else PAIRS[name][1]):
+        assert getattr(RunPolicy().tightened(RunPolicyOverride(**{name: value})), name) == value
+        given_here = RunPolicyOverride(**{name: value})
+        assert RunPolicyOverride().tightened(given_here) == given_here.tightened(None) == given_here
+        assert RunPolicy(**{name: value}).tightened(RunPolicyOverride()) == RunPolicy(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "both"),
+    [
+        (["ops.devices.list"], ["ops.*"], ["ops.devices.list"]),
+        (["ops.*"], ["ops.devices.list"], ["ops.devices.list"]),
+        (["*"], ["ops.devices.list"], ["ops.devices.list"]),
+        (["a.b.c"], ["*"], ["a.b.c"]),
+        (["a.b.c"], ["d.e.f"], []),
+        (["ops.*"], ["opsx.y.z"], []),
+    ],
+    ids=str,
+)
+def test_of_a_family_and_its_tool_the_tool_is_allowed(ours: list, theirs: list, both: list) -> None:
+    """What both allow is allowed, however each names it."""
+    policy = RunPolicy(allowed_tools=ours).tightened(RunPolicyOverride(allowed_tools=theirs))
+    assert policy.allowed_tools == both
+
+
+@pytest.mark.parametrize("ours", get_args(OnMissingFields))
+@pytest.mark.parametrize("theirs", get_args(OnMissingFields))
+def test_ending_is_stricter_than_asking_than_going_on(ours: OnMissingFields, theirs: OnMissingFields) -> None:
+    """What follows a call that lacks fields is ordered as its words are declared."""
+    order = get_args(OnMissingFields)
+    both = RunPolicy(on_missing_fields=ours).tightened(RunPolicyOverride(on_missing_fields=theirs))
+    assert both.on_missing_fields == max(ours, theirs, key=order.index)
+
+
+NAMES = st.lists(st.sampled_from(["*", "ops.*", "ops.devices.*", *TOOLS]), max_size=3, unique=True)
+TAGS = st.lists(st.sampled_from("abc"), max_size=2, unique=True)
+DURATIONS = st.integers(1, 100).map(lambda n: timedelta(seconds=n))
+LIMITS: dict[str, st.SearchStrategy[Any]] = {
+    name: {
+        "interrupts_allowed": st.booleans(),
+        "on_missing_fields": st.sampled_from(get_args(OnMissingFields)),
+        "approval": st.builds(ApprovalPolicy, denied_tools=NAMES, run_tools=NAMES, asks=st.booleans()),
+        "allowed_tools": NAMES,
+        "allowed_tags": TAGS,
+        "denied_tools": NAMES,
+        "denied_tags": TAGS,
+    }.get(name, DURATIONS if isinstance(looser, timedelta) else st.integers(1, 100))
+    for name, (looser, *_) in PAIRS.items()
+}
+POLICIES = st.fixed_dictionaries({}, optional=LIMITS).map(lambda given: RunPolicy(**given))
+OVERRIDES = st.fixed_dictionaries({}, optional=LIMITS).map(lambda given: RunPolicyOverride(**given))
+
+
+def tools_of(allowed: list[str] | None) -> set[str]:
+    return {tool for tool in TOOLS if allowed is None or named(tool, allowed)}
+
+
+def within(name: str, ours: Any, limit: Any) -> bool:
+    """Whether a value of a field allows nothing that the limit does not."""
+    if name == "allowed_tools":
+        return tools_of(ours) <= tools_of(limit)
+    if limit is None or ours is None:
+        return limit is None
+    if name == "approval":
+        return ours.tightened(limit) == ours
+    if name == "on_missing_fields":
+        order = get_args(OnMissingFields)
+        return order.index(ours) >= order.index(limit)
+    if name.startswith("denied"):
+        return set(ours) >= set(limit)
+    return set(ours) <= set(limit) if name == "allowed_tags" else ours <= limit
+
+
+def looser(policy: RunPolicy, other: RunPolicy | RunPolicyOverride) -> list[str]:
+    """The fields in which a policy allows what the other does not."""
+    return [name for name in PAIRS if not within(name, getattr(policy, name), getattr(other, name))]
+
+
+@given(POLICIES, OVERRIDES, OVERRIDES)
+def test_tightening_never_loosens(
+    policy: RunPolicy, override: RunPolicyOverride, other: RunPolicyOverride
+) -> None:
+    """A tightened policy is as strict as each that it was made of, and tightening again changes nothing (D-20)."""
+    tightened = policy.tightened(override)
+    assert looser(tightened, policy) == looser(tightened, override) == []
+    assert tightened.tightened(override) == tightened
+    at_once, in_turn = policy.tightened(override.tightened(other)), tightened.tightened(other)
+    assert looser(at_once, in_turn) == looser(in_turn, at_once) == []
 
 
 def test_policy_and_override_have_the_same_fields() -> None:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from sojourn import Message, PlanResult, ToolRequest
 from sojourn.contracts.ids import CALL_ID
 from sojourn.contracts.message import TextPart, ThinkingPart, ToolCallPart
-from sojourn.core.call_ids import await_id, child_run_id, restamped, stamp, turn_after
+from sojourn.core.call_ids import child_run_id, restamped, stamp, turn_after, unique_await_id
 
 # Ids as planners give them: good, repeated from earlier in the run, malformed, left out.
 GIVEN = st.sampled_from(["", "c1", "c2", "c3", "old", "a b", "x/y", "z" * 65, "call_0"]) | st.text(max_size=5)
@@ -158,10 +158,10 @@ def test_nesting_does_not_make_ids_longer_and_longer() -> None:
 
 def test_a_questions_id_is_as_wanted_and_then_numbered() -> None:
     """SR-94's `fix-<tool>` repeats when a tool is asked about twice; the run makes it unique (D-16)."""
-    assert await_id("fix-a.b.c", tool=None, taken=[]) == "fix-a.b.c"
-    assert await_id("", tool="a.b.c", taken=["fix-a.b.c"]) == "fix-a.b.c#2"
-    assert await_id("", tool="a.b.c", taken=["fix-a.b.c", "fix-a.b.c#2"]) == "fix-a.b.c#3"
-    assert await_id("", tool=None, taken=[]) == "question"
+    assert unique_await_id("fix-a.b.c", tool=None, taken=[]) == "fix-a.b.c"
+    assert unique_await_id("", tool="a.b.c", taken=["fix-a.b.c"]) == "fix-a.b.c#2"
+    assert unique_await_id("", tool="a.b.c", taken=["fix-a.b.c", "fix-a.b.c#2"]) == "fix-a.b.c#3"
+    assert unique_await_id("", tool=None, taken=[]) == "question"
 
 
 @given(
@@ -173,7 +173,7 @@ def test_question_ids_are_unique_and_bounded(wanted: list[tuple[str, str | None]
     """Whatever planners ask for, no id of a question comes twice, and each fits a search attribute."""
     taken: list[str] = []
     for id, tool in wanted:
-        taken.append(await_id(id, tool=tool, taken=taken))
+        taken.append(unique_await_id(id, tool=tool, taken=taken))
     assert len(set(taken)) == len(taken)
     assert all(0 < len(id) <= 130 for id in taken)
 

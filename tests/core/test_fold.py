@@ -273,7 +273,7 @@ def test_a_question_is_told_with_its_final_id() -> None:
     history = History()
     for _ in range(2):
         history.plan(PlanOutcome(await_=question))
-        history.add("answer", value={"answer": "x"})
+        history.add("sent", name="provide_clarification", value=[{"answer": "x"}])
     asked = [event.question.id for event in history.events() if event.type == "await_clarification"]
     assert asked == ["fix-a.b.c", "fix-a.b.c#2"]
 
@@ -282,7 +282,7 @@ def test_an_answer_begins_a_new_turn() -> None:
     """The answer belongs to the turn that asked; what follows to the next (SR-65, ME-20)."""
     history = History()
     history.plan(PlanOutcome(await_=AwaitClarification(id="q", question="?")))
-    history.add("answer", value={"id": "q", "answer": "s-1", "by": "ana"})
+    history.add("sent", name="provide_clarification", value=[{"id": "q", "answer": "s-1", "by": "ana"}])
     history.plan(PlanOutcome(final=Message.assistant("done")))
     events = history.events()
     answered = only(events, "await_answered")
@@ -293,12 +293,12 @@ def test_an_answer_begins_a_new_turn() -> None:
 def test_an_answer_that_is_refused_is_a_note() -> None:
     """A signal that answers nothing is told and changes nothing."""
     history = History()
-    history.add("answer", value={"answer": "x"})
+    history.add("sent", name="provide_clarification", value=[{"answer": "x"}])
     history.plan(PlanOutcome(await_=AwaitClarification(id="q", question="?")))
-    history.add("answer", value="x")
+    history.add("sent", name="provide_clarification", value=["x"])
     events = history.events()
     notes = [event.text for event in events if event.type == "planner_note"]
-    assert notes[0] == "answer refused: the run has no open question"
+    assert notes[0] == "answer refused: the run waits for nothing of this kind"
     assert notes[1].startswith("answer refused: an answer is an object")
     assert {event.turn_id for event in events} == {"t1"}
 
@@ -370,7 +370,7 @@ def played(steps: list[Any], end: str) -> list[HistoryRecord]:
         if step == "ask":
             history.plan(PlanOutcome(await_=AwaitClarification(question="?")))
             history.add("answer", value={"answer": ""})
-            history.add("answer", value={"answer": "x"})
+            history.add("sent", name="provide_clarification", value=[{"answer": "x"}])
         elif step == "wait":
             history.plan(PlanOutcome(wait_=timedelta(1), notes=["zzz"]))
         elif step == "fault":

@@ -4,13 +4,16 @@ from datetime import timedelta
 
 import pytest
 
-from sojourn import AwaitClarification, Message, PlanResult, ToolRequest
+from sojourn import AwaitClarification, AwaitExternalTools, ExternalCall, Message, PlanResult, ToolRequest
 from sojourn.core.limits import MAX_PLAN_CALLS
-from sojourn.core.plan_shape import MAX_WAIT, fault_of
+from sojourn.core.plan_shape import MAX_QUESTION_CHARS, MAX_QUESTION_FIELDS, MAX_WAIT, fault_of
 
 CALL = ToolRequest(name="a.b.c", tool_call_id="c1")
 ANSWER = Message.assistant("done")
 QUESTION = AwaitClarification(question="?")
+OUTSIDE = AwaitExternalTools(
+    items=[ExternalCall(tool="a.b.c", tool_call_id="c1"), ExternalCall(tool="a.b.d")]
+)
 
 
 def fault(plan: object, *, interrupts: bool = True, final: bool = False) -> str | None:
@@ -24,11 +27,21 @@ def fault(plan: object, *, interrupts: bool = True, final: bool = False) -> str 
         PlanResult.final("done"),
         PlanResult.final("", result=[]),
         PlanResult.ask(QUESTION),
+        PlanResult.ask(OUTSIDE),
         PlanResult.wait(timedelta(microseconds=1)),
         PlanResult.wait(MAX_WAIT),
         PlanResult(tool_calls=[CALL], message=Message.calls([CALL])),
     ],
-    ids=["calls", "answer", "empty answer", "question", "short wait", "long wait", "message"],
+    ids=[
+        "calls",
+        "answer",
+        "empty answer",
+        "question",
+        "calls outside",
+        "short wait",
+        "long wait",
+        "message",
+    ],
 )
 def test_each_of_the_four_variants_is_legal(plan: PlanResult) -> None:
     """Calls, an answer, a question and a wait, each by itself, say what happens next."""
@@ -61,9 +74,10 @@ def test_a_plan_is_exactly_one_variant(plan: PlanResult, said: str) -> None:
     [
         (PlanResult.calls(CALL), "tool_calls"),
         (PlanResult.ask(QUESTION), "await"),
+        (PlanResult.ask(OUTSIDE), "await"),
         (PlanResult.wait(timedelta(1)), "wait"),
     ],
-    ids=["calls", "question", "wait"],
+    ids=["calls", "question", "calls outside", "wait"],
 )
 def test_the_last_turn_only_answers(plan: PlanResult, wire: str) -> None:
     """When a limit ran out, a planner that does not answer hears that it must."""
@@ -73,7 +87,31 @@ def test_the_last_turn_only_answers(plan: PlanResult, wire: str) -> None:
 
 def test_a_question_needs_the_policy() -> None:
     """An agent that nobody allowed to ask is told so, and never hangs on a question (SR-74, D-18)."""
-    assert "interrupts_allowed=False" in str(fault(PlanResult.ask(QUESTION), interrupts=False))
+    for wait in (QUESTION, OUTSIDE):
+        assert "interrupts_allowed=False" in str(fault(PlanResult.ask(wait), interrupts=False))
+
+
+@pytest.mark.parametrize(
+    ("question", "fits"),
+    [
+        ({"question": "x" * MAX_QUESTION_CHARS}, True),
+        ({"question": "x" * (MAX_QUESTION_CHARS + 1)}, False),
+        ({"question": "?", "clarifying_prompt": "x" * MAX_QUESTION_CHARS}, False),
+        ({"question": "?", "missing_fields": ["x" * 200] * 40}, False),
+        ({"question": "?", "missing_fields": ["x"] * MAX_QUESTION_FIELDS}, True),
+        ({"question": "?", "missing_fields": ["x"] * (MAX_QUESTION_FIELDS + 1)}, False),
+    ],
+    ids=["long", "too long", "with its prompt", "with its fields", "many fields", "too many fields"],
+)
+def test_a_question_is_one_that_a_person_can_read(question: dict, fits: bool) -> None:
+    """It is shown on Temporal's screens, in a status and in the transcript."""
+    said = fault(PlanResult.ask(AwaitClarification(**question)))
+    assert said == (None if fits else "a question has at most 8,000 characters in all and 50 fields")
+
+
+def test_a_wait_for_results_is_for_some() -> None:
+    """A run that waits for no call would wait for ever."""
+    assert "names at least one call" in str(fault(PlanResult.ask(AwaitExternalTools(items=[]))))
 
 
 def test_an_answer_is_the_assistants() -> None:
@@ -94,6 +132,8 @@ def test_a_plan_has_a_bounded_number_of_calls() -> None:
     call = ToolRequest(name="a.b.c")
     assert fault(PlanResult(tool_calls=[call] * MAX_PLAN_CALLS)) is None
     assert "at most 10,000 calls" in str(fault(PlanResult(tool_calls=[call] * (MAX_PLAN_CALLS + 1))))
+    items = [ExternalCall(tool="a.b.c")] * (MAX_PLAN_CALLS + 1)
+    assert "at most 10,000 calls" in str(fault(PlanResult.ask(AwaitExternalTools(items=items))))
 
 
 def test_ids_are_unique_in_a_plan() -> None:
@@ -102,6 +142,8 @@ def test_ids_are_unique_in_a_plan() -> None:
     said = str(fault(PlanResult(tool_calls=calls)))
     assert "tool_call_ids are unique" in said
     assert len(said) < 400
+    outside = AwaitExternalTools(items=[OUTSIDE.items[0]] * 2)
+    assert "this plan repeats 'c1'" in str(fault(PlanResult.ask(outside)))
 
 
 def test_a_message_asks_for_the_same_calls() -> None:
@@ -109,6 +151,9 @@ def test_a_message_asks_for_the_same_calls() -> None:
     other = ToolRequest(name="a.b.c", tool_call_id="c2")
     for message in (Message.assistant("hm"), Message.calls([other]), Message.calls([CALL, other])):
         assert "same calls" in str(fault(PlanResult(tool_calls=[CALL], message=message)))
+    outside = OUTSIDE.model_copy(update={"items": OUTSIDE.items[:1]})
+    assert fault(PlanResult(await_=outside, message=Message.calls([CALL]))) is None
+    assert "same calls" in str(fault(PlanResult(await_=outside, message=Message.calls([other]))))
 
 
 def test_a_message_beside_calls_is_the_assistants() -> None:

@@ -4,11 +4,15 @@ import json
 import re
 import shlex
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sojourn import AwaitClarification
-from sojourn.core.waiting import details_of
+from sojourn import AwaitClarification, AwaitConfirmation, AwaitExternalTools, ExternalCall
+from sojourn.core.answers import Refused, kind_of
+from sojourn.core.steering import Resumed, read_resume
+from sojourn.core.waiting import MAX_SHOWN, command_of, details_of
+from sojourn.core.waits import Repeated, Waits
 
 HOSTILE = [
     "'; rm -rf / #",
@@ -24,6 +28,12 @@ HOSTILE = [
     "Grüße",
 ]
 TEXTS = st.sampled_from(HOSTILE) | st.text(max_size=30)
+TITLES = (
+    "**Waiting for an answer:**",
+    "**Waiting for approval:**",
+    "**Waiting for results from outside:**",
+    "**Paused.**",
+)
 
 
 def blocks(details: str) -> list[str]:
@@ -38,8 +48,7 @@ def blocks(details: str) -> list[str]:
         elif fence:
             content.append(line)
         else:
-            assert not re.search(r"[`*#<\[]", line.replace("**Waiting for an answer:**", "").replace(
-                "`provide_clarification`", "")), line  # fmt: skip
+            assert line in TITLES or not re.search(r"[`*#<\[]", re.sub(r"signal `[a-z_]+`", "", line)), line
     assert not fence
     return found
 
@@ -48,52 +57,172 @@ def printable(text: str) -> str:
     return "".join(c for c in text if c.isprintable() or c == "\n")
 
 
+def details(run_id: str, *waits, paused: str | None = None) -> str:
+    return details_of(run_id, {wait.id: wait for wait in waits}, paused)
+
+
 def ask(question: str = "Which site?", **fields) -> AwaitClarification:
-    return AwaitClarification(id="question", question=question, **fields)
+    return AwaitClarification(**{"id": "question", "question": question, **fields})
 
 
-def test_the_details_read_well() -> None:
-    """The question, what is wanted, and the line that answers it."""
-    assert details_of("run-1", ask(missing_fields=["site", "kind"])) == (
+def confirm(**fields) -> AwaitConfirmation:
+    return AwaitConfirmation(**{"id": "confirm-c1", "tool_call_id": "c1", "tool": "a.b.c", **fields})
+
+
+def outside(*call_ids: str, **fields) -> AwaitExternalTools:
+    items = [ExternalCall(**{"tool_call_id": id, "tool": "a.b.c", **fields}) for id in call_ids]
+    return AwaitExternalTools(id="external-c1", items=items)
+
+
+# What is shown.
+
+
+def test_nothing_is_shown_of_a_run_that_waits_for_nothing() -> None:
+    """The details are cleared when the last wait is over."""
+    assert details("run-1") == ""
+
+
+def test_a_question_reads_well() -> None:
+    """The question, what is wanted, who asks, and the line that answers it."""
+    assert details("run-1", ask(missing_fields=["site", "kind"], server="ops.cloud")) == (
         "**Waiting for an answer:**\n\n"
-        "```\nWhich site?\nWanted: site, kind\n```\n\n"
+        "```\nWhich site?\nWanted: site, kind\nAsked by ops.cloud\n```\n\n"
         "```\ntemporal workflow signal --workflow-id run-1 --name provide_clarification "
         """--input '{"id": "question", "answer": "YOUR ANSWER"}'\n```"""
     )
 
 
-@given(TEXTS.filter(str.isprintable), TEXTS)
-def test_the_command_says_what_is_meant(run_id: str, await_id: str) -> None:
-    """Split by a shell, the line is the intended arguments, whatever the ids hold."""
-    question = AwaitClarification(id=await_id, question="?")
-    command = blocks(details_of(run_id, question))[-1]
+def test_a_confirmation_reads_well() -> None:
+    """What approving means, the tool, the very arguments, and the line that approves."""
+    assert details("run-1", confirm(prompt="Reset Zürich?", payload={"site": "Zürich"})) == (
+        "**Waiting for approval:**\n\n"
+        '```\nReset Zürich?\na.b.c {"site": "Zürich"}\n```\n\n'
+        "```\ntemporal workflow signal --workflow-id run-1 --name provide_confirmation "
+        """--input '{"id": "confirm-c1", "approved": true, "by": "YOUR NAME"}'\n```"""
+    )
+
+
+def test_calls_for_somebody_outside_read_well() -> None:
+    """Each call by its id, with its arguments, and the line that answers the first."""
+    assert details("run-1", outside("c1", "c2", payload={"n": 1})) == (
+        "**Waiting for results from outside:**\n\n"
+        '```\nc1: a.b.c {"n": 1}\nc2: a.b.c {"n": 1}\n```\n\n'
+        "```\ntemporal workflow signal --workflow-id run-1 --name provide_tool_results "
+        """--input '{"id": "external-c1", "results": [{"tool_call_id": "c1", "result": "THE RESULT"}]}'\n```"""
+    )
+
+
+@pytest.mark.parametrize(("reason", "said"), [("lunch", "\n\n```\nlunch\n```"), ("", "")])
+def test_a_pause_reads_well(reason: str, said: str) -> None:
+    """Why, where somebody said so, and the line that goes on; before what is waited for besides."""
+    line = """temporal workflow signal --workflow-id run-1 --name resume --input '{"by": "YOUR NAME"}'"""
+    paused = f"**Paused.**{said}\n\n```\n{line}\n```"
+    assert details("run-1", paused=reason) == paused
+    assert details("run-1", ask(), paused=reason) == f"{paused}\n\n{details('run-1', ask())}"
+
+
+def test_waits_are_shown_oldest_first_and_the_rest_counted() -> None:
+    """Ten, each with its own command; a screen is no list of thousands."""
+    waits = [confirm(id=f"confirm-c{n}") for n in range(MAX_SHOWN + 2)]
+    shown = details("run-1", *waits)
+    assert shown.count("**Waiting for approval:**") == MAX_SHOWN
+    assert shown.endswith("... and 2 more.")
+    assert shown.index("confirm-c0") < shown.index("confirm-c9")
+    assert "more." not in details("run-1", *waits[:MAX_SHOWN])
+
+
+def test_long_arguments_are_cut() -> None:
+    """The whole stands in the status; a screen shows the beginning."""
+    long = {"text": "x" * 5_000}
+    for wait in (confirm(payload=long), outside("c1", payload=long)):
+        shown = details("run-1", wait)
+        assert "xxx…" in shown
+        assert len(shown) < 1_500
+
+
+# The command.
+
+
+def sent(command: str) -> tuple[str, str, object]:
+    """The run, the signal and the value that a shell would hand to Temporal."""
     words = shlex.split(command)
     assert words[:3] == ["temporal", "workflow", "signal"]
     options = dict(zip(words[3::2], words[4::2], strict=True))
     assert set(options) == {"--workflow-id", "--name", "--input"}
-    assert options["--workflow-id"] == run_id
-    assert json.loads(options["--input"]) == {"id": await_id, "answer": "YOUR ANSWER"}
+    return options["--workflow-id"], options["--name"], json.loads(options["--input"])
 
 
-@given(TEXTS, TEXTS, TEXTS, st.lists(TEXTS, max_size=2))
-def test_nothing_leaves_its_fence(run_id: str, await_id: str, question: str, fields: list[str]) -> None:
-    """Text from outside stands in code blocks alone, and closes none of them."""
-    asked = AwaitClarification(id=await_id, question=question, missing_fields=fields)
-    found = blocks(details_of(run_id, asked))
-    wanted = f"\nWanted: {', '.join(fields)}" if fields else ""
-    assert found[0] == printable(f"{question}{wanted}")
-    assert len(found) == 2 if run_id.isprintable() else len(found) == 1
+@given(TEXTS.filter(str.isprintable), TEXTS)
+def test_the_command_says_what_is_meant(run_id: str, await_id: str) -> None:
+    """Split by a shell, the line is the intended arguments, whatever the ids hold."""
+    for wait, value in (
+        (ask(id=await_id), {"answer": "YOUR ANSWER"}),
+        (confirm(id=await_id), {"approved": True, "by": "YOUR NAME"}),
+        (
+            outside(await_id).model_copy(update={"id": await_id}),
+            {"results": [{"tool_call_id": await_id, "result": "THE RESULT"}]},
+        ),
+    ):
+        command = blocks(details(run_id, wait))[-1]
+        assert command == command_of(run_id, wait)
+        assert sent(command) == (run_id, kind_of(wait), {"id": await_id, **value})
 
 
-@given(TEXTS, TEXTS, TEXTS)
-def test_no_control_characters_are_shown(run_id: str, await_id: str, question: str) -> None:
-    """Terminals and browsers get no escape sequences, null bytes or reversed text."""
-    details = details_of(run_id, AwaitClarification(id=await_id, question=question))
-    assert printable(details) == details
+def test_a_wait_for_nothing_still_has_a_command() -> None:
+    """A wait without items, which no run opens, does not stop the one that shows it."""
+    assert sent(command_of("r", outside()))[2]["results"] == [{"tool_call_id": "", "result": "THE RESULT"}]
+
+
+@pytest.mark.parametrize("wait", [ask(), confirm(), outside("c1", "c2")], ids=lambda wait: wait.id)
+def test_what_the_command_sends_is_taken(wait) -> None:
+    """With the placeholders in place or filled in, the line as it is shown answers the wait."""
+    waits = Waits()
+    waits.add(wait)
+    _, name, value = sent(command_of("run-1", wait))
+    assert not isinstance(waits.read(name, value), Refused | Repeated)
+
+
+def test_what_the_command_of_a_pause_sends_is_taken() -> None:
+    """The line that is shown of a paused run resumes it."""
+    _, name, value = sent(blocks(details("run-1", paused=""))[0])
+    assert name == "resume"
+    assert isinstance(read_resume([value], is_paused=True), Resumed)
 
 
 def test_no_command_is_shown_for_a_run_that_it_would_not_reach() -> None:
     """A run id with characters that cannot be shown gets no line: stripped of them it would name another run."""
-    details = details_of("vic\x00tim", ask())
-    assert "--workflow-id" not in details
-    assert "provide_clarification" in details
+    for wait, door in ((ask(), "provide_clarification"), (confirm(), "provide_confirmation")):
+        shown = details("vic\x00tim", wait)
+        assert "--workflow-id" not in shown
+        assert door in shown
+    assert "--workflow-id" not in details("vic\x00tim", paused="")
+
+
+# Hostile text.
+
+
+@given(TEXTS, TEXTS, TEXTS, st.lists(TEXTS, max_size=2))
+def test_nothing_leaves_its_fence(run_id: str, await_id: str, said: str, fields: list[str]) -> None:
+    """Text from outside stands in code blocks alone, and closes none of them."""
+    wanted = f"\nWanted: {', '.join(fields)}" if fields else ""
+    arguments = f"a.b.c {json.dumps({said: fields}, ensure_ascii=False)}"
+    for wait, shown in (
+        (ask(said, id=await_id, missing_fields=fields), f"{said}{wanted}" if said else wanted[1:]),
+        (
+            confirm(id=await_id, prompt=said, payload={said: fields}),
+            f"{said}\n{arguments}" if said else arguments,
+        ),
+        (outside(said, tool=said), f"{said}: {said} {{}}"),
+    ):
+        found = blocks(details(run_id, wait, paused=said or "x"))
+        assert found[0] == printable(said or "x")
+        assert found[2 if run_id.isprintable() else 1] == printable(shown)
+        assert len(found) == (4 if run_id.isprintable() else 2)
+
+
+@given(TEXTS, TEXTS, TEXTS)
+def test_no_control_characters_are_shown(run_id: str, await_id: str, said: str) -> None:
+    """Terminals and browsers get no escape sequences, null bytes or reversed text."""
+    waits = (ask(said, id=await_id), confirm(prompt=said, payload={said: said}), outside(said, tool=said))
+    shown = details(run_id, *waits, paused=said)
+    assert printable(shown) == shown

@@ -1,13 +1,17 @@
-"""Fixtures: the Python blocks of a page as one module, served as it stands."""
+"""Fixtures: the Python blocks of a page as one module, served as it stands, and its `temporal` lines, run for real."""
 
+import asyncio
 import importlib
 import re
+import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from sojourn import Run
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -24,6 +28,20 @@ def blocks() -> Callable[..., list[str]]:
 
 
 @pytest.fixture
+def rows() -> Callable[..., list[list[str]]]:
+    """The rows of the first table of a page after a text, heading left out: `rows("limits.md", "## The policy")`."""
+
+    def read(page: str, after: str) -> list[list[str]]:
+        text = (DOCS / page).read_text()
+        assert after in text
+        table = re.search(r"^\|.*\n\|[-|]+\n((?:\|.*\n)+)", text.split(after, 1)[1], re.MULTILINE)
+        assert table
+        return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table[1].splitlines()]
+
+    return read
+
+
+@pytest.fixture
 def module_of(tmp_path, monkeypatch) -> Callable[..., ModuleType]:
     """A page's module, written to a folder of its own and imported from there: `module_of("tools.md", "plant")`."""
 
@@ -35,3 +53,36 @@ def module_of(tmp_path, monkeypatch) -> Callable[..., ModuleType]:
         return importlib.import_module(name)
 
     return load
+
+
+@pytest.fixture
+def temporal(temporal_server) -> Callable[..., Awaitable[tuple[int | None, str]]]:
+    """Run a `temporal` line of a page for a run, as in a shell; gives its status and all that it printed."""
+
+    async def execute(line: str, run: Run) -> tuple[int | None, str]:
+        words = [run.id if word == "RUN" else word for word in shlex.split(line)]
+        assert words.pop(0) == "temporal"
+        process = await asyncio.create_subprocess_exec(
+            temporal_server.cli.path,
+            *words,
+            "--address",
+            temporal_server.address,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        printed, _ = await process.communicate()
+        return process.returncode, printed.decode()
+
+    return execute
+
+
+@pytest.fixture
+def lines() -> Callable[..., list[str]]:
+    """The lines of a page's shell blocks that hold a text: `lines("waiting.md", "--name pause")`."""
+
+    def read(page: str, holding: str) -> list[str]:
+        found = [line for block in blocks_of(page, "sh") for line in block.splitlines() if holding in line]
+        assert found
+        return found
+
+    return read

@@ -43,7 +43,7 @@ async def read_until(process: asyncio.subprocess.Process, sign: bytes) -> bytes:
 
 
 async def test_the_demo_shows_what_it_promises():
-    """It exits 0 with everything seen: hint, repair, MCP server, child run, answer, kill, each call finished once."""
+    """It exits 0 with everything seen: hint, repair, MCP server, child run, answer, approval, kill, each call finished once."""
     process = await start()
     seen = await read_until(process, b"scan_site {")
     children = children_of(process.pid)
@@ -56,6 +56,9 @@ async def test_the_demo_shows_what_it_promises():
     assert not alive
     for sign in (
         r"hint missing_fields",
+        r"\? Register Mara Lindt \(mara\.lindt@example\.org\) as operations contact of s-7\?",
+        r"! approved by demo",
+        r"Mara Lindt \(mara\.lindt@example\.org\) is registered as operations contact",
         r"ops\.work_orders is an MCP server",
         r"Work order wo-\d+ explains it",
         r"list_work_orders +MCP server",

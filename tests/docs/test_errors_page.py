@@ -72,3 +72,23 @@ async def test_the_planner_answers_otherwise_where_it_may_not_ask(serve, mill):
     override = RunPolicyOverride(interrupts_allowed=False)
     output = await client.execute("mill.clerk", "s-1", policy=override)
     assert output.text == "Nothing is booked: invalid arguments for mill.visits.book: `day` is required."
+
+
+async def test_the_repairing_planner_asks_for_the_day_alone(serve, mill):
+    """What is safe is repaired at once, the day is asked for, and the planner behind tells how its two calls ended."""
+    client = await serve(mill.app)
+    run = await client.start("mill.porter", "s-1")
+    questions, made = [], []
+    async for event in run.events():
+        if event.type == "tool_start":
+            made.append((event.call.name, event.call.payload))
+        if event.type == "await_clarification":
+            questions.append(event.question)
+            await run.answer(event.question.id, "2027-01-04")
+    days = ["2027-01-04", "2027-01-05", "2027-01-06"]
+    assert (await run.result()).text == f"{days}; 2 h on 2027-01-04"
+    assert [question.missing_fields for question in questions] == [["day"]]
+    assert made[2:] == [
+        (mill.free_days.id, {"site_id": "s-1", "limit": 3}),
+        (mill.book.id, {"site_id": "s-1", "hours": 2, "day": "2027-01-04"}),
+    ]

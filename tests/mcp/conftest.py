@@ -1,25 +1,33 @@
 """Fixtures: servers as processes, toolsets that are closed again, and one way to call."""
 
 import asyncio
+import contextlib
+import json
 import os
 import shutil
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sojourn import mcp
+from sojourn import Agent, PlanResult, Run, RunPolicy, mcp
+from sojourn.contracts.input_required import ToolInput
+from sojourn.contracts.plan import Turn
 from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
 from sojourn.errors import ToolUnavailable
+from sojourn.testing.scripted import ScriptedPlanner
 
 HERE = Path(__file__).parent
 SERVER = str(HERE / "server.py")
 ROGUE = str(HERE / "rogue.py")
 META = ToolCallMeta(run_id="run-1")
+
+ASKING = str(HERE / "asking_server.py")
 
 Opened = Callable[..., Awaitable[mcp.McpToolset]]
 
@@ -52,10 +60,98 @@ class Served:
         self.process = subprocess.Popen(command, env={**os.environ, **self.env})
         return self
 
+    def start_other(self, script: str, *arguments: str) -> mcp.Http:
+        """Start another server than the usual one on the port; returns when it can be reached."""
+        command = [sys.executable, script, *arguments, "http", str(self.port)]
+        self.process = subprocess.Popen(command, env={**os.environ, **self.env})
+        while self.process.poll() is None:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
+                break
+            time.sleep(0.05)
+        return mcp.Http(f"http://127.0.0.1:{self.port}/mcp")
+
     def kill(self) -> None:
         if self.process is not None:
             self.process.kill()
             self.process.wait()
+
+
+class Asking:
+    """The server that asks what it is told to ask, and notes its calls in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.notes = folder / "notes"
+        self.notes.touch()
+
+    def stdio(self, **env: str) -> mcp.Stdio:
+        """The server as a process of the toolset's."""
+        return mcp.Stdio(sys.executable, ASKING, str(self.notes), "stdio", env=env)
+
+    def http(self, served: Served) -> mcp.Http:
+        """The server on a port; started here."""
+        return served.start_other(ASKING, str(self.notes))
+
+    def calls(self, mark: str = "") -> list[dict[str, Any]]:
+        """The calls that the server got, in all or with this mark."""
+        noted = [json.loads(line) for line in self.notes.read_text().splitlines()]
+        return [each for each in noted if not mark or each["arguments"].get("mark") == mark]
+
+
+def one_call(toolset: mcp.McpToolset, name: str, *, policy: RunPolicy, agent_id: str = "test.agent") -> Agent:
+    """An agent that calls a tool with the arguments that its message holds, and says how it was answered."""
+
+    def call(turn: Turn) -> PlanResult:
+        return PlanResult.calls(toolset.call(name, **json.loads(turn.messages[0].text)))
+
+    def told(turn: Turn) -> PlanResult:
+        (result,) = turn.messages[-1].tool_results
+        failure = {"error": result.error and result.error.model_dump(exclude_none=True)}
+        return PlanResult.final(json.dumps(result.result if result.ok else failure))
+
+    return Agent(agent_id, planner=ScriptedPlanner([call, told]), uses=[toolset], policy=policy)
+
+
+@pytest.fixture
+def asking(tmp_path: Path) -> Asking:
+    """The asking server, for one test."""
+    return Asking(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def shared_asking(tmp_path_factory: pytest.TempPathFactory) -> Asking:
+    """The asking server, for the tests of a module."""
+    return Asking(tmp_path_factory.mktemp("asking"))
+
+
+@pytest.fixture(scope="module")
+def calling() -> Callable[..., Agent]:
+    """Make an agent of one call."""
+    return one_call
+
+
+@pytest.fixture
+def asked(status_when) -> Callable[..., Awaitable[Any]]:
+    """Wait for the one thing that a run asks, beside what it asked before."""
+
+    async def wait(run: Run, *before: Any) -> Any:
+        status = await status_when(run, lambda status: any(each not in before for each in status.awaits))
+        (found,) = status.awaits
+        return found
+
+    return wait
+
+
+@pytest.fixture
+def answered() -> Callable[..., ToolCallMeta]:
+    """The meta of a call that goes on, with the same response to each form."""
+
+    def meta(asking: Any, **response: Any) -> ToolCallMeta:
+        needed = asking.input_required
+        responses = {**needed.responses, **{form.key: response for form in needed.forms}}
+        given = ToolInput(responses=responses, request_state=needed.request_state)
+        return META.model_copy(update={"input": given})
+
+    return meta
 
 
 @pytest.fixture
@@ -110,9 +206,15 @@ def rogue() -> Callable[..., mcp.Stdio]:
 def run() -> Callable[..., Awaitable[Any]]:
     """Call a tool once, as the boundary does."""
 
-    async def call(toolset: mcp.McpToolset, name: str, raw: str | None = None, **fields: Any) -> Any:
+    async def call(
+        toolset: mcp.McpToolset,
+        name: str,
+        raw: str | None = None,
+        meta: ToolCallMeta = META,
+        **fields: Any,
+    ) -> Any:
         request = ToolRequest(name=f"{toolset.id}.{name}", payload=fields, raw=raw)
-        return await toolset[name].prepare({}, request, META)()
+        return await toolset[name].prepare({}, request, meta)()
 
     return call
 

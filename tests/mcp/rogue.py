@@ -48,7 +48,7 @@ def listed(request: dict[str, Any]) -> dict[str, Any]:
     return {"tools": [GOOD]}
 
 
-def called(request: dict[str, Any]) -> None:
+def called(request: dict[str, Any]) -> None:  # noqa: PLR0912
     match WAY:
         case "silent":
             return
@@ -79,6 +79,8 @@ def called(request: dict[str, Any]) -> None:
                 }
             )
             answer(request, {"content": [{"type": "text", "text": "asked"}]})
+        case "can":
+            answer(request, {"content": [{"type": "text", "text": json.dumps(capabilities)}]})
         case "changes":
             for _ in range(200):
                 say({"method": "notifications/tools/list_changed"})
@@ -88,6 +90,7 @@ def called(request: dict[str, Any]) -> None:
 
 
 listings = 0
+capabilities: dict[str, Any] = {}
 if WAY == "dies":
     sys.exit("cannot start: no licence")
 if WAY == "stubborn":
@@ -100,6 +103,7 @@ for line in sys.stdin:
     message = json.loads(line)
     match message.get("method"):
         case "initialize" if WAY != "mute":
+            capabilities = message["params"]["capabilities"]
             if WAY == "too-new":
                 version = "2999-01-01"
             else:

@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from sojourn import mcp
+from sojourn.contracts.tool_call import ToolCallMeta
 from sojourn.errors import ToolUnavailable
 
 
@@ -90,9 +91,9 @@ async def test_a_call_before_discovery_is_checked_after_it(serving, opened, pers
     early = toolset["order"], toolset["nonsense"]
     served.start()
     await persist(toolset, "echo")
-    first = await early[0].prepare({}, toolset.call("order", sku="abc"), None)()
+    first = await early[0].prepare({}, toolset.call("order", sku="abc"), ToolCallMeta(run_id="run-1"))()
     assert first.retry_hint.reason == "invalid_arguments"
-    second = await early[1].prepare({}, toolset.call("nonsense"), None)()
+    second = await early[1].prepare({}, toolset.call("nonsense"), ToolCallMeta(run_id="run-1"))()
     assert second.error.message == "there is no tool `ops.test.nonsense`"
 
 

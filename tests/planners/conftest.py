@@ -25,7 +25,7 @@ from sojourn import (
     ToolUnavailable,
 )
 from sojourn.agent import ExportedTool
-from sojourn.core import hints
+from sojourn.core import hints, outcomes
 from sojourn.core.boundary import refusal
 from toolsets import database
 from toolsets.work_orders import transport, work_orders
@@ -73,6 +73,8 @@ class Rehearsal:
         self.may_ask = may_ask
         self.broken: dict[str, RetryHint] = {}
         """Tools that fail with this hint in place of being called."""
+        self.denied: dict[str, str] = {}
+        """Tools that a person does not approve, and why."""
         self.stop_before_step: int | None = None
         """The step that is refused, so that the run finalizes."""
         self.messages: list[Message] = []
@@ -116,14 +118,11 @@ class Rehearsal:
 
     async def advance(self) -> PlanResult:
         results: list[ToolResult] = []
-        reminders: list[str] = []
         for _ in range(20):
             if self.stop_before_step == len(self.steps):
-                return await self.plan(results, [], Finalize(reason="max_tool_rounds", message="Answer now."))
-            plan = await self.plan(results, reminders)
-            if plan.await_ and not self.may_ask:
-                reminders = ["this agent may not ask"]
-                continue
+                return await self.plan(results, Finalize(reason="max_tool_rounds", message="Answer now."))
+            plan = await self.plan(results)
+            assert self.may_ask or not plan.await_, "this agent may not ask"
             if not plan.tool_calls:
                 said = (
                     plan.await_.question
@@ -141,18 +140,15 @@ class Rehearsal:
             self.messages += [Message.calls(calls), Message.results(results)]
         raise AssertionError(f"no end in sight: {self.steps}")
 
-    async def plan(
-        self, results: list[ToolResult], reminders: list[str], finalize: Finalize | None = None
-    ) -> PlanResult:
+    async def plan(self, results: list[ToolResult], finalize: Finalize | None = None) -> PlanResult:
         agent = app.agent(self.agent_id)
         assert agent
         tools = [] if finalize else app.tool_specs_for_agent(self.agent_id) or []
         turn = PlanResumeInput(
-            run=RunContext(run_id="r", agent_id=self.agent_id),
+            run=RunContext(run_id="r", agent_id=self.agent_id, interrupts_allowed=self.may_ask),
             messages=[Message.model_validate_json(m.model_dump_json()) for m in self.messages],
             tools=tools,
             tool_results=results,
-            reminders=reminders,
             finalize=finalize,
         )
         if self.plans:
@@ -172,6 +168,8 @@ class Rehearsal:
         if issues := tool.validator.issues(call.payload):
             error, hint = hints.hint_for_issues(tool.spec, call.payload, issues, tool.validator)
             return ToolResult(**answer, error=error, retry_hint=hint)
+        if why := self.denied.get(call.name):
+            return outcomes.denied(call, why)
         if isinstance(tool, ExportedTool):
             child = Rehearsal(tool.agent.id)
             child.messages = tool.messages(call.payload)

@@ -1,5 +1,14 @@
 from typing import Any
 
+import pytest
+
+from planners import operations
+from sojourn import Agent, App, AwaitConfirmation, RunPolicy
+from toolsets.executions import history
+from toolsets.profiles import profiles
+
+ALL = "register Ana <ana@example.org> as maintenance contact of s-19"
+
 
 async def test_register_asks_for_what_the_tool_misses(run: Any):
     """A name alone is tried, the hint says what is missing, and only the email is asked for."""
@@ -76,3 +85,55 @@ async def test_question_as_answer_changes_the_subject(run: Any):
     await run.ask("register ana as contact of s-7")
     answer = await run.finish("which sites are dark?")
     assert answer.startswith("2 dark sites")
+
+
+async def test_a_contact_that_is_not_approved_is_told_so(run: Any):
+    """A denied call is not repaired, not asked about and not made again; the answer says why."""
+    run.denied["ops.profiles.upsert"] = "Ana has left"
+    answer = await run.finish(ALL)
+    assert answer == "Register a contact: not approved, so it was not done (Ana has left)."
+    assert run.steps == [["upsert"]]
+
+
+async def test_what_another_form_mends_is_not_asked(run: Any):
+    """A role in other letters is read as it was meant, and the email alone is asked for."""
+    question = await run.ask("register ana as OWNER contact of s-7")
+    assert question.missing_fields == ["email"]
+    await run.finish("ana@example.org, +351 912 345 678")
+    assert run.payloads("upsert")[-1]["role"] == "owner"
+    assert run.payloads("upsert")[-1]["phone"] == "+351 912 345 678"
+
+
+@pytest.fixture
+async def start(serve):
+    """Start a run of the assistant's planner, with this toolset alone, on a real server."""
+    agent = Agent(
+        "ops.assistant", planner=operations.plan, uses=[profiles], policy=RunPolicy(interrupts_allowed=True)
+    )
+    client = await serve(App(agents=[agent]))
+    return lambda text: client.start("ops.assistant", text)
+
+
+async def test_a_question_that_a_person_declines_is_a_no(start, status_when):
+    """Whoever will not answer is not asked again, and not taken for nobody."""
+    run = await start("register ana as contact of s-7")
+    await status_when(run, lambda status: status.awaits)
+    await run.decline(None, "ask somebody else")
+    assert (await run.result()).text == "Register a contact: left undone, as you said."
+
+
+@pytest.mark.parametrize("approved", [True, False])
+async def test_a_person_approves_what_is_registered(start, status_when, approved: bool):
+    """The call is shown as a sentence with its payload, and runs only when it is approved."""
+    run = await start(ALL)
+    (wait,) = (await status_when(run, lambda status: status.awaits)).awaits
+    assert isinstance(wait, AwaitConfirmation)
+    assert wait.prompt == (
+        "Register Ana (ana@example.org) as maintenance contact of s-19? Whoever is that now is replaced."
+    )
+    assert history(run.id) == []
+    await (run.approve(wait.id, by="eva") if approved else run.deny(wait.id, by="eva"))
+    answer = (await run.result()).text
+    assert ("is registered as maintenance contact of s-19" in answer) is approved
+    assert ("not approved, so it was not done (it was not approved by eva)" in answer) is not approved
+    assert len(history(run.id)) == approved

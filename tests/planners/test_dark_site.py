@@ -97,6 +97,17 @@ async def test_declined_contact(run: Any):
     assert run.payloads("upsert") == []
 
 
+async def test_contact_that_is_not_approved(run: Any):
+    """The diagnosis is the answer all the same, with its typed part; that nobody was registered is told."""
+    run.denied["ops.profiles.upsert"] = "nobody approved it in time"
+    await run.ask("why is s-7 dark")
+    answer = await run.finish("Ana Lima <ana@example.org>")
+    assert "Register a contact: not approved, so it was not done (nobody approved it in time)." in answer
+    assert "So the gateway lost power" in answer
+    assert run.plans[-1].result["cause"] == "power"
+    assert len(run.payloads("upsert")) == 1 + 1  # refused for want of a role, repaired, not approved
+
+
 async def test_contact_given_bit_by_bit(run: Any):
     """An answer without an email leads to the tool's hint, and that to one more question."""
     await run.ask("why is s-7 dark")

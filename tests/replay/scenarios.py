@@ -13,7 +13,12 @@ from sojourn import (
     Agent,
     AgentTool,
     App,
+    ApprovalPolicy,
+    Await,
     AwaitClarification,
+    InputForm,
+    InputRequired,
+    InvalidInput,
     Message,
     PlanResult,
     RateLimited,
@@ -25,6 +30,7 @@ from sojourn import (
     ToolCallMeta,
     ToolFailed,
     ToolRequest,
+    ToolResult,
     Toolset,
     Usage,
     WithArtifacts,
@@ -58,6 +64,10 @@ class Scenario:
 
 tools = Toolset("replay.tools")
 unserved = Toolset("replay.unserved", task_queue="nobody-polls-this-queue")
+outside = Toolset("replay.outside", external=True)
+outside.declare("pick", args=dict[str, str], result=int)
+quick = Toolset("replay.quick", external=True)
+quick.declare("pick", args=dict[str, str], result=int, timeout=timedelta(milliseconds=300))
 
 
 @tools.tool
@@ -126,6 +136,23 @@ async def hang_near() -> str:
 async def charted(n: int) -> WithArtifacts[int]:
     """Return the sum, and beside it the numbers."""
     return WithArtifacts(sum(range(n)), chart=list(range(n)))
+
+
+@tools.tool(destructive=True, confirmation="Wipe {disk}?")
+async def wipe(disk: str) -> str:
+    """Destroy."""
+    return f"wiped {disk}"
+
+
+@tools.tool
+async def needy(meta: ToolCallMeta) -> str:
+    """Ask a person in the middle."""
+    if meta.input is None:
+        form = {"type": "object", "properties": {"colour": {"type": "string"}}, "required": ["colour"]}
+        asked = [InputForm(key="k", message="Which colour?", form=form)]
+        raise_input = InputRequired(forms=asked, request_state="half-way")
+        return ToolResult(input_required=raise_input)  # pyright: ignore[reportReturnType]
+    return f"{meta.input.responses['k']['content']['colour']} {meta.input.request_state}"
 
 
 @unserved.tool
@@ -248,6 +275,68 @@ async def cancel_in_wait(run: Run) -> None:
     await run.cancel()
 
 
+async def waits(run: Run, count: int = 1) -> list[Await]:
+    """Wait until so many waits are open."""
+    while len(found := (await run.status()).awaits) < count:
+        await asyncio.sleep(0.02)
+    return found
+
+
+async def approve_and_deny(run: Run) -> None:
+    first, second, third = await waits(run, 3)
+    await run.deny(second.id, "not this one", by="ana")
+    await run.approve(first.id, by="ana")
+    handle = run.client.temporal.get_workflow_handle(run.id)
+    await handle.signal("provide_confirmation", {"id": third.id, "approved": True})
+
+
+async def approve_for_run(run: Run) -> None:
+    await waits(run, 2)
+    await run.approve(f"confirm-{'c1'}", for_run=True)
+
+
+async def supply(run: Run) -> None:
+    (wait,) = await waits(run)
+    await run.provide_tool_results(wait.id, [{"tool_call_id": "c2", "result": 2}])
+    with contextlib.suppress(InvalidInput):
+        await run.provide_tool_results(wait.id, [{"tool_call_id": "c1", "result": "two"}])
+    handle = run.client.temporal.get_workflow_handle(run.id)
+    await handle.signal("provide_tool_results", {"results": [{"tool_call_id": "c1", "error": "empty"}]})
+
+
+async def fill_in(run: Run) -> None:
+    await waits(run)
+    await run.answer(None, {"colour": "red"})
+
+
+async def decline(run: Run) -> None:
+    await waits(run)
+    await run.decline(None, "not now", by="ana")
+
+
+async def pause_and_resume(run: Run) -> None:
+    await event(run, "tool_start")
+    await run.pause("let me look", by="ana")
+    await event(run, "tool_end")
+    await run.resume("fine", messages=["look again"])
+
+
+async def pause_the_tree(run: Run) -> None:
+    child = run.client.get_run(f"{run.id}/c1")
+    await event(run, "agent_run_started")
+    await waits(child)
+    await run.pause()
+    await event(child, "run_paused")
+    await run.resume()
+    await event(child, "run_resumed")
+    await child.answer(None, "go on")
+
+
+async def cancel_in_approval(run: Run) -> None:
+    await waits(run)
+    await run.cancel("never mind")
+
+
 async def terminate(run: Run) -> None:
     await event(run, "tool_start")
     await run.client.temporal.get_workflow_handle(run.id).terminate("by hand")
@@ -341,6 +430,76 @@ SCENARIOS = {
         ]
     ),
     "canceled_in_local": Scenario([calls(call("hang_near", "c1"))], deed=cancel_in_local),
+    "approvals": Scenario(
+        [
+            calls(*(call("wipe", f"c{n}", disk=f"d{n}") for n in range(3)), call("wipe", "c4")),
+            FINAL,
+        ],
+        policy=ASKING,
+        deed=approve_and_deny,
+    ),
+    "approved_for_run": Scenario(
+        [
+            calls(call("wipe", "c1", disk="a"), call("wipe", "c2", disk="b")),
+            calls(call("wipe", disk="d")),
+            FINAL,
+        ],
+        policy=ASKING,
+        deed=approve_for_run,
+    ),
+    "approval_expires": Scenario(
+        [calls(call("wipe", "c1", disk="a"), call("add", "c2", a=1, b=1)), FINAL],
+        policy=RunPolicy(
+            interrupts_allowed=True, approval=ApprovalPolicy(expires_after=timedelta(milliseconds=300))
+        ),
+    ),
+    "canceled_in_approval": Scenario(
+        [calls(call("wipe", "c1", disk="a"))], policy=ASKING, deed=cancel_in_approval
+    ),
+    "external_calls": Scenario(
+        [
+            calls(
+                ToolRequest(name="replay.outside.pick", tool_call_id="c1"),
+                ToolRequest(name="replay.outside.pick", tool_call_id="c2"),
+                call("add", "c3", a=1, b=1),
+            ),
+            FINAL,
+        ],
+        deed=supply,
+    ),
+    "external_expires": Scenario([calls(ToolRequest(name="replay.quick.pick", tool_call_id="c1")), FINAL]),
+    "input_required": Scenario([calls(call("needy", "c1")), FINAL], policy=ASKING, deed=fill_in),
+    "question_declined": Scenario([PlanResult.ask(QUESTION), FINAL], policy=ASKING, deed=decline),
+    "question_expires": Scenario(
+        [
+            PlanResult.ask(QUESTION.model_copy(update={"expires_after": timedelta(milliseconds=300)})),
+            FINAL,
+        ],
+        policy=ASKING,
+    ),
+    "policy_asks": Scenario(
+        [calls(call("inspect", "c1")), FINAL, FINAL],
+        policy=RunPolicy(interrupts_allowed=True, on_missing_fields="await_clarification"),
+        deed=answer,
+    ),
+    "paused": Scenario([calls(call("flaky")), FINAL], deed=pause_and_resume),
+    "paused_tree": Scenario(
+        [calls(ToolRequest(name="replay.askers.ask", payload={"topic": "x"}, tool_call_id="c1")), FINAL],
+        deed=pause_the_tree,
+    ),
+    "time_budget": Scenario(
+        [calls(call("hang", "c1"), call("add", "c2", a=1, b=1)), FINAL],
+        policy=RunPolicy(time_budget=timedelta(seconds=1)),
+    ),
+    "budget_of_a_child": Scenario(
+        [
+            calls(ToolRequest(name="replay.hangers.ask", payload={"topic": "x"}, tool_call_id="c1")),
+            FINAL,
+        ],
+        policy=RunPolicy(time_budget=timedelta(seconds=1), max_tool_calls=5),
+    ),
+    "retries_stopped": Scenario([*(calls(call("fail")) for _ in range(3)), FINAL]),
+    "loop": Scenario([*(calls(call("add", a=1, b=2)) for _ in range(8)), FINAL]),
     "limit_of_calls": Scenario(
         [calls(call("add", a=1, b=2), call("add", a=1, b=2)), FINAL], policy=RunPolicy(max_tool_calls=1)
     ),
@@ -386,6 +545,7 @@ CHILDREN: dict[str, list[Step]] = {
         lambda turn: PlanResult.final("!", result={"guilty": bool(turn.reminders)} if turn.reminders else {})
     ],
     "vague": [PlanResult.final("perhaps")],
+    "asker": [PlanResult.ask(QUESTION), PlanResult.final("heard")],
     "charter": [calls(call("charted", "c1", n=3)), PlanResult.final("seen")],
 }
 TYPED = {"judge": Verdict, "vague": Verdict}
@@ -395,16 +555,17 @@ def make_app() -> App:
     """Every agent of the scenarios, and those that they ask."""
     agents, exports = list[Agent](), list[Any]()
     for name, steps in CHILDREN.items():
-        agent = Agent(f"replay.{name}", planner=ScriptedPlanner(steps), uses=[tools])
+        agent = Agent(f"replay.{name}", planner=ScriptedPlanner(steps), uses=[tools], policy=ASKING)
         exports.append(
             agent.export(f"replay.{name}s", tools=[AgentTool("ask", args=Topic, result=TYPED.get(name, str))])
         )
         agents.append(agent)
     for name, scenario in SCENARIOS.items():
         planner = ScriptedPlanner(scenario.steps)
-        uses = [tools, unserved, *exports]
+        uses = [tools, unserved, outside, quick, *exports]
         agents.append(Agent(f"replay.{name}", planner=planner, uses=uses, policy=scenario.policy))
-    return App(agents=agents)
+    # Scenarios that ask nobody are denied what they would ask.
+    return App(agents=agents, allow_loosening=True)
 
 
 async def settled(run: Run) -> None:

@@ -104,7 +104,7 @@ async def test_answers_before_and_after_the_question_are_not_used_for_it(serve, 
     handle = traces(run).handle
     await until(lambda: seen)
     await handle.signal(WAITING, {"id": "q", "answer": "too early"})
-    await until(lambda: noted(run, "no open question"))
+    await until(lambda: noted(run, "waits for nothing of this kind"))
     go.append(1)
     await run.answer("q", "first")
     await handle.signal(WAITING, {"id": "q", "answer": "too late"})
@@ -143,7 +143,7 @@ async def test_what_is_no_answer_is_invalid_input(serve, status_when, answer):
 async def test_an_answer_to_an_unknown_run_or_question_says_so(serve, status_when):
     """An unknown run is `RunNotFound`, an unknown question `AwaitClosed` that names the open one."""
     run = await waiting_run(serve, status_when)
-    with pytest.raises(AwaitClosed, match="the open one is q"):
+    with pytest.raises(AwaitClosed, match="open are q"):
         await run.answer("other", "x")
     with pytest.raises(RunNotFound):
         await run.client.get_run(uuid.uuid4().hex).answer("q", "x")

@@ -31,9 +31,9 @@ def make_tools() -> Toolset:
         return text
 
     @tools.tool
-    async def fail() -> str:
+    async def fail(how: str = "no") -> str:
         """Fail."""
-        raise RuntimeError("no")
+        raise RuntimeError(how)
 
     return tools
 
@@ -44,6 +44,16 @@ class Question(BaseModel):
 
 NOTE = ToolRequest(name="test.tools.note")
 FAIL = ToolRequest(name="test.tools.fail")
+
+
+def rounds_of(count: int) -> list[list[ToolRequest]]:
+    """Rounds of one call each, no two alike: the same again and again would be a loop."""
+    return [[ToolRequest(name="test.tools.note", payload={"text": str(n)})] for n in range(count)]
+
+
+def failing(how: str) -> list[ToolRequest]:
+    """A round that fails in its own way: the same failure again and again would stop the retrying."""
+    return [ToolRequest(name="test.tools.fail", payload={"how": how})]
 
 
 class Calls:
@@ -120,7 +130,7 @@ async def test_a_cap_of_no_calls_executes_none(serve, traces):
 )
 async def test_twenty_rounds_run_and_a_twenty_first_does_not(serve, traces, rounds, reason):
     """Twenty rounds give no notice; a 21st is answered as not executed, with one notice (ME-18 to ME-24)."""
-    planner = Calls(*[[NOTE]] * rounds)
+    planner = Calls(*rounds_of(rounds))
     run, out = await finish(serve, planner)
     assert (out.text, out.reason, out.tool_calls) == (reason, reason, 20)
     notices = [limit.reason for limit in await limits_reached(run)]
@@ -139,7 +149,9 @@ async def test_fifty_turns_of_three_rounds_give_no_notice(serve):
         rounds = sum(message.role == "assistant" for message in turn.messages[len(turn.messages) - since :])
         if rounds < 3:
             assert turn.caps.rounds == 20 - rounds
-            return PlanResult.calls(ToolRequest(name="test.tools.absent"))  # answered with no activity
+            return PlanResult.calls(
+                ToolRequest(name=f"test.tools.absent-{len(turn_ids)}")
+            )  # answered with no activity
         if turn.run.turn_id == "t50":
             return PlanResult.final("enough")
         return PlanResult.ask(AwaitClarification(question="more?"))
@@ -159,10 +171,27 @@ async def test_fifty_turns_of_three_rounds_give_no_notice(serve):
 @pytest.mark.parametrize(
     ("plans", "reason"),
     [
-        pytest.param([[FAIL], [FAIL], [FAIL], [NOTE]], "failure_streak", id="three in a row"),
-        pytest.param([[FAIL], [FAIL], [NOTE], [FAIL], [FAIL]], "answered", id="a success resets"),
-        pytest.param([[FAIL, NOTE]] * 4, "answered", id="one success in each step"),
-        pytest.param([[FAIL] * 5] * 2, "answered", id="ten failures in two steps"),
+        pytest.param(
+            [failing("no"), failing("never"), failing("not so"), [NOTE]],
+            "failure_streak",
+            id="three in a row",
+        ),
+        pytest.param(
+            [[FAIL], [FAIL], [NOTE], failing("never"), failing("not so")], "answered", id="a success resets"
+        ),
+        pytest.param(
+            [[*failing(how), NOTE] for how in ("no", "never", "not so", "not now")],
+            "answered",
+            id="one success in each step",
+        ),
+        pytest.param(
+            [
+                [call for how in words.split() for call in failing(how)]
+                for words in ("no not never", "nil nay nix")
+            ],
+            "answered",
+            id="six failures in two steps",
+        ),
     ],
 )
 async def test_three_steps_of_failures_in_a_row_are_the_last(serve, traces, plans, reason):

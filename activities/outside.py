@@ -1,0 +1,52 @@
+"""Results of calls that somebody outside executed: checked as a worker's own are."""
+
+from typing import Any, cast
+
+from pydantic import ValidationError
+
+from sojourn.app import BoundTool
+from sojourn.contracts.retry_hint import RetryHint
+from sojourn.contracts.tool_call import ToolRequest
+from sojourn.contracts.tool_error import ToolError
+from sojourn.contracts.tool_result import ToolResult
+from sojourn.core import boundary, hints
+from sojourn.core.boundary import refusal
+from sojourn.tool import Tool
+
+__all__ = ["supplied"]
+
+
+def supplied(tool: BoundTool, call: ToolRequest, given: dict[str, Any]) -> ToolResult:
+    """The call's answer, made of what was sent: `result`, or `error` and perhaps `retry_hint`."""
+    if "error" in given:
+        return refusal(call, (_error(given["error"]), _hint(call, given.get("retry_hint"))))
+    value = given.get("result")
+    if isinstance(tool, Tool):
+        try:
+            value = tool.result_shape.decode(value)
+        except ValidationError as error:
+            return boundary.malformed(tool.spec, call, boundary.brief(error))
+        made = boundary.delivered(tool.spec, call, value, tool.result_shape.encode)
+    else:
+        made = boundary.delivered(tool.spec, call, value, lambda given: given)
+    if isinstance(made, ToolResult):
+        return made
+    return refusal(call, hints.oversized_result(tool.spec, made.size))
+
+
+def _error(said: Any) -> ToolError:
+    if isinstance(said, dict):
+        fields = cast("dict[str, Any]", said)
+        code = fields.get("code")
+        return ToolError.new(str(fields.get("message")), code=code if isinstance(code, str) else None)
+    return ToolError.new(str(said))
+
+
+def _hint(call: ToolRequest, said: Any) -> RetryHint | None:
+    """The hint that was sent, about this call; one that cannot be read says nothing."""
+    if not isinstance(said, dict):
+        return None
+    try:
+        return RetryHint.model_validate({**cast("dict[str, Any]", said), "tool": call.name})
+    except ValidationError:
+        return None

@@ -1,0 +1,294 @@
+"""Planning: one turn, from what is new to a judged plan.
+
+The policy's own question, if it has one; else the policy engine, the planner, the engine again on the calls
+that it asks for, and a Dispatch for each of them.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cached_property
+from typing import Any
+
+from temporalio.exceptions import ApplicationError
+
+from sojourn.agent import Agent
+from sojourn.app import App
+from sojourn.contracts.awaits import AwaitClarification, AwaitExternalTools
+from sojourn.contracts.dispatch import Dispatch
+from sojourn.contracts.message import Message
+from sojourn.contracts.plan import PlanInput, PlanResult, PlanResumeInput, RunContext
+from sojourn.contracts.policy_decision import PolicyDecision, PolicyInput
+from sojourn.contracts.run_policy import Caps
+from sojourn.contracts.tasks import Limits, PlanOutcome, PlanTask
+from sojourn.contracts.tool_call import ToolRequest
+from sojourn.contracts.tool_error import ToolError
+from sojourn.contracts.tool_result import ToolResult
+from sojourn.core import counts
+from sojourn.core.admit import admit
+from sojourn.core.answer import MALFORMED_ANSWER, typed
+from sojourn.core.call_ids import restamped, stamp
+from sojourn.core.clarify import question_for
+from sojourn.core.form import form_of
+from sojourn.core.plan_shape import fault_of
+from sojourn.core.plan_size import trimmed, unfit, without_payload, without_payloads
+from sojourn.core.policy_merge import merged, policy_fault
+from sojourn.core.selection import offered
+from sojourn.core.shares import share_of
+from sojourn.core.transcript import call_ids
+
+from .dispatch import Dispatcher
+
+__all__ = ["PLANNER_ATTEMPTS", "Planning"]
+
+PLANNER_ATTEMPTS = 5
+"""Attempts of a planner that raises or exceeds `plan_timeout`, before the run fails with its reason."""
+
+
+@dataclass(frozen=True)
+class Planning:
+    """One turn of a run."""
+
+    app: App
+    agent: Agent
+    task: PlanTask
+    run_id: str
+    messages: list[Message]
+    """The whole transcript."""
+    limits: Limits
+    caps: Caps
+    attempt: int
+    """Of the activity."""
+
+    async def outcome(self) -> PlanOutcome:
+        """The plan, judged, with all that the workflow needs to carry it out.
+
+        Raises:
+            ApplicationError: the planner or the policy engine raised, or took too long.
+        """
+        asked = self._policy_question()
+        if asked:
+            return PlanOutcome(await_=asked, asked_by_policy=True)
+        clock = asyncio.timeout(self._limit.total_seconds())
+        whose = f"the planner of {self.agent.id}"
+        try:
+            async with clock:
+                decision = await self._decision([], None)
+                made = self._shaped(await self._plan(decision))
+                if isinstance(made, PlanOutcome):
+                    return made
+                plan, external = made
+                asked = self._stamped(plan)
+                if asked and self.app.policy_engine:
+                    whose = "the policy engine"
+                    decision = await self._decision(asked, decision)
+        except (Exception, SystemExit) as error:
+            if clock.expired() and self._ends_with_the_budget:
+                return PlanOutcome(overtime=True)
+            raise self._failure(error, whose, timed_out=clock.expired()) from error
+        try:
+            return trimmed(self._outcome(plan, asked, external, decision))
+        except (ValueError, TypeError) as error:
+            return PlanOutcome(fault=f"the plan cannot be written as JSON: {str(error)[:300]}")
+
+    @property
+    def _limit(self) -> timedelta:
+        """How long this turn may take."""
+        limits, finalize = self.limits, self.task.finalize
+        if finalize and finalize.reason == "time_budget":
+            return min(limits.plan_timeout, limits.finalizer_grace)
+        if self._ends_with_the_budget and self.caps.time is not None:
+            return self.caps.time
+        return limits.plan_timeout
+
+    @property
+    def _ends_with_the_budget(self) -> bool:
+        """Whether the first turn, whose run does not know its policy yet, is limited by the time budget."""
+        left = self.caps.time
+        return self.task.plan == 1 and left is not None and left < self.limits.plan_timeout
+
+    # What the planner is given.
+
+    @cached_property
+    def _fresh(self) -> list[Message]:
+        """What no planner has seen."""
+        unseen = self.task.unseen
+        return self.messages[self.task.after if unseen is None else unseen :]
+
+    @cached_property
+    def _results(self) -> list[ToolResult]:
+        return [result for message in self._fresh for result in message.tool_results]
+
+    def _run(self, decision: PolicyDecision | None) -> RunContext:
+        task = self.task
+        return RunContext(
+            run_id=self.run_id,
+            agent_id=task.agent_id,
+            session_id=task.session_id,
+            turn_id=task.turn_id,
+            parent=task.parent,
+            labels={**task.labels, **decision.labels} if decision else task.labels,
+            depth=task.depth,
+            callers=task.callers,
+            answer=task.answer,
+            interrupts_allowed=self.limits.interrupts_allowed,
+        )
+
+    async def _plan(self, decision: PolicyDecision | None) -> Any:
+        task, run = self.task, self._run(decision)
+        specs = [] if task.finalize else self.app.tool_specs_for_agent(task.agent_id) or []
+        tools = offered(specs, self.limits, decision)
+        caps = counts.stricter_caps(self.caps, decision.caps if decision else None)
+        planner = self.agent.planner
+        if task.plan == 1:
+            return await planner.plan_start(
+                PlanInput(run=run, messages=self.messages, tools=tools, caps=caps)
+            )
+        return await planner.plan_resume(
+            PlanResumeInput(
+                run=run,
+                messages=self.messages,
+                tools=tools,
+                caps=caps,
+                reminders=[message.text for message in self._fresh if message.role == "system"],
+                tool_results=self._results,
+                hints=[result.retry_hint for result in self._results if result.retry_hint],
+                finalize=task.finalize,
+            )
+        )
+
+    def _policy_question(self) -> AwaitClarification | None:
+        """What the policy has a person asked before the planner is: the fields that a call lacks."""
+        task, limits = self.task, self.limits
+        may = limits.interrupts_allowed and task.finalize is None and task.unseen is None
+        if not may or limits.on_missing_fields != "await_clarification":
+            return None
+        question = question_for(self._results)
+        return self._with_form(question) if question else None
+
+    def _with_form(self, question: AwaitClarification) -> AwaitClarification:
+        """The question with what its answer has to fit, from the tool that it repairs."""
+        changes: dict[str, Any] = {"tool_call_id": None, "server": None}
+        tool = self.app.tools_of(self.task.agent_id).get(question.restrict_to_tool or "")
+        if question.form is None and tool is not None:
+            changes["form"] = form_of(tool.spec, question.missing_fields)
+        return question.model_copy(update=changes)
+
+    # Who else decides.
+
+    async def _decision(
+        self, requested: list[ToolRequest], before: PolicyDecision | None
+    ) -> PolicyDecision | None:
+        engine = self.app.policy_engine
+        if engine is None or self.task.finalize is not None:
+            return before
+        specs = self.app.tool_specs_for_agent(self.task.agent_id) or []
+        given = PolicyInput(
+            run=self._run(before),
+            specs=offered(specs, self.limits, before),
+            requested=requested,
+            hints=[result.retry_hint for result in self._results if result.retry_hint],
+            bounds=[result.bounds for result in self._results if result.bounds],
+            caps=counts.stricter_caps(self.caps, before.caps if before else None),
+        )
+        decided: Any = await engine.decide(given)
+        fault = policy_fault(decided)
+        if fault:
+            raise TypeError(fault)
+        return merged(before, decided)
+
+    def _failure(self, error: BaseException, whose: str, *, timed_out: bool) -> ApplicationError:
+        """What Temporal retries, with its reason; the final turn of a used-up time budget is not repeated."""
+        timed_out = timed_out and isinstance(error, TimeoutError)
+        limit = self._limit
+        message = f"no plan within {limit}" if timed_out else str(ToolError.from_error(error))
+        said = error if isinstance(error, ApplicationError) else None
+        is_last = self.task.finalize is not None and self.task.finalize.reason == "time_budget"
+        return ApplicationError(
+            f"{whose} failed: {message}",
+            type=(said and said.type) or type(error).__name__,
+            non_retryable=self.attempt >= PLANNER_ATTEMPTS
+            or (timed_out and is_last)
+            or (said is not None and said.non_retryable),
+            next_retry_delay=said.next_retry_delay if said else getattr(error, "retry_after", None),
+        )
+
+    # Judge.
+
+    def _shaped(self, plan: Any) -> tuple[PlanResult, AwaitExternalTools | None] | PlanOutcome:
+        """A plan that can be carried out, with what of it is executed outside; or why it is refused."""
+        task = self.task
+        fault = fault_of(
+            plan,
+            interrupts_allowed=self.limits.interrupts_allowed,
+            final_turn=task.finalize is not None,
+        )
+        if fault is not None:
+            return PlanOutcome(fault=fault)
+        assert isinstance(plan, PlanResult)
+        if task.answer and plan.final_response:
+            plan = typed(plan, task.answer)
+            if isinstance(plan, str):
+                return PlanOutcome(fault=plan, fault_code=MALFORMED_ANSWER)
+        external = plan.await_ if isinstance(plan.await_, AwaitExternalTools) else None
+        if external:
+            plan = plan.model_copy(update={"tool_calls": _calls_of(external), "await_": None})
+        return plan, external
+
+    def _stamped(self, plan: PlanResult) -> list[ToolRequest]:
+        """The calls with their final ids, by which the policy engine and people know them."""
+        # Ids we make cannot meet others; the whole transcript is read only where the planner made some.
+        named = any(call.tool_call_id for call in plan.tool_calls)
+        taken = call_ids(self.messages) if named else ()
+        task = self.task
+        return stamp(plan.tool_calls, run_id=self.run_id, turn_id=task.turn_id, plan=task.plan, taken=taken)
+
+    def _outcome(
+        self,
+        plan: PlanResult,
+        asked: list[ToolRequest],
+        external: AwaitExternalTools | None,
+        decision: PolicyDecision | None,
+    ) -> PlanOutcome:
+        omitted = {call.tool_call_id: fault for call in asked if (fault := unfit(call))}
+        calls = [without_payload(call) if call.tool_call_id in omitted else call for call in asked]
+        caps = counts.stricter_caps(self.caps, decision.caps if decision else None)
+        admission = admit(calls, caps, self.limits)
+        dispatcher = Dispatcher(self.app, self._run(decision), self.limits, decision, external)
+        dispatches = [
+            dispatcher.dispatch(call, omitted.get(call.tool_call_id)) for call in asked[: admission.count]
+        ]
+        return PlanOutcome(
+            dispatches=_with_shares(dispatches, caps, self.limits),
+            calls=calls,
+            refused=admission.refused,
+            final=plan.final_response,
+            result=plan.result,
+            await_=self._with_form(plan.await_) if isinstance(plan.await_, AwaitClarification) else None,
+            external=external and external.model_copy(update={"items": []}),
+            wait_=plan.wait_,
+            wait_counts=plan.wait_counts,
+            decision=decision,
+            message=without_payloads(restamped(plan, calls), omitted),
+            notes=plan.notes,
+            usage=plan.usage,
+        )
+
+
+def _calls_of(external: AwaitExternalTools) -> list[ToolRequest]:
+    return [
+        ToolRequest(name=item.tool, payload=item.payload, tool_call_id=item.tool_call_id)
+        for item in external.items
+    ]
+
+
+def _with_shares(dispatches: list[Dispatch], caps: Caps, limits: Limits) -> list[Dispatch]:
+    """The child runs' dispatches with what each may spend of what is left."""
+    children = sum(dispatch.kind == "child" for dispatch in dispatches)
+    if not children:
+        return dispatches
+    share = share_of(caps, len(dispatches), children, limits)
+    return [
+        dispatch.model_copy(update={"policy": share}) if dispatch.kind == "child" else dispatch
+        for dispatch in dispatches
+    ]

@@ -1,0 +1,94 @@
+"""The last step of a planner as the transcript tells it, with the calls that were made in place of failed ones.
+
+A call made in place of another is named after it, `<its id>-repair1`: so people see what it is
+for, and whoever plans next knows what was tried, on whatever machine.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from sojourn.contracts.message import Message, ToolCallPart
+from sojourn.contracts.tool_call import ToolRequest
+from sojourn.contracts.tool_result import ToolResult
+
+__all__ = ["LastStep"]
+
+_REPAIR = re.compile(r"(.{1,54})-repair\d+")
+
+
+class LastStep:
+    """What became of the calls that the planner made last.
+
+    Args:
+        messages: The transcript.
+    """
+
+    def __init__(self, messages: Sequence[Message]) -> None:
+        self._calls = {call.tool_call_id: call for message in messages for call in message.tool_calls}
+        self._stems = {_stem(call_id) for call_id in self._calls if not _REPAIR.fullmatch(call_id)}
+        steps = [number for number, message in enumerate(messages) if message.tool_results]
+        self.results = self._ended([messages[number].tool_results for number in reversed(steps)])
+        """One for each call, in call order: how it, or the call in its place, ended."""
+        self.after = list(messages[steps[-1] + 1 :]) if steps else []
+        """What was said since."""
+        self._refused = {
+            _key(result.name, self.sent(result))
+            for message in messages
+            for result in message.tool_results
+            if result.error
+        }
+
+    def _ended(self, steps: Sequence[list[ToolResult]]) -> list[ToolResult]:
+        latest: dict[str, ToolResult] = {}
+        for results in steps:
+            for result in results:
+                latest.setdefault(_stem(result.tool_call_id), result)
+            if not all(self._is_repair(result.tool_call_id) for result in results):
+                return [latest[_stem(result.tool_call_id)] for result in results]
+        return []
+
+    def call_of(self, result: ToolResult) -> ToolRequest:
+        """The call that a result answers, with no id, so that it can be made again."""
+        call = self._calls.get(result.tool_call_id) or ToolCallPart(
+            type="tool_call", tool_call_id=result.tool_call_id, name=result.name
+        )
+        return ToolRequest(name=call.name, payload=call.payload, raw=call.raw)
+
+    def sent(self, result: ToolResult) -> dict[str, Any] | None:
+        """The payload of the call that a result answers; None where it could not be read."""
+        call, hint = self.call_of(result), result.retry_hint
+        if call.raw is None:
+            return call.payload
+        return hint.prior_input if hint else None
+
+    def tried(self, result: ToolResult) -> list[str]:
+        """The tools of the call that a result stands for and of those that were made in its place, in order."""
+        stem = _stem(result.tool_call_id)
+        return [call.name for call_id, call in self._calls.items() if _stem(call_id) == stem]
+
+    def failed_before(self, call: ToolRequest) -> bool:
+        """Whether this very call failed already."""
+        return _key(call.name, call.payload) in self._refused
+
+    def in_place_of(self, result: ToolResult, call: ToolRequest) -> ToolRequest:
+        """The call, named after the one that it is made in place of."""
+        number = len(self.tried(result))
+        return call.model_copy(update={"tool_call_id": f"{_stem(result.tool_call_id)}-repair{number}"})
+
+    def _is_repair(self, call_id: str) -> bool:
+        return bool(_REPAIR.fullmatch(call_id)) and _stem(call_id) in self._stems
+
+
+def _stem(call_id: str) -> str:
+    """What an id and those of the calls made in its place have in common; an id has at most 64 characters."""
+    repair = _REPAIR.fullmatch(call_id)
+    if repair:
+        return repair[1]
+    return call_id if len(call_id) <= 54 else hashlib.sha256(call_id.encode()).hexdigest()[:32]
+
+
+def _key(tool: str, payload: dict[str, Any] | None) -> str:
+    return json.dumps([tool, payload], sort_keys=True)

@@ -1,0 +1,57 @@
+"""What a policy engine said, checked, and taken together with what it said before."""
+
+from typing import Any
+
+from sojourn.contracts.approval import in_both
+from sojourn.contracts.policy_decision import PolicyDecision
+from sojourn.contracts.run_policy import Caps
+from sojourn.core.counts import stricter_caps
+from sojourn.core.run_input import labels_fault
+
+__all__ = ["merged", "policy_fault"]
+
+MAX_NAMES = 1_000
+"""Names in one list of a decision."""
+
+_MAX_REASON = 1_000
+
+
+def policy_fault(decided: Any) -> str | None:
+    """Why this is no decision, in a sentence that says what to return instead, or None."""
+    if not isinstance(decided, PolicyDecision):
+        return f"a policy engine returns a PolicyDecision, not {type(decided).__name__}"
+    lists = (decided.allowed_tools or [], decided.disable_tools, decided.approve, decided.ask)
+    if any(len(names) > MAX_NAMES for names in lists):
+        return f"a PolicyDecision names at most {MAX_NAMES:,} tools in each list"
+    if len(decided.reason) > _MAX_REASON:
+        return f"the reason of a PolicyDecision has at most {_MAX_REASON:,} characters"
+    return labels_fault(decided.labels)
+
+
+def merged(before: PolicyDecision | None, decided: PolicyDecision) -> PolicyDecision | None:
+    """Both decisions of a turn as one: the stricter of each; None when they change nothing."""
+    if before is None:
+        return decided if decided != PolicyDecision() else None
+    return PolicyDecision(
+        allowed_tools=_allowed(before.allowed_tools, decided.allowed_tools),
+        disable_tools=_union(before.disable_tools, decided.disable_tools),
+        approve=_union(before.approve, decided.approve),
+        ask=_union(before.ask, decided.ask),
+        caps=_caps(before.caps, decided.caps),
+        labels={**before.labels, **decided.labels},
+        reason=decided.reason or before.reason,
+    )
+
+
+def _allowed(before: list[str] | None, decided: list[str] | None) -> list[str] | None:
+    if before is None or decided is None:
+        return decided if before is None else before
+    return in_both(before, decided)
+
+
+def _caps(before: Caps | None, decided: Caps | None) -> Caps | None:
+    return decided if before is None else stricter_caps(before, decided)
+
+
+def _union(left: list[str], right: list[str]) -> list[str]:
+    return list(dict.fromkeys([*left, *right]))

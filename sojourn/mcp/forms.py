@@ -1,0 +1,151 @@
+"""Forms of servers: a flat object of simple values, taken over word by word, or the reason why not.
+
+Nothing of a stranger's schema is kept but what a person is shown and an answer is checked by.
+Names and choices go back to the server as they are, so those that cannot be shown are no form.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+from sojourn.core.json_value import is_array, is_object
+from sojourn.core.pointer import Schema
+from sojourn.core.wording import plain
+from sojourn.mcp.limits import MAX_FORM_BYTES, MAX_FORM_FIELDS
+
+__all__ = ["Shown", "form_of"]
+
+Shown = Callable[[str, int], str]
+"""Makes a server's text fit to be shown: at most so many characters."""
+
+_MAX_NAME = 100
+_MAX_TITLE = 200
+_MAX_DESCRIPTION = 500
+_MAX_CHOICES = 100
+_MAX_CHOICE = 200
+_FARTHEST = 1e300
+"""A number beyond is no bound that anybody means, and may have thousands of digits."""
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and -_FARTHEST < value < _FARTHEST
+
+
+def _is_count(value: Any) -> bool:
+    return _is_number(value) and value >= 0 and value == int(value)
+
+
+_IS: Mapping[str, Callable[[Any], bool]] = {
+    "string": lambda value: isinstance(value, str) and len(value) <= _MAX_DESCRIPTION and value.isprintable(),
+    "integer": lambda value: _is_number(value) and value == int(value),
+    "number": _is_number,
+    "boolean": lambda value: isinstance(value, bool),
+}
+"""The simple types, and whether a value that the server names is one that can be shown."""
+
+_BOUNDS: Mapping[str, tuple[tuple[str, Callable[[Any], bool]], ...]] = {
+    "string": (("minLength", _is_count), ("maxLength", _is_count), ("format", _IS["string"])),
+    "integer": (("minimum", _is_number), ("maximum", _is_number)),
+    "number": (("minimum", _is_number), ("maximum", _is_number)),
+    "boolean": (),
+    "array": (("minItems", _is_count), ("maxItems", _is_count)),
+}
+"""The words that bound a value of each type."""
+
+
+def form_of(schema: Schema, shown: Shown) -> Schema:
+    """The schema of an elicitation (MCP, `requestedSchema`) as a form.
+
+    Args:
+        schema: The server's.
+        shown: Cleans its texts.
+
+    Raises:
+        ValueError: it is no flat object of simple fields, or too large; a clause that says why.
+    """
+    properties = schema.get("properties")
+    if not is_object(properties) or len(properties) > MAX_FORM_FIELDS:
+        raise ValueError(f"a form has at most {MAX_FORM_FIELDS} fields, in `properties`")
+    form: Schema = {
+        "type": "object",
+        "properties": {name: _field(name, field, shown) for name, field in properties.items()},
+    }
+    required: Any = schema.get("required")
+    if required is not None:
+        if not is_array(required) or not all(
+            isinstance(each, str) and each in properties for each in required
+        ):
+            raise ValueError("what is required are fields of the form")
+        form["required"] = list(dict.fromkeys(required))
+    if len(json.dumps(form)) > MAX_FORM_BYTES:
+        raise ValueError(f"a form has at most {MAX_FORM_BYTES:,} bytes")
+    return form
+
+
+def _field(name: str, schema: Any, shown: Shown) -> Schema:
+    place = f"`{plain(name, _MAX_NAME)}`"
+    if not (0 < len(name) <= _MAX_NAME and name.isprintable()):
+        raise ValueError(f"the field {place} has a name that cannot be shown")
+    if not is_object(schema):
+        raise ValueError(f"the field {place} says nothing of its type")
+    choices = _choices(schema)
+    kind: Any = schema.get("type", "string" if choices else None)
+    if not isinstance(kind, str) or kind not in _BOUNDS:
+        raise ValueError(f"the field {place} is no text, number, yes or no, or choice")
+    field: Schema = {"type": kind}
+    if kind == "array":
+        field["items"] = _items(place, schema.get("items"), shown)
+    elif choices is not None:
+        field |= _chosen(place, kind, choices, shown)
+    for word, limit in (("title", _MAX_TITLE), ("description", _MAX_DESCRIPTION)):
+        if isinstance(schema.get(word), str):
+            field[word] = shown(schema[word], limit)
+    field |= {word: schema[word] for word, fits in _BOUNDS[kind] if word in schema and fits(schema[word])}
+    if "default" in schema and _is_default(field, schema["default"]):
+        field["default"] = schema["default"]
+    return field
+
+
+def _items(place: str, schema: Any, shown: Shown) -> Schema:
+    """What several may be chosen from."""
+    if not is_object(schema) or schema.get("type", "string") != "string":
+        raise ValueError(f"the field {place} is a list of something else than texts")
+    choices = _choices(schema)
+    return {"type": "string", **(_chosen(place, "string", choices, shown) if choices is not None else {})}
+
+
+def _choices(schema: Schema) -> list[tuple[Any, Any]] | None:
+    """What may be chosen, each with the title it is shown by, or None where anything may be given."""
+    for word in ("oneOf", "anyOf"):
+        if is_array(schema.get(word)):
+            return [_titled(one) for one in schema[word]]
+    if "const" in schema:
+        return [(schema["const"], None)]
+    if not is_array(schema.get("enum")):
+        return None
+    values = cast("list[Any]", schema["enum"])
+    titles: Any = schema.get("enumNames")
+    named: Sequence[Any] = titles if is_array(titles) and len(titles) == len(values) else [None] * len(values)
+    return list(zip(values, named, strict=True))
+
+
+def _titled(choice: Any) -> tuple[Any, Any]:
+    return (choice.get("const"), choice.get("title")) if is_object(choice) else (None, None)
+
+
+def _chosen(place: str, kind: str, choices: Sequence[tuple[Any, Any]], shown: Shown) -> Schema:
+    fits = all(_IS[kind](value) and len(str(value)) <= _MAX_CHOICE for value, _ in choices)
+    if not fits or not 0 < len(choices) <= _MAX_CHOICES:
+        raise ValueError(f"the field {place} is no choice of 1 to {_MAX_CHOICES} values that can be shown")
+    made: Schema = {"enum": [value for value, _ in choices]}
+    if any(isinstance(title, str) for _, title in choices):
+        made["enumNames"] = [
+            shown(title, _MAX_TITLE) if isinstance(title, str) else str(value) for value, title in choices
+        ]
+    return made
+
+
+def _is_default(field: Schema, value: Any) -> bool:
+    if field["type"] == "array":
+        return is_array(value) and len(value) <= _MAX_CHOICES and all(_IS["string"](each) for each in value)
+    return _IS[field["type"]](value) and value in field.get("enum", (value,))

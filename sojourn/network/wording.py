@@ -1,0 +1,70 @@
+"""One sentence for a failed request: the only place that words it (ME-13, ME-14).
+
+It is read by people and by planners, and kept in histories, so it repeats no address, which may hold a
+user, a password or a key.
+"""
+
+from datetime import timedelta
+from http import HTTPStatus
+from typing import Final
+
+from sojourn.errors import NetworkRetriesExhausted
+from sojourn.network.faults import Fault, client_classes, fault_of, status_of
+
+__all__ = ["format_network_error"]
+
+_SENTENCES: Final = {
+    "timeout": "{who} request timed out; it may be slow or overloaded, so try again later.",
+    "connection": "Unable to connect to {who} ({said}); check the network and the address.",
+    "tls": "SSL connection error with {who}; check the address, its certificate and this machine's clock.",
+    "rate_limited": "{who} is over its rate limit ({said}); try again {later}.",
+    "status": "{who} cannot answer now ({said}); try again {later}.",
+}
+
+_MAX_TEXT = 200
+
+
+def format_network_error(error: BaseException, provider: str | None = None) -> str:
+    """One sentence that says what happened and what may help.
+
+    Args:
+        error: What the request raised.
+        provider: Whose answer it was to be, as it is to be shown; `API` when left out.
+    """
+    who = provider or "API"
+    if isinstance(error, NetworkRetriesExhausted):
+        return str(error)
+    if fault := fault_of(error):
+        return _SENTENCES[fault.kind].format(who=who, said=fault.said, later=_later(fault))
+    if status := status_of(error):
+        return f"{who} refused the request (HTTP {status}{_phrase(status)})."
+    return f"{who} request failed: {_harmless(error)}."
+
+
+def _later(fault: Fault) -> str:
+    wait = fault.retry_after or timedelta(0)
+    return f"in {wait.total_seconds():.0f} s" if wait >= timedelta(seconds=1) else "later"
+
+
+def _phrase(status: int) -> str:
+    try:
+        return f" {HTTPStatus(status).phrase}"
+    except ValueError:
+        return ""
+
+
+def _harmless(error: BaseException) -> str:
+    """The first line of an error's text, without addresses; its class when there is none.
+
+    What an HTTP client says of a request it cannot send quotes the part that is wrong, such as a key.
+    """
+    if client_classes(error):
+        return type(error).__name__
+    line = next((line for line in str(error).splitlines() if line.strip()), "")
+    text = " ".join("[address]" if _is_address(word) else word for word in line.split())
+    return text[:_MAX_TEXT].rstrip(" .") or type(error).__name__
+
+
+def _is_address(word: str) -> bool:
+    """Whether a word may hold a user, a password or a query: rather one too many."""
+    return "://" in word or ("@" in word and ":" in word) or ("?" in word and "=" in word)

@@ -1,0 +1,587 @@
+"""RepairingPlanner: what it repairs, waits for, asks and leaves to the planner behind it, on real runs."""
+
+from datetime import timedelta
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import Field
+from temporalio.api.enums.v1 import EventType
+
+from sojourn import (
+    Agent,
+    App,
+    ApprovalPolicy,
+    DefinitionError,
+    FieldIssue,
+    Finalize,
+    Message,
+    PlanInput,
+    PlanResult,
+    PlanResumeInput,
+    RateLimited,
+    RepairingPlanner,
+    Retry,
+    RetryHint,
+    RunContext,
+    RunPolicy,
+    ToolFailed,
+    ToolRequest,
+    Toolset,
+    ToolUnavailable,
+    asked,
+    backed_off,
+    repaired,
+)
+from sojourn.contracts.run_policy import Caps
+from sojourn.core.boundary import refusal
+from sojourn.core.hints import hint_for_issues
+
+TIMER = EventType.EVENT_TYPE_TIMER_STARTED
+ONCE = Retry(max_attempts=1)
+SOON = timedelta(milliseconds=10)
+
+Count = Annotated[int, Field(le=10)]
+
+
+class Shop:
+    """Tools that keep what was executed, and fail as often as they are told to."""
+
+    def __init__(self) -> None:
+        self.done: list[tuple[str, dict[str, Any]]] = []
+        self.failures: list[Exception] = []
+        self.tools = Toolset("test.shop")
+        example = {"item": "apple", "day": "monday"}
+
+        @self.tools.tool(read_only=True, retry=ONCE, examples=[example])
+        async def look(item: str, day: Literal["monday", "friday"], count: Count = 1) -> str:
+            """Read."""
+            return self._did("look", item=item, day=day, count=count)
+
+        @self.tools.tool(destructive=True, retry=ONCE, examples=[example])
+        async def order(item: str, day: Literal["monday", "friday"], count: Count = 1) -> str:
+            """Change."""
+            return self._did("order", item=item, day=day, count=count)
+
+        @self.tools.tool(idempotent=True, retry=ONCE, examples=[{"item": "apple"}])
+        async def pay(item: str) -> str:
+            """Change, once for each idempotency key."""
+            return self._did("pay", item=item)
+
+        @self.tools.tool(read_only=True, retry=ONCE)
+        async def guess(item: str, day: str = "") -> str:
+            """Read elsewhere."""
+            return self._did("guess", item=item, day=day)
+
+    def _did(self, tool: str, **payload: Any) -> str:
+        self.done.append((tool, payload))
+        if self.failures:
+            raise self.failures.pop(0)
+        return f"{tool} {payload['item']}"
+
+
+class Inner:
+    """Makes its calls at once, then tells how they ended; keeps its turns."""
+
+    def __init__(self, *calls: ToolRequest) -> None:
+        self.calls = calls
+        self.turns: list[PlanResumeInput] = []
+
+    async def plan_start(self, turn: PlanInput) -> PlanResult:
+        return PlanResult.calls(*self.calls)
+
+    async def plan_resume(self, turn: PlanResumeInput) -> PlanResult:
+        self.turns.append(turn)
+        return PlanResult.final(
+            "; ".join(
+                str(one.result if one.ok else one.error and one.error.code) for one in turn.tool_results
+            )
+        )
+
+
+def call(tool: str, **payload: Any) -> ToolRequest:
+    return ToolRequest(name=f"test.shop.{tool}", payload=payload)
+
+
+def failed(reason: str, tool: str, **fields: Any) -> ToolFailed:
+    return ToolFailed(f"{tool}: {reason}", hint=RetryHint(reason=reason, tool=f"test.shop.{tool}", **fields))
+
+
+def policy(**fields: Any) -> RunPolicy:
+    return RunPolicy(approval=ApprovalPolicy.unattended(), **fields)
+
+
+ALONE = policy()
+ASKS = policy(interrupts_allowed=True)
+
+
+@pytest.fixture
+def shop() -> Shop:
+    return Shop()
+
+
+@pytest.fixture
+def start(serve, shop):
+    """Start a run whose calls are repaired; gives the run and the planner behind."""
+
+    async def started(*calls: ToolRequest, policy: RunPolicy = ALONE, **options: Any):
+        inner = Inner(*calls)
+        planner = RepairingPlanner(inner, **options)
+        agent = Agent("test.agent", planner=planner, uses=[shop.tools], policy=policy)
+        client = await serve(App(agents=[agent]))
+        return await client.start("test.agent", "go"), inner
+
+    return started
+
+
+async def ids_of(traces, run) -> list[list[str]]:
+    """The ids of the run's calls, step by step, the first call's as `x`."""
+    messages = await traces(run).check()
+    steps = [[one.tool_call_id for one in message.tool_calls] for message in messages if message.tool_calls]
+    return [[call_id.replace(steps[0][0], "x") for call_id in step] for step in steps]
+
+
+# Repair and retry.
+
+
+@pytest.mark.parametrize(
+    ("sent", "executed"),
+    [
+        pytest.param(call("look", item="pear", day="FRIDAY"), "friday", id="reading, another form"),
+        pytest.param(call("look", item="pear", day="fridy"), "friday", id="reading, misspelt"),
+        pytest.param(call("order", item="pear", day="Friday"), "friday", id="destructive, another form"),
+        pytest.param(call("order", ITEM="pear", day="friday"), "friday", id="destructive, another name"),
+    ],
+)
+async def test_a_safe_repair_is_made_and_the_planner_sees_only_its_outcome(
+    start, traces, shop, sent, executed
+):
+    """The call is made right once, named after the one it repairs; the inner planner gets its own call's result (SR-92, SR-145)."""
+    run, inner = await start(sent)
+    output = await run.result()
+    tool = sent.name.rsplit(".", 1)[-1]
+    assert output.text == f"{tool} pear"
+    assert shop.done == [(tool, {"item": "pear", "day": executed, "count": 1})]
+    assert await ids_of(traces, run) == [["x"], ["x-repair1"]]
+    (turn,) = inner.turns
+    assert [one.ok for one in turn.tool_results] == [True]
+    assert turn.hints == []
+    assert any(note.startswith(f"repaired {sent.name}: ") for note in output.notes)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param(call("look", day="friday"), id="reading, nothing to read"),
+        pytest.param(call("look", item="pear", day="sunday"), id="reading, another word"),
+        pytest.param(call("order", day="friday"), id="destructive, an id made up"),
+        pytest.param(call("order", item="pear", day="fridy"), id="destructive, a likely word"),
+        pytest.param(call("order", item="pear", day="friday", count=99), id="destructive, another number"),
+        pytest.param(call("order", item="pear", day="friday", dry_run=True), id="destructive, a field less"),
+        pytest.param(call("pay", item="pear", dry_run=True), id="undeclared, a field less"),
+    ],
+)
+async def test_what_would_be_guessed_is_not_repaired_and_not_hidden(start, shop, sent):
+    """With nobody to ask, the inner planner gets the failure and answers by it; nothing ran (SR-145)."""
+    run, inner = await start(sent)
+    assert (await run.result()).text in ("invalid_arguments", "missing_fields")
+    assert shop.done == []
+    assert len(inner.turns) == 1
+    assert len(inner.turns[0].hints) == 1
+
+
+async def test_a_default_is_filled_in(start, shop):
+    """What the planner's author says of a field counts for any tool, and only where the field is absent."""
+    run, _ = await start(
+        call("order", item="pear"), defaults={"test.shop.order": {"day": "monday", "item": "apple"}}
+    )
+    assert (await run.result()).text == "order pear"
+    assert shop.done == [("order", {"item": "pear", "day": "monday", "count": 1})]
+
+
+async def test_the_others_of_a_step_keep_their_results(start, traces, shop):
+    """Only what failed is made again, together; the inner planner gets all results of its step, in call order."""
+    run, _ = await start(
+        call("look", item="a", day="Friday"),
+        call("look", item="b", day="friday"),
+        call("look", item="c", day="never"),
+        call("look", item="d", day="FRIDAY", count="2"),
+    )
+    assert (await run.result()).text == "look a; look b; invalid_arguments; look d"
+    assert [payload["item"] for _, payload in shop.done] == ["b", "a", "d"]
+    assert [len(step) for step in await ids_of(traces, run)] == [4, 2]
+
+
+async def test_a_repair_that_failed_is_not_tried_again(start, shop):
+    """The tool refuses the mended payload with the same hint: it is called once, not for ever."""
+    shop.failures = [
+        failed(
+            "invalid_arguments",
+            "look",
+            prior_input={"item": "pear", "day": "FRIDAY"},
+            example_input={"item": "pear", "day": "friday"},
+            issues=[FieldIssue(field="/day", constraint="invalid_enum_value", allowed=["friday"])],
+        )
+    ] * 5
+    run, inner = await start(call("look", item="pear", day="FRIDAY"))
+    assert (await run.result()).text == "ToolFailed"
+    assert len(shop.done) == 1
+    assert len(inner.turns) == 1
+
+
+async def test_repairs_of_a_call_are_bounded(start, shop):
+    """After `max_repairs` calls in its place a call is left to the inner planner."""
+    shop.failures = [
+        failed(
+            "invalid_arguments",
+            "look",
+            example_input={"item": "pear", "day": "friday", "count": count},
+            issues=[FieldIssue(field="/count", constraint="invalid_range", minimum=count)],
+        )
+        for count in range(2, 9)
+    ]
+    run, inner = await start(
+        call("look", item="pear", day="friday", count=1),
+        max_repairs=2,
+        policy=policy(max_consecutive_failed_tool_calls=None),
+    )
+    assert (await run.result()).text == "ToolFailed"
+    assert [payload["count"] for _, payload in shop.done] == [1, 2, 3]
+    assert len(inner.turns) == 1
+
+
+async def test_long_ids_of_a_planner_are_repaired_too(start, traces, shop):
+    """An id that leaves no room for a suffix is hashed; the result still finds its call."""
+    named = call("look", item="pear", day="Friday").model_copy(update={"tool_call_id": "c" * 64})
+    run, _ = await start(named)
+    assert (await run.result()).text == "look pear"
+    (_, (second,)) = await ids_of(traces, run)
+    assert second.endswith("-repair1")
+
+
+async def test_another_failed_step_is_not_taken_for_a_repair(start, shop):
+    """Ids that only look like a repair's are a planner's own."""
+    named = call("look", item="pear", day="Friday").model_copy(update={"tool_call_id": "mine-repair1"})
+    run, _ = await start(named)
+    assert (await run.result()).text == "look pear"
+
+
+# Back off or switch tools.
+
+
+@pytest.mark.parametrize(
+    ("tool", "failure"),
+    [
+        ("look", RateLimited("slow", retry_after=SOON)),
+        ("order", RateLimited("slow", retry_after=SOON)),
+        ("order", ToolUnavailable("closed", retry_after=SOON)),
+        ("look", failed("timeout", "look", retry_after=SOON)),
+    ],
+)
+async def test_a_durable_wait_then_the_same_call(start, traces, shop, tool, failure):
+    """The run sleeps on a timer of the server's, and makes the very call again; nobody is asked (SR-136)."""
+    shop.failures = [failure]
+    run, inner = await start(call(tool, item="pear", day="friday"), policy=ASKS)
+    assert (await run.result()).text == f"{tool} pear"
+    assert [payload for _, payload in shop.done] == [{"item": "pear", "day": "friday", "count": 1}] * 2
+    assert await traces(run).count(TIMER) == 1
+    assert await ids_of(traces, run) == [["x"], ["x-repair1"]]
+    assert len(inner.turns) == 1
+
+
+@pytest.mark.parametrize(
+    ("tool", "failure"),
+    [
+        pytest.param("look", RateLimited("slow", retry_after=timedelta(days=9)), id="longer than max_wait"),
+        pytest.param("look", failed("rate_limited", "look"), id="no retry_after"),
+        pytest.param("order", failed("timeout", "order", retry_after=SOON), id="a change that timed out"),
+        pytest.param("pay", failed("timeout", "pay", retry_after=SOON), id="another key would pay twice"),
+        pytest.param("look", failed("moonlight", "look", retry_after=SOON), id="a reason of its own"),
+    ],
+)
+async def test_what_waiting_would_not_mend_is_left_to_the_planner(start, traces, shop, tool, failure):
+    """No question, no wait and no second call: whether it had an effect is unknown, or waiting is too long (SR-136)."""
+    shop.failures = [failure]
+    run, inner = await start(
+        call(tool, item="pear", **{"day": "friday"} if tool != "pay" else {}), policy=ASKS
+    )
+    assert (await run.result()).text in ("ToolFailed", "rate_limited")
+    assert len(shop.done) == len(inner.turns) == 1
+    assert await traces(run).count(TIMER) == 0
+
+
+async def test_waits_end_with_the_run_s_own_limits(start, traces, shop):
+    """A limit that does not go away ends in an answer: three similar errors stop the retrying."""
+    shop.failures = [RateLimited("slow", retry_after=SOON) for _ in range(9)]
+    run, inner = await start(call("look", item="pear", day="friday"))
+    output = await run.result()
+    assert output.reason == "retries_stopped"
+    assert len(shop.done) == 3
+    assert inner.turns[-1].finalize is not None
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        RateLimited("slow", retry_after=SOON),
+        ToolUnavailable("closed"),
+        failed("timeout", "look"),
+    ],
+)
+@pytest.mark.parametrize(
+    "other",
+    ["test.shop.guess", lambda made: call("guess", item=made.payload["item"])],
+    ids=["id", "function"],
+)
+async def test_an_alternative_takes_the_place_of_a_tool_that_is_away(start, traces, shop, failure, other):
+    """The other tool is called at once, with the same payload or with one made of it (SR-136)."""
+    shop.failures = [failure]
+    sent = call("look", item="pear", day="friday")
+    run, inner = await start(sent, alternatives={"test.shop.look": other})
+    assert (await run.result()).text == "guess pear"
+    assert [tool for tool, _ in shop.done] == ["look", "guess"]
+    assert await traces(run).count(TIMER) == 0
+    assert inner.turns[0].tool_results[0].name == "test.shop.guess"
+
+
+async def test_alternatives_are_tried_once_each(start, shop):
+    """Tools that name each other do not go round."""
+    shop.failures = [ToolUnavailable("closed") for _ in range(9)]
+    run, _ = await start(
+        call("look", item="pear", day="friday"),
+        alternatives={"test.shop.look": "test.shop.guess", "test.shop.guess": "test.shop.look"},
+    )
+    assert (await run.result()).text == "tool_unavailable"
+    assert [tool for tool, _ in shop.done] == ["look", "guess"]
+
+
+async def test_a_change_that_timed_out_has_no_alternative(start, shop):
+    """It may have had its effect already; the other tool would have it twice."""
+    shop.failures = [failed("timeout", "pay")]
+    run, _ = await start(call("pay", item="pear"), alternatives={"test.shop.pay": "test.shop.guess"})
+    assert (await run.result()).text == "ToolFailed"
+    assert [tool for tool, _ in shop.done] == ["pay"]
+
+
+# Ask.
+
+
+async def test_a_person_is_asked_and_the_answer_used(start, status_when, traces, shop):
+    """The question names the tool and what it lacks, and its answer makes the call right (SR-94, SR-145)."""
+    run, inner = await start(call("order", day="friday"), policy=ASKS)
+    (question,) = (await status_when(run, lambda status: status.awaits)).awaits
+    assert (question.id, question.restrict_to_tool) == ("fix-test.shop.order", "test.shop.order")
+    assert (question.missing_fields, question.example_input) == (["item"], {"item": "apple", "day": "friday"})
+    await run.answer(question.id, "pear")
+    assert (await run.result()).text == "order pear"
+    assert shop.done == [("order", {"item": "pear", "day": "friday", "count": 1})]
+    assert await ids_of(traces, run) == [["x"], ["x-repair1"]]
+    assert len(inner.turns) == 1
+
+
+async def test_only_what_is_open_is_asked(start, status_when, shop):
+    """What a default or another form settles is not asked; an answer of values may come in parts."""
+    sent = call("order", count="3", day="some day")
+    run, _ = await start(sent, policy=ASKS)
+    (first,) = (await status_when(run, lambda status: status.awaits)).awaits
+    assert first.missing_fields == ["item", "day"]
+    assert "count" not in first.question
+    await run.answer(first.id, {"day": "monday"})
+    (second,) = (
+        await status_when(run, lambda status: status.awaits and status.awaits[0].id != first.id)
+    ).awaits
+    assert second.missing_fields == ["item"]
+    await run.answer(second.id, "pear")
+    await run.result()
+    assert shop.done == [("order", {"item": "pear", "day": "monday", "count": 3})]
+
+
+async def test_an_answer_that_the_tool_refuses_is_asked_again_within_bounds(start, status_when, shop):
+    """The new hint leads to a new question, about what is wrong now."""
+    shop.failures = [
+        failed("invalid_arguments", "pay", issues=[FieldIssue(field="/item", constraint="sold_out")])
+    ]
+    run, _ = await start(call("pay"), policy=ASKS)
+    (first,) = (await status_when(run, lambda status: status.awaits)).awaits
+    await run.answer(first.id, "pear")
+    (second,) = (
+        await status_when(run, lambda status: status.awaits and status.awaits[0].id != first.id)
+    ).awaits
+    assert second.id == "fix-test.shop.pay#2"
+    await run.answer(second.id, "plum")
+    assert (await run.result()).text == "pay plum"
+
+
+@pytest.mark.parametrize(
+    "settle",
+    [
+        lambda run: run.decline(None, "I do not know"),
+        lambda run: run.answer(None, "whatever you like, or nothing"),
+        lambda run: run.answer(None, {"weather": "fine"}),
+    ],
+    ids=["declined", "in words", "beside the point"],
+)
+async def test_an_answer_that_tells_nothing_leads_to_an_answer(start, status_when, shop, settle):
+    """Nobody is asked twice for the same: the inner planner is told the failure, and what was said (SR-145)."""
+    run, inner = await start(call("order"), policy=ASKS)
+    await status_when(run, lambda status: status.awaits)
+    await settle(run)
+    assert (await run.result()).text == "missing_fields"
+    assert shop.done == []
+    (turn,) = inner.turns
+    assert len(turn.tool_results) == 1
+    assert turn.messages[-1].role in ("user", "system")
+
+
+async def test_the_policy_s_own_question_serves_too(start, status_when, shop):
+    """Where the policy asks before the planner is asked, the answer to it is used (SR-77)."""
+    run, _ = await start(
+        call("pay"), policy=policy(interrupts_allowed=True, on_missing_fields="await_clarification")
+    )
+    await status_when(run, lambda status: status.awaits)
+    await run.answer(None, "pear")
+    assert (await run.result()).text == "pay pear"
+
+
+async def test_a_destructive_call_that_was_mended_is_still_approved_by_a_person(start, status_when, shop):
+    """A repair goes round no approval: the person sees what will run."""
+    run, _ = await start(call("order", item="pear", day="FRIDAY"), policy=RunPolicy(interrupts_allowed=True))
+    (wait,) = (await status_when(run, lambda status: status.awaits)).awaits
+    assert wait.payload == {"item": "pear", "day": "friday"}
+    await run.deny(wait.id, "not today")
+    assert (await run.result()).text == "denied"
+    assert shop.done == []
+
+
+# Leave it be.
+
+
+async def test_a_final_turn_is_the_planner_s_own(start, shop):
+    """Nothing is repaired when only an answer is legal, and the turn is passed on as it is."""
+    run, inner = await start(
+        call("look", item="pear", day="FRIDAY"), policy=policy(max_consecutive_failed_tool_calls=1)
+    )
+    output = await run.result()
+    assert output.reason == "failure_streak"
+    assert shop.done == []
+    assert inner.turns[0].finalize.reason == "failure_streak"
+
+
+async def test_the_planner_s_own_waits_and_questions_are_its_own(serve, status_when, shop):
+    """What the inner planner waits for or asks comes back to it, as if nobody stood before it."""
+    turns: list[Any] = []
+
+    async def plan(turn):
+        turns.append(turn)
+        if not turn.messages[-1].tool_results and len(turn.messages) == 1:
+            return PlanResult.calls(call("order", item="pear", day="never"))
+        if turn.tool_results:
+            return PlanResult.wait(SOON)
+        return PlanResult.final(f"after {turn.messages[-1].text}")
+
+    agent = Agent("test.agent", planner=RepairingPlanner(plan), uses=[shop.tools], policy=policy())
+    client = await serve(App(agents=[agent]))
+    assert (await client.execute("test.agent", "go")).text == "after Waited 0.01 s."
+    assert turns[-1].tool_results == []
+
+
+async def test_without_failures_it_is_not_there(start, traces):
+    """A run that needs no repair is the same with and without it."""
+    run, inner = await start(call("look", item="pear", day="friday"))
+    assert (await run.result()).text == "look pear"
+    assert len(inner.turns) == 1
+
+
+def test_it_goes_before_a_planner():
+    """What is no planner is refused when it is declared."""
+    with pytest.raises(DefinitionError, match="RepairingPlanner"):
+        RepairingPlanner("plan")  # type: ignore[arg-type]
+
+
+# The functions alone.
+
+
+def turn_after(shop: Shop, *messages: Message, **fields: Any) -> PlanResumeInput:
+    return PlanResumeInput(
+        run=RunContext(run_id="r", agent_id="test.agent", interrupts_allowed=True),
+        messages=[Message.user("go"), *messages],
+        tools=[tool.spec for tool in shop.tools.tools.values()],
+        **fields,
+    )
+
+
+def refused(shop: Shop, sent: ToolRequest) -> list[Message]:
+    """Give the messages of a step whose one call was refused at the boundary."""
+    tool = shop.tools.tools[sent.name.rsplit(".", 1)[-1]]
+    made = sent.model_copy(update={"tool_call_id": "x"})
+    issues = tool.validator.issues(made.payload)
+    answer = hint_for_issues(tool.spec, made.payload, issues, tool.validator)
+    return [Message.calls([made]), Message.results([refusal(made, answer)])]
+
+
+MENDABLE = call("look", item="pear", day="FRIDAY")
+ASKABLE = call("look", day="friday")
+
+
+def test_each_function_does_its_own_part(shop):
+    """A planner in code may use one of the three and do the rest itself (SR-145)."""
+    mendable, askable = refused(shop, MENDABLE), refused(shop, ASKABLE)
+    assert repaired(turn_after(shop, *mendable)).tool_calls[0].payload == {"item": "pear", "day": "friday"}
+    assert asked(turn_after(shop, *mendable)) is None
+    assert repaired(turn_after(shop, *askable)) is None
+    assert asked(turn_after(shop, *askable)).await_.missing_fields == ["item"]
+    assert backed_off(turn_after(shop, *mendable)) is backed_off(turn_after(shop, *askable)) is None
+    assert repaired(turn_after(shop)) is asked(turn_after(shop)) is backed_off(turn_after(shop)) is None
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"finalize": Finalize(reason="time_budget", message="over")},
+        {"caps": Caps(rounds=0)},
+        {"caps": Caps(tool_calls=0)},
+        {"tools": []},
+    ],
+    ids=["final turn", "no rounds left", "no calls left", "the tool was taken away"],
+)
+@pytest.mark.parametrize("sent", [MENDABLE, ASKABLE], ids=["mendable", "askable"])
+def test_where_no_call_could_follow_nothing_is_tried(shop, sent, fields):
+    """A repair that could not be carried out, or a question whose answer could not be used, is none."""
+    turn = turn_after(shop, *refused(shop, sent)).model_copy(update=fields)
+    assert repaired(turn) is asked(turn) is backed_off(turn) is None
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        [Message.user("never mind")],
+        [Message.assistant("Which?"), Message.user("pear")],
+        [Message.system("The last plan was refused: too long.")],
+        [Message.assistant("What should `item` be?")],
+        [Message.assistant("What should `item` be?"), Message.user("pear"), Message.user("and be quick")],
+        [Message.assistant("What should `item` be?"), Message.system("Declined."), Message.user("go on")],
+    ],
+)
+def test_what_others_said_since_is_for_the_planner(shop, said):
+    """A word from a person, or the planner's own question, comes before any repair."""
+    turn = turn_after(shop, *refused(shop, ASKABLE), *said)
+    assert repaired(turn) is asked(turn) is backed_off(turn) is None
+
+
+def test_arguments_that_could_not_be_read_are_not_mended(shop):
+    """Where it is unknown what was sent, nothing of it can be kept."""
+    made = ToolRequest(name="test.shop.look", raw='{"item": "pe', tool_call_id="x")
+    messages = refused(shop, ASKABLE)
+    result = messages[1].tool_results[0]
+    hint = result.retry_hint.model_copy(update={"prior_input": None})
+    result = result.model_copy(update={"retry_hint": hint})
+    turn = turn_after(shop, Message.calls([made]), Message.results([result]))
+    assert repaired(turn, defaults={"test.shop.look": {"item": "pear"}}) is asked(turn) is None
+
+
+def test_a_hint_for_another_tool_is_not_used(shop):
+    """An example belongs to the tool that the hint names."""
+    messages = refused(shop, MENDABLE)
+    result = messages[1].tool_results[0]
+    hint = result.retry_hint.model_copy(update={"tool": "test.shop.guess"})
+    messages[1] = Message.results([result.model_copy(update={"retry_hint": hint})])
+    assert repaired(turn_after(shop, *messages)) is asked(turn_after(shop, *messages)) is None

@@ -1,0 +1,115 @@
+"""ApprovalPolicy: its presets, and the stricter of two."""
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from sojourn import ApprovalPolicy
+from sojourn.contracts.approval import in_both
+from sojourn.core.selection import named
+
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+PATTERNS = st.lists(
+    st.sampled_from(
+        ["*", "ops.*", "ops.devices.*", "ops.devices.list", "ops.devices.reset", "a.b.c", "a.b.*"]
+    ),
+    max_size=4,
+)
+TOOLS = [
+    "ops.devices.list",
+    "ops.devices.reset",
+    "ops.devices",
+    "ops.other.list",
+    "opsx.y.z",
+    "a.b.c",
+    "a.bc.d",
+]
+
+
+def test_a_policy_asks_about_what_is_marked() -> None:
+    """Unless told otherwise a person decides about destructive tools and those that ask to be confirmed."""
+    assert ApprovalPolicy().model_dump() == {
+        "denied_tools": [],
+        "denied_tags": [],
+        "read_only_runs": True,
+        "run_tools": [],
+        "run_tags": [],
+        "asks_for": "marked",
+        "asks": True,
+        "expires_after": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("preset", "changes"),
+    [
+        (ApprovalPolicy.unattended(), {"asks_for": "nothing"}),
+        (ApprovalPolicy.supervised(), {"asks_for": "changes"}),
+        (ApprovalPolicy.read_only(), {"asks_for": "changes", "asks": False}),
+    ],
+)
+def test_a_preset_is_a_word_for_a_policy(preset: ApprovalPolicy, changes: dict) -> None:
+    """Nobody is asked; a person is asked about changes; changes are denied."""
+    assert preset == ApprovalPolicy().model_copy(update=changes)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "stricter"),
+    [
+        (
+            {"denied_tools": ["a.b.c", "x"]},
+            {"denied_tools": ["d", "x"]},
+            {"denied_tools": ["a.b.c", "x", "d"]},
+        ),
+        ({"denied_tags": ["a"]}, {}, {"denied_tags": ["a"]}),
+        ({"read_only_runs": False}, {"read_only_runs": True}, {"read_only_runs": False}),
+        ({"run_tools": ["a", "b"]}, {"run_tools": ["b", "c"]}, {"run_tools": ["b"]}),
+        ({"run_tools": ["ops.*"]}, {"run_tools": ["ops.d.list"]}, {"run_tools": ["ops.d.list"]}),
+        ({"run_tools": ["a"]}, {}, {"run_tools": []}),
+        ({"run_tags": ["a", "b"]}, {"run_tags": ["b"]}, {"run_tags": ["b"]}),
+        ({"asks_for": "nothing"}, {"asks_for": "marked"}, {"asks_for": "marked"}),
+        ({"asks_for": "changes"}, {"asks_for": "marked"}, {"asks_for": "changes"}),
+        ({"asks_for": "everything"}, {"asks_for": "changes"}, {"asks_for": "everything"}),
+        ({"asks": False}, {"asks": True}, {"asks": False}),
+        ({"expires_after": DAY}, {"expires_after": HOUR}, {"expires_after": HOUR}),
+        ({"expires_after": None}, {"expires_after": DAY}, {"expires_after": DAY}),
+        ({"expires_after": None}, {"expires_after": None}, {}),
+    ],
+    ids=str,
+)
+def test_the_stricter_rule_counts(ours: dict, theirs: dict, stricter: dict) -> None:
+    """Rule by rule, in whichever order the two are taken (D-20)."""
+    one, other = ApprovalPolicy(**ours), ApprovalPolicy(**theirs)
+    assert one.tightened(other) == ApprovalPolicy().model_copy(update=stricter)
+    turned = other.tightened(one).model_dump()
+    assert {name: sorted(rule) if isinstance(rule, list) else rule for name, rule in turned.items()} == {
+        name: sorted(rule) if isinstance(rule, list) else rule
+        for name, rule in one.tightened(other).model_dump().items()
+    }
+
+
+def test_nothing_to_tighten_is_the_same_policy() -> None:
+    """A policy is the stricter of itself and nothing, and of itself twice."""
+    policy = ApprovalPolicy(denied_tools=["a"], run_tools=["b", "c.d.*"], expires_after=HOUR)
+    assert policy.tightened(None) is policy
+    assert policy.tightened(policy) == policy
+
+
+@given(PATTERNS, PATTERNS, st.sampled_from(TOOLS))
+def test_two_lists_together_name_what_both_name(ours: list[str], theirs: list[str], tool: str) -> None:
+    """A family and one of its tools have that tool in common; nothing is lost, and nothing is added."""
+    both = in_both(ours, theirs)
+    assert named(tool, both) is (named(tool, ours) and named(tool, theirs))
+    assert len(set(both)) == len(both)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"asks_for": "sometimes"}, {"expires_after": timedelta(0)}, {"run_tool": []}]
+)
+def test_a_policy_is_checked_where_it_is_made(changes: dict) -> None:
+    """A misspelt rule, or a wait that no timer can keep, is an error at once."""
+    with pytest.raises(ValidationError, match=next(iter(changes))):
+        ApprovalPolicy(**changes)

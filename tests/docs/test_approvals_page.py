@@ -1,0 +1,293 @@
+"""What docs/approvals.md says is so: its module is served, and its claims are tried."""
+
+import re
+import uuid
+
+import pytest
+
+from sojourn import (
+    Agent,
+    Annotations,
+    App,
+    ApprovalPolicy,
+    AwaitClosed,
+    Client,
+    DefinitionError,
+    InvalidInput,
+    PolicyDecision,
+    RunPolicy,
+    RunPolicyOverride,
+    Toolset,
+    Worker,
+)
+from sojourn.core.approval import judge
+
+ASKS = RunPolicy(interrupts_allowed=True)
+
+
+@pytest.fixture
+def archive(module_of):
+    """The module of the page."""
+    return module_of("approvals.md", "archive")
+
+
+@pytest.fixture
+def fates_of(serve, archive, status_when):
+    """What becomes of these calls of the page under an agent's policy: the ids that ran, wait, and were denied."""
+
+    async def play(calls, *, agent="archive.archivist", approval=None, override=None, app=None):
+        if approval is not None:
+            policy = RunPolicy(interrupts_allowed=True, approval=approval)
+            app = App(agents=[Agent(agent, planner=archive.tidy, uses=[archive.files], policy=policy)])
+        client = await serve(app or archive.app)
+        run = await client.start(agent, calls, policy=override)
+        status = await status_when(
+            run,
+            lambda status: (
+                len(status.calls) == len(calls.split())
+                and all(call.state != "running" for call in status.calls)
+            ),
+        )
+        if status.closed_at is None and status.awaits:
+            await run.cancel()
+        return {call.tool_call_id: call.state for call in status.calls}
+
+    return play
+
+
+@pytest.fixture
+def asked(serve, archive, status_when):
+    """Start a run of the archivist that is asked about calls; gives the run and its waits."""
+
+    async def start(calls, count=1):
+        client = await serve(archive.app)
+        run = await client.start("archive.archivist", calls)
+        status = await status_when(run, lambda status: len(status.awaits) == count)
+        return run, status.awaits
+
+    return start
+
+
+async def test_what_a_tool_declares_says_who_is_asked(asked, fates_of):
+    """Nobody about what reads or declares nothing; the prompt is the tool's own, or made of its title."""
+    _, waits = await asked("delete empty", count=2)
+    assert [wait.prompt for wait in waits] == ["Delete a.old for ever?", "Run “Empty bin”?"]
+    assert [(wait.id, wait.tags) for wait in waits] == [
+        ("confirm-delete", ["danger"]),
+        ("confirm-empty", ["danger"]),
+    ]
+    assert await fates_of("find move delete empty") == {
+        "find": "done",
+        "move": "done",
+        "delete": "waiting",
+        "empty": "waiting",
+    }
+
+
+def test_an_agent_that_may_ask_nobody_is_refused(archive):
+    """A tool that a person is asked about could never run there."""
+    with pytest.raises(DefinitionError, match="interrupts_allowed=True"):
+        App(agents=[Agent("archive.test", planner=archive.tidy, uses=[archive.files])])
+    with pytest.raises(DefinitionError, match="leave out confirmation"):
+        Toolset("archive.outside", external=True).declare(
+            "burn", args=dict[str, str], result=str, confirmation="Burn?"
+        )
+
+
+async def test_the_page_decides(asked, archive):
+    """What its function approves runs, what it denies does not, and the planner is told why."""
+    run, waits = await asked("delete delete-new", count=2)
+    await archive.decide(run.client, run.id)
+    assert (await run.result()).text == "a.old is gone | denied: only .old files may go"
+    events = [event async for event in run.events()]
+    decided = [event for event in events if event.type == "await_answered"]
+    assert [(event.approved, event.by, event.text) for event in decided] == [
+        (True, "ana", "it was copied"),
+        (False, "ana", "only .old files may go"),
+    ]
+    assert all(event.identity for event in decided)
+    assert {event.turn_id for event in events} == {"t1"}
+    (denied,) = [event.result for event in events if event.type == "tool_end" and event.result.error]
+    assert (denied.error.code, denied.retry_hint) == ("denied", None)
+    assert [event.confirmation for event in events if event.type == "await_confirmation"] == waits
+
+
+async def test_what_does_not_fit_disturbs_nobody(fates_of):
+    """It is answered with its hint."""
+    assert await fates_of("delete-nothing") == {"delete-nothing": "failed"}
+
+
+async def test_a_decision_is_used_once(asked):
+    """The same once more changes nothing, another one is refused."""
+    run, (first, _) = await asked("delete empty", count=2)
+    assert await run.approve(first.id) == await run.approve(first.id) == "confirm-delete"
+    with pytest.raises(AwaitClosed):
+        await run.deny(first.id)
+    await run.deny(None)
+    assert (await run.result()).text == "a.old is gone | denied: it was not approved"
+
+
+async def test_nobody_decides_in_time(serve, archive, monkeypatch):
+    """The call is denied."""
+    approval = ApprovalPolicy(expires_after=archive.timedelta(seconds=0.3))
+    archive.archivist.policy = RunPolicy(interrupts_allowed=True, approval=approval)
+    client = await serve(archive.app)
+    assert (await client.execute("archive.archivist", "delete")).text == "denied: nobody approved it in time"
+
+
+@pytest.mark.parametrize("how", ["approval", "family", "tag"])
+async def test_stop_asking(asked, how):
+    """Open calls of what is approved for the rest of the run run at once."""
+    run, waits = await asked("delete delete-new empty", count=3)
+    if how == "approval":
+        await run.approve(waits[0].id, for_run=True)
+        await run.deny(None)
+    elif how == "family":
+        await run.stop_asking(["archive.files.*"], by="ana")
+    else:
+        await run.stop_asking(tags=["danger"], by="ana")
+    last = "denied: it was not approved" if how == "approval" else "the bin is empty"
+    assert (await run.result()).text == f"a.old is gone | a.txt is gone | {last}"
+
+
+@pytest.mark.parametrize(
+    ("index", "text"),
+    [(0, "a.old is gone"), (1, "denied: not today"), (2, "a.old is gone"), (3, "a.old is gone")],
+    ids=["approve", "deny", "for the run", "stop asking"],
+)
+async def test_the_lines_of_the_page_decide(asked, temporal, lines, index, text):
+    """Each signal of the page, sent by the real command."""
+    run, _ = await asked("delete")
+    status, _ = await temporal(lines("approvals.md", "temporal workflow signal")[index], run)
+    assert status == 0
+    assert (await run.result()).text == text
+
+
+async def test_a_decision_may_name_its_payload(asked, traces):
+    """One for other arguments is no decision, and becomes a note."""
+    run, (wait,) = await asked("delete")
+    handle = traces(run).handle
+    await handle.signal("provide_confirmation", {"approved": True, "payload_digest": "another"})
+    assert "other arguments" in (await run.status()).notes[0]
+    await handle.signal("provide_confirmation", {"approved": True, "payload_digest": wait.payload_digest})
+    assert (await run.result()).text == "a.old is gone"
+
+
+async def test_a_tool_that_changed_since_does_not_run(temporal_address, module_of, status_when):
+    """What was approved is the tool as it was shown."""
+    archive = module_of("approvals.md", "archive")
+    client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
+    async with Worker(archive.app, client):
+        run = await client.start("archive.archivist", "delete")
+        await status_when(run, lambda status: status.awaits)
+    tool = archive.files.tools["delete"]
+    tool.spec = tool.spec.model_copy(update={"description": "Delete the whole archive."})
+    async with Worker(archive.app, client):
+        await run.approve()
+        assert "was changed after this call was approved" in (await run.result()).text
+
+
+EVERY = "find move delete empty"
+DENIED, ASKED, RUNS = "denied", "waiting", "done"
+
+
+@pytest.mark.parametrize(
+    ("approval", "fates"),
+    [
+        (ApprovalPolicy(), [RUNS, RUNS, ASKED, ASKED]),
+        (ApprovalPolicy.unattended(), [RUNS] * 4),
+        (ApprovalPolicy.supervised(), [RUNS, ASKED, ASKED, ASKED]),
+        (ApprovalPolicy.read_only(), [RUNS, DENIED, DENIED, DENIED]),
+        (ApprovalPolicy(asks_for="everything"), [RUNS, ASKED, ASKED, ASKED]),
+        (ApprovalPolicy(asks_for="everything", read_only_runs=False), [ASKED] * 4),
+        (
+            ApprovalPolicy(denied_tags=["danger"], run_tools=["*"], asks_for="everything"),
+            [RUNS, RUNS, DENIED, DENIED],
+        ),
+        (ApprovalPolicy(run_tags=["danger"], asks_for="changes"), [RUNS, ASKED, RUNS, RUNS]),
+    ],
+    ids=[
+        "default",
+        "unattended",
+        "supervised",
+        "read only",
+        "everything",
+        "really everything",
+        "denied first",
+        "named ones run",
+    ],
+)
+async def test_the_first_layer_that_fits_decides(fates_of, approval, fates):
+    """Presets, what they ask about, and the order of the layers."""
+    assert list((await fates_of(EVERY, approval=approval)).values()) == fates
+
+
+async def test_the_agents_of_the_page(fates_of):
+    """The curator asks about what is left after its lists, the reader denies what changes."""
+    assert list((await fates_of(EVERY, agent="archive.curator")).values()) == [RUNS, RUNS, ASKED, DENIED]
+    assert list((await fates_of(EVERY, agent="archive.reader")).values()) == [RUNS, DENIED, DENIED, DENIED]
+
+
+async def test_an_override_makes_it_stricter(fates_of):
+    """What either denies is denied, and only what both let run runs unasked."""
+    override = RunPolicyOverride(approval=ApprovalPolicy(denied_tools=["archive.files.delete"]))
+    fates = await fates_of(EVERY, agent="archive.curator", override=override)
+    assert list(fates.values()) == [RUNS, ASKED, DENIED, DENIED]
+
+
+async def test_where_nobody_may_be_asked_it_is_denied(fates_of):
+    """The rest of the plan runs."""
+    fates = await fates_of(EVERY, override=RunPolicyOverride(interrupts_allowed=False))
+    assert list(fates.values()) == [RUNS, RUNS, DENIED, DENIED]
+
+
+@pytest.mark.parametrize("asks_for", ["marked", "changes"])
+@pytest.mark.parametrize("said", [{"read_only": True}, {"destructive": True}], ids=str)
+def test_a_servers_own_word_counts_only_when_it_is_trusted(archive, said, asks_for):
+    """Else its tool is one that declares nothing; what the app says of it counts."""
+    approval, call = ApprovalPolicy(asks_for=asks_for), archive.CALLS[1]
+    spec = archive.move.spec.model_copy(update={"annotations": Annotations(**said), "kind": "mcp"})
+
+    def fate(**changes) -> str:
+        changed = spec.model_copy(update=changes)
+        return judge(changed, call, approval, None, interrupts_allowed=True).kind
+
+    silent = judge(archive.move.spec, call, approval, None, interrupts_allowed=True).kind
+    assert fate(trusted=False) == silent
+    assert fate(trusted=True) == ("run" if "read_only" in said else "ask")
+    assert fate(trusted=False, confirmation="Sure?") == "ask"
+
+
+async def test_the_policy_engine_of_the_page(fates_of, archive):
+    """It lets an old file go, and has a person asked about what only reads."""
+    fates = await fates_of("find delete delete-new", app=archive.engaged)
+    assert fates == {"find": ASKED, "delete": RUNS, "delete-new": ASKED}
+    assert (
+        await archive.OldFiles().decide(archive.PolicyInput.model_construct(requested=[])) == PolicyDecision()
+    )
+
+
+def test_the_tables_are_those_of_the_code(rows):
+    """Every field of `ApprovalPolicy` has its layer, with its default, and every word of `asks_for` its row."""
+    layers = rows("approvals.md", "## The policy, layer by layer")
+    named = [name for cells in layers for name in re.findall(r"`(\w+)`", cells[1])]
+    fields = set(ApprovalPolicy.model_fields) - {"expires_after"}
+    assert fields <= set(named)
+    assert set(named) - fields == {"marked", "interrupts_allowed"}
+    words = [re.findall(r"`(\w+)`", cells[0])[0] for cells in rows("approvals.md", "all as `*`.")]
+    assert words == ["nothing", "marked", "changes", "everything"]
+    for cells in rows("approvals.md", "really everything |"):
+        made, told = re.findall(r"`(.+?)`", cells[0])[0], re.findall(r"`(.+)`", cells[1])
+        preset = eval(made, {"ApprovalPolicy": ApprovalPolicy})
+        assert preset == eval(
+            f"ApprovalPolicy({told[0] if told else ''})", {"ApprovalPolicy": ApprovalPolicy}
+        )
+
+
+async def test_a_decision_is_read_strictly(asked):
+    """A reason that is too long is refused, and the call still waits."""
+    run, _ = await asked("delete")
+    with pytest.raises(InvalidInput):
+        await run.deny(None, "x" * 2_001)
+    await run.approve()
+    assert (await run.result()).text == "a.old is gone"

@@ -1,0 +1,370 @@
+"""What docs/limits.md says is so: its module is served, its tables are those of the code, and its claims are tried."""
+
+import asyncio
+import re
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+import sojourn.policy
+from sojourn import (
+    Agent,
+    App,
+    AwaitClarification,
+    Caps,
+    Event,
+    PlanResult,
+    PolicyDecision,
+    PolicyInput,
+    RunPolicy,
+    RunPolicyOverride,
+    RunStatus,
+    Safeguards,
+    ToolRequest,
+    Toolset,
+    Usage,
+)
+from sojourn.core import error_classes
+from sojourn.core.counts import _ENDINGS
+from sojourn.core.error_classes import ERROR_CLASSES, classify
+from sojourn.core.guards import RETRIES_STOPPED
+from sojourn.core.loops import _LIMITS, MAX_CALLS
+from sojourn.core.safeguards import MAX_ENTRIES, STRIKES
+from sojourn.testing import ScriptedPlanner
+
+PAGE = (Path(__file__).parents[2] / "docs" / "limits.md").read_text()
+
+
+@pytest.fixture
+def quarry(module_of):
+    """The module of the page."""
+    return module_of("limits.md", "quarry")
+
+
+@pytest.fixture
+def watched(serve, quarry):
+    """Play the calls of a text by the warden; gives the run and its output."""
+
+    async def play(text, app=None, **start):
+        client = await serve(app or quarry.app)
+        run = await client.start("quarry.warden", text, **start)
+        return run, await run.result()
+
+    return play
+
+
+async def ends_of(run):
+    return [event.result async for event in run.events() if event.type == "tool_end"]
+
+
+# The policy.
+
+
+def shown(value) -> str:
+    """A default as the page writes it."""
+    if value is None:
+        return "none"
+    if isinstance(value, timedelta):
+        seconds = int(value.total_seconds())
+        return f"{seconds} s" if seconds < 60 else f"{seconds // 60} min"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return "empty"
+    return str(value) if isinstance(value, int) else f"`{getattr(value, 'asks_for', value)}`"
+
+
+def test_the_policy_field_by_field(rows):
+    """Every field is there, with its default and, where it ends a run, its reason."""
+    table = rows("limits.md", "## The policy")
+    told = {name: cells for cells in table for name in re.findall(r"`(\w+)`", cells[0])}
+    assert set(told) == set(RunPolicy.model_fields) == set(RunPolicyOverride.model_fields)
+    for name, cells in told.items():
+        assert cells[1] == shown(getattr(RunPolicy(), name)), name
+    reasons = {word for cells in table for word in re.findall(r"`(\w+)`", cells[3])}
+    assert reasons == set(_ENDINGS)
+
+
+@pytest.mark.parametrize(
+    ("text", "override", "reason"),
+    [
+        ("level:a level:b level:c", RunPolicyOverride(max_tool_calls=2), "max_tool_calls"),
+        ("level:a level:b level:c", RunPolicyOverride(max_tool_rounds=2), "max_tool_rounds"),
+        ("start:old drain:x start:old level:a", RunPolicyOverride(), "failure_streak"),
+        ("start:old start:old start:old level:a", RunPolicyOverride(), "retries_stopped"),
+        ("level:a level:b", RunPolicyOverride(max_tokens=10), "max_tokens"),
+        ("level:a level:b", RunPolicyOverride(max_cost=0.01), "max_cost"),
+        ("level:a level:b", RunPolicyOverride(), "answered"),
+    ],
+    ids=lambda value: value if isinstance(value, str) and " " not in value else "",
+)
+async def test_a_limit_brings_the_last_turn(watched, quarry, text, override, reason):
+    """The planner is told why, may only answer, and the run's output names the reason."""
+    spent = Usage(input_tokens=10, cost=0.02)
+
+    async def plan(turn):
+        if getattr(turn, "finalize", None):
+            assert turn.tools == []
+            assert turn.messages[-1].text == turn.finalize.message
+            return PlanResult.final(turn.finalize.reason)
+        return (await quarry.watch(turn)).model_copy(update={"usage": spent})
+
+    app = App(agents=[Agent("quarry.warden", planner=plan, uses=[quarry.pumps])])
+    run, out = await watched(text, app, policy=override)
+    assert out.reason == reason
+    assert out.text == (reason if reason != "answered" else "All done.")
+    limits = [event async for event in run.events() if event.limit]
+    kind = "retries_stopped" if reason == RETRIES_STOPPED else "limit_reached"
+    assert [(event.type, event.limit.reason) for event in limits] == [(kind, reason)] * (reason != "answered")
+
+
+async def test_a_last_turn_that_does_not_answer(watched, quarry):
+    """The run still ends, with a clear text."""
+    planner = ScriptedPlanner([PlanResult.calls(quarry.level.call(pump="a"))] * 2)
+    app = App(agents=[Agent("quarry.warden", planner=planner, uses=[quarry.pumps])])
+    _, out = await watched("go", app, policy=RunPolicyOverride(max_tool_calls=0))
+    assert "this turn may only answer" in out.text
+    assert out.reason == "max_tool_calls"
+
+
+@pytest.mark.parametrize(("allowed", "left"), [(False, 30), (True, 99)], ids=["tighter only", "looser too"])
+async def test_overrides(watched, quarry, allowed, left):
+    """The stricter counts, unless the app lets starters loosen."""
+    planner = ScriptedPlanner([PlanResult.final("done")])
+    quarry.warden.planner = planner
+    app = App(agents=[quarry.warden], allow_loosening=allowed)
+    await watched("go", app, policy=RunPolicyOverride(max_tool_calls=99, max_tool_rounds=7))
+    caps = planner.turns[0].caps
+    assert (caps.tool_calls, caps.rounds) == (left, 7)
+
+
+async def test_a_tool_that_is_withheld(watched, quarry):
+    """It is neither offered nor run."""
+    planner = ScriptedPlanner([PlanResult.calls(quarry.start.call(pump="north")), PlanResult.final("done")])
+    quarry.warden.planner = planner
+    run, _ = await watched("go", policy=RunPolicyOverride(allowed_tags=["read"]))
+    assert [spec.id for spec in planner.turns[0].tools] == ["quarry.pumps.level"]
+    (end,) = await ends_of(run)
+    assert end.retry_hint.reason == "tool_unavailable"
+
+
+async def test_time_that_is_used_up(serve):
+    """Calls in flight are answered with the code, what had ended stays, and the planner answers once more."""
+    tools = Toolset("test.tools")
+
+    @tools.tool
+    async def hang() -> str:
+        """Never answer."""
+        await asyncio.Event().wait()
+        return ""
+
+    @tools.tool
+    async def note() -> str:
+        """Answer."""
+        return "noted"
+
+    calls = PlanResult.calls(note.call(), hang.call())
+    script = ScriptedPlanner([calls, lambda turn: PlanResult.final(turn.finalize.reason)])
+    policy = RunPolicy(time_budget=timedelta(seconds=2))
+    client = await serve(planner=script, uses=(tools,), policy=policy)
+    run = await client.start("test.agent", "go")
+    out = await run.result()
+    assert (out.text, out.reason) == ("time_budget", "time_budget")
+    assert out.active_time
+    assert [end.error and end.error.code for end in await ends_of(run)] == [None, "time_budget"]
+
+
+async def test_a_run_without_a_budget_measures_no_time(watched, quarry):
+    """`active_time` is None there."""
+    app = App(agents=[Agent("quarry.warden", planner=quarry.watch, uses=[quarry.pumps])])
+    assert (await watched("level:a", app))[1].active_time is None
+    assert (await watched("level:a"))[1].active_time is not None
+
+
+async def test_the_foreman_has_four_calls(serve, quarry):
+    """Two are the gaugers', who share the rest: one each."""
+    client = await serve(quarry.app)
+    out = await client.execute("quarry.foreman", "go")
+    assert out.text == "Stopped by max_tool_calls. Stopped by max_tool_calls."
+    assert (out.tool_calls, out.children_count) == (2, 4)
+
+
+async def test_what_is_forbidden_at_the_start_is_forbidden_below(serve, quarry):
+    """A tool that the run's override denies is not offered to child runs."""
+    gauger = ScriptedPlanner([PlanResult.final("done")])
+    quarry.gauger.planner = gauger
+    quarry.gauger.policy = RunPolicy(interrupts_allowed=True)
+    client = await serve(quarry.app)
+    override = RunPolicyOverride(denied_tags=["change"], interrupts_allowed=False)
+    await client.execute("quarry.foreman", "go", policy=override)
+    assert [[spec.id.tool for spec in turn.tools] for turn in gauger.turns] == [["level"]] * 2
+    assert [turn.run.interrupts_allowed for turn in gauger.turns] == [False] * 2
+    assert [turn.caps.tool_calls for turn in gauger.turns] == [1] * 2
+
+
+# A policy engine.
+
+
+async def test_the_engine_of_the_page_keeps_the_night(watched, quarry):
+    """At night nothing is changed; the decision is an event."""
+    run, _ = await watched("start:north level:north", quarry.guarded, labels={"shift": "night"})
+    started, level = await ends_of(run)
+    assert started.retry_hint.reason == "tool_unavailable"
+    assert level.result == 45
+    decisions = [event.decision async for event in run.events() if event.type == "policy_decision"]
+    assert decisions
+    assert all(one.allowed_tools == ["quarry.pumps.level"] for one in decisions)
+
+
+async def test_the_engine_of_the_page_disables_what_failed(watched, quarry):
+    """A tool whose hint says that it failed is not offered in the next plan; then it is again."""
+    planner = ScriptedPlanner(
+        [
+            PlanResult.calls(ToolRequest(name=quarry.level.id, payload={})),
+            PlanResult.calls(quarry.start.call(pump="north")),
+            PlanResult.final("done"),
+        ]
+    )
+    quarry.warden.planner = planner
+    await watched("go", App(agents=[quarry.warden], policy_engine=quarry.Night()))
+    offered = [[spec.id.tool for spec in turn.tools] for turn in planner.turns]
+    assert offered == [["level", "start"], ["start"], ["level", "start"]]
+
+
+async def test_an_engine_lowers_caps_and_adds_labels_for_the_run(watched, quarry):
+    """They hold from there on; more than before is not given, and a last turn asks no engine."""
+    given = []
+
+    class Engine:
+        async def decide(self, asked):
+            given.append(asked)
+            first = len(given) == 1
+            return PolicyDecision(caps=Caps(tool_calls=1 if first else 99), labels={"seen": "yes"})
+
+    app = App(agents=[quarry.warden], policy_engine=Engine())
+    _, out = await watched("level:a level:b level:c", app)
+    assert (out.reason, out.tool_calls) == ("max_tool_calls", 1)
+    assert [len(asked.requested) for asked in given] == [0, 1, 0, 1]
+    assert given[-1].run.labels == {"seen": "yes"}
+
+
+def test_what_an_engine_is_given_and_decides(rows):
+    """Every field of both is told, and no other."""
+    given = rows("limits.md", "guarded = App")
+    assert {name for cells in given for name in re.findall(r"`(\w+)`", cells[0])} == set(
+        PolicyInput.model_fields
+    )
+    decided = rows("limits.md", "| `caps` | what is left of the limits |")
+    assert {name for cells in decided for name in re.findall(r"`(\w+)`", cells[0])} == set(
+        PolicyDecision.model_fields
+    )
+    assert {"PolicyEngine", "PolicyInput", "PolicyDecision", "RetryHint"} <= set(sojourn.policy.__all__)
+
+
+# The safeguards.
+
+
+async def test_what_the_person_is_told(watched):
+    """The block of the page is what a run with three strikes ends with."""
+    run, _ = await watched("start:old start:old start:old level:a")
+    (stopped,) = [event async for event in run.events() if event.type == "retries_stopped"]
+    block = re.search(r"^```\n(`quarry.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    assert block
+    assert stopped.limit.message.startswith(block[1])
+
+
+def test_the_classes_of_the_page_are_those_of_the_code(rows):
+    """Each row is one of `ERROR_CLASSES`, with an example of it and the advice as it is given."""
+    table = rows("limits.md", "the first class that fits is taken")
+    assert [cells[0] for cells in table] == [f"`{one.category}`: {one.problem}" for one in ERROR_CLASSES]
+    for (_, example, advice), row in zip(table, ERROR_CLASSES, strict=True):
+        assert advice == " ".join(row.suggestion)
+        if row.category == "contract_error":
+            assert {classify("", reason) for reason in row.reasons} == {"contract_error"}
+        else:
+            assert classify(example) == row.category
+
+
+def test_the_rule_can_be_tried_without_a_tool(quarry):
+    """Similar errors count, others start again, ten are kept, and `reset` clears all."""
+    stopped = quarry.strikes("timed out", "connection refused", "HTTP 503")
+    assert stopped.should_stop
+    assert "a service did not answer" in stopped.suggestion()
+    assert stopped.dump()["should_stop"] is True
+    assert not quarry.strikes("timed out", "Permission denied", "timed out", "timed out").should_stop
+    assert not quarry.strikes("north is stuck", "south is away", "west is dry").should_stop
+    assert quarry.strikes(*["pump 4711 is stuck", "pump 4712 is stuck", "pump 4713 is stuck"]).should_stop
+    assert len(quarry.strikes(*["timed out"] * 15).entries) == MAX_ENTRIES == 10
+    reset = stopped.reset()
+    assert (reset.should_stop, reset.entries) == (False, ())
+    assert STRIKES == 3
+
+
+async def test_a_loop_is_stopped_and_named(watched, quarry):
+    """Two calls that come back five times with the same results."""
+    run, out = await watched("level:a start:north " * 5 + "level:a")
+    assert (out.reason, out.tool_calls) == ("retries_stopped", 10)
+    (stopped,) = [event async for event in run.events() if event.type == "retries_stopped"]
+    assert "quarry.pumps.level → quarry.pumps.start → quarry.pumps.level" in stopped.limit.message
+
+
+def test_the_table_of_loops_is_that_of_the_code(rows):
+    """Repetitions without and with a failure."""
+    one, more = rows("limits.md", "### Loops")
+    assert (
+        (1, int(one[2].split()[0]), int(one[1].split()[0])),
+        *((length, int(more[2].split()[0]), int(more[1].split()[0])) for length in (2, 3)),
+    ) == _LIMITS
+    assert MAX_CALLS == 20
+
+
+async def test_the_safeguards_show_in_the_status(serve, quarry, status_when, temporal):
+    """The class of the last error, how many of its kind, whether it stopped, and what decided the class (ME-15)."""
+    start = quarry.start.call(pump="old")
+    question = PlanResult.ask(AwaitClarification(question="And now?"))
+    script = ScriptedPlanner(
+        [PlanResult.calls(start), PlanResult.calls(start), question, PlanResult.final("x")]
+    )
+    client = await serve(planner=script, uses=(quarry.pumps,), policy=RunPolicy(interrupts_allowed=True))
+    run = await client.start("test.agent", "go")
+    status = await status_when(run, lambda status: status.awaits)
+    seen = status.safeguards
+    assert isinstance(seen, Safeguards)
+    assert (seen.category, seen.similar, seen.stopped, seen.loop) == ("network_error", 2, False, None)
+    assert seen.errors[-1] == {
+        "message": "old: connection refused",
+        "tool": "quarry.pumps.start",
+        "category": "network_error",
+        "matched": "connection refused",
+    }
+    code, printed = await temporal("temporal workflow query --workflow-id RUN --type status", run)
+    assert (code, '"similar":2' in printed) == (0, True)
+    await run.answer(None, "stop")
+    await run.result()
+
+
+def test_the_checklist_names_what_there_is():
+    """Every field it reads exists."""
+    text = re.search(r"## When a tool seems stuck\n(.*?)\n## ", PAGE, re.DOTALL)
+    assert text
+    assert set(re.findall(r"`status\.(\w+)`", text[1])) <= set(RunStatus.model_fields)
+    assert set(Safeguards.model_fields) <= set(re.findall(r"`(\w+)`", text[1]))
+    assert "limit" in Event.model_fields
+
+
+def test_each_safeguard_is_named(rows):
+    """Error patterns, loops, depth, network and arguments, and where each is told (ME-1)."""
+    named = " ".join(cells[0] for cells in rows("limits.md", "## The safeguards, by name"))
+    for name in ("error patterns", "loops", "depth", "failure streak", "network", "arguments"):
+        assert name in named
+
+
+def test_a_class_is_one_row(quarry, monkeypatch):
+    """The row of the page, put before the others, recognises its messages and gives its advice (ME-17)."""
+    monkeypatch.setattr(error_classes, "ERROR_CLASSES", (quarry.flood, *ERROR_CLASSES))
+    assert classify("The pit is flooded!") == "flood_error"
+    told = quarry.strikes("the pit is flooded", "shaft flooded", "all is under water").suggestion()
+    assert "the pit is under water" in told
+    assert "- Call the duty officer." in told
+    assert classify("Connection refused") == "network_error"

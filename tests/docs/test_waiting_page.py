@@ -1,0 +1,505 @@
+"""What docs/waiting.md says is so: its module is served, and its claims are tried."""
+
+import asyncio
+import json
+import re
+import uuid
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from temporalio.api.sdk.v1 import WorkflowMetadata
+
+import sojourn.run
+from sojourn import (
+    Agent,
+    App,
+    AwaitClosed,
+    Client,
+    Event,
+    InvalidInput,
+    NoWorker,
+    PlanResult,
+    RunFailed,
+    RunPolicy,
+    RunPolicyOverride,
+    ToolCallMeta,
+    ToolInput,
+    Toolset,
+    Worker,
+)
+from sojourn.testing import ScriptedPlanner
+
+PAGE = (Path(__file__).parents[2] / "docs" / "waiting.md").read_text()
+ASKS_NOBODY = RunPolicyOverride(interrupts_allowed=False)
+
+
+@pytest.fixture
+def depot(module_of):
+    """The module of the page."""
+    return module_of("waiting.md", "depot")
+
+
+@pytest.fixture
+def briefly(depot, monkeypatch):
+    """What the page's planners do for days takes a moment."""
+    monkeypatch.setattr(depot, "timedelta", lambda **_: timedelta(seconds=0.2))
+
+
+@pytest.fixture
+def waiting(serve, depot, status_when):
+    """Start a run of an agent of the page, and wait until it waits; gives the run and what it waits for."""
+
+    async def start(agent, text, count=1):
+        client = await serve(depot.app)
+        run = await client.start(f"depot.{agent}", text)
+        status = await status_when(run, lambda status: len(status.awaits) == count)
+        return run, status.awaits
+
+    return start
+
+
+# Two kinds of waiting.
+
+
+async def test_a_call_that_takes_its_time_needs_nothing(serve):
+    """Two calls of one plan run beside each other under the default policy: each waits for the other (SR-73, SR-75)."""
+    tools, both = Toolset("test.tools"), asyncio.Barrier(2)
+
+    @tools.tool
+    async def meet(name: str) -> str:
+        """Wait for the other call."""
+        await both.wait()
+        return name
+
+    async def tell(turn):
+        return PlanResult.final(" ".join(result.result for result in turn.tool_results))
+
+    planner = ScriptedPlanner([PlanResult.calls(meet.call(name="a"), meet.call(name="b")), tell])
+    client = await serve(planner=planner, uses=(tools,), policy=RunPolicy())
+    assert (await client.execute("test.agent", "go")).text == "a b"
+
+
+async def test_a_question_needs_the_policy(serve, depot):
+    """Where it is off, to ask is a planner fault: its reason goes back to the planner, and in the end fails the run (SR-74)."""
+    client = await serve(depot.app)
+    out = await client.execute("depot.buyer", "valve", policy=ASKS_NOBODY)
+    assert "Nothing is ordered. The last plan was refused: this agent may not ask" in out.text
+    with pytest.raises(RunFailed, match="interrupts_allowed=False"):
+        await client.execute("depot.by-hand", "valve", policy=ASKS_NOBODY)
+
+
+async def test_what_needs_no_policy(serve, depot, briefly, status_when):
+    """To sleep, to be paused and to wait for results from outside work where nobody may be asked."""
+    client = await serve(depot.app)
+    assert (await client.execute("depot.watcher", "go", policy=ASKS_NOBODY)).text == "A day has passed."
+    run = await client.start("depot.picker", "a", policy=ASKS_NOBODY)
+    await status_when(run, lambda status: status.awaits)
+    await run.pause()
+    await run.resume()
+    await depot.deliver(client, run.id)
+    assert (await run.result()).text == "{'count': 3}"
+
+
+def test_the_table_of_ways_to_wait_says_what_needs_the_policy(rows):
+    """Three ways need no policy but an operator's, and the page has advice before it is set (SR-76)."""
+    needs = [cells[-1] for cells in rows("waiting.md", "has to stop at all")]
+    assert needs == ["no", "no", "no", "yes", "yes", "yes", "yes", "no"]
+
+
+# Ask.
+
+
+async def test_the_page_answers_its_own_question(waiting, depot):
+    """The question carries a form of the tool's field, and the answer by field places the order."""
+    run, (question,) = await waiting("buyer", "valve")
+    assert question.id == "how-many"
+    assert question.form == {
+        "type": "object",
+        "properties": {
+            "count": {
+                "description": "How many",
+                "maximum": 100,
+                "minimum": 1,
+                "title": "Count",
+                "type": "integer",
+            }
+        },
+    }
+    await depot.answer(run.client, run.id)
+    assert (await run.result()).text == "5 x valve ordered"
+
+
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        ({"count": 5}, "5 x valve ordered"),
+        ('{"count": 5}', "5 x valve ordered"),
+        ("5", "5 x valve ordered"),
+        ("a dozen", 'invalid arguments for depot.orders.place: `count` must be integer, got "a dozen"'),
+    ],
+    ids=["by field", "JSON", "the only field", "words"],
+)
+async def test_answers_that_are_taken(waiting, said, text):
+    """Values, and a text, which may be JSON, the one value, or a person's own words."""
+    run, _ = await waiting("buyer", "valve")
+    await run.answer(None, said)
+    assert (await run.result()).text == text
+
+
+@pytest.mark.parametrize(
+    "said",
+    [{"count": "many"}, {"count": 101}, '{"count": 0}', "", {}, "x" * 64_001],
+    ids=["type", "most", "least, as JSON", "nothing", "no field", "too long"],
+)
+async def test_answers_that_are_refused(waiting, said):
+    """The reason is told, and the question stays open."""
+    run, _ = await waiting("buyer", "valve")
+    with pytest.raises(InvalidInput):
+        await run.answer("how-many", said)
+    await run.answer("how-many", "7", by="ana")
+    assert (await run.result()).text == "7 x valve ordered"
+
+
+async def test_an_answer_is_used_once_and_never_kept(waiting):
+    """The same once more changes nothing; another one, one to no question, and one after the end are refused."""
+    run, _ = await waiting("buyer", "valve")
+    with pytest.raises(AwaitClosed):
+        await run.answer("how-many#2", "early")
+    assert await run.answer("how-many", "5") == await run.answer("how-many", "5") == "how-many"
+    with pytest.raises(AwaitClosed):
+        await run.answer("how-many", "6")
+    assert (await run.result()).text == "5 x valve ordered"
+    with pytest.raises(AwaitClosed, match="has ended"):
+        await run.answer("how-many", "7")
+
+
+@pytest.mark.parametrize(
+    ("how", "last", "turn_id"),
+    [
+        ("text", ("user", "a dozen"), "t2"),
+        ("fields", ("user", '{"count": 5}'), "t2"),
+        ("declined", ("system", "The question was declined: too dear"), "t2"),
+        ("expired", ("system", "Nobody answered within 0:00:00.200000."), "t1"),
+    ],
+)
+async def test_what_the_planner_sees(serve, depot, monkeypatch, how, last, turn_id):
+    """The last message, the reminders and the user turn, as the page's table has them."""
+    planner = ScriptedPlanner([depot.buy, PlanResult.final("seen")])
+    depot.buyer.planner = planner
+    if how == "expired":
+        monkeypatch.setattr(depot, "timedelta", lambda **_: timedelta(seconds=0.2))
+    client = await serve(depot.app)
+    run = await client.start("depot.buyer", "valve")
+    answers = {"text": "a dozen", "fields": {"count": 5}}
+    async for event in run.events():
+        if event.type == "await_clarification" and how in answers:
+            await run.answer(None, answers[how])
+        elif event.type == "await_clarification" and how == "declined":
+            await run.decline(None, "too dear")
+    turn = planner.turns[-1]
+    assert (turn.messages[-1].role, turn.messages[-1].text) == last
+    assert turn.reminders == ([last[1]] if last[0] == "system" else [])
+    assert turn.messages[-2].text == "How many shall I order?"
+    assert turn.run.turn_id == turn_id
+
+
+def test_the_table_of_what_the_planner_sees(rows):
+    """Its rows are those that were tried, with the same turns."""
+    told = [
+        (cells[0].split()[0], cells[2].split(":")[0])
+        for cells in rows("waiting.md", "### What the planner sees")
+    ]
+    assert told == [
+        ("answered", "a new one"),
+        ("answered", "a new one"),
+        ("declined", "a new one"),
+        ("expired", "the same"),
+    ]
+
+
+async def test_the_policy_asks_by_itself(waiting):
+    """`await_clarification`: the planner sees hint and answer together."""
+    run, (question,) = await waiting("clerk", "valve")
+    assert (question.missing_fields, question.restrict_to_tool) == (["count"], "depot.orders.place")
+    await run.answer(None, {"count": 2})
+    assert (await run.result()).text == "2 x valve ordered"
+
+
+@pytest.mark.parametrize(
+    ("override", "reason"),
+    [(ASKS_NOBODY, "answered"), (RunPolicyOverride(on_missing_fields="finalize"), "missing_fields")],
+    ids=["nobody may be asked", "finalize"],
+)
+async def test_what_else_follows_a_call_that_lacks_fields(serve, depot, override, reason):
+    """The planner decides, or gets its last turn."""
+    client = await serve(depot.app)
+    out = await client.execute("depot.clerk", "valve", policy=override)
+    assert "`count` is required" in out.text
+    assert out.reason == reason
+
+
+# Temporal's own tools.
+
+
+@pytest.mark.parametrize(
+    ("holding", "text"),
+    [
+        ('"answer"', "5 x valve ordered"),
+        ('"declined"', "Nothing is ordered. The question was declined: not needed"),
+    ],
+)
+async def test_the_lines_of_the_page_answer(waiting, temporal, lines, holding, text):
+    """Each signal of the page, sent by the real command, is an answer."""
+    run, _ = await waiting("buyer", "valve")
+    (line,) = lines("waiting.md", holding)
+    assert (await temporal(line, run))[0] == 0
+    assert (await run.result()).text == text
+
+
+async def test_temporal_shows_what_is_waited_for(waiting, temporal, lines, traces, until):
+    """The list names the run, the query tells its status, the details hold the line that answers."""
+    run, _ = await waiting("buyer", "valve")
+    (listing,), (query,) = lines("waiting.md", "workflow list"), lines("waiting.md", "--type status")
+
+    async def listed() -> bool:
+        return run.id in (await temporal(listing, run))[1]
+
+    await until(listed)
+    status, printed = await temporal(query, run)
+    assert (status, '"how-many"' in printed) == (0, True)
+    metadata = await traces(run).handle.query("__temporal_workflow_metadata", result_type=WorkflowMetadata)
+    (line,) = re.findall(r"^temporal workflow signal .*$", metadata.current_details, re.MULTILINE)
+    assert (await temporal(line.replace("YOUR ANSWER", "9"), run))[0] == 0
+    assert (await run.result()).text == "9 x valve ordered"
+
+
+async def test_an_update_says_why_it_is_refused(waiting, temporal, lines):
+    """A signal that is no answer becomes a note; the same by `update execute` is answered with the reason."""
+    run, _ = await waiting("buyer", "valve")
+    (line,) = lines("waiting.md", '"answer"')
+    bad = line.replace("5", '"many"')
+    assert (await temporal(bad, run))[0] == 0
+    (note,) = (await run.status()).notes
+    assert "count is integer, not string" in note
+    status, printed = await temporal(bad.replace("workflow signal", "workflow update execute"), run)
+    assert status != 0
+    assert "count is integer, not string" in printed
+    status, printed = await temporal(line.replace("workflow signal", "workflow update execute"), run)
+    assert (status, "how-many" in printed) == (0, True)
+    assert (await run.result()).text == "5 x valve ordered"
+
+
+# Results from outside.
+
+
+async def test_results_come_in_parts(waiting):
+    """Parts are kept, failures and repetitions are taken, and what does not fit is refused; each call is answered once."""
+    run, (wait,) = await waiting("picker", "a b c")
+    first, second, third = (item.tool_call_id for item in wait.items)
+    given = [{"tool_call_id": first, "result": {"count": 2}}]
+    assert await run.provide_tool_results(wait.id, given) == await run.provide_tool_results(wait.id, given)
+    with pytest.raises(AwaitClosed):
+        await run.provide_tool_results(wait.id, [{"tool_call_id": first, "result": {"count": 9}}])
+    await run.provide_tool_results(wait.id, [{"tool_call_id": second, "error": "the shelf is empty"}])
+    wrong = [{"tool_call_id": third, "result": "many"}]
+    for _ in range(2):
+        with pytest.raises(InvalidInput, match="does not fit"):
+            await run.provide_tool_results(wait.id, wrong)
+    await run.provide_tool_results(wait.id, wrong)
+    (_, failed, misfit) = [e.result async for e in run.events() if e.type == "tool_end"]
+    assert (failed.error.message, misfit.retry_hint.reason) == ("the shelf is empty", "malformed_response")
+    assert (await run.result()).text.startswith("{'count': 2} | the shelf is empty | ")
+
+
+async def test_one_result_too_many_bytes(waiting):
+    """Results are bounded together."""
+    run, (wait,) = await waiting("picker", "a")
+    with pytest.raises(InvalidInput, match="1,000,000"):
+        await run.provide_tool_results(
+            wait.id, [{"tool_call_id": wait.items[0].tool_call_id, "result": "x" * 1_000_001}]
+        )
+
+
+async def test_what_is_not_sent_in_time(serve, depot):
+    """A call of an external tool is answered as `timeout` when its time is over."""
+    tools = Toolset("depot.slow", external=True)
+    slow = tools.declare("pick", args=depot.Pick, result=depot.Picked, timeout=timedelta(seconds=0.2))
+    planner = ScriptedPlanner([PlanResult.calls(slow.call(depot.Pick(shelf="a"))), PlanResult.final("done")])
+    client = await serve(planner=planner, uses=(tools,))
+    await client.execute("test.agent", "go")
+    assert planner.turns[1].tool_results[0].retry_hint.reason == "timeout"
+
+
+async def test_a_planner_has_its_own_tool_executed_outside(waiting):
+    """The result is checked against the tool, which does not run here."""
+    run, (wait,) = await waiting("by-hand", "valve")
+    assert (wait.id, wait.items[0].tool, wait.expires_after) == (
+        "by-hand",
+        "depot.orders.place",
+        timedelta(hours=8),
+    )
+    sent = [{"tool_call_id": wait.items[0].tool_call_id, "result": "one by hand"}]
+    await run.provide_tool_results(None, sent)
+    assert (await run.result()).text == "one by hand"
+
+
+# A tool that needs input.
+
+
+async def test_a_tool_gets_what_it_asks_for(waiting, traces):
+    """The form has to be filled as a whole; the call goes on in the same user turn, with its state."""
+    run, (question,) = await waiting("shipper", "order 4")
+    assert question.question == "At which hour may it come?"
+    assert question.server == "depot.orders"
+    assert question.tool_call_id
+    for wrong in ({"hour": 20}, {"minute": 3}, {}, "later"):
+        with pytest.raises(InvalidInput):
+            await run.answer(None, wrong)
+    await run.answer(None, "9")
+    out = await run.result()
+    assert (out.text, out.tool_calls) == ("order 4 is on tour 7 at 9:00", 1)
+    assert {event.turn_id async for event in run.events()} == {"t1"}
+    await traces(run).check()
+
+
+async def test_a_tool_is_told_that_nobody_will_answer(waiting):
+    """To decline answers the tool, and not the planner."""
+    run, _ = await waiting("shipper", "order 4")
+    await run.decline(None)
+    assert (await run.result()).text == "order 4 stays: no hour was named"
+
+
+async def test_a_tool_that_may_ask_nobody(serve, depot):
+    """Its call is answered with an error."""
+    client = await serve(depot.app)
+    run = await client.start("depot.shipper", "order 4", policy=ASKS_NOBODY)
+    assert "may ask nobody" in (await run.result()).text
+    (end,) = [event.result async for event in run.events() if event.type == "tool_end"]
+    assert end.error.code == "input_required"
+
+
+async def test_a_tool_with_input_is_still_a_function(depot):
+    """A test hands it the input itself."""
+    given = ToolInput(responses={"window": {"action": "accept", "content": {"hour": 8}}}, request_state="t")
+    assert await depot.ship(ToolCallMeta(run_id="r", input=given), order="o") == "o is on t at 8:00"
+
+
+# Pause.
+
+
+async def test_the_lines_of_the_page_pause_and_resume(waiting, temporal, lines, status_when):
+    """A paused run takes answers and starts nothing; what a person says on resuming begins a user turn."""
+    run, _ = await waiting("buyer", "valve")
+    (pause,), (resume,) = lines("waiting.md", "--name pause"), lines("waiting.md", "--name resume")
+    assert (await temporal(pause, run))[0] == 0
+    status = await status_when(run, lambda status: status.status == "paused")
+    assert (status.paused, [wait.id for wait in status.awaits]) == ("let me look", ["how-many"])
+    await run.answer(None, "5")
+    status = await status_when(run, lambda status: not status.awaits)
+    assert (status.status, status.tool_calls) == ("paused", 0)
+    assert (await temporal(resume, run))[0] == 0
+    await run.result()
+    events = [event async for event in run.events()]
+    (paused,) = [event for event in events if event.type == "run_paused"]
+    assert (paused.text, paused.by) == ("let me look", "ana")
+    assert events[-1].turn_id == "t3"
+    with pytest.raises(AwaitClosed):
+        await run.resume()
+
+
+async def test_both_signals_work_without_input(waiting, temporal, lines, status_when):
+    """And a resume of a run that is not paused raises."""
+    run, _ = await waiting("buyer", "valve")
+    with pytest.raises(AwaitClosed, match="not paused"):
+        await run.resume()
+    for name, wanted in (("pause", "paused"), ("resume", "waiting")):
+        (line,) = lines("waiting.md", f"--name {name}")
+        assert (await temporal(line.split(" --input")[0], run))[0] == 0
+        await status_when(run, lambda status, wanted=wanted: status.status == wanted)
+
+
+async def test_timers_go_on_while_paused(serve, depot, monkeypatch, status_when):
+    """A question expires in a pause, and what follows waits."""
+    monkeypatch.setattr(depot, "timedelta", lambda **_: timedelta(seconds=2))
+    client = await serve(depot.app)
+    run = await client.start("depot.buyer", "valve")
+    await status_when(run, lambda status: status.awaits)
+    await run.pause()
+    async for event in run.events():
+        if event.type == "await_answered":
+            assert event.code == "expired"
+            break
+    status = await run.status()
+    assert (status.status, status.awaits) == ("paused", [])
+    await run.resume()
+    assert (await run.result()).text == "Nothing is ordered. Nobody answered within 0:00:02."
+
+
+# Events, and what survives what.
+
+
+def test_the_events_of_the_page_are_events(rows):
+    """Each type is one of `Event`'s, and each field one of its fields."""
+    told = Event.model_fields["type"].description
+    for types, fields in rows("waiting.md", "## In events and status"):
+        assert all(name in told for name in re.findall(r"`(\w+)`", types))
+        named = [name for name in re.findall(r"`(\w+)`", fields) if name != "expired"]
+        assert named
+        assert set(named) <= set(Event.model_fields)
+
+
+@pytest.fixture
+async def left(temporal_address, depot, status_when):
+    """A run that waits, and whose worker has gone."""
+    client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
+    async with Worker(depot.app, client):
+        run = await client.start("depot.buyer", "valve")
+        await status_when(run, lambda status: status.awaits)
+    return run
+
+
+async def test_a_wait_outlives_its_worker(left, depot, traces):
+    """With no worker the status shows it, and a signal is kept for the next worker."""
+    assert [wait.id for wait in (await left.status()).awaits] == ["how-many"]
+    await traces(left).handle.signal("provide_clarification", {"answer": "6"})
+    async with Worker(depot.app, left.client):
+        assert (await left.result()).text == "6 x valve ordered"
+
+
+async def test_an_answer_that_no_worker_takes(left, monkeypatch):
+    """It raises `NoWorker`."""
+    monkeypatch.setattr(sojourn.run, "ANSWER_DEADLINE", 0.3)
+    with pytest.raises(NoWorker):
+        await left.answer(None, "5")
+
+
+async def test_a_cancelled_run_waits_no_more(waiting):
+    """Each call that waited is answered as canceled."""
+    run, _ = await waiting("picker", "a b")
+    await run.cancel("enough")
+    with pytest.raises(RunFailed, match="enough"):
+        await run.result()
+    ends = [event.result.error.code async for event in run.events() if event.type == "tool_end"]
+    assert ends == ["canceled"] * 2
+
+
+async def test_a_question_without_an_id_gets_one(serve, depot):
+    """It is named after its tool, and unique in the run."""
+    asked = []
+
+    async def plan(turn):
+        if len(asked) == 2:
+            return PlanResult.final("done")
+        question = depot.AwaitClarification(question="How many?", restrict_to_tool=depot.place.id)
+        return PlanResult.ask(question)
+
+    client = await serve(
+        App(agents=[Agent("depot.test", planner=plan, uses=[depot.orders], policy=depot.asking)])
+    )
+    run = await client.start("depot.test", "go")
+    async for event in run.events():
+        if event.type == "await_clarification":
+            asked.append(event.question.id)
+            await run.answer(event.question.id, json.dumps(len(asked)))
+    assert asked == ["fix-depot.orders.place", "fix-depot.orders.place#2"]

@@ -1,0 +1,234 @@
+"""Input: a server's tool that asks a person waits in its run, and goes on with the answer."""
+
+import json
+import uuid
+from typing import Any
+
+import pytest
+
+from sojourn import App, Client, InvalidInput, Run, RunPolicy, Worker, mcp
+
+ASKS = RunPolicy(interrupts_allowed=True)
+STATE = ' "quoted" \\ back\tslash ÄÖ 😀\n\x7f secret-of-the-server '
+SEAT = {
+    "type": "object",
+    "title": "Seat",
+    "properties": {
+        "row": {"type": "integer", "minimum": 1, "maximum": 40, "description": "Which row"},
+        "place": {"type": "string", "enum": ["aisle", "window"]},
+        "note": {"type": "string", "maxLength": 20},
+    },
+    "required": ["row", "place"],
+}
+NAME = {"type": "object", "properties": {"name": {"type": "string", "minLength": 2}}, "required": ["name"]}
+ROW = {"type": "object", "properties": {"row": {"type": "integer"}}}
+NOTHING = {"type": "object", "properties": {}}
+SEATED = {"row": 3, "place": "window"}
+OTHERS = {"visit": {"url": "https://example.com/pay"}, "think": {"complete": "Say hi"}, "folders": {}}
+DECLINED = {"visit": {"action": "decline"}, "think": {"action": "decline"}, "folders": {"roots": []}}
+
+
+def seat(message: str = "Where will you sit?") -> dict[str, Any]:
+    return {"form": SEAT, "message": message}
+
+
+def accepted(**content: Any) -> dict[str, Any]:
+    return {"action": "accept", "content": content}
+
+
+class Desk:
+    """Runs of one call each, on one worker with one asking server."""
+
+    def __init__(self, client: Client, asking: Any) -> None:
+        self.client = client
+        self.asking = asking
+
+    async def start(self, *rounds: dict[str, Any], agent_id: str = "test.asks", **arguments: Any) -> Run:
+        """A run whose call asks this."""
+        mark = uuid.uuid4().hex
+        said = {"rounds": rounds, "state": STATE, "mark": mark, **arguments}
+        return await self.client.start(agent_id, json.dumps(said), run_id=mark)
+
+    def calls(self, run: Run) -> list[dict[str, Any]]:
+        """What the server got of a run."""
+        return self.asking.calls(run.id)
+
+    async def given(self, run: Run) -> dict[str, Any]:
+        """What the server was given in the end."""
+        return json.loads((await run.result()).text)["given"]
+
+
+@pytest.fixture(scope="module")
+async def desk(temporal_address, shared_asking, calling):
+    """A worker with an agent that may ask and one that may not."""
+    toolset = mcp.McpToolset("ops.asking", transport=shared_asking.stdio())
+    agents = [
+        calling(toolset, "ask", policy=ASKS, agent_id="test.asks"),
+        calling(toolset, "ask", policy=RunPolicy(), agent_id="test.alone"),
+    ]
+    client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
+    async with Worker(App(agents=agents), client):
+        yield Desk(client, shared_asking)
+
+
+async def test_a_form_is_asked_and_the_call_goes_on(desk, asked, traces):
+    """The person sees the server's words and fields; the server gets the answer, its state and the same call."""
+    run = await desk.start({"seat": seat()})
+    wait = await asked(run)
+    assert wait.question == "Where will you sit?"
+    assert wait.server == "ops.asking"
+    assert wait.missing_fields == ["row", "place", "note"]
+    assert wait.form == {key: value for key, value in SEAT.items() if key != "title"}
+    await run.answer(wait.id, SEATED, by="ana")
+    assert await desk.given(run) == {"seat": accepted(**SEATED)}
+    first, second = desk.calls(run)
+    assert (first["name"], first["arguments"]) == (second["name"], second["arguments"])
+    assert (first["state"], second["state"]) == (None, f"0 {STATE}")
+    await traces(run).check()
+
+
+async def test_the_call_is_one_call(desk, asked, traces):
+    """One start, one end and one answer in the transcript, in one turn; asked twice, it waits twice."""
+    run = await desk.start({"a": seat()}, {"b": {"form": NAME, "message": "Who?"}})
+    first = await asked(run)
+    await run.answer(first.id, SEATED)
+    second = await asked(run, first)
+    assert second.question == "Who?"
+    await run.answer(second.id, {"name": "Ana"})
+    assert await desk.given(run) == {"b": accepted(name="Ana")}
+    assert [call["given"] for call in desk.calls(run)][1] == {"a": accepted(**SEATED)}
+    events = [event async for event in run.events()]
+    told = ("tool_start", "await_clarification", "await_answered", "tool_end")
+    kinds = [event.type for event in events if event.type in told]
+    assert kinds == [told[0], *told[1:3], *told[1:3], told[3]]
+    (start,) = [event.call for event in events if event.type == "tool_start"]
+    questions = [event.question for event in events if event.type == "await_clarification"]
+    assert {(each.server, each.tool_call_id) for each in questions} == {("ops.asking", start.tool_call_id)}
+    assert len({event.turn_id for event in events if event.turn_id}) == 1
+    messages = await traces(run).check()
+    assert [message.role for message in messages] == ["user", "assistant", "tool", "assistant"]
+
+
+async def test_a_person_may_decline(desk, asked):
+    """The server is told, in its protocol's word, and decides what that means."""
+    run = await desk.start({"seat": seat()})
+    wait = await asked(run)
+    await run.decline(wait.id, "not today", by="ana")
+    assert await desk.given(run) == {"seat": {"action": "decline"}}
+
+
+async def test_two_forms_at_once(desk, asked):
+    """Each is asked, one after the other, and the server gets both answers together."""
+    run = await desk.start({"seat": seat(), "name": {"form": NAME}})
+    first = await asked(run)
+    await run.answer(first.id, SEATED)
+    second = await asked(run, first)
+    assert len(desk.calls(run)) == 1
+    await run.decline(second.id)
+    assert await desk.given(run) == {"seat": accepted(**SEATED), "name": {"action": "decline"}}
+    assert len(desk.calls(run)) == 2
+
+
+WRONG = [
+    ({"row": 3}, "place is missing"),
+    ({**SEATED, "row": "three"}, "row is integer, not string"),
+    ({**SEATED, "row": 41}, "row is at most 40"),
+    ({**SEATED, "place": "wing"}, "place is one of"),
+    ({**SEATED, "meal": "fish"}, "'meal' is none of row, place, note"),
+    ({**SEATED, "note": "x" * 21}, "at most 20 characters"),
+    ("at the window, please", "values by field are wanted"),
+    ({}, "row, place is missing"),
+]
+
+
+async def test_a_wrong_answer_is_refused_and_the_run_waits_on(desk, asked):
+    """Whoever sent it learns why; the server learns nothing, and a right answer is taken afterwards."""
+    run = await desk.start({"seat": seat()})
+    wait = await asked(run)
+    for answer, why in WRONG:
+        with pytest.raises(InvalidInput, match=why):
+            await run.answer(wait.id, answer)
+        assert [each.id for each in (await run.status()).awaits] == [wait.id]
+    await run.answer(wait.id, SEATED)
+    assert await desk.given(run) == {"seat": accepted(**SEATED)}
+    assert len(desk.calls(run)) == 2
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "content"),
+    [
+        (NAME, "Ana", {"name": "Ana"}),
+        (ROW, "7", {"row": 7}),
+        (SEAT, '{"row": 1, "place": "aisle"}', {"row": 1, "place": "aisle"}),
+    ],
+    ids=["text", "number", "json"],
+)
+async def test_a_text_answers_a_form_of_one_field(form, text, content, desk, asked):
+    """As the one field's value; for more fields, as JSON."""
+    run = await desk.start({"q": {"form": form}})
+    await asked(run)
+    await run.answer(None, text)
+    assert await desk.given(run) == {"q": accepted(**content)}
+
+
+async def test_a_form_without_fields_asks_for_a_yes(desk, asked):
+    """Nothing is filled, and that is an answer."""
+    run = await desk.start({"sure": {"form": NOTHING}})
+    wait = await asked(run)
+    await run.answer(wait.id, {})
+    assert await desk.given(run) == {"sure": accepted()}
+
+
+async def test_what_no_person_fills_is_declined_at_once(desk):
+    """An address to visit, a completion and folders are never asked about; the call goes on, as often as it takes."""
+    run = await desk.start(OTHERS, {}, OTHERS, agent_id="test.alone")
+    assert await desk.given(run) == DECLINED
+    assert [call["given"] for call in desk.calls(run)] == [{}, DECLINED, {}, DECLINED]
+    assert not [event async for event in run.events() if event.type == "await_clarification"]
+
+
+async def test_the_rest_is_declined_beside_a_form(desk, asked):
+    """A person is asked what a person can answer; the server gets all answers at once."""
+    run = await desk.start({**OTHERS, "seat": seat()})
+    wait = await asked(run)
+    await run.answer(wait.id, SEATED)
+    assert await desk.given(run) == {**DECLINED, "seat": accepted(**SEATED)}
+
+
+async def test_a_server_that_asks_on_and_on_is_answered(desk):
+    """After a bounded number of rounds the call is an error, and the run goes on."""
+    run = await desk.start(OTHERS, forever=True)
+    error = json.loads((await run.result()).text)["error"]
+    assert error["code"] == "input_required"
+    assert "on and on" in error["message"]
+    assert len(desk.calls(run)) == 10
+
+
+async def test_where_nobody_may_be_asked_the_call_says_so(desk, traces):
+    """Interrupts are off: the answer is an error with a code, and the run ends by itself."""
+    run = await desk.start({"seat": seat()}, agent_id="test.alone")
+    error = json.loads((await run.result()).text)["error"]
+    assert error["code"] == "input_required"
+    assert error["message"].startswith("ops.asking asks for a person's input")
+    messages = await traces(run).check()
+    assert "secret-of-the-server" not in str(messages[2:])
+    assert len(desk.calls(run)) == 1
+
+
+async def test_who_watches_sees_the_question_and_no_state(desk, asked):
+    """Neither the status nor an event holds what the server wants back."""
+    run = await desk.start({"seat": seat()})
+    wait = await asked(run)
+    await run.decline(wait.id)
+    await run.result()
+    shown = [(await run.status()).model_dump_json(), *[each.model_dump_json() async for each in run.events()]]
+    handed_out = json.dumps(f"0 {STATE}", ensure_ascii=False)[1:-1]
+    assert desk.calls(run)[1]["state"] == f"0 {STATE}"
+    assert not [each for each in shown if "request_state" in each or handed_out in each]
+
+
+async def test_a_server_is_told_that_forms_can_be_filled(desk):
+    """And nothing else: no address is visited here, no completion made, no folder shared."""
+    run = await desk.start({})
+    await run.result()
+    assert desk.calls(run)[0]["can"] == {"elicitation": {"form": {}}}

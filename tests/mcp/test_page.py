@@ -1,0 +1,42 @@
+"""What docs/mcp.md says is so: its toolsets can be declared, and its figures are those of the code."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from sojourn.mcp import McpToolset, limits
+
+PAGE = (Path(__file__).parents[2] / "docs" / "mcp.md").read_text()
+BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+
+
+def test_its_toolsets_are_declared_as_they_stand():
+    """Each block that declares toolsets runs, in order; nothing is started by that."""
+    scope: dict = {}
+    for block in BLOCKS:
+        if "await" not in block:
+            exec(block, scope)
+    declared = {name: value for name, value in scope.items() if isinstance(value, McpToolset)}
+    assert declared.keys() == {"everything", "search", "older", "files", "inventory"}
+    assert declared["files"]["delete_all"].spec.confirmation == "Delete {path}?"
+    assert declared["inventory"]["count"].spec.trusted
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"over {limits.MAX_FORM_FIELDS} fields or {limits.MAX_FORM_BYTES // 1_000} KB",
+        f"more than {limits.MAX_MESSAGE_BYTES // 1_000_000} MB",
+        f"({limits.TTL.total_seconds() / 60:g} minutes)",
+    ],
+)
+def test_its_figures_are_those_of_the_code(text):
+    """A bound that is changed is changed on the page."""
+    assert text in PAGE
+
+
+def test_ten_rounds_are_told():
+    """In a word."""
+    assert limits.MAX_INPUT_ROUNDS == 10
+    assert "ten times in a row" in PAGE

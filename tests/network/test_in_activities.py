@@ -1,0 +1,125 @@
+"""Inside an activity exactly one layer repeats, and it is Temporal."""
+
+from datetime import timedelta
+
+import httpx2
+import pytest
+from temporalio.testing import ActivityEnvironment
+
+from sojourn import (
+    NetworkRetriesExhausted,
+    PlanResult,
+    RateLimited,
+    Retry,
+    RetryReason,
+    ToolError,
+    Toolset,
+    ToolUnavailable,
+    http_client,
+    network_faults,
+    with_network_retry,
+)
+from sojourn.testing import ScriptedPlanner
+
+
+@pytest.mark.parametrize(
+    ("part", "raised", "after"),
+    [
+        ((429, "7"), RateLimited, timedelta(seconds=7)),
+        (429, RateLimited, None),
+        ((503, "3600"), ToolUnavailable, timedelta(hours=1)),
+        (500, ToolUnavailable, None),
+        ("silent", ToolUnavailable, None),
+        ("reset", ToolUnavailable, None),
+        ("hang_up", ToolUnavailable, None),
+    ],
+    ids=str,
+)
+async def test_what_a_repetition_may_mend_is_an_error_that_temporal_repeats(
+    loopback, client, part, raised, after
+):
+    """It carries the whole `Retry-After`; the tool's own bound decides whether to wait that long."""
+    server = await loopback(part)
+    with pytest.raises(raised) as caught, network_faults("weather"):
+        (await client.get(server.url, timeout=server.timeout)).raise_for_status()
+    assert caught.value.retry_after == after
+    assert "weather" in str(caught.value)
+    assert server.count == 1
+
+
+@pytest.mark.parametrize("part", [400, 401, 404, 501, "babble"])
+async def test_every_other_failure_passes_as_it_is(loopback, client, part):
+    """A repetition would meet it again."""
+    server = await loopback(part)
+    with pytest.raises(httpx2.HTTPError), network_faults("weather"):
+        (await client.get(server.url)).raise_for_status()
+
+
+async def test_nothing_of_the_request_follows_the_error(loopback, client):
+    """The client's own text quotes the address with its key; the history shall not have it."""
+    server = await loopback(503)
+    with pytest.raises(ToolUnavailable) as caught, network_faults("weather"):
+        (await client.get(server.url, params={"key": "s3cret"})).raise_for_status()
+    assert caught.value.__cause__ is None
+    assert "s3cret" not in str(ToolError.from_error(caught.value))
+
+
+async def test_a_retry_inside_an_activity_calls_once(loopback, client, slept):
+    """The same call that repeats by itself elsewhere leaves it to Temporal here."""
+    server = await loopback((429, "7"))
+
+    async def fetch():
+        return await with_network_retry(lambda: client.get(server.url), "weather", max_retries=2, sleep=slept)
+
+    with pytest.raises(RateLimited, match="weather is over its rate limit") as caught:
+        await ActivityEnvironment().run(fetch)
+    assert caught.value.retry_after == timedelta(seconds=7)
+    assert (server.count, slept) == (1, [])
+
+    with pytest.raises(NetworkRetriesExhausted):
+        await fetch()
+    assert (server.count, slept) == (4, [7, 7])
+
+
+@pytest.fixture
+def asked(serve, loopback):
+    """Call a tool that fetches, in a real run; gives its result and the server it asked."""
+
+    async def ask(*script):
+        server = await loopback(*script)
+        tools = Toolset("test.weather")
+
+        @tools.tool(read_only=True, retry=Retry(initial_interval=timedelta(milliseconds=1)))
+        async def fetch() -> int:
+            """Fetch."""
+            async with http_client("weather", trust_env=False) as client:
+                return (await with_network_retry(lambda: client.get(server.url), "weather")).status_code
+
+        planner = ScriptedPlanner([PlanResult.calls(fetch.call()), PlanResult.final("done")])
+        client = await serve(planner=planner, uses=(tools,))
+        await client.execute("test.agent", "go")
+        return planner.turns[1].tool_results[0], server
+
+    return ask
+
+
+async def test_temporal_repeats_a_tool_that_the_network_let_down(asked):
+    """The third attempt brings the value: three requests in all."""
+    result, server = await asked(503, "reset", 200)
+    assert (result.result, server.count) == (200, 3)
+
+
+async def test_what_stays_away_is_told_to_the_planner(asked):
+    """One request for each attempt that the tool is allowed, then a hint."""
+    result, server = await asked(503)
+    assert server.count == 3
+    assert result.retry_hint.reason == RetryReason.TOOL_UNAVAILABLE
+    assert "weather cannot answer now (HTTP 503 Service Unavailable)" in result.error.message
+
+
+async def test_a_long_rate_limit_is_told_at_once(asked):
+    """Nobody waits for an hour: the planner learns when to come back."""
+    result, server = await asked((429, "3600"))
+    assert server.count == 1
+    assert result.retry_hint.reason == RetryReason.RATE_LIMITED
+    assert result.retry_hint.retry_after == timedelta(hours=1)

@@ -1,0 +1,177 @@
+"""HTTP leaves the house by one door: its clients are made in `sojourn.network`, so that none lacks time-outs (ME-16)."""
+
+import ast
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOOR = ROOT / "sojourn" / "network"
+FOLDERS = ("sojourn", "activities", "workflows", "toolsets", "planners")
+MODULES = [
+    *(
+        path
+        for folder in FOLDERS
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        if DOOR not in path.parents
+    ),
+    ROOT / "worker.py",
+]
+
+NO_USE_BUT_REQUESTS = ("aiohttp", "http.client", "pycurl", "requests", "urllib3")
+HTTPX = {
+    *("AsyncClient", "AsyncHTTPTransport", "Client", "HTTPTransport"),
+    *("delete", "get", "head", "options", "patch", "post", "put", "request", "stream"),
+}
+URLLIB = {
+    "OpenerDirector",
+    "Request",
+    "URLopener",
+    "build_opener",
+    "install_opener",
+    "urlopen",
+    "urlretrieve",
+}
+MAKES_A_REQUEST = {
+    *(f"{package}.{name}" for package in ("httpx", "httpx2") for name in HTTPX),
+    *(f"urllib.request.{name}" for name in URLLIB),
+}
+
+TAKES_A_CLIENT = {
+    "streamable_http_client": "http_client",
+    "sse_client": "httpx_client_factory",
+    "AsyncAnthropic": "http_client",
+    "AsyncOpenAI": "http_client",
+}
+"""Functions of SDKs that make a client of their own unless they are given one."""
+
+
+def bypasses(source: str) -> list[str]:
+    """What a module does past the door, as `line: what`."""
+    tree = ast.parse(source)
+    names = dict(_imported(tree))
+    annotations = {
+        id(node) for each in ast.walk(tree) for part in _annotations(each) for node in ast.walk(part)
+    }
+    found: list[str] = []
+    for node in ast.walk(tree):
+        if id(node) in annotations:
+            continue
+        what = _resolved(node, names)
+        if what in MAKES_A_REQUEST or _is_no_use(what):
+            found.append(f"{node.lineno}: {what}")
+        if isinstance(node, ast.Call) and (missing := _own_client(node)):
+            found.append(f"{node.lineno}: {missing}")
+    return found
+
+
+def _imported(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """The names that a module gives to what it imports, wherever it does so."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for each in node.names:
+                yield (each.asname, each.name) if each.asname else (each.name.split(".")[0],) * 2
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            for each in node.names:
+                yield each.asname or each.name, f"{node.module}.{each.name}"
+
+
+def _annotations(node: ast.AST) -> Iterator[ast.AST]:
+    """Naming a type makes nothing."""
+    for field in ("annotation", "returns"):
+        if (part := getattr(node, field, None)) is not None:
+            yield part
+
+
+def _resolved(node: ast.AST, names: dict[str, str]) -> str:
+    """The full dotted name that an expression or an import stands for; empty for everything else."""
+    match node:
+        case ast.Name(id=name):
+            return names.get(name, "")
+        case ast.Attribute(value=value, attr=attr):
+            owner = _resolved(value, names)
+            return f"{owner}.{attr}" if owner else ""
+        case ast.Import(names=imported):
+            return next((each.name for each in imported if _is_no_use(each.name)), "")
+        case ast.ImportFrom(module=str(module)) if _is_no_use(module):
+            return module
+        case _:
+            return ""
+
+
+def _is_no_use(name: str) -> bool:
+    return any(f"{name}.".startswith(f"{each}.") for each in NO_USE_BUT_REQUESTS)
+
+
+def _own_client(call: ast.Call) -> str | None:
+    """The SDK's function that is called without a client of ours."""
+    name = getattr(call.func, "attr", getattr(call.func, "id", ""))
+    wanted = TAKES_A_CLIENT.get(name)
+    given = {keyword.arg for keyword in call.keywords}
+    return f"{name} without {wanted}" if wanted and wanted not in given else None
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_module_makes_an_http_client_of_its_own(module):
+    """It asks `sojourn.network` for one; so a new adapter cannot go past time-outs and retries (ME-16)."""
+    assert bypasses(module.read_text()) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import httpx2\nhttpx2.AsyncClient()",
+        "import httpx2 as h\nclass Mine(h.AsyncClient): ...",
+        "from httpx2 import AsyncClient as C\nmake = C",
+        "def f():\n    import httpx\n    return httpx.get('http://x')",
+        "from httpx2 import AsyncHTTPTransport\nAsyncHTTPTransport(retries=9)",
+        "import urllib.request\nurllib.request.urlopen('http://x')",
+        "from urllib.request import urlopen\nurlopen('http://x')",
+        "from urllib import request\nrequest.urlopen('http://x')",
+        "import http.client",
+        "from http.client import HTTPSConnection",
+        "from http import client\nclient.HTTPConnection('x')",
+        "import json, requests.sessions",
+        "import aiohttp as web",
+        "from mcp.client.streamable_http import streamable_http_client\nstreamable_http_client('http://x')",
+        "import openai\nopenai.AsyncOpenAI(max_retries=0)",
+    ],
+)
+def test_each_way_past_the_door_is_seen(source):
+    """Under another name, inside a function, as a base class, or left to an SDK."""
+    assert bypasses(source) != []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import httpx2\ndef f(client: httpx2.AsyncClient) -> httpx2.Response: ...",
+        "import httpx2\nhttpx2.Timeout(10)",
+        "from urllib.request import getproxies\ngetproxies()",
+        "from http import HTTPStatus\nHTTPStatus(200)",
+        "from sojourn.network import http_client\nhttp_client('x').get('/')",
+        "import openai\nopenai.AsyncOpenAI(http_client=ours, max_retries=0)",
+    ],
+)
+def test_what_makes_no_client_is_left_alone(source):
+    """Types, errors, settings, and clients that are ours."""
+    assert bypasses(source) == []
+
+
+@pytest.mark.parametrize(
+    ("statement", "loaded"),
+    [
+        ("import sojourn", set()),
+        ("from sojourn import with_network_retry, timeouts_for, format_network_error, http_client", set()),
+        ("import sojourn\nsojourn.http_client()", {"httpx2"}),
+    ],
+)
+def test_nothing_heavy_is_loaded_before_it_is_used(statement, loaded):
+    """Neither the HTTP client, nor what repeats, nor Temporal, by a name alone."""
+    code = f"{statement}\nimport sys, json\nprint(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert {"httpx2", "tenacity", "temporalio"} & set(json.loads(done.stdout)) == loaded

@@ -1,0 +1,314 @@
+"""Approvals: a person decides before a call runs; what was shown is what runs, and each decision is used once."""
+
+import asyncio
+import uuid
+from datetime import timedelta
+
+import pytest
+from pydantic import BaseModel, field_validator
+
+from sojourn import (
+    Agent,
+    AgentTool,
+    App,
+    ApprovalPolicy,
+    AwaitClosed,
+    AwaitConfirmation,
+    Client,
+    DefinitionError,
+    PlanResult,
+    RunPolicy,
+    RunPolicyOverride,
+    ToolRequest,
+    Toolset,
+    Worker,
+)
+from sojourn.testing.scripted import ScriptedPlanner
+
+ASKS = RunPolicy(interrupts_allowed=True)
+
+
+class Wipe(BaseModel):
+    disk: str
+
+    @field_validator("disk")
+    @classmethod
+    def _known(cls, disk: str) -> str:
+        if disk == "c":
+            raise ValueError("not this one")
+        return disk
+
+
+class Tools:
+    """A toolset that keeps what was executed."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.tools = Toolset("test.disks")
+
+        @self.tools.tool(destructive=True, tags=["danger"], confirmation="Wipe disk {disk}?")
+        async def wipe(args: Wipe) -> str:
+            """Destroy."""
+            self.done.append(args.disk)
+            return f"wiped {args.disk}"
+
+        @self.tools.tool(destructive=True)
+        async def format_all() -> str:
+            """Destroy more."""
+            self.done.append("all")
+            return "formatted"
+
+        @self.tools.tool(read_only=True)
+        async def look(disk: str = "a") -> str:
+            """Read."""
+            self.done.append(f"look {disk}")
+            return disk
+
+
+def wipe(disk: str, **fields) -> ToolRequest:
+    return ToolRequest(name="test.disks.wipe", payload={"disk": disk}, **fields)
+
+
+LOOK = ToolRequest(name="test.disks.look", payload={})
+
+
+def planner(*steps) -> ScriptedPlanner:
+    """Makes these calls, then tells how they ended."""
+
+    def tell(turn):
+        results = [part for message in turn.messages for part in message.tool_results]
+        return PlanResult.final(" | ".join(str(r.error or r.result) for r in results))
+
+    return ScriptedPlanner([*(PlanResult.calls(*calls) for calls in steps), tell])
+
+
+async def test_a_call_waits_until_it_is_approved(serve, status_when, traces):
+    """The others of its step run meanwhile; the wait shows what will run, and who decided is recorded."""
+    tools = Tools()
+    client = await serve(
+        planner=planner([wipe("a", tool_call_id="c1"), LOOK]), uses=(tools.tools,), policy=ASKS
+    )
+    run = await client.start("test.agent", "go")
+    status = await status_when(
+        run, lambda status: {call.state for call in status.calls} == {"waiting", "done"}
+    )
+    (wait,) = status.awaits
+    assert isinstance(wait, AwaitConfirmation)
+    assert (wait.tool, wait.prompt, wait.payload) == ("test.disks.wipe", "Wipe disk a?", {"disk": "a"})
+    assert tools.done == ["look a"]
+    assert status.status == "waiting"
+    assert await run.approve(wait.id, by="ana", reason="it is empty") == wait.id
+    assert (await run.result()).text == "wiped a | a"
+    assert tools.done == ["look a", "a"]
+    events = [event async for event in run.events()]
+    kinds = [event.type for event in events]
+    asked = events[kinds.index("await_confirmation")]
+    answered = events[kinds.index("await_answered")]
+    assert asked.confirmation == wait
+    assert (answered.await_id, answered.approved, answered.by, answered.text) == (
+        wait.id,
+        True,
+        "ana",
+        "it is empty",
+    )
+    assert answered.identity
+    assert kinds.count("tool_start") == kinds.count("tool_end") == 2
+    await traces(run).check()
+
+
+async def test_a_denied_call_does_not_run_and_says_why(serve, status_when, traces):
+    """The planner is told the reason; the call's answer has the code `denied` and no hint."""
+    tools = Tools()
+    client = await serve(planner=planner([wipe("a")]), uses=(tools.tools,), policy=ASKS)
+    run = await client.start("test.agent", "go")
+    await status_when(run, lambda status: status.awaits)
+    await run.deny(None, "use disk b", by="ana")
+    assert (await run.result()).text == "denied: use disk b"
+    assert tools.done == []
+    (end,) = [event.result async for event in run.events() if event.type == "tool_end"]
+    assert (end.error.code, end.retry_hint) == ("denied", None)
+    await traces(run).check()
+
+
+async def test_many_calls_wait_at_once_and_each_runs_when_it_is_approved(serve, until, status_when, traces):
+    """More may wait than run at once; decisions come in any order, as updates and as signals."""
+    tools = Tools()
+    calls = [wipe(f"d{n}", tool_call_id=f"c{n}") for n in range(8)]
+    client = await serve(
+        planner=planner(calls),
+        uses=(tools.tools,),
+        policy=RunPolicy(interrupts_allowed=True, max_parallel_calls=2),
+    )
+    run = await client.start("test.agent", "go")
+    status = await status_when(run, lambda status: len(status.awaits) == 8)
+    ids = {wait.tool_call_id: wait.id for wait in status.awaits}
+    await run.approve(ids["c5"])
+    await until(lambda: tools.done == ["d5"])
+    await traces(run).handle.signal("provide_confirmation", {"id": ids["c2"], "approved": True, "by": "bob"})
+    await until(lambda: tools.done == ["d5", "d2"])
+    await asyncio.gather(
+        *(run.deny(ids[c]) for c in ("c0", "c1")), *(run.approve(ids[c]) for c in ("c3", "c4", "c6", "c7"))
+    )
+    out = await run.result()
+    assert out.text.split(" | ")[:3] == ["denied: it was not approved"] * 2 + ["wiped d2"]
+    assert sorted(tools.done) == ["d2", "d3", "d4", "d5", "d6", "d7"]
+    await traces(run).check()
+
+
+@pytest.mark.parametrize("release", ["approval", "tool", "tag", "all"])
+async def test_stop_asking_releases_the_calls_that_wait(serve, status_when, traces, release):
+    """'Approve, and stop asking for this tool in this run', and the same for tags, run the calls that wait and later ones."""
+    tools = Tools()
+    client = await serve(
+        planner=planner([wipe("a"), wipe("b")], [wipe("d")]), uses=(tools.tools,), policy=ASKS
+    )
+    run = await client.start("test.agent", "go")
+    status = await status_when(run, lambda status: len(status.awaits) == 2)
+    if release == "approval":
+        await run.approve(status.awaits[0].id, for_run=True)
+    elif release == "tool":
+        await run.stop_asking(["test.disks.*"], by="ana")
+    else:
+        await run.stop_asking(
+            *([["*"]] if release == "all" else []), tags=["danger"] if release == "tag" else []
+        )
+    assert (await run.result()).text == "wiped a | wiped b | wiped d"
+    kinds = [event.type async for event in run.events()]
+    assert (kinds.count("await_confirmation"), kinds.count("await_answered")) == (2, 2)
+    await traces(run).check()
+
+
+async def test_calls_are_validated_before_anybody_is_asked(serve, traces):
+    """A call that lacks a field, or that its own type refuses, comes back with its hint, and nobody is disturbed."""
+    tools = Tools()
+    bad = [ToolRequest(name="test.disks.wipe", payload={}), wipe("c")]
+    client = await serve(planner=planner(bad), uses=(tools.tools,), policy=ASKS)
+    run = await client.start("test.agent", "go")
+    await run.result()
+    results = [event.result async for event in run.events() if event.type == "tool_end"]
+    assert [result.retry_hint.reason for result in results] == ["missing_fields", "invalid_arguments"]
+    assert "await_confirmation" not in [event.type async for event in run.events()]
+    await traces(run).check()
+
+
+async def test_with_interrupts_off_what_would_ask_is_denied_at_once(serve):
+    """A run never hangs on a question that nobody may answer."""
+    tools = Tools()
+    client = await serve(planner=planner([wipe("a"), LOOK]), uses=(tools.tools,), policy=ASKS)
+    out = await client.execute("test.agent", "go", policy=RunPolicyOverride(interrupts_allowed=False))
+    assert out.text == "denied: a person would have to approve it, and this run may ask nobody | a"
+    assert tools.done == ["look a"]
+
+
+@pytest.mark.parametrize(
+    ("approval", "expected"),
+    [
+        pytest.param(ApprovalPolicy.unattended(), "wiped a | a", id="unattended"),
+        pytest.param(ApprovalPolicy(run_tools=["test.disks.*"]), "wiped a | a", id="named tools run"),
+        pytest.param(ApprovalPolicy(run_tags=["danger"]), "wiped a | a", id="named tags run"),
+        pytest.param(
+            ApprovalPolicy.read_only(), "denied: this run's policy does not allow it | a", id="read only"
+        ),
+        pytest.param(
+            ApprovalPolicy(denied_tags=["danger"]), "denied: this run's policy denies it | a", id="denied tag"
+        ),
+    ],
+)
+async def test_the_policy_decides_who_is_asked(serve, approval, expected):
+    """Denied, read-only, named and marked: the first rule that fits decides, and nobody is asked where none says so."""
+    tools = Tools()
+    policy = RunPolicy(interrupts_allowed=True, approval=approval)
+    client = await serve(planner=planner([wipe("a"), LOOK]), uses=(tools.tools,), policy=policy)
+    assert (await client.execute("test.agent", "go")).text == expected
+
+
+async def test_nobody_decides_in_time(serve, traces):
+    """With `expires_after` the call is denied when nobody decided; the decision that comes later is refused."""
+    tools = Tools()
+    approval = ApprovalPolicy(expires_after=timedelta(seconds=0.3))
+    client = await serve(
+        planner=planner([wipe("a", tool_call_id="c1")]),
+        uses=(tools.tools,),
+        policy=RunPolicy(interrupts_allowed=True, approval=approval),
+    )
+    run = await client.start("test.agent", "go")
+    assert (await run.result()).text == "denied: nobody approved it in time"
+    with pytest.raises(AwaitClosed):
+        await run.approve("confirm-c1")
+    events = [event async for event in run.events()]
+    (answered,) = [event for event in events if event.type == "await_answered"]
+    assert (answered.code, answered.approved) == ("expired", None)
+    assert sum(event.type == "tool_end" for event in events) == 1
+    await traces(run).check()
+
+
+async def test_a_decision_is_used_once(serve, status_when, traces):
+    """The same decision again changes nothing; another one is refused."""
+    tools = Tools()
+    client = await serve(
+        planner=planner([wipe("a", tool_call_id="c1"), wipe("b")]), uses=(tools.tools,), policy=ASKS
+    )
+    run = await client.start("test.agent", "go")
+    status = await status_when(run, lambda status: len(status.awaits) == 2)
+    first, second = (wait.id for wait in status.awaits)
+    for _ in range(3):
+        assert await run.approve(first) == first
+    with pytest.raises(AwaitClosed):
+        await run.deny(first, "too late")
+    await run.approve(second)
+    assert (await run.result()).text == "wiped a | wiped b"
+    assert tools.done.count("a") == 1
+    await traces(run).check()
+
+
+async def test_a_tool_that_changed_since_does_not_run(temporal_address, status_when):
+    """What was approved is the tool as it was shown: one deployed anew meanwhile is answered, and not executed."""
+    wipe_call = wipe("a")
+
+    def app(description: str, done: list[str]) -> App:
+        tools = Toolset("test.disks")
+
+        @tools.tool(destructive=True, description=description)
+        async def wipe(disk: str) -> str:
+            done.append(disk)
+            return disk
+
+        return App(agents=[Agent("test.agent", planner=planner([wipe_call]), uses=[tools], policy=ASKS)])
+
+    client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
+    done: list[str] = []
+    async with Worker(app("Delete a temporary disk.", done), client):
+        run = await client.start("test.agent", "go")
+        await status_when(run, lambda status: status.awaits)
+    async with Worker(app("Delete everything.", done), client):
+        await run.approve()
+        assert "changed after this call was approved" in (await run.result()).text
+    assert done == []
+
+
+async def test_an_agent_tool_can_be_asked_about(serve, status_when, traces):
+    """No child run starts before it is approved."""
+    child = Agent("test.child", planner=ScriptedPlanner([PlanResult.final("done below")]))
+
+    class Question(BaseModel):
+        text: str
+
+    below = child.export(
+        "test.below", tools=[AgentTool("ask", args=Question, confirmation="Delegate {text}?")]
+    )
+    call = ToolRequest(name="test.below.ask", payload={"text": "this"})
+    app = App(agents=[Agent("test.agent", planner=planner([call]), uses=[below], policy=ASKS), child])
+    client = await serve(app)
+    run = await client.start("test.agent", "go")
+    status = await status_when(run, lambda status: status.awaits)
+    assert status.awaits[0].prompt == "Delegate this?"
+    assert "agent_run_started" not in [event.type async for event in run.events(follow=False)]
+    await run.approve()
+    assert (await run.result()).text == "done below"
+    await traces(run).check()
+
+
+def test_a_tool_that_nobody_may_approve_is_an_error_of_declaration():
+    """An agent that may ask nobody, with a tool that a person approves, is refused with the mend."""
+    with pytest.raises(DefinitionError, match="interrupts_allowed=True"):
+        App(agents=[Agent("test.agent", planner=planner([LOOK]), uses=[Tools().tools])])

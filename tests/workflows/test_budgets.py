@@ -1,0 +1,263 @@
+"""Budgets: active time, calls and tokens, of a run and of the tree below it."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+from pydantic import BaseModel
+
+from sojourn import (
+    Agent,
+    AgentTool,
+    App,
+    AwaitClarification,
+    PlanResult,
+    PlanResumeInput,
+    RunPolicy,
+    RunPolicyOverride,
+    ToolRequest,
+    Toolset,
+    Usage,
+)
+from sojourn.testing.scripted import ScriptedPlanner
+
+
+class Question(BaseModel):
+    text: str
+
+
+def make_tools(done: list[str]) -> Toolset:
+    tools = Toolset("test.tools")
+
+    @tools.tool
+    async def note(text: str) -> str:
+        """Succeed."""
+        done.append(text)
+        return text
+
+    @tools.tool
+    async def hang(text: str) -> str:
+        """Never answer."""
+        done.append(text)
+        await asyncio.Event().wait()
+        return text
+
+    return tools
+
+
+def call(tool: str, text: str) -> ToolRequest:
+    return ToolRequest(name=f"test.tools.{tool}", payload={"text": text})
+
+
+def end(turn):
+    return PlanResult.final(turn.finalize.reason if turn.finalize else "answered")
+
+
+def sleep_once(duration: timedelta, **options):
+    """A step that sleeps, then ends: one that only waits is played again."""
+
+    def step(turn):
+        waited = any(text.startswith("Waited") for text in turn.reminders)
+        return end(turn) if waited or turn.finalize else PlanResult.wait(duration, **options)
+
+    return step
+
+
+async def test_time_used_up_in_a_step_cuts_it_off(serve, traces):
+    """Calls in flight are cancelled and answered, those that ended are kept, and the planner answers once more."""
+    done: list[str] = []
+    script = ScriptedPlanner([PlanResult.calls(call("note", "a"), call("hang", "b")), end])
+    client = await serve(
+        planner=script, uses=(make_tools(done),), policy=RunPolicy(time_budget=timedelta(seconds=4))
+    )
+    run = await client.start("test.agent", "go")
+    out = await run.result()
+    assert (out.text, out.reason, done) == ("time_budget", "time_budget", ["a", "b"])
+    results = [event.result async for event in run.events() if event.type == "tool_end"]
+    assert [result.error and result.error.code for result in results] == [None, "time_budget"]
+    messages = await traces(run).check()
+    assert [r.error and r.error.code for m in messages for r in m.tool_results] == [None, "time_budget"]
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["in a later plan", "in the first"])
+async def test_time_used_up_in_a_plan_ends_it(serve, traces, first):
+    """A planner that thinks for too long gets its final turn, within the grace."""
+
+    async def plan(turn):
+        if isinstance(turn, PlanResumeInput) and turn.finalize:
+            return end(turn)
+        if not isinstance(turn, PlanResumeInput) and first:
+            return PlanResult.calls(call("note", "a"))
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    client = await serve(
+        planner=plan, uses=(make_tools([]),), policy=RunPolicy(time_budget=timedelta(seconds=4))
+    )
+    override = RunPolicyOverride(time_budget=timedelta(seconds=1.5))
+    run = await client.start("test.agent", "go", policy=override)
+    assert (await run.result()).text == "time_budget"
+    await traces(run).check()
+
+
+async def test_a_final_turn_over_the_grace_ends_the_run_clearly(serve, traces):
+    """The run ends with an output that says why."""
+
+    async def plan(turn):
+        await asyncio.Event().wait()
+
+    policy = RunPolicy(time_budget=timedelta(seconds=1), finalizer_grace=timedelta(seconds=0.2))
+    client = await serve(planner=plan, policy=policy)
+    run = await client.start("test.agent", "go")
+    out = await run.result()
+    assert out.reason == "time_budget"
+    assert "time budget of 0:00:01 is used up" in out.text
+    await traces(run).check()
+
+
+async def test_waiting_does_not_count(serve, status_when):
+    """A question that is open for longer than the budget costs nothing; sleeping only when the planner says so."""
+    script = ScriptedPlanner(
+        [
+            PlanResult.ask(AwaitClarification(question="?")),
+            sleep_once(timedelta(seconds=3)),
+        ]
+    )
+    policy = RunPolicy(interrupts_allowed=True, time_budget=timedelta(seconds=4))
+    client = await serve(planner=script, policy=policy)
+    run = await client.start("test.agent", "go")
+    await status_when(run, lambda status: status.awaits)
+    await asyncio.sleep(3)
+    await run.answer(None, "x")
+    out = await run.result()
+    assert out.reason == "answered"
+    assert out.active_time < timedelta(seconds=3)
+
+
+async def test_a_sleep_that_counts_is_cut_off(serve):
+    """`PlanResult.wait(..., counts=True)` spends the budget."""
+    script = ScriptedPlanner([sleep_once(timedelta(days=1), counts=True)])
+    client = await serve(planner=script, policy=RunPolicy(time_budget=timedelta(seconds=2)))
+    assert (await client.execute("test.agent", "go")).text == "time_budget"
+
+
+def tree(done: list[str], calls: int, children: int, **policy) -> App:
+    """A parent that asks some children at once, each of which makes calls for as long as it may."""
+
+    def below(turn):
+        finalize = getattr(turn, "finalize", None)
+        made = sum(message.role == "assistant" for message in turn.messages)
+        if finalize or made == calls:
+            return PlanResult.final("used up" if finalize else "enough")
+        who = turn.messages[0].text
+        return PlanResult.calls(call("note", f"{who} {made}")).model_copy(
+            update={"usage": Usage(input_tokens=10, output_tokens=0)}
+        )
+
+    async def plan(turn):
+        return below(turn)
+
+    child = Agent("test.child", planner=plan, uses=[make_tools(done)])
+    asked = child.export("test.below", tools=[AgentTool("ask", args=Question)])
+    ask = [ToolRequest(name="test.below.ask", payload={"text": f"n{n}"}) for n in range(children)]
+
+    def over(turn):
+        return PlanResult.final(" | ".join(str(result.result) for result in turn.tool_results))
+
+    parent = Agent(
+        "test.agent",
+        planner=ScriptedPlanner([PlanResult.calls(*ask), over]),
+        uses=[asked],
+        policy=RunPolicy(**policy),
+    )
+    return App(agents=[parent, child])
+
+
+@pytest.mark.parametrize(
+    ("cap", "children", "below"),
+    [(12, 1, 5), (4, 1, 3), (8, 3, 3), (3, 3, 0), (10, 2, 8), (None, 2, 10)],
+    ids=[
+        "enough for one",
+        "too little for one",
+        "shared by three",
+        "nothing left",
+        "shared by two",
+        "no cap",
+    ],
+)
+async def test_child_runs_spend_from_what_their_parent_has_left(serve, cap, children, below):
+    """`max_tool_calls` holds for the tree: children of one step share what its own calls leave."""
+    done: list[str] = []
+    client = await serve(tree(done, 5, children, max_tool_calls=cap))
+    out = await client.execute("test.agent", "go")
+    expected = below if cap is not None else 5 * children
+    if cap == 12:
+        expected = 5
+    elif cap == 8:
+        expected = 3
+    elif cap == 10:
+        expected = 8
+    assert len(done) == expected
+    assert out.children_count <= (cap or 100)
+
+
+async def test_tokens_are_a_tree_too(serve):
+    """A child that has read its share of the tokens gets its final turn."""
+    done: list[str] = []
+    client = await serve(tree(done, 10, 2, max_tokens=60))
+    out = await client.execute("test.agent", "go")
+    assert out.text == "used up | used up"
+    assert len(done) == 6
+    assert out.telemetry.input_tokens == 60
+
+
+async def test_a_childs_time_is_its_parents(serve):
+    """A child that works for longer than its parent has left is ended with the time budget, and the parent too."""
+    done: list[str] = []
+
+    async def plan(turn):
+        finalize = getattr(turn, "finalize", None)
+        return PlanResult.final("cut off") if finalize else PlanResult.calls(call("hang", "x"))
+
+    child = Agent("test.child", planner=plan, uses=[make_tools(done)])
+    asked = child.export("test.below", tools=[AgentTool("ask", args=Question)])
+    ask = ToolRequest(name="test.below.ask", payload={"text": "?"})
+    parent = Agent(
+        "test.agent",
+        planner=ScriptedPlanner([PlanResult.calls(ask), end]),
+        uses=[asked],
+        policy=RunPolicy(time_budget=timedelta(seconds=4)),
+    )
+    client = await serve(App(agents=[parent, child]))
+    run = await client.start("test.agent", "go")
+    out = await run.result()
+    assert (out.text, out.reason) == ("time_budget", "time_budget")
+    (result,) = [event.result async for event in run.events() if event.type == "tool_end"]
+    assert result.result == "cut off"
+
+
+async def test_a_childs_wait_for_a_person_is_not_its_parents_time(serve, status_when):
+    """While a child waits, its parent's clock stands still too; the parent's status shows the question."""
+
+    async def plan(turn):
+        if turn.run.turn_id == turn.run.turn_id.split(".")[0]:
+            return PlanResult.ask(AwaitClarification(id="q", question="?"))
+        return PlanResult.final("answered below")
+
+    child = Agent("test.child", planner=plan, policy=RunPolicy(interrupts_allowed=True))
+    asked = child.export("test.below", tools=[AgentTool("ask", args=Question)])
+    ask = ToolRequest(name="test.below.ask", payload={"text": "?"})
+    parent = Agent(
+        "test.agent",
+        planner=ScriptedPlanner([PlanResult.calls(ask), end]),
+        uses=[asked],
+        policy=RunPolicy(time_budget=timedelta(seconds=4)),
+    )
+    client = await serve(App(agents=[parent, child]))
+    run = await client.start("test.agent", "go")
+    status = await status_when(run, lambda status: status.child_awaits)
+    ((child_id, waits),) = status.child_awaits.items()
+    assert [wait.id for wait in waits] == ["q"]
+    await asyncio.sleep(4.5)
+    await client.get_run(child_id).answer("q", "x")
+    assert (await run.result()).reason == "answered"

@@ -1,0 +1,159 @@
+"""Answers to questions: typed, declined, expired, early, late, double, oversized; each used once, none a failed run."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+from temporalio.api.enums.v1 import EventType
+
+from sojourn import AwaitClarification, AwaitClosed, InvalidInput, PlanResult, RunPolicy, Toolset
+from sojourn.testing.scripted import ScriptedPlanner
+
+ASKS = RunPolicy(interrupts_allowed=True)
+
+
+def make_tools() -> Toolset:
+    tools = Toolset("test.tools")
+
+    @tools.tool
+    async def order(kind: str, count: int, express: bool = False) -> str:
+        """Order."""
+        return f"{count} {kind} {express}"
+
+    return tools
+
+
+def last_said(turn):
+    return PlanResult.final(f"{turn.messages[-1].role}: {turn.messages[-1].text}")
+
+
+def asking(**fields) -> ScriptedPlanner:
+    return ScriptedPlanner([PlanResult.ask(AwaitClarification(id="q", question="?", **fields)), last_said])
+
+
+@pytest.fixture
+async def asked(serve, status_when):
+    """A run that asks for two fields of a tool."""
+    planner = asking(missing_fields=["kind", "count"], restrict_to_tool="test.tools.order")
+    client = await serve(planner=planner, uses=(make_tools(),), policy=ASKS)
+    run = await client.start("test.agent", "go")
+    await status_when(run, lambda status: status.awaits)
+    return run
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ({"count": "many"}, "count is integer, not string"),
+        ({"kind": 3}, "kind is string, not integer"),
+        ("", "not empty"),
+        ({}, "not empty"),
+        ("x" * 64_001, "64,000"),
+        ({"kind": "x" * 70_000}, "64,000"),
+    ],
+    ids=[
+        "a text for a number",
+        "a number for a text",
+        "empty",
+        "no field",
+        "too long",
+        "too long in a field",
+    ],
+)
+async def test_an_answer_by_field_fits_the_tool(asked, answer, why):
+    """The question carries what the fields have to be, as recorded with it; another answer is refused with the reason."""
+    with pytest.raises(InvalidInput, match=why):
+        await asked.answer("q", answer)
+    await asked.answer("q", {"kind": "valve", "count": 2})
+    assert (await asked.result()).text == 'user: {"kind": "valve", "count": 2}'
+
+
+async def test_a_person_may_answer_in_words(asked):
+    """A text is taken as it is, for the planner to read."""
+    await asked.answer("q", "two valves, please")
+    assert (await asked.result()).text == "user: two valves, please"
+
+
+async def test_an_answer_sent_again_changes_nothing(serve, status_when, traces):
+    """The same answer to the same question is taken once, whoever repeats it; another one is refused."""
+    planner = ScriptedPlanner(
+        [
+            PlanResult.ask(AwaitClarification(id="q", question="?")),
+            PlanResult.ask(AwaitClarification(id="r", question="!")),
+            last_said,
+        ]
+    )
+    client = await serve(planner=planner, policy=ASKS)
+    run = await client.start("test.agent", "go")
+    await status_when(run, lambda status: status.awaits)
+    for _ in range(3):
+        assert await run.answer("q", "s-1") == "q"
+    await traces(run).handle.signal("provide_clarification", {"id": "q", "answer": "s-1"})
+    with pytest.raises(AwaitClosed):
+        await run.answer("q", "s-2")
+    await status_when(run, lambda status: status.awaits and status.awaits[0].id == "r")
+    await run.answer("r", "end")
+    out = await run.result()
+    assert (out.text, out.notes) == ("user: end", [])
+    assert [e.await_id async for e in run.events() if e.type == "await_answered"] == ["q", "r"]
+
+
+async def test_a_declined_question_is_told_to_the_planner(asked):
+    """Nobody has to answer; the planner hears why."""
+    await asked.decline("q", "not my decision", by="ana")
+    assert (await asked.result()).text == "system: The question was declined: not my decision"
+
+
+async def test_a_question_that_nobody_answers_expires(serve, traces):
+    """With `expires_after` the planner is told that nobody answered, in the same user turn."""
+    client = await serve(planner=asking(expires_after=timedelta(seconds=0.3)), policy=ASKS)
+    run = await client.start("test.agent", "go")
+    assert (await run.result()).text == "system: Nobody answered within 0:00:00.300000."
+    with pytest.raises(AwaitClosed):
+        await run.answer("q", "late")
+    events = [event async for event in run.events()]
+    (answered,) = [event for event in events if event.type == "await_answered"]
+    assert (answered.await_id, answered.code) == ("q", "expired")
+    assert events[-1].turn_id == "t1"
+    await traces(run).check()
+
+
+async def test_a_flood_of_bad_signals_harms_nothing(serve, status_when, traces):
+    """5,000 of them, with ids of 5 KB and shell characters: bounded notes, and the right answer still counts."""
+    client = await serve(planner=asking(), policy=ASKS)
+    run = await client.start("test.agent", "go")
+    await status_when(run, lambda status: status.awaits)
+    handle = traces(run).handle
+    bad = [
+        ("provide_clarification", {"id": "'; $(reboot) `x` \\" * 250, "answer": "x"}),
+        ("provide_clarification", {"answer": 3.5}),
+        ("provide_clarification", [1, 2]),
+        ("provide_confirmation", {"approved": "yes"}),
+        ("provide_tool_results", {"results": [None] * 50}),
+        ("resume", {"messages": 3}),
+        ("pause", {"reason": "x" * 5_000}),
+        ("stop_asking", {"tools": "*"}),
+    ]
+    for _ in range(25):
+        await asyncio.gather(*(handle.signal(*bad[n % len(bad)]) for n in range(200)))
+    status = await status_when(run, lambda status: len(status.notes) == 20)
+    assert max(map(len, status.notes)) < 600
+    await run.answer("q", "fine")
+    out = await run.result()
+    assert out.text == "user: fine"
+    assert await traces(run).count(EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED) == 5_000
+    await traces(run).check()
+
+
+async def test_an_answer_of_10_megabytes_is_refused(serve, status_when, traces):
+    """Temporal refuses what is too large for a payload; the run waits on."""
+    client = await serve(planner=asking(), policy=ASKS)
+    run = await client.start("test.agent", "go")
+    await status_when(run, lambda status: status.awaits)
+    with pytest.raises(Exception):  # noqa: B017, PT011 - whichever of us notices first
+        await run.answer("q", "x" * 10_000_000)
+    with pytest.raises(InvalidInput):
+        await run.answer("q", "x" * 1_500_000)
+    await run.answer("q", "fine")
+    assert (await run.result()).text == "user: fine"
+    await traces(run).check()

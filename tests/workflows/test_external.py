@@ -1,0 +1,200 @@
+"""External tools: somebody outside executes a call, and the run waits for what they send."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+from pydantic import BaseModel
+
+from sojourn import (
+    AwaitClosed,
+    AwaitExternalTools,
+    DefinitionError,
+    ExternalCall,
+    InvalidInput,
+    PlanResult,
+    RunPolicy,
+    ToolRequest,
+    Toolset,
+)
+from sojourn.testing.scripted import ScriptedPlanner
+
+
+class Pick(BaseModel):
+    shelf: str
+
+
+class Picked(BaseModel):
+    count: int
+
+
+def warehouse(**options) -> Toolset:
+    tools = Toolset("test.warehouse", external=True)
+    tools.declare("pick", args=Pick, result=Picked, description="Take from a shelf.", **options)
+    return tools
+
+
+def pick(shelf: str, id: str = "") -> ToolRequest:
+    return ToolRequest(name="test.warehouse.pick", payload={"shelf": shelf}, tool_call_id=id)
+
+
+def planner(*calls) -> ScriptedPlanner:
+    def tell(turn):
+        results = [part for message in turn.messages for part in message.tool_results]
+        return PlanResult.final(" | ".join(str(r.error or r.result) for r in results))
+
+    return ScriptedPlanner([PlanResult.calls(*calls), tell])
+
+
+@pytest.fixture
+async def waiting(serve, status_when):
+    """A run that waits for three picks, and its wait."""
+    client = await serve(
+        planner=planner(pick("a", "c1"), pick("b", "c2"), pick("d", "c3")), uses=(warehouse(),)
+    )
+    run = await client.start("test.agent", "go")
+    status = await status_when(run, lambda status: status.awaits)
+    (wait,) = status.awaits
+    assert isinstance(wait, AwaitExternalTools)
+    return run, wait
+
+
+async def test_results_come_in_parts(waiting, status_when, traces):
+    """What was sent is kept, the rest is waited for; each result is validated like any other, and used once."""
+    run, wait = waiting
+    assert [(item.tool_call_id, item.payload) for item in wait.items] == [
+        ("c1", {"shelf": "a"}),
+        ("c2", {"shelf": "b"}),
+        ("c3", {"shelf": "d"}),
+    ]
+    assert (
+        await run.provide_tool_results(wait.id, [{"tool_call_id": "c2", "result": {"count": 2}}]) == wait.id
+    )
+    await status_when(run, lambda status: [call.state for call in status.calls].count("done") == 1)
+    assert (
+        await run.provide_tool_results(wait.id, [{"tool_call_id": "c2", "result": {"count": 2}}]) == wait.id
+    )
+    with pytest.raises(AwaitClosed, match="answered before"):
+        await run.provide_tool_results(None, [{"tool_call_id": "c2", "result": {"count": 3}}])
+    await traces(run).handle.signal(
+        "provide_tool_results", {"results": [{"tool_call_id": "c1", "error": "the shelf is empty"}]}
+    )
+    await run.provide_tool_results(None, [{"tool_call_id": "c3", "result": {"count": 1}}], by="robot")
+    assert (await run.result()).text == "the shelf is empty | {'count': 2} | {'count': 1}"
+    kinds = [event.type async for event in run.events()]
+    assert (kinds.count("tool_start"), kinds.count("tool_end")) == (3, 3)
+    assert (kinds.count("await_external_tools"), kinds.count("await_answered")) == (1, 1)
+    await traces(run).check()
+
+
+@pytest.mark.parametrize(
+    ("results", "why"),
+    [
+        ([], "`results` is a list"),
+        ([{"tool_call_id": "c9", "result": {}}], "no call .c9. waits here"),
+        ([{"tool_call_id": "c1"}], "either `result` or `error`"),
+        ([{"tool_call_id": "c1", "result": {}, "error": "x"}], "either `result` or `error`"),
+        ([{"tool_call_id": "c1", "result": {"count": "many"}}], "does not fit its own schema"),
+        (
+            [{"tool_call_id": "c1", "result": {"count": 1}}, {"tool_call_id": "c1", "result": {"count": 1}}],
+            "twice",
+        ),
+        ([{"tool_call_id": "c1", "result": "x" * 1_100_000}], "bytes"),
+    ],
+    ids=["none", "unknown call", "neither", "both", "wrong type", "twice", "oversized"],
+)
+async def test_a_wrong_result_is_refused_and_still_awaited(waiting, results, why):
+    """Whoever sends it is told why; the run waits on, and takes the right one."""
+    run, wait = waiting
+    with pytest.raises(InvalidInput, match=why):
+        await run.provide_tool_results(wait.id, results)
+    right = [{"tool_call_id": item.tool_call_id, "result": {"count": 1}} for item in wait.items]
+    await run.provide_tool_results(wait.id, right)
+    assert (await run.result()).text == " | ".join(["{'count': 1}"] * 3)
+
+
+async def test_the_third_result_that_does_not_fit_is_the_planners_to_see(waiting, traces):
+    """A system that keeps sending what does not fit does not hold the run for ever."""
+    run, wait = waiting
+    for _ in range(2):
+        with pytest.raises(InvalidInput):
+            await run.provide_tool_results(wait.id, [{"tool_call_id": "c1", "result": 3}])
+    await run.provide_tool_results(wait.id, [{"tool_call_id": "c1", "result": 3}])
+    await run.provide_tool_results(
+        wait.id, [{"tool_call_id": c, "result": {"count": 1}} for c in ("c2", "c3")]
+    )
+    assert "does not fit its own schema" in (await run.result()).text
+    await traces(run).check()
+
+
+async def test_what_is_not_sent_in_time_is_answered_as_timeout(serve, status_when, traces):
+    """The results that came in time are kept."""
+    tools = warehouse(timeout=timedelta(seconds=1))
+    client = await serve(planner=planner(pick("a", "c1"), pick("b", "c2")), uses=(tools,))
+    run = await client.start("test.agent", "go")
+    await status_when(run, lambda status: status.awaits)
+    await run.provide_tool_results(None, [{"tool_call_id": "c1", "result": {"count": 1}}])
+    assert (await run.result()).text.startswith("{'count': 1} | its result was not sent in time")
+    ends = {e.result.tool_call_id: e.result async for e in run.events() if e.type == "tool_end"}
+    assert ends["c2"].retry_hint.reason == "timeout"
+    assert len(ends) == 2
+    await traces(run).check()
+
+
+async def test_a_planner_has_its_own_tools_executed_outside(serve, status_when, traces):
+    """`AwaitExternalTools` names calls of any of the agent's tools; they are checked against those."""
+    tools = Toolset("test.tools")
+
+    @tools.tool
+    async def count(site: str) -> int:
+        """Count."""
+        raise AssertionError(site)
+
+    items = [
+        ExternalCall(tool="test.tools.count", payload={"site": "s-1"}, tool_call_id="c1"),
+        ExternalCall(tool="test.tools.count", payload={}, tool_call_id="c2"),
+    ]
+
+    def tell(turn):
+        return PlanResult.final(" | ".join(str(r.error or r.result) for r in turn.tool_results))
+
+    script = ScriptedPlanner([PlanResult.ask(AwaitExternalTools(id="count", items=items)), tell])
+    client = await serve(planner=script, uses=(tools,), policy=RunPolicy(interrupts_allowed=True))
+    run = await client.start("test.agent", "go")
+    status = await status_when(run, lambda status: status.awaits)
+    assert [item.tool_call_id for item in status.awaits[0].items] == ["c1"]  # c2 is invalid, and answered
+    await run.provide_tool_results("count", [{"tool_call_id": "c1", "result": 4}])
+    assert (await run.result()).text.startswith("4 | ")
+    await traces(run).check()
+
+
+async def test_cancel_while_waiting_outside(waiting):
+    """Each call is answered as canceled."""
+    run, _ = waiting
+    await run.cancel("enough")
+    with pytest.raises(Exception, match="enough"):
+        await run.result()
+    ends = [event.result.error.code async for event in run.events() if event.type == "tool_end"]
+    assert ends == ["canceled"] * 3
+
+
+def test_an_external_toolset_has_no_code():
+    """Its tools are declared only."""
+    tools = Toolset("test.warehouse", external=True)
+    with pytest.raises(DefinitionError, match="is external"):
+
+        @tools.tool
+        def pick(shelf: str) -> int:
+            return len(shelf)
+
+
+async def test_many_senders_at_once(waiting, traces):
+    """Ten senders with the same results: each call is answered once."""
+    run, wait = waiting
+    right = [{"tool_call_id": item.tool_call_id, "result": {"count": 1}} for item in wait.items]
+    done = await asyncio.gather(
+        *(run.provide_tool_results(wait.id, right) for _ in range(8)), return_exceptions=True
+    )
+    assert wait.id in done
+    assert (await run.result()).text == " | ".join(["{'count': 1}"] * 3)
+    await traces(run).check()

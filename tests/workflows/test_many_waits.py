@@ -1,0 +1,117 @@
+"""More runs wait than a worker keeps in memory: the others are evicted, and brought back when they are answered."""
+
+import asyncio
+import logging
+
+import pytest
+from pydantic import BaseModel
+
+from sojourn import (
+    Agent,
+    App,
+    AwaitClarification,
+    AwaitConfirmation,
+    Client,
+    PlanResult,
+    RunPolicy,
+    ToolRequest,
+    Toolset,
+    Worker,
+)
+from sojourn.server import Server
+from sojourn.testing.scripted import ScriptedPlanner
+
+RUNS = 60
+CACHED = 10
+ASKS = RunPolicy(interrupts_allowed=True)
+
+paid: list[str] = []
+till = Toolset("test.till")
+shop = Toolset("test.shop", external=True)
+
+
+@till.tool(destructive=True)
+async def pay(slip: str) -> str:
+    """Pay a slip."""
+    paid.append(slip)
+    return f"paid {slip}"
+
+
+class Fetch(BaseModel):
+    slip: str
+
+
+class Fetched(BaseModel):
+    count: int
+
+
+shop.declare("fetch", args=Fetch, result=Fetched, description="Fetch what a slip says.")
+
+
+def tell(turn):
+    """What the run was told."""
+    results = [part.result for message in turn.messages for part in message.tool_results]
+    return PlanResult.final(str(results[0]) if results else turn.messages[-1].text)
+
+
+def asker(name: str, ask, uses: list[Toolset]) -> Agent:
+    """An agent that waits once."""
+    return Agent(f"test.{name}", planner=ScriptedPlanner([ask, tell]), uses=uses, policy=ASKS)
+
+
+def calling(name: str):
+    """A plan that calls a tool for the run's slip."""
+    return lambda turn: PlanResult.calls(
+        ToolRequest(name=name, payload={"slip": turn.messages[0].text}, tool_call_id="c1")
+    )
+
+
+app = App(
+    agents=[
+        asker("clarifies", PlanResult.ask(AwaitClarification(id="q", question="?")), []),
+        asker("confirms", calling("test.till.pay"), [till]),
+        asker("fetches", calling("test.shop.fetch"), [shop]),
+    ]
+)
+AGENTS = ["test.clarifies", "test.confirms", "test.fetches"]
+
+
+async def answered(run, wait, number: int) -> str:
+    """Answer a run by its own number; gives what the run then says."""
+    if isinstance(wait, AwaitClarification):
+        await run.answer(wait.id, f"a{number}")
+        return f"a{number}"
+    if isinstance(wait, AwaitConfirmation):
+        await run.approve(wait.id)
+        return f"paid s{number}"
+    await run.provide_tool_results(wait.id, [{"tool_call_id": "c1", "result": {"count": number}}])
+    return f"{{'count': {number}}}"
+
+
+@pytest.fixture
+async def client(caplog):
+    """A client whose worker keeps 10 runs in memory; what the worker logs is kept.
+
+    The server has its data in memory: the disk's flushes would take most of the test's time.
+    """
+    caplog.set_level(logging.DEBUG, logger="temporalio.worker")
+    async with Server(port=0, ui=False, attach=False) as server:
+        client = await Client.connect(server.address)
+        async with Worker(app, client, max_cached_runs=CACHED):
+            yield client
+
+
+async def test_every_run_is_answered(client, status_when, traces, caplog):
+    """60 runs with room for 10: each goes on with its own answer, and none has a workflow task that failed."""
+    runs = [await client.start(AGENTS[number % 3], f"s{number}") for number in range(RUNS)]
+    waits = [(await status_when(run, lambda status: status.awaits)).awaits[0] for run in runs]
+    told = await asyncio.gather(*(answered(run, waits[number], number) for number, run in enumerate(runs)))
+    outputs = await asyncio.gather(*(run.result() for run in runs))
+    assert [output.text for output in outputs] == told
+    assert sorted(paid) == sorted(f"s{number}" for number in range(RUNS) if number % 3 == 1)
+    for run in runs:
+        await traces(run).check()
+        kinds = [event.type async for event in run.events()]
+        assert kinds.count("await_answered") == 1, run.id
+    assert caplog.text.count("message: Workflow cache full") >= RUNS - CACHED
+    assert [record.message for record in caplog.records if record.levelno >= logging.WARNING] == []

@@ -1,0 +1,208 @@
+"""Pause and resume: nothing new starts, what runs finishes, and time budgets stand still."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+from pydantic import BaseModel
+
+from sojourn import (
+    Agent,
+    AgentTool,
+    App,
+    AwaitClarification,
+    AwaitClosed,
+    PlanResult,
+    RunPolicy,
+    ToolRequest,
+    Toolset,
+)
+from sojourn.testing.scripted import ScriptedPlanner
+
+
+class Gate:
+    """A tool that takes as long as the test says."""
+
+    def __init__(self) -> None:
+        self.started: list[str] = []
+        self.open = asyncio.Event()
+        self.tools = Toolset("test.tools")
+
+        @self.tools.tool
+        async def work(name: str) -> str:
+            """Work until the gate opens."""
+            self.started.append(name)
+            await self.open.wait()
+            return name
+
+
+def work(name: str) -> ToolRequest:
+    return ToolRequest(name="test.tools.work", payload={"name": name})
+
+
+def tell(turn):
+    said = [m.text for m in turn.messages if m.role == "user"][1:]
+    return PlanResult.final(f"{turn.run.turn_id} {said}")
+
+
+async def test_a_long_tool_finishes_and_nothing_new_starts(serve, until, status_when, traces):
+    """Calls of the same step that wait for their turn, and the next plan, start after `resume`."""
+    gate = Gate()
+    script = ScriptedPlanner([PlanResult.calls(work("a"), work("b")), PlanResult.calls(work("c")), tell])
+    client = await serve(planner=script, uses=(gate.tools,), policy=RunPolicy(max_parallel_calls=1))
+    run = await client.start("test.agent", "go")
+    await until(lambda: gate.started == ["a"])
+    await run.pause("let me look", by="ana")
+    gate.open.set()
+    status = await status_when(run, lambda status: status.calls[0].state == "done")
+    assert (status.status, status.paused, gate.started) == ("paused", "let me look", ["a"])
+    await asyncio.sleep(0.5)
+    assert gate.started == ["a"]
+    await run.resume("fine", by="ana")
+    assert (await run.result()).text == "t1 []"
+    assert gate.started == ["a", "b", "c"]
+    steered = [(e.type, e.text, e.by) async for e in run.events() if e.type in ("run_paused", "run_resumed")]
+    assert steered == [("run_paused", "let me look", "ana"), ("run_resumed", "fine", "ana")]
+    await traces(run).check()
+
+
+async def test_resume_with_messages_begins_a_new_turn(serve, until, status_when, traces):
+    """What a person says on resuming stands after the results of the step, in a turn of its own."""
+    gate = Gate()
+    client = await serve(planner=ScriptedPlanner([PlanResult.calls(work("a")), tell]), uses=(gate.tools,))
+    run = await client.start("test.agent", "go")
+    await until(lambda: gate.started == ["a"])
+    await run.pause()
+    gate.open.set()
+    await status_when(run, lambda status: status.calls[0].state == "done")
+    await run.resume(messages=["look at b too", "and c"])
+    assert (await run.result()).text == "t2 ['look at b too', 'and c']"
+    roles = [message.role for message in await traces(run).check()]
+    assert roles == ["user", "assistant", "tool", "user", "user", "assistant"]
+
+
+async def test_signals_from_temporals_cli_do_the_same(serve, until, status_when, traces):
+    """With and without input; a `resume` of a run that is not paused becomes a note."""
+    gate = Gate()
+    gate.open.set()
+    script = ScriptedPlanner([PlanResult.ask(AwaitClarification(id="q", question="?")), tell])
+    client = await serve(planner=script, policy=RunPolicy(interrupts_allowed=True))
+    run = await client.start("test.agent", "go")
+    await status_when(run, lambda status: status.awaits)
+    handle = traces(run).handle
+    await handle.signal("resume")
+    await handle.signal("pause")
+    status = await status_when(run, lambda status: status.status == "paused")
+    assert [wait.id for wait in status.awaits] == ["q"]
+    assert status.notes == ["resume refused: the run is not paused"]
+    await run.answer("q", "yes")
+    await handle.signal("pause", "once more")
+    await status_when(run, lambda status: status.paused == "once more" and not status.awaits)
+    await handle.signal("resume", {"messages": "go on"})
+    assert (await run.result()).text == "t3 ['yes', 'go on']"
+
+
+async def test_resume_needs_a_pause(serve, status_when):
+    """A run that is not paused, or has ended, says so."""
+    script = ScriptedPlanner([PlanResult.ask(AwaitClarification(question="?")), tell])
+    client = await serve(planner=script, policy=RunPolicy(interrupts_allowed=True))
+    run = await client.start("test.agent", "go")
+    await status_when(run, lambda status: status.awaits)
+    with pytest.raises(AwaitClosed, match="not paused"):
+        await run.resume()
+    await run.answer(None, "x")
+    await run.result()
+    with pytest.raises(AwaitClosed, match="has ended"):
+        await run.pause()
+
+
+async def test_a_child_run_pauses_with_its_parent(serve, until, status_when, traces):
+    """Nothing new starts in the tree; what the child runs finishes, and both go on together."""
+    gate = Gate()
+
+    class Question(BaseModel):
+        text: str
+
+    below = ScriptedPlanner(
+        [PlanResult.calls(work("x")), PlanResult.calls(work("y")), PlanResult.final("below")]
+    )
+    child = Agent("test.child", planner=below, uses=[gate.tools])
+    asked = child.export("test.below", tools=[AgentTool("ask", args=Question)])
+    call = ToolRequest(name="test.below.ask", payload={"text": "?"})
+    parent = Agent(
+        "test.agent",
+        planner=ScriptedPlanner([PlanResult.calls(call), PlanResult.final("done")]),
+        uses=[asked],
+    )
+    client = await serve(App(agents=[parent, child]))
+    run = await client.start("test.agent", "go")
+    await until(lambda: gate.started == ["x"])
+    link = (await status_when(run, lambda status: status.calls[0].run_link)).calls[0].run_link
+    await run.pause("stop all")
+    under = client.get_run(link.run_id)
+    await status_when(under, lambda status: status.status == "paused")
+    gate.open.set()
+    await status_when(under, lambda status: status.calls[0].state == "done")
+    assert gate.started == ["x"]
+    await run.resume()
+    assert (await run.result()).text == "done"
+    assert gate.started == ["x", "y"]
+    await traces(run).check()
+    await traces(under).check()
+
+
+async def test_the_time_budget_stands_still_while_paused(serve, until, status_when):
+    """A run paused for longer than its budget still has what it had."""
+    gate = Gate()
+    script = ScriptedPlanner([PlanResult.calls(work("a")), PlanResult.calls(work("b")), tell])
+    policy = RunPolicy(time_budget=timedelta(seconds=4))
+    client = await serve(planner=script, uses=(gate.tools,), policy=policy)
+    run = await client.start("test.agent", "go")
+    await until(lambda: gate.started == ["a"])
+    await run.pause()
+    gate.open.set()
+    await status_when(run, lambda status: status.calls[0].state == "done")
+    await asyncio.sleep(4.5)
+    await run.resume()
+    out = await run.result()
+    assert out.reason == "answered"
+    assert out.active_time < policy.time_budget
+
+
+@pytest.mark.parametrize("state", ["paused", "asking", "approving", "outside", "sleeping"])
+async def test_cancel_works_from_every_state(serve, until, status_when, traces, state):
+    """A run that waits, however, ends when it is told to."""
+    gate = Gate()
+    outside = Toolset("test.outside", external=True)
+    outside.declare("pick", args=dict[str, int], result=int)
+
+    @gate.tools.tool(destructive=True)
+    async def wipe() -> str:
+        """Destroy."""
+        raise AssertionError
+
+    plan = {
+        "paused": PlanResult.calls(work("a")),
+        "asking": PlanResult.ask(AwaitClarification(question="?")),
+        "approving": PlanResult.calls(ToolRequest(name="test.tools.wipe")),
+        "outside": PlanResult.calls(ToolRequest(name="test.outside.pick")),
+        "sleeping": PlanResult.wait(timedelta(days=3)),
+    }[state]
+    script = ScriptedPlanner([plan, tell])
+    client = await serve(
+        planner=script, uses=(gate.tools, outside), policy=RunPolicy(interrupts_allowed=True)
+    )
+    run = await client.start("test.agent", "go")
+    if state == "paused":
+        await until(lambda: gate.started == ["a"])
+        await run.pause()
+        gate.open.set()
+        await status_when(run, lambda status: status.calls[0].state == "done")
+    else:
+        await status_when(run, lambda status: status.awaits or status.phase == "waiting")
+    await run.cancel("enough")
+    with pytest.raises(Exception, match="enough"):
+        await run.result()
+    events = [event.type async for event in run.events()]
+    assert events[-2:] == ["run_canceled", "run_stream_end"]
+    assert events.count("tool_start") == events.count("tool_end")

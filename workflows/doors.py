@@ -1,0 +1,170 @@
+"""Doors: the updates and signals by which people and systems reach a run.
+
+Each is an update, which answers with a reason when it refuses and then leaves no trace, and a signal
+of the same name for Temporal's CLI and UI, where what is refused becomes a note. Neither harms a run.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from temporalio import workflow
+from temporalio.exceptions import ApplicationError
+from temporalio.workflow import HandlerUnfinishedPolicy
+
+from sojourn.core.answers import CLARIFICATION, CONFIRMATION, TOOL_RESULTS, Refused, Supplied
+from sojourn.core.steering import (
+    PAUSE,
+    RESUME,
+    STOP_ASKING,
+    Paused,
+    Resumed,
+    read_pause,
+    read_release,
+    read_resume,
+)
+from sojourn.core.waits import Released
+
+from .waiting import Waiting
+
+Given = Paused | Resumed | Released | Refused
+
+
+class Doors:
+    """What of a run can be reached from outside."""
+
+    waiting: Waiting
+
+    def note_refused(self, refused: Refused, what: str) -> None:
+        """Keep a note of what was refused."""
+        raise NotImplementedError
+
+    def steer(self, given: Paused | Resumed | Released) -> None:
+        """Carry out what an operator asked for."""
+        raise NotImplementedError
+
+    # Answers.
+
+    @workflow.update(name=CLARIFICATION, description="Answer a question.")
+    async def answer_by_update(self, *values: Any) -> str:
+        """Take an answer that the validator has accepted; returns the await's id."""
+        return await self._answered(CLARIFICATION, values)
+
+    @answer_by_update.validator
+    def _check_answer(self, *values: Any) -> None:
+        self._check(self.waiting.read(CLARIFICATION, values))
+
+    @workflow.signal(name=CLARIFICATION, description="Answer a question.")
+    async def answer_by_signal(self, *values: Any) -> None:
+        """Take an answer sent by Temporal's CLI or UI."""
+        self._signalled(CLARIFICATION, values)
+
+    @workflow.update(name=CONFIRMATION, description="Approve or deny a call.")
+    async def decide_by_update(self, *values: Any) -> str:
+        """Take a decision that the validator has accepted; returns the await's id."""
+        return await self._answered(CONFIRMATION, values)
+
+    @decide_by_update.validator
+    def _check_decision(self, *values: Any) -> None:
+        self._check(self.waiting.read(CONFIRMATION, values))
+
+    @workflow.signal(name=CONFIRMATION, description="Approve or deny a call.")
+    async def decide_by_signal(self, *values: Any) -> None:
+        """Take a decision sent by Temporal's CLI or UI."""
+        self._signalled(CONFIRMATION, values)
+
+    @workflow.update(
+        name=TOOL_RESULTS,
+        description="Send results of calls that are executed outside.",
+        unfinished_policy=HandlerUnfinishedPolicy.ABANDON,
+    )
+    async def supply_by_update(self, *values: Any) -> str:
+        """Take results, and say which do not fit their tools; returns the await's id."""
+        return await self._answered(TOOL_RESULTS, values)
+
+    @supply_by_update.validator
+    def _check_results(self, *values: Any) -> None:
+        self._check(self.waiting.read(TOOL_RESULTS, values))
+
+    @workflow.signal(name=TOOL_RESULTS, description="Send results of calls that are executed outside.")
+    async def supply_by_signal(self, *values: Any) -> None:
+        """Take results sent by Temporal's CLI or UI."""
+        self._signalled(TOOL_RESULTS, values)
+
+    # Steering.
+
+    @workflow.update(name=PAUSE, description="Start nothing new until the run is resumed.")
+    async def pause_by_update(self, *values: Any) -> None:
+        """Pause; what runs finishes."""
+        self._steered(read_pause(values))
+
+    @pause_by_update.validator
+    def _check_pause(self, *values: Any) -> None:
+        self._check(read_pause(values))
+
+    @workflow.signal(name=PAUSE, description="Start nothing new until the run is resumed.")
+    async def pause_by_signal(self, *values: Any) -> None:
+        """Pause, from Temporal's CLI or UI."""
+        self._steered_or_noted(read_pause(values), PAUSE)
+
+    @workflow.update(name=RESUME, description="Go on after a pause.")
+    async def resume_by_update(self, *values: Any) -> None:
+        """Go on; messages begin a new user turn."""
+        self._steered(self._resume(values))
+
+    @resume_by_update.validator
+    def _check_resume(self, *values: Any) -> None:
+        self._check(self._resume(values))
+
+    @workflow.signal(name=RESUME, description="Go on after a pause.")
+    async def resume_by_signal(self, *values: Any) -> None:
+        """Go on, from Temporal's CLI or UI."""
+        self._steered_or_noted(self._resume(values), RESUME)
+
+    @workflow.update(name=STOP_ASKING, description="Approve these tools for the rest of the run.")
+    async def release_by_update(self, *values: Any) -> None:
+        """Stop asking about tools; their open calls go on."""
+        self._steered(read_release(values))
+
+    @release_by_update.validator
+    def _check_release(self, *values: Any) -> None:
+        self._check(read_release(values))
+
+    @workflow.signal(name=STOP_ASKING, description="Approve these tools for the rest of the run.")
+    async def release_by_signal(self, *values: Any) -> None:
+        """Stop asking about tools, from Temporal's CLI or UI."""
+        self._steered_or_noted(read_release(values), STOP_ASKING)
+
+    # Both kinds.
+
+    def _resume(self, values: Sequence[Any]) -> Resumed | Refused:
+        return read_resume(values, is_paused=self.waiting.paused is not None)
+
+    @staticmethod
+    def _check(judged: object) -> None:
+        """Refuse what is none; a refused update leaves no trace in the history."""
+        if isinstance(judged, Refused):
+            raise ApplicationError(judged.reason, type=judged.kind, non_retryable=True)
+
+    async def _answered(self, kind: str, values: Sequence[Any]) -> str:
+        answer = self.waiting.receive(kind, values)
+        self._check(answer)
+        assert not isinstance(answer, Refused)
+        if isinstance(answer, Supplied) and (wrong := await self.waiting.checked(answer)):
+            raise ApplicationError("; ".join(wrong)[:2_000], type="InvalidAnswer", non_retryable=True)
+        return answer.await_id
+
+    def _signalled(self, kind: str, values: Sequence[Any]) -> None:
+        answer = self.waiting.receive(kind, values)
+        if isinstance(answer, Refused):
+            self.waiting.refuse_signal(kind, values, answer)
+
+    def _steered(self, given: Given) -> None:
+        self._check(given)
+        assert not isinstance(given, Refused)
+        self.steer(given)
+
+    def _steered_or_noted(self, given: Given, what: str) -> None:
+        if isinstance(given, Refused):
+            self.note_refused(given, what)
+        else:
+            self.steer(given)

@@ -1,0 +1,55 @@
+"""Shown: what can be asked of a run while it stands: its status and its transcript."""
+
+from collections.abc import Sequence
+
+from temporalio import workflow
+from temporalio.api.common.v1 import Payload
+from temporalio.common import RawValue
+
+from sojourn.contracts.message import Message
+from sojourn.contracts.run import CallStatus, RunStatus
+from sojourn.core.standing import MAX_CALLS_SHOWN, MAX_NOTES
+from sojourn.core.transcript import slice_of
+
+
+class Shown:
+    """The notes and calls of a run, and its two queries."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, CallStatus] = {}
+        self._notes: list[str] = []
+
+    def _standing(self) -> RunStatus:
+        """How the run stands, less its calls and notes."""
+        raise NotImplementedError
+
+    def _messages(self) -> Sequence[Message]:
+        """The transcript, and what no planner has seen yet."""
+        raise NotImplementedError
+
+    @workflow.query(name="status", description="How the run stands.")
+    def status(self) -> RunStatus:
+        """How the run stands, for callers and operators."""
+        shown = {"calls": list(self._calls.values()), "notes": self._notes}
+        return self._standing().model_copy(update=shown)
+
+    @workflow.query(name="transcript", description="The transcript as a JSON array, in slices of 1.5 MB.")
+    def transcript(self, after: int = 0, until: int | None = None, offset: int = 0) -> RawValue:
+        """Messages `after` to `until` as JSON from byte `offset`; a slice under 1.5 MB is the last.
+
+        What no planner has seen yet is told too, such as the answers to the calls of a cancelled run.
+        """
+        data, whole = slice_of(self._messages(), after, until, offset)
+        encoding = b"json/plain" if whole else b"binary/plain"
+        return RawValue(Payload(metadata={"encoding": encoding}, data=data))
+
+    def _note(self, notes: Sequence[str]) -> None:
+        self._notes = [*self._notes, *notes][-MAX_NOTES:] if notes else self._notes
+
+    def _unnote(self, note: str) -> None:
+        self._notes = [said for said in self._notes if said is not note]
+
+    def _show(self, call: CallStatus) -> None:
+        self._calls[call.tool_call_id] = call
+        if len(self._calls) > MAX_CALLS_SHOWN:
+            del self._calls[next(iter(self._calls))]

@@ -1,0 +1,218 @@
+"""Waiting: the open waits of a run, parked on here and shown on Temporal's own screens."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from temporalio import workflow
+
+from sojourn.contracts.awaits import Await, AwaitExternalTools
+from sojourn.contracts.tool_result import ToolResult
+from sojourn.core.answers import Answer, Refused, Supplied
+from sojourn.core.standing import MAX_NOTES
+from sojourn.core.steering import Paused
+from sojourn.core.timers import expiry_of
+from sojourn.core.waiting import details_of
+from sojourn.core.waits import Released, Repeated, Waits
+from sojourn.search_attributes import AGENT, AWAITING, PAUSED
+
+_Part = tuple[str, str]
+"""A wait's id and a call's."""
+
+
+class Waiting:
+    """Waits to park on, one future each; what is sent in answer comes in by `receive`.
+
+    Args:
+        run_id: The run.
+        note: Takes what was refused.
+        unnote: Takes it back, when it turns out to be an answer after all.
+    """
+
+    def __init__(self, run_id: str, note: Callable[[str], None], unnote: Callable[[str], None]) -> None:
+        self.waits = Waits()
+        self.paused: Paused | None = None
+        self._run_id = run_id
+        self._note = note
+        self._unnote = unnote
+        self._futures: dict[str, asyncio.Future[Answer]] = {}
+        self._parts: dict[_Part, asyncio.Future[dict[str, Any]]] = {}
+        self._checks: dict[_Part, asyncio.Future[ToolResult | None]] = {}
+        self._opened_at: dict[str, datetime] = {}
+        self._early: list[tuple[int, str, Any, str]] = []
+        self._shown: str | None = None
+
+    @property
+    def open(self) -> list[Await]:
+        """What is waited for, oldest first."""
+        return list(self.waits.open.values())
+
+    # Park.
+
+    async def answer_to(self, wait: Await) -> Answer | None:
+        """The one answer to a wait; None when it expires before anybody answers."""
+        opened = self.waits.add(wait)
+        future = self._futures[opened.id] = asyncio.get_running_loop().create_future()
+        self.show()
+        self._take_early(opened.id)
+        try:
+            if opened.expires_after is None:
+                await future
+            else:
+                await workflow.wait_condition(
+                    future.done, timeout=opened.expires_after, timeout_summary=expiry_of(opened.id)
+                )
+        except TimeoutError:
+            self._close(opened.id)
+            return None
+        except asyncio.CancelledError:
+            # Not `finally`: a run that is only dropped from a worker's memory still waits.
+            self._close(opened.id)
+            raise
+        self._close(opened.id)
+        return future.result()
+
+    def open_external(self, wait: AwaitExternalTools) -> AwaitExternalTools:
+        """Begin to wait for results from outside."""
+        opened = self.waits.add(wait)
+        assert isinstance(opened, AwaitExternalTools)
+        self._opened_at[opened.id] = workflow.now()
+        for item in wait.items:
+            self._parts[opened.id, item.tool_call_id] = asyncio.get_running_loop().create_future()
+        self.show()
+        self._take_early(opened.id)
+        return opened
+
+    async def result_of(self, wait: AwaitExternalTools, tool_call_id: str) -> dict[str, Any] | None:
+        """What was sent for one call; None when the wait expires first."""
+        future = self._parts[wait.id, tool_call_id]
+        if wait.expires_after is None:
+            return await future
+        left = self._opened_at[wait.id] + wait.expires_after - workflow.now()
+        try:
+            await workflow.wait_condition(
+                future.done, timeout=max(left, timedelta(0)), timeout_summary=expiry_of(wait.id)
+            )
+        except TimeoutError:
+            return None
+        return future.result()
+
+    def settle_part(self, await_id: str, tool_call_id: str, result: ToolResult) -> bool:
+        """Whether what was sent for a call answers it; else whoever sent it is told why, and it is awaited again."""
+        part = (await_id, tool_call_id)
+        final = self.waits.checked(await_id, tool_call_id, result)
+        if not final:
+            said = result.error.message if result.error else ""
+            self._note(f"result refused: {said}")
+            self._parts[part] = asyncio.get_running_loop().create_future()
+        check = self._checks.pop(part, None)
+        if check and not check.done():
+            check.set_result(None if final else result)
+        self.show()
+        return final
+
+    def give_up(self, await_id: str) -> None:
+        """Stop waiting for what is still open of a wait."""
+        self._close(await_id)
+
+    async def while_paused(self) -> None:
+        """Hold back what would start while the run is paused."""
+        if self.paused:
+            await workflow.wait_condition(lambda: self.paused is None)
+
+    # Receive.
+
+    def read(self, kind: str, values: Sequence[Any]) -> Answer | Repeated | Refused:
+        """Judge what was sent, and change nothing."""
+        return self.waits.read(kind, values[0] if len(values) == 1 else list(values))
+
+    def receive(self, kind: str, values: Sequence[Any]) -> Answer | Repeated | Refused:
+        """Judge what was sent, and go on with it when it is an answer."""
+        answer = self.read(kind, values)
+        if not isinstance(answer, (Repeated, Refused)):
+            self._take(answer)
+        return answer
+
+    def refuse_signal(self, kind: str, values: Sequence[Any], refused: Refused) -> None:
+        """Note a signal that is no answer; one that came with the very task that asks may be one yet."""
+        note = f"answer refused: {refused.reason}"
+        self._note(note)
+        if refused.kind == "AwaitNotOpen":
+            now = workflow.info().get_current_history_length()
+            early = [*(one for one in self._early if one[0] == now), (now, kind, values, note)]
+            self._early = early[:MAX_NOTES]
+
+    def release(self, released: Released) -> None:
+        """Stop asking about these tools; open calls of theirs go on."""
+        for settled in self.waits.release(released):
+            self._resolve(settled)
+
+    async def checked(self, supplied: Supplied) -> list[str]:
+        """Why results that were sent do not fit their tools, once they are checked."""
+        waiting = [
+            (call_id, check)
+            for call_id in supplied.results
+            if (check := self._checks.get((supplied.await_id, call_id)))
+        ]
+        wrong: list[str] = []
+        for call_id, check in waiting:
+            result = await check
+            if result and result.error:
+                wrong.append(f"{call_id}: {result.error.message}")
+        return wrong
+
+    def _take(self, answer: Answer) -> None:
+        for settled in self.waits.take(answer):
+            self._resolve(settled)
+
+    def _resolve(self, answer: Answer) -> None:
+        if not isinstance(answer, Supplied):
+            future = self._futures.get(answer.await_id)
+            if future and not future.done():
+                future.set_result(answer)
+            return
+        for call_id, given in answer.results.items():
+            part = (answer.await_id, call_id)
+            future = self._parts.get(part)
+            if future and not future.done():
+                self._checks[part] = asyncio.get_running_loop().create_future()
+                future.set_result(given)
+
+    def _take_early(self, await_id: str) -> None:
+        """An answer signalled in the very workflow task in which was asked counts.
+
+        The history, and so whoever follows the run, shows the question as soon as the plan is in;
+        but Temporal hands a workflow task's signals over before its results, whichever came first.
+        """
+        now = workflow.info().get_current_history_length()
+        left: list[tuple[int, str, Any, str]] = []
+        for early in self._early:
+            length, kind, values, note = early
+            if length != now:
+                continue
+            answer = self.read(kind, values)
+            if not isinstance(answer, (Repeated, Refused)) and answer.await_id == await_id:
+                self._take(answer)
+                self._unnote(note)
+            else:
+                left.append(early)
+        self._early = left
+
+    # Show.
+
+    def _close(self, await_id: str) -> None:
+        self.waits.close(await_id)
+        self._futures.pop(await_id, None)
+        self.show()
+
+    def show(self) -> None:
+        """Say on Temporal's own screens what the run waits for, and how to answer."""
+        paused = self.paused.reason if self.paused else None
+        workflow.set_current_details(details_of(self._run_id, self.waits.open, paused))
+        wanted = PAUSED if self.paused else next(iter(self.waits.open), None)
+        if wanted == self._shown or not workflow.info().typed_search_attributes.get(AGENT):
+            return
+        self._shown = wanted
+        change = AWAITING.value_set(wanted) if wanted else AWAITING.value_unset()
+        workflow.upsert_search_attributes([change])  # pyright: ignore[reportUnknownMemberType]
