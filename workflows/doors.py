@@ -4,6 +4,7 @@ Each is an update, which answers with a reason when it refuses and then leaves n
 of the same name for Temporal's CLI and UI, where what is refused becomes a note. Neither harms a run.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,18 +30,18 @@ from .waiting import Waiting
 Given = Paused | Resumed | Released | Refused
 
 
-class Doors:
+class Doors(ABC):
     """What of a run can be reached from outside."""
 
     waiting: Waiting
 
+    @abstractmethod
     def note_refused(self, refused: Refused, what: str) -> None:
         """Keep a note of what was refused."""
-        raise NotImplementedError
 
+    @abstractmethod
     def steer(self, given: Paused | Resumed | Released) -> None:
         """Carry out what an operator asked for."""
-        raise NotImplementedError
 
     # Answers.
 

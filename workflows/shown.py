@@ -1,5 +1,6 @@
 """Shown: what can be asked of a run while it stands: its status and its transcript."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from temporalio import workflow
@@ -12,20 +13,20 @@ from sojourn.core.standing import MAX_CALLS_SHOWN, MAX_NOTES
 from sojourn.core.transcript import slice_of
 
 
-class Shown:
+class Shown(ABC):
     """The notes and calls of a run, and its two queries."""
 
     def __init__(self) -> None:
         self._calls: dict[str, CallStatus] = {}
         self._notes: list[str] = []
 
+    @abstractmethod
     def _standing(self) -> RunStatus:
         """How the run stands, less its calls and notes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _messages(self) -> Sequence[Message]:
         """The transcript, and what no planner has seen yet."""
-        raise NotImplementedError
 
     @workflow.query(name="status", description="How the run stands.")
     def status(self) -> RunStatus:

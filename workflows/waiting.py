@@ -112,10 +112,6 @@ class Waiting:
         self.show()
         return final
 
-    def give_up(self, await_id: str) -> None:
-        """Stop waiting for what is still open of a wait."""
-        self._close(await_id)
-
     async def while_paused(self) -> None:
         """Hold back what would start while the run is paused."""
         if self.paused:

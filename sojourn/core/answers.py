@@ -266,7 +266,7 @@ def _listed(ids: Sequence[str]) -> str:
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, sort_keys=False)
+    return json.dumps(value, ensure_ascii=False)
 
 
 def is_writable(text: str) -> bool:

@@ -11,7 +11,6 @@ from sojourn.contracts.tasks import Limits
 from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
 
 __all__ = [
-    "NOT_TRIED",
     "Counts",
     "add_telemetry",
     "add_usage",
@@ -23,10 +22,11 @@ __all__ = [
     "lowered",
     "settle",
     "stricter_caps",
+    "was_tried",
 ]
 
 
-NOT_TRIED = ("canceled", "denied", "not_executed", "time_budget")
+_NOT_TRIED = ("canceled", "denied", "not_executed", "time_budget")
 """Codes of calls that say nothing about their tool."""
 
 
@@ -55,7 +55,7 @@ def settle(counts: Counts, executed: Sequence[ToolResult]) -> Counts:
     telemetry = counts.telemetry
     for result in executed:
         telemetry = add_telemetry(telemetry, result.telemetry or ToolTelemetry())
-    tried = [result for result in executed if not (result.error and result.error.code in NOT_TRIED)]
+    tried = [result for result in executed if was_tried(result)]
     return replace(
         counts,
         tool_calls=counts.tool_calls + len(executed),
@@ -194,6 +194,11 @@ def exhausted(
     if policy.on_missing_fields == "finalize" and any(lacks_fields(result) for result in results):
         return finalize(policy, "missing_fields")
     return None
+
+
+def was_tried(result: ToolResult) -> bool:
+    """Whether a call says something about its tool: it was neither held back nor cut off."""
+    return result.error is None or result.error.code not in _NOT_TRIED
 
 
 def lacks_fields(result: ToolResult) -> bool:

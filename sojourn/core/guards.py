@@ -9,7 +9,7 @@ from sojourn.contracts.plan import Finalize
 from sojourn.contracts.run import Safeguards
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core.counts import NOT_TRIED
+from sojourn.core.counts import was_tried
 from sojourn.core.loops import ToolCalls
 from sojourn.core.safeguards import CallOutcome, ErrorPatterns
 from sojourn.core.wire import encode
@@ -37,7 +37,7 @@ class Guards:
         """The state after a step whose admitted calls ended with these results."""
         patterns, past = self.patterns, self.calls
         if patterns.count or any(result.error for result in executed):
-            patterns = patterns.record_step(map(_outcome, filter(_was_tried, executed)), at)
+            patterns = patterns.record_step(map(_outcome, filter(was_tried, executed)), at)
         for call, result in zip(calls, executed, strict=False):
             arguments = call.raw if call.raw is not None else call.payload
             said = [result.result, result.error]
@@ -68,10 +68,6 @@ class Guards:
                 for one in entries
             ],
         )
-
-
-def _was_tried(result: ToolResult) -> bool:
-    return result.error is None or result.error.code not in NOT_TRIED
 
 
 def _outcome(result: ToolResult) -> CallOutcome:

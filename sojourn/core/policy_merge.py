@@ -29,7 +29,10 @@ def policy_fault(decided: Any) -> str | None:
 
 
 def merged(before: PolicyDecision | None, decided: PolicyDecision) -> PolicyDecision | None:
-    """Both decisions of a turn as one: the stricter of each; None when they change nothing."""
+    """Both decisions of a turn as one, or None when they change nothing.
+
+    The stricter of each limit holds. Approvals add up; what either asks about is asked about.
+    """
     if before is None:
         return decided if decided != PolicyDecision() else None
     return PolicyDecision(
