@@ -25,6 +25,8 @@ class Retelling:
     messages: list[Message] = field(default_factory=list[Message])
     _calls: list[ToolRequest] = field(default_factory=list[ToolRequest])
     _results: dict[str, ToolResult] = field(default_factory=dict[str, ToolResult])
+    _notices: list[Message] = field(default_factory=list[Message])
+    """What no planner has been told yet."""
 
     def feed(self, record: HistoryRecord, events: list[Event]) -> None:
         """Take the next record into account."""
@@ -36,7 +38,7 @@ class Retelling:
             case PlanOutcome() as plan:
                 self._planned(plan)
             case RunOutput(final=final) if record.kind == "run_completed" and self.messages[-1:] != [final]:
-                self.messages.append(final)
+                self.messages = [*self.told(), final]
             case _:
                 pass
         for event in events:
@@ -44,8 +46,8 @@ class Retelling:
                 self._results[event.tool_call_id] = event.result
 
     def told(self) -> list[Message]:
-        """The transcript so far, with the answers of a step that no planner has seen."""
-        return [*self.messages, *self._answers()]
+        """The transcript so far, with the answers of a step, or the refusal, that no planner has seen."""
+        return [*self.messages, *self._answers(), *self._notices]
 
     def _plan(self, task: PlanTask) -> None:
         before = self.messages[: task.after]
@@ -54,10 +56,12 @@ class Retelling:
         elif task.plan > 1:
             notices = [Message.system(task.finalize.message)] if task.finalize else []
             self.messages = [*before, *self._answers(), *notices][: task.until]
-        self._calls, self._results = [], {}
+        self._calls, self._results, self._notices = [], {}, []
 
     def _planned(self, plan: PlanOutcome) -> None:
         self._calls = plan.calls
+        if plan.fault:
+            self._notices = [Message.system(f"The last plan was refused: {plan.fault}.")]
         if plan.calls:
             self.messages.append(plan.message or Message.calls(plan.calls))
         elif plan.final:
