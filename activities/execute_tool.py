@@ -28,8 +28,11 @@ from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core import boundary, hints
 from sojourn.core.approval import digest_of
 from sojourn.core.boundary import Oversized, refusal
-from sojourn.core.hidden import masked, split
+from sojourn.core.hidden import Mask, mask_for, masked, masked_fault, split
+from sojourn.core.secret import secrets_in
 from sojourn.errors import RateLimited, ToolFailed, ToolUnavailable
+from sojourn.logs.context import current_mask, hide
+from sojourn.logs.exceptions import described
 from sojourn.tool import MalformedResultError, Tool
 
 from .heartbeat import beating
@@ -69,8 +72,11 @@ class ExecuteToolActivity:
             raise
         except Exception as error:  # noqa: BLE001
             # A fault of the boundary itself, which a repetition would meet again: the run goes on, the log tells.
-            _log.exception("tool_boundary_failed", tool=call.name, run_id=info.workflow_id)
-            result = refusal(call, (ToolError.from_error(error), None))
+            _log.error(
+                "tool_boundary_failed", tool=call.name, run_id=info.workflow_id, raised=described(error)
+            )
+            result, mask = refusal(call, (ToolError.from_error(error), None)), current_mask()
+            result = masked(result, mask) if mask else result
         # The call stands beside the result in the history: its name and id are not written again.
         return result.model_copy(update={"name": "", "tool_call_id": ""})
 
@@ -117,6 +123,8 @@ class _Crossing:
         self._limit = (info.start_to_close_timeout or NET) - NET
         fillers = tool.fillers if isinstance(tool, Tool) else {}
         self._injection = Injection(fillers, app.interceptors)
+        self._secrets: Mask | None = None
+        """Hides the fields that the payload's schema marks."""
 
     async def answer(self) -> ToolResult:
         """The call's answer, in which no injected value is told."""
@@ -124,6 +132,9 @@ class _Crossing:
         if isinstance(sent, ToolResult):
             return sent
         meta = _meta(self._task, self._info, sent)
+        if self._tool.validator.has_secrets:
+            self._secrets = mask_for(secrets_in(self._tool.validator.schema, sent.payload))
+        hide(self._hidden)
         clock = asyncio.timeout(self._limit.total_seconds())
         with beating(mask=self._hidden):
             try:
@@ -197,6 +208,7 @@ class _Crossing:
         return boundary.refused(self._spec, self._call, sent.payload, issues, tool.validator)
 
     def _failed(self, error: BaseException) -> ToolResult:
+        _log.info("tool_raised", tool=self._spec.id, run_id=self._info.workflow_id, raised=described(error))
         return refusal(self._call, (ToolError.from_error(error), None))
 
     def _timed_out(self) -> ToolResult:
@@ -212,20 +224,30 @@ class _Crossing:
         """Retry a rate limit or an unavailable service a few times, then hand it to the planner with its hint."""
         spec, attempt = self._spec, self._info.attempt
         after: timedelta | None = getattr(error, "retry_after", None)
+        said = self._hidden(str(error))  # before it is cut: half a secret tells much
         may_retry = spec.annotations.idempotent is not False and attempt < spec.retry.max_attempts
         if may_retry and (after is None or after <= LONGEST_RETRY):
             delay = after or min(spec.retry.initial_interval * 2 ** (attempt - 1), LONGEST_RETRY)
-            said, cause = self._hidden(str(error)), None if self._injection.mask else error
+            cause = None if self._has_masks else error
             raise ApplicationError(said, type=type(error).__name__, next_retry_delay=delay) from cause
         if isinstance(error, RateLimited):
-            return refusal(self._call, hints.rate_limited(self._call.name, str(error), after))
-        return refusal(self._call, hints.unavailable(self._call.name, str(error), after))
+            return refusal(self._call, hints.rate_limited(self._call.name, said, after))
+        return refusal(self._call, hints.unavailable(self._call.name, said, after))
+
+    @property
+    def _has_masks(self) -> bool:
+        return self._injection.mask is not None or self._secrets is not None
 
     def _hidden(self, text: str) -> str:
-        return self._injection.mask(text) if self._injection.mask else text
+        for mask in (self._injection.mask, self._secrets):
+            text = mask(text) if mask else text
+        return text
 
     def _masked(self, result: ToolResult) -> ToolResult:
-        return masked(result, self._injection.mask) if self._injection.mask else result
+        """No injected value is told; of the payload's own secrets nothing is said that was not asked for."""
+        if self._injection.mask:
+            result = masked(result, self._injection.mask)
+        return masked_fault(result, self._secrets) if self._secrets else result
 
 
 def _unchanged(value: Any) -> Any:

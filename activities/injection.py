@@ -1,13 +1,13 @@
 """Injection: fill what callers must not choose, ask the interceptors, and hide it all again."""
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
 from sojourn.core.hidden import Mask, mask_for
 from sojourn.interceptor import Interceptor
-from sojourn.tool import Filler
+from sojourn.tool import Filler, injecting
 
 __all__ = ["Injection"]
 
@@ -26,6 +26,7 @@ class Injection:
     def __init__(self, fillers: dict[str, Filler | None], interceptors: Sequence[Interceptor]) -> None:
         self._fillers = fillers
         self._interceptors = interceptors
+        self._secrets: dict[str, list[Any]] = {}
         self.mask: Mask | None = None
 
     async def prepare(self, call: ToolRequest, meta: ToolCallMeta) -> ToolRequest:
@@ -36,15 +37,22 @@ class Injection:
                 if inspect.isawaitable(value):
                     value = await value
                 call = self._hiding(call.model_copy(update={"payload": {**call.payload, name: value}}))
-        for interceptor in self._interceptors:
-            call = self._hiding(await interceptor.intercept_tool_call(meta, call))
+        token = injecting.set(self._hide)
+        try:
+            for interceptor in self._interceptors:
+                call = self._hiding(await interceptor.intercept_tool_call(meta, call))
+        finally:
+            injecting.reset(token)
         return call
 
     def _hiding(self, call: ToolRequest) -> ToolRequest:
-        secrets = {
-            name: call.payload[name]
-            for name in self._fillers
-            if name in call.payload and name not in _TOLD_EVERYWHERE
-        }
-        self.mask = mask_for(secrets) if secrets else None
+        self._hide({name: call.payload[name] for name in self._fillers if name in call.payload})
         return call
+
+    def _hide(self, values: Mapping[str, Any]) -> None:
+        """Mask these too; what a field held before another interceptor filled it anew stays masked."""
+        for name, value in values.items():
+            known = self._secrets.setdefault(name, [])
+            if name not in _TOLD_EVERYWHERE and value not in known:
+                known.append(value)
+        self.mask = mask_for(self._secrets)

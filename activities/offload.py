@@ -13,6 +13,7 @@ from sojourn.core.boundary import Oversized, refusal
 from sojourn.core.call_ids import artifact_ref
 from sojourn.core.limits import MAX_ARTIFACT_BYTES, MAX_RESULT_BYTES, MAX_STORED_BYTES
 from sojourn.core.wire import encode
+from sojourn.logs.exceptions import described
 from sojourn.storage import StorageDriver, store
 
 __all__ = ["WHOLE_RESULT", "offloaded"]
@@ -43,7 +44,13 @@ async def offloaded(
     try:
         return await _stored(over, storage, call, info)
     except Exception as error:  # noqa: BLE001 - the tool has run: the call is answered rather than made again
-        _log.exception("result_not_stored", tool=spec.id, run_id=info.workflow_id, bytes=over.size)
+        _log.error(
+            "result_not_stored",
+            tool=spec.id,
+            run_id=info.workflow_id,
+            bytes=over.size,
+            raised=described(error),
+        )
         said, hint = hints.oversized_result(spec, over.size)
         why = f"{said.message}, and external storage did not take it ({type(error).__name__})"
         return refusal(call, (said.model_copy(update={"message": why}), hint))

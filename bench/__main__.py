@@ -71,6 +71,17 @@ def summarise(samples: dict[str, list[Sample]]) -> dict[str, Any]:
     return summary
 
 
+def cost_of_tracing(samples: dict[str, list[Sample]]) -> dict[str, float]:
+    """Ratios of the traced contender to the same without, pair by pair, where both took part."""
+    plain, traced = samples.get("sojourn", []), samples.get("traced", [])
+    pairs = list(zip(plain, traced, strict=True)) if plain and traced else []
+    return {
+        figure: statistics.median(getattr(t, figure) / getattr(p, figure) for p, t in pairs)
+        for figure in ("latency", "latency_together", "runs_per_second", "cpu_per_call", "bytes")
+        if pairs
+    }
+
+
 def show(summary: dict[str, Any]) -> None:
     """A table with each figure and, beside it, its ratio to the floor."""
     table = Table(title="medians, and ratios to the floor")
@@ -100,6 +111,9 @@ def main() -> None:
     samples = asyncio.run(measure(options.rounds, options.only))
     summary = summarise(samples)
     show(summary)
+    tracing = cost_of_tracing(samples)
+    if tracing:
+        print("traced to sojourn: " + "  ".join(f"{name} {ratio:.3f}" for name, ratio in tracing.items()))
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{time.strftime('%Y%m%d-%H%M%S')}.json"
     machine = {
@@ -110,6 +124,7 @@ def main() -> None:
     everything = {
         "machine": machine,
         "summary": summary,
+        "tracing": tracing,
         "samples": {name: [asdict(s) for s in own] for name, own in samples.items()},
     }
     path.write_text(json.dumps(everything, indent=1))

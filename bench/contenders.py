@@ -1,5 +1,8 @@
 """Who takes part: each a worker process and a way to start one run. Later contenders plug in here."""
 
+import asyncio
+import os
+import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -15,6 +18,7 @@ from bench.floor import FloorInput, FloorRun, floor_plan, floor_tool
 from sojourn.contracts.message import Message
 from sojourn.contracts.run import RunInput
 from sojourn.converter import data_converter
+from sojourn.telemetry import interceptors
 from sojourn.worker import Worker
 
 __all__ = ["CONTENDERS", "FLOOR", "Contender"]
@@ -46,6 +50,26 @@ async def _plain(address: str) -> temporalio.client.Client:
 
 async def _sojourn(address: str) -> temporalio.client.Client:
     return await temporalio.client.Client.connect(address, data_converter=data_converter)
+
+
+async def _traced(address: str) -> temporalio.client.Client:
+    """Traces and metrics go from this process to a collector of its own, in batches, as by default."""
+    sink = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "bench.sink", stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+    )
+    _SINKS.append(sink)
+    assert sink.stdout
+    asked = {
+        "NO_PROXY": "127.0.0.1",
+        "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{int(await sink.stdout.readline())}",
+    }
+    os.environ.update(asked)
+    made = interceptors()
+    del os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"]  # the workers of other contenders would be asked too
+    return await temporalio.client.Client.connect(address, data_converter=data_converter, interceptors=made)
+
+
+_SINKS: list[asyncio.subprocess.Process] = []
 
 
 async def _start_floor(client: temporalio.client.Client, run_id: str, calls: int) -> WorkflowHandle[Any, Any]:
@@ -91,4 +115,6 @@ CONTENDERS = [
     ),
     # Its tools are local activities, the floor's are not.
     Contender("local", _sojourn, _starting("bench.local", "bench-local"), _serving("bench-local")),
+    # To be compared with `sojourn`, which is the same without.
+    Contender("traced", _traced, _starting("bench.agent", "bench-traced"), _serving("bench-traced")),
 ]

@@ -4,12 +4,14 @@ import asyncio
 import sys
 
 from bench.contenders import CONTENDERS
+from sojourn.logs import configure_logs
 
 __all__: list[str] = []
 
 
 async def serve(name: str, address: str) -> None:
     """Serve until whoever started this goes away."""
+    configure_logs()  # as `sojourn worker` does
     contender = next(c for c in CONTENDERS if c.name == name)
     async with contender.worker(await contender.connect(address)):
         print("ready", flush=True)

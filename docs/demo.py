@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sojourn import AwaitClarification, AwaitConfirmation, Client, Event, Run, ToolResult
+from sojourn.cli.follow import show_end
 from sojourn.cli.prompt import ask_approval, read_line
 from sojourn.cli.view import RunView
 from sojourn.server import Server
@@ -72,8 +73,8 @@ class Seen:
 
     def note(self, event: Event) -> None:
         """Tick off one event."""
-        result = event.result
-        if event.type == "tool_end" and result:
+        if event.type == "tool_end":
+            result = event.result
             self.ended[result.tool_call_id] = self.ended.get(result.tool_call_id, 0) + 1
             attempts = result.telemetry.attempts if result.telemetry else 1
             self.calls[result.tool_call_id] = (result.name, who(result), 1 if result.run_link else attempts)
@@ -83,9 +84,9 @@ class Seen:
                 self.repaired = True
             self.carried_on |= result.name == SLOW_TOOL and result.ok and attempts > 1
             self.mcp |= result.ok and is_mcp(result.name)
-        elif event.type == "agent_run_started" and event.run_link:
+        elif event.type == "agent_run_started":
             self.child = event.run_link.run_id
-        elif event.type == "await_confirmation" and event.confirmation:
+        elif event.type == "await_confirmation":
             self.approval = event.confirmation.id
         elif event.type == "await_answered":
             self.answered |= event.await_id != self.approval
@@ -202,16 +203,19 @@ async def follow(run: Run, workers: Workers, console: Console) -> Seen:
     seen = Seen()
     with RunView(console) as view:
         killing: asyncio.Task[None] | None = None
-        async for event in run.events():
+        async for event in run.events(children=True):
             view.show(event)
+            show_end(view, event, run)
+            if event.run_id != run.id:
+                continue
             seen.note(event)
-            if event.type == "tool_start" and event.call and event.call.name == SLOW_TOOL and killing is None:
+            if event.type == "tool_start" and event.tool_name == SLOW_TOOL and killing is None:
                 killing = asyncio.create_task(kill_while_scanning(run, workers, seen, view))
-            elif event.type == "tool_start" and event.call and is_mcp(event.call.name):
+            elif event.type == "tool_start" and is_mcp(event.tool_name):
                 view.say(f"⇄ {work_orders.id} is an MCP server, a process of the worker's")
-            elif event.question:
+            elif event.type == "await_clarification":
                 await answer(run, event.question, view)
-            elif event.confirmation:
+            elif event.type == "await_confirmation":
                 await decide(run, event.confirmation, view)
         if killing:
             await killing

@@ -80,6 +80,7 @@ if TYPE_CHECKING:
         with_network_retry,
     )
     from sojourn.planner import Planner
+    from sojourn.plugin import SojournPlugin
     from sojourn.policy import PolicyEngine
     from sojourn.process import Completed, run_process
     from sojourn.progress_note import progress
@@ -175,6 +176,7 @@ _WHERE = {
     "sojourn.storage": ["FolderStorage", "StorageDriver"],
     "sojourn.tool": ["Tool"],
     "sojourn.toolset": ["Toolset"],
+    "sojourn.plugin": ["SojournPlugin"],
     "sojourn.worker": ["Worker"],
 }
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
@@ -245,6 +247,7 @@ __all__ = [
     "ServerNotFound",
     "ServerUnavailable",
     "SojournError",
+    "SojournPlugin",
     "StorageDriver",
     "Tool",
     "ToolCallMeta",

@@ -38,6 +38,7 @@ from sojourn.contracts.ids import AGENT_ID, RUN_ID, SESSION_ID
 from sojourn.contracts.message import Message
 from sojourn.contracts.run import RunInput, RunOutput, RunStatus
 from sojourn.contracts.run_policy import RunPolicyOverride
+from sojourn.core.introduction import introduce
 from sojourn.core.run_input import labels_fault, messages_fault
 from sojourn.core.wire import encode_readable
 from sojourn.errors import (
@@ -157,13 +158,14 @@ class Client:
         return self.get_run(run_id)
 
     async def _start(self, run_id: str, run: RunInput) -> None:
-        first = next((m.text for m in reversed(run.messages) if m.role == "user"), "")
+        introduction = introduce(run)
         options: dict[str, Any] = {
             "id": run_id,
             "task_queue": self.task_queue,
             "id_reuse_policy": WorkflowIDReusePolicy.REJECT_DUPLICATE,
-            "memo": {"message": first[:200]},
-            "static_summary": f"{run.agent_id}: {' '.join(first.split())[:80]}",
+            "memo": introduction.memo,
+            "static_summary": introduction.summary,
+            "static_details": introduction.details,
         }
         attributes = search_attributes.attributes_of(run.agent_id, run.session_id)
         try:
@@ -198,7 +200,7 @@ class Client:
         if not (run_id and call_id and kind):
             raise InvalidInput(f"{ref!r} is no artifact's reference: <run id>#<tool_call_id>/<kind>")
         async for event in self.get_run(run_id).events(follow=False):
-            made = event.result.artifacts if event.result and event.result.tool_call_id == call_id else ()
+            made = event.artifacts if event.type == "tool_end" and event.tool_call_id == call_id else ()
             for artifact in made:
                 if artifact.ref == ref:
                     return await self._whole(artifact, run_id)
@@ -220,9 +222,22 @@ class Client:
         return artifact.model_copy(update={"data": from_json(data)})
 
     async def list_runs(
-        self, *, agent_id: str | None = None, session_id: str | None = None, status: str | None = None
+        self,
+        *,
+        agent_id: str | None = None,
+        session_id: str | None = None,
+        status: str | None = None,
+        limit: int | None = None,
     ) -> AsyncIterator[RunStatus]:
-        """Runs of this namespace, newest first, as far as visibility tells (it lags by about a second).
+        """Runs of this namespace, open ones before ended ones, each newest first, as far as visibility tells.
+
+        It lags by about a second. What a run waits for is told by id, in `awaiting`.
+
+        Args:
+            agent_id: Only runs of this agent.
+            session_id: Only runs of this session.
+            status: As `RunStatus.status`; `running` includes waiting and paused ones, `waiting` paused ones.
+            limit: At most so many.
 
         Raises:
             ServerUnavailable: the server does not answer.
@@ -239,17 +254,20 @@ class Client:
         elif status:
             clauses.append(f"ExecutionStatus = {_quoted(_visibility_name(status))}")
         try:
-            async for found in self.temporal.list_workflows(" AND ".join(clauses)):
+            async for found in self.temporal.list_workflows(" AND ".join(clauses), limit=limit):
                 attributes = found.typed_search_attributes
                 yield RunStatus(
                     run_id=found.id,
                     agent_id=attributes.get(search_attributes.AGENT) or "",
                     session_id=attributes.get(search_attributes.SESSION) or "",
                     status=_status_of(found),
+                    awaiting=attributes.get(search_attributes.AWAITING) or "",
                     started_at=found.start_time,
                     closed_at=found.close_time,
                 )
         except RPCError as error:
+            if search_attributes.is_unknown(error):
+                raise InvalidInput(search_attributes.HOW_TO_REGISTER) from error
             raise translated(error, None) from error
 
     async def _worker_soon(self) -> bool:

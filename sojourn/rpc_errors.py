@@ -21,21 +21,24 @@ _AWAY = {
 
 
 class Patience:
-    """Bridges a server's restart: retries with growing delays, for a minute without success."""
+    """Bridges a server's restart: retries with growing delays, for a minute without an answer."""
 
     def __init__(self) -> None:
         self._since: float | None = None
         self._delay = 0.1
-        self._last = 0.0
+
+    def answered(self) -> None:
+        """The server is there again; what fails from now on is another outage."""
+        self._since = None
 
     async def bridges(self, error: RPCError) -> bool:
         """Wait a little when the server is away; False when the error says more, or it was away for too long."""
-        now = time.monotonic()
         if error.status not in _AWAY:
             return False
-        if self._since is None or now - self._last > SERVER_PATIENCE / 2:
-            self._since, self._delay = now, 0.1
-        self._last = now
+        now = time.monotonic()
+        if self._since is None:
+            self._since = now
+        # By the first failure: where a server is silent, each attempt lasts for longer than a minute.
         if now - self._since > SERVER_PATIENCE:
             return False
         await asyncio.sleep(self._delay)

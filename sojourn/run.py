@@ -4,7 +4,7 @@ import asyncio
 import builtins
 import contextlib
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from sojourn.contracts.artifact import Artifact
 from sojourn.contracts.awaits import Await
 from sojourn.contracts.event import Event
+from sojourn.contracts.message import Message
 from sojourn.contracts.run import RunOutput, RunStatus
 from sojourn.core.answers import CLARIFICATION, CONFIRMATION, TOOL_RESULTS
 from sojourn.core.standing import Standing
@@ -44,7 +45,8 @@ from sojourn.errors import (
     RunTimedOut,
     ServerUnavailable,
 )
-from sojourn.events import END, fold_history
+from sojourn.events.one_run import events_of, transcript_of
+from sojourn.events.stream import stream
 from sojourn.rpc_errors import Patience, translated
 
 if TYPE_CHECKING:
@@ -89,7 +91,7 @@ class Run:
         return self.client.temporal.get_workflow_handle(self.id, result_type=RunOutput)
 
     async def result(self) -> RunOutput:
-        """Wait for the end.
+        """Wait for the end; through a reset too.
 
         Raises:
             RunFailed: it failed; `RunCanceled`, `RunTerminated` and `RunTimedOut` are kinds of it.
@@ -101,37 +103,51 @@ class Run:
             try:
                 return await handle.result()
             except WorkflowFailureError as error:
+                if isinstance(error.cause, TerminatedError) and await self._goes_on():
+                    continue
                 raise await self._failure(error.cause) from error
             except RPCError as error:
                 if not await away.bridges(error):
                     raise translated(error, self.id) from error
+                with contextlib.suppress(RPCError):
+                    await handle.describe()
+                    away.answered()
 
-    async def events(self, *, after: str | None = None, follow: bool = True) -> AsyncIterator[Event]:
+    async def events(
+        self, *, after: str | Mapping[str, str] | None = None, follow: bool = True, children: bool = False
+    ) -> AsyncGenerator[Event]:
         """What happened and, with `follow`, what happens, to the last event `run_stream_end`.
 
+        With `follow`, `tool_retry` and `tool_update` tell of calls that are in flight for more than a second;
+        these have no `event_id`, and whoever comes later does not get them.
+
         Args:
-            after: An event_id; only later events come.
+            after: An event_id of this run; only later events come. With `children`, perhaps one for each run, by
+                run id.
             follow: Wait for more until the run ends.
+            children: The events of child runs too, each with its own `run_id` and `parent_tool_call_id`: after
+                the `agent_run_started` of their call and before its `tool_end`.
 
         Raises:
             RunNotFound: there is no such run.
             ServerUnavailable: the server was away for a minute.
         """
-        last, away = after or "", Patience()
-        while True:
-            try:
-                async for event in fold_history(
-                    self._handle, self.client.temporal.data_converter, follow=follow
-                ):
-                    if event.event_id > last:
-                        last = event.event_id
-                        yield event
-                    if event.type == END:
-                        return
-                return
-            except RPCError as error:
-                if not await away.bridges(error):
-                    raise translated(error, self.id) from error
+        cursors = {self.id: after} if isinstance(after, str) else after or {}
+        events = stream(self.client.temporal, self.id, after=cursors, follow=follow, children=children)
+        async with contextlib.aclosing(events):
+            async for event in events:
+                yield event
+
+    async def transcript(self) -> list[Message]:
+        """What was said so far: messages, calls and their answers, as the planner is given them.
+
+        It is read from the history: with no worker alive too, and for closed runs.
+
+        Raises:
+            RunNotFound: there is no such run.
+            ServerUnavailable: the server does not answer.
+        """
+        return await transcript_of(self.client.temporal, self.id)
 
     async def artifact(self, ref: str) -> Artifact:
         """An artifact of this run or of a child run, with its data; see `Client.artifact`."""
@@ -188,7 +204,7 @@ class Run:
 
     async def _folded(self) -> RunStatus:
         standing = Standing(self.id)
-        async for event in fold_history(self._handle, self.client.temporal.data_converter, follow=False):
+        async for event in events_of(self.client.temporal, self.id, follow=False):
             standing.feed(event)
         return standing.status()
 
@@ -348,6 +364,10 @@ class Run:
             await self._handle.cancel(reason=reason or "")
         except RPCError as error:
             raise translated(error, self.id) from error
+
+    async def _goes_on(self) -> bool:
+        """Whether the execution that was terminated was only reset: a newer one goes on, or has ended."""
+        return (await self._handle.describe()).status != WorkflowExecutionStatus.TERMINATED
 
     async def _failure(self, cause: BaseException | None) -> RunError:
         if isinstance(cause, CancelledError):

@@ -6,7 +6,17 @@ from temporalio.client import Client
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 from temporalio.service import RPCError, RPCStatusCode
 
-__all__ = ["AGENT", "AWAITING", "NAMES", "PAUSED", "SESSION", "attributes_of", "is_unknown", "register"]
+__all__ = [
+    "AGENT",
+    "AWAITING",
+    "HOW_TO_REGISTER",
+    "NAMES",
+    "PAUSED",
+    "SESSION",
+    "attributes_of",
+    "is_unknown",
+    "register",
+]
 
 AGENT = SearchAttributeKey.for_keyword("SojournAgent")
 """The agent that runs."""
@@ -23,6 +33,13 @@ PAUSED = "(paused)"
 NAMES = ("SojournAgent", "SojournSession", "SojournAwaiting")
 """All of them, of type Keyword; `SojournAwaiting` is set only while a run waits for a person."""
 
+HOW_TO_REGISTER = (
+    "this namespace does not have the search attributes of Sojourn; a worker registers them when it starts, "
+    "or: temporal operator search-attribute create "
+    + " ".join(f"--name {name} --type Keyword" for name in NAMES)
+)
+"""For who lists runs where they are missing."""
+
 
 def attributes_of(agent_id: str, session_id: str) -> TypedSearchAttributes:
     """What a run is found by."""
@@ -33,7 +50,7 @@ def attributes_of(agent_id: str, session_id: str) -> TypedSearchAttributes:
 
 
 def is_unknown(error: RPCError) -> bool:
-    """Whether a start was refused because the server does not know the attributes."""
+    """Whether a start or a listing was refused because the server does not know the attributes."""
     return error.status == RPCStatusCode.INVALID_ARGUMENT and "search attribute" in str(error).lower()
 
 

@@ -5,13 +5,15 @@ The address, namespace, API key and TLS come from `temporalio.envconfig`: enviro
 """
 
 import os
+import re
 from typing import Any
 
 from temporalio.envconfig import ClientConfig
 
+from sojourn.errors import DefinitionError
 from sojourn.network.timeouts import check_timeouts
 
-__all__ = ["DEFAULT_TASK_QUEUE", "connect_options", "task_queue"]
+__all__ = ["DEFAULT_TASK_QUEUE", "connect_options", "metrics_port", "task_queue"]
 
 DEFAULT_TASK_QUEUE = "sojourn"
 """Where workers look and clients start runs, unless told otherwise."""
@@ -23,10 +25,16 @@ def connect_options(address: str | None = None, namespace: str | None = None) ->
     """Keyword arguments for `temporalio.client.Client.connect`; what is given here wins.
 
     Raises:
-        DefinitionError: a setting of Sojourn's own cannot be read; told here, where everything starts.
+        DefinitionError: a setting cannot be read; told here, where everything starts.
     """
     check_timeouts()
-    options: dict[str, Any] = dict(ClientConfig.load_client_connect_config())
+    try:
+        options: dict[str, Any] = dict(ClientConfig.load_client_connect_config())
+    except (RuntimeError, ValueError, OSError) as error:
+        raise DefinitionError(
+            f"the Temporal settings cannot be read ({_brief(error)}); see TEMPORAL_PROFILE, TEMPORAL_CONFIG_FILE "
+            "and TEMPORAL_TLS_*"
+        ) from None  # its text quotes what it cannot read
     options.setdefault("target_host", _DEFAULT_ADDRESS)
     if address:
         options["target_host"] = address
@@ -38,3 +46,14 @@ def connect_options(address: str | None = None, namespace: str | None = None) ->
 def task_queue(given: str | None = None) -> str:
     """The task queue: given, else `SOJOURN_TASK_QUEUE`, else `sojourn`."""
     return given or os.environ.get("SOJOURN_TASK_QUEUE") or DEFAULT_TASK_QUEUE
+
+
+def _brief(error: Exception) -> str:
+    """What is wrong, and where; without the lines of the file, which a TOML parser quotes and which hold keys."""
+    lines = [line for line in str(error).splitlines() if not re.match(r"\s*\d*\s*\|", line)]
+    return " ".join(" ".join(lines).split())[:200]
+
+
+def metrics_port(given: str | None = None) -> str | None:
+    """Where the Temporal SDK's own metrics are served: given, else `SOJOURN_METRICS_PORT`, else nowhere."""
+    return given or os.environ.get("SOJOURN_METRICS_PORT") or None

@@ -6,6 +6,7 @@ that the app knows. The app turns it into a `Body` once; until then a tool knows
 
 import functools
 from collections.abc import Callable, Coroutine, Mapping
+from contextvars import ContextVar
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from sojourn.contracts.artifact import Artifact, WithArtifacts
@@ -16,11 +17,16 @@ from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.validate import Validator
 from sojourn.shape import Shape, as_payload
 
-__all__ = ["Body", "Filler", "MalformedResultError", "Parts", "Source", "Tool"]
+__all__ = ["Body", "Filler", "MalformedResultError", "Parts", "Source", "Tool", "injecting"]
 
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
 T = TypeVar("T")
+
+injecting: ContextVar[Callable[[Mapping[str, Any]], None] | None] = ContextVar(
+    "sojourn_injecting", default=None
+)
+"""Learns, where a call is prepared, of what an interceptor injects at once: it may speak of it before it returns."""
 
 Filler = Callable[[ToolCallMeta], Any]
 """Gives the value of an injected field, or an awaitable of it."""
@@ -136,7 +142,10 @@ class Tool(Generic[P, R_co]):
         for name in values:
             if name not in self.fillers:
                 raise TypeError(f"{self.id} has no injected field {name!r}")
-        return call.model_copy(update={"payload": {**call.payload, **as_payload((), values)}})
+        filled = as_payload((), values)
+        if on_inject := injecting.get():
+            on_inject(filled)
+        return call.model_copy(update={"payload": {**call.payload, **filled}})
 
     def decode(self, call: ToolRequest) -> Any:
         """The typed arguments of a call, for executors.

@@ -23,6 +23,12 @@ from sojourn import search_attributes, settings
 from sojourn.app import App
 from sojourn.connection import connect
 from sojourn.errors import ServerUnavailable
+from sojourn.logs import configure_logs
+from sojourn.logs.activities import ActivityLogs
+from sojourn.logs.configure import lead_to_logging
+from sojourn.logs.core import logging_runtime
+from sojourn.telemetry import missing_interceptors
+from sojourn.telemetry.prometheus import runtime_with_metrics
 
 __all__ = ["Shell", "Worker", "serve", "serve_forever", "shell"]
 
@@ -88,15 +94,18 @@ class Worker:
         drain: timedelta = DRAIN,
         max_cached_runs: int = MAX_CACHED_RUNS,
     ) -> None:
+        lead_to_logging()
         temporal: temporalio.client.Client = getattr(client, "temporal", client)
         found = shell(app)
         self._app = app
         self.task_queue = settings.task_queue(task_queue or getattr(client, "task_queue", None))
+        self._opened = asyncio.Event()
         self._worker = temporalio.worker.Worker(
             temporal,
             task_queue=self.task_queue,
             workflows=found.workflows,
             activities=found.activities,
+            interceptors=[*missing_interceptors(temporal.config()["interceptors"]), ActivityLogs()],
             # Nothing of the user's runs in our workflows; every stored history is replayed in the sandbox by the tests.
             workflow_runner=temporalio.worker.UnsandboxedWorkflowRunner(),
             build_id=sojourn.__version__,
@@ -111,10 +120,15 @@ class Worker:
     async def run(self) -> None:
         """Serve until cancelled or `shutdown()`; a fatal error of the worker is raised."""
         await self._app.open()
+        self._opened.set()
         try:
             await self._worker.run()
         finally:
             await self._app.close()
+
+    async def ready(self) -> None:
+        """Wait until the app is open and its runs are served."""
+        await self._opened.wait()
 
     async def shutdown(self) -> None:
         """Stop taking work, let what is in flight end, and return."""
@@ -137,17 +151,36 @@ class Worker:
 
 
 def serve(app: App, *, task_queue: str | None = None) -> None:
-    """Serve until SIGTERM or Ctrl-C, then drain."""
+    """Serve until SIGTERM or Ctrl-C, then drain; logs are configured where the program has not done so."""
+    configure_logs()
     asyncio.run(serve_forever(app, task_queue=task_queue))
 
 
 async def serve_forever(
-    app: App, *, task_queue: str | None = None, address: str | None = None, namespace: str | None = None
+    app: App,
+    *,
+    task_queue: str | None = None,
+    address: str | None = None,
+    namespace: str | None = None,
+    metrics_port: str | None = None,
 ) -> None:
     """Wait for a server, serve until SIGTERM or SIGINT, then drain.
 
     A second signal during the drain ends it at once; what was in flight is then retried elsewhere.
+
+    Args:
+        app: What to serve.
+        task_queue: Where to look for work.
+        address: The server's.
+        namespace: In it.
+        metrics_port: Where to serve the Temporal SDK's own metrics; `SOJOURN_METRICS_PORT`, else nowhere.
+
+    Raises:
+        DefinitionError: a setting cannot be read, or something else listens on the metrics port.
     """
+    options = settings.connect_options(address, namespace)
+    at = settings.metrics_port(metrics_port)
+    options["runtime"] = runtime_with_metrics(at) if at else logging_runtime()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     main = asyncio.current_task()
@@ -161,7 +194,7 @@ async def serve_forever(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
     with contextlib.suppress(asyncio.CancelledError):
-        client = await _connected(settings.connect_options(address, namespace), stop)
+        client = await _connected(options, stop)
         if client is not None:
             await _serve(Worker(app, client, task_queue=task_queue), app, client, stop)
 
@@ -172,13 +205,16 @@ async def _serve(worker: Worker, app: App, client: temporalio.client.Client, sto
         _log.warning("search_attributes_not_registered", reason=why_not, needed_by="sojourn list")
     running = asyncio.create_task(worker.run())
     stopping = asyncio.create_task(stop.wait())
-    _log.info(
-        "worker_ready",
-        task_queue=worker.task_queue,
-        namespace=client.namespace,
-        address=client.service_client.config.target_host,
-        agents=app.list_agents(),
-    )
+    ready = asyncio.create_task(worker.ready())
+    await asyncio.wait({running, stopping, ready}, return_when=asyncio.FIRST_COMPLETED)
+    if not ready.cancel():
+        _log.info(
+            "worker_ready",
+            task_queue=worker.task_queue,
+            namespace=client.namespace,
+            address=client.service_client.config.target_host,
+            agents=app.list_agents(),
+        )
     await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
     if not running.done():
         _log.info("worker_draining", at_most_seconds=DRAIN.total_seconds())

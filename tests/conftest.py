@@ -1,10 +1,12 @@
 """Fixtures: an app served by a real worker on a real server, and what a run has left behind."""
 
 import asyncio
+import os
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 import hypothesis
@@ -15,6 +17,12 @@ from temporalio.common import RawValue
 
 from sojourn import Agent, App, Client, Message, Run, RunPolicy, RunStatus, Toolset, Worker
 from sojourn.core.wire import decode_messages
+from sojourn.server import Server
+
+hypothesis.settings.register_profile(
+    "busy", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("busy")  # other tests run beside: an example's time says nothing
 
 hypothesis.settings.register_profile(
     "busy", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
@@ -46,6 +54,36 @@ async def serve(temporal_address: str) -> AsyncIterator[Serve]:
             return client
 
         yield start
+
+
+@pytest.fixture
+def shell(temporal_server: Server, tmp_path: Path) -> Callable[[str], Awaitable[tuple[int | None, str]]]:
+    """Run a line as pasted into bash, where `temporal` is the real one; gives its status and all that it printed."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    assert temporal_server.cli
+    (folder / "temporal").symlink_to(temporal_server.cli.path)
+    environment = {
+        "HOME": str(tmp_path),
+        "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}",
+        "TEMPORAL_ADDRESS": temporal_server.address,
+    }
+
+    async def execute(line: str) -> tuple[int | None, str]:
+        process = await asyncio.create_subprocess_exec(
+            "bash",
+            "-c",
+            line,
+            env=environment,
+            cwd=tmp_path,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        printed, _ = await process.communicate()
+        return process.returncode, printed.decode()
+
+    return execute
 
 
 class Traces:

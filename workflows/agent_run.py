@@ -36,6 +36,7 @@ from sojourn.core.timers import WAITS
 from sojourn.core.transcript import for_planner
 from sojourn.core.waits import Released
 from sojourn.core.wire import size_of
+from sojourn.telemetry.observer import Observer
 
 from .children import Children
 from .clock import Clock
@@ -93,6 +94,7 @@ class AgentRun(Shown, Doors):
         self._planned_from = 0
         self._unseen: int | None = None
         self._children = Children()
+        self._observer = Observer()
         super().__init__()
         self._artifacts: list[Artifact] = []
 
@@ -114,6 +116,11 @@ class AgentRun(Shown, Doors):
             else:
                 self._clock.stop()
                 return self._output(plan)
+
+    def observe(self, observer: Observer) -> None:
+        """Let somebody on this worker watch; nothing they do may change the run."""
+        self._observer = self.waiting.observer = observer
+        observer.begins(self._run)
 
     # Plan.
 
@@ -229,7 +236,14 @@ class AgentRun(Shown, Doors):
         for call in plan.calls[: len(plan.dispatches)]:
             self._show(CallStatus(tool_call_id=call.tool_call_id, name=call.name, state="running"))
         step = Step(
-            self._run, self._turn_id, self._policy, self.waiting, self._clock, self._children, self._show
+            self._run,
+            self._turn_id,
+            self._policy,
+            self.waiting,
+            self._clock,
+            self._children,
+            self._show,
+            self._observer,
         )
         calls = list(zip(plan.calls, plan.dispatches, strict=False))
         step.open_external(calls, plan.external)
@@ -261,6 +275,10 @@ class AgentRun(Shown, Doors):
     def _settle(self, plan: PlanOutcome, executed: list[ToolResult]) -> None:
         """Count, judge the limits and pass the results on, in call order."""
         refused = [not_executed(call, plan.refused, self._limits) for call in plan.calls[len(executed) :]]
+        for call, result in zip(plan.calls[len(executed) :], refused, strict=True):
+            self._observer.answered(
+                call, None, result, turn_id=self._turn_id, since=workflow.now(), by_worker=False
+            )
         results = [*executed, *refused]
         self._counts = counts.settle(self._counts, executed)
         self._guards = self._guards.settle(plan.calls, executed, workflow.now())

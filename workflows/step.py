@@ -41,9 +41,11 @@ from sojourn.core.asking import (
     shown,
 )
 from sojourn.core.call_ids import child_run_id
+from sojourn.core.introduction import introduce
 from sojourn.core.shares import inherited
 from sojourn.core.standing import status_of
 from sojourn.search_attributes import AGENT, attributes_of
+from sojourn.telemetry.observer import Observer
 
 from .children import Children
 from .clock import Clock
@@ -61,6 +63,7 @@ class Step:
         clock: Counts the time that calls take; a child run's is its own.
         children: Told of child runs while they live.
         show: Told how the calls stand.
+        observer: Told how each was answered.
     """
 
     def __init__(
@@ -72,6 +75,7 @@ class Step:
         clock: Clock,
         children: Children,
         show: Callable[[CallStatus], None],
+        observer: Observer,
     ) -> None:
         self._run = run
         self._turn_id = turn_id
@@ -80,6 +84,8 @@ class Step:
         self._clock = clock
         self._children = children
         self._show = show
+        self._observer = observer
+        self._carried_out: set[str] = set()
         self._slots = asyncio.Semaphore(policy.max_parallel_calls)
         self._external: AwaitExternalTools | None = None
         self._began = clock.spent
@@ -100,11 +106,16 @@ class Step:
 
     async def carry_out(self, call: ToolRequest, dispatch: Dispatch) -> ToolResult:
         """The call's one answer."""
+        since = workflow.now()
         try:
             result = await self._approved(call, dispatch) or await self._by_kind(call, dispatch)
         except asyncio.CancelledError:
             result = self._cut_short(call)
         self._show(status_of(result))
+        by_worker = call.tool_call_id in self._carried_out
+        self._observer.answered(
+            call, dispatch, result, turn_id=self._turn_id, since=since, by_worker=by_worker
+        )
         return result
 
     def _cut_short(self, call: ToolRequest) -> ToolResult:
@@ -162,8 +173,11 @@ class Step:
                 result = await (_local if dispatch.kind == "local" else _activity)(call, dispatch, task)
             except ActivityError as error:
                 if is_cancelled_exception(error):
+                    self._carried_out.add(call.tool_call_id)
                     return self._cut_short(call)
                 return _answer_to(call, dispatch, error)
+        if task.given is None:
+            self._carried_out.add(call.tool_call_id)
         return outcomes.by_reference(outcomes.of_call(call, result, workflow.info().workflow_id))
 
     def _task(self, call: ToolRequest, dispatch: Dispatch) -> ToolTask:
@@ -215,28 +229,32 @@ class Step:
             parent_tool_call_id=call.tool_call_id,
         )
         self._show(CallStatus(tool_call_id=call.tool_call_id, name=call.name, state="running", run_link=link))
+        child = RunInput(
+            agent_id=agent_id,
+            messages=dispatch.messages,
+            session_id=self._run.session_id,
+            turn_id=self._turn_id,
+            parent=link,
+            labels=self._run.labels,
+            policy=inherited(self._run.policy, dispatch.policy, self._clock.left),
+            depth=self._run.depth + 1,
+            callers=[*self._run.callers, self._run.agent_id],
+            answer=dispatch.answer,
+        )
+        introduction = introduce(child, call.name)
         try:
             with self._children.living(link.run_id):
                 output = await workflow.execute_child_workflow(
                     "AgentRun",
-                    RunInput(
-                        agent_id=agent_id,
-                        messages=dispatch.messages,
-                        session_id=self._run.session_id,
-                        turn_id=self._turn_id,
-                        parent=link,
-                        labels=self._run.labels,
-                        policy=inherited(self._run.policy, dispatch.policy, self._clock.left),
-                        depth=self._run.depth + 1,
-                        callers=[*self._run.callers, self._run.agent_id],
-                        answer=dispatch.answer,
-                    ),
+                    child,
                     id=link.run_id,
                     result_type=RunOutput,
                     task_queue=dispatch.task_queue,
                     parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
                     search_attributes=self._search_attributes(agent_id),
-                    static_summary=f"{agent_id}: {call.name}",
+                    memo=introduction.memo,
+                    static_summary=introduction.summary,
+                    static_details=introduction.details,
                 )
         except ChildWorkflowError as error:
             if is_cancelled_exception(error):

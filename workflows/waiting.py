@@ -16,6 +16,7 @@ from sojourn.core.timers import expiry_of
 from sojourn.core.waiting import details_of
 from sojourn.core.waits import Released, Repeated, Waits
 from sojourn.search_attributes import AGENT, AWAITING, PAUSED
+from sojourn.telemetry.observer import Observer
 
 _Part = tuple[str, str]
 """A wait's id and a call's."""
@@ -33,6 +34,7 @@ class Waiting:
     def __init__(self, run_id: str, note: Callable[[str], None], unnote: Callable[[str], None]) -> None:
         self.waits = Waits()
         self.paused: Paused | None = None
+        self.observer = Observer()
         self._run_id = run_id
         self._note = note
         self._unnote = unnote
@@ -204,6 +206,7 @@ class Waiting:
 
     def show(self) -> None:
         """Say on Temporal's own screens what the run waits for, and how to answer."""
+        self.observer.waits(self.waits.open)
         paused = self.paused.reason if self.paused else None
         workflow.set_current_details(details_of(self._run_id, self.waits.open, paused))
         wanted = PAUSED if self.paused else next(iter(self.waits.open), None)

@@ -1,5 +1,7 @@
 """The `sojourn` command. Heavy imports happen where a command needs them, so that help answers at once."""
 
+import contextlib
+import io
 import os
 import sys
 from pathlib import Path
@@ -7,34 +9,72 @@ from typing import Annotated
 
 import typer
 
-from sojourn.cli.exit_codes import INTERRUPTED, USAGE, exit_code_of
-from sojourn.errors import SojournError
+from sojourn.cli import answering, looking
+from sojourn.cli.exit_codes import FAILED, INTERRUPTED, OK, USAGE
+from sojourn.cli.failure import INTERRUPT, failure_of, wants_json
+from sojourn.cli.options import Json, Target, TaskQueue
 
 __all__ = ["app", "main"]
 
 app = typer.Typer(
     name="sojourn",
     help="Durable runs for tool-using agents, on Temporal.",
-    no_args_is_help=True,
-    add_completion=False,
+    invoke_without_command=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Target = Annotated[str, typer.Argument(metavar="MODULE:APP", help="Where the App is, such as worker:app.")]
-TaskQueue = Annotated[
-    str | None, typer.Option("--task-queue", help="Default: SOJOURN_TASK_QUEUE, else sojourn.")
-]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
+
+def _version(is_asked: bool) -> None:
+    if is_asked:
+        from importlib.metadata import version
+
+        print(f"sojourn {version('sojourn')}")
+        raise typer.Exit
+
+
+@app.callback()
+def sojourn(
+    context: typer.Context,
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which version this is.")
+    ] = False,
+) -> None:
+    """Durable runs for tool-using agents, on Temporal."""
+    del version  # told already
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+        raise typer.Exit(USAGE)
 
 
 @app.command()
-def worker(target: Target, task_queue: TaskQueue = None) -> None:
-    """Serve the runs of an app until SIGTERM or Ctrl-C, then drain."""
+def worker(
+    target: Target,
+    task_queue: TaskQueue = None,
+    metrics_port: Annotated[
+        str | None,
+        typer.Option(
+            "--metrics-port",
+            metavar="[HOST:]PORT",
+            help="Serve the Temporal SDK's metrics for Prometheus. Default: SOJOURN_METRICS_PORT, else off.",
+        ),
+    ] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Log JSON, one object a line, on a terminal too.")
+    ] = False,
+) -> None:
+    """Serve the runs of an app until SIGTERM or Ctrl-C, then drain.
+
+    \b
+    sojourn worker worker:app --task-queue sojourn
+    """
     from sojourn.cli.worker_command import run_worker
 
-    raise typer.Exit(run_worker(target, task_queue))
+    if json:
+        os.environ["SOJOURN_LOG_FORMAT"] = "json"
+    raise typer.Exit(run_worker(target, task_queue, metrics_port))
 
 
 @app.command()
@@ -48,7 +88,11 @@ def server(
     headless: Annotated[bool, typer.Option("--headless", help="No UI.")] = False,
     json: Json = False,
 ) -> None:
-    """Run the embedded Temporal server in the foreground."""
+    """Run the embedded Temporal server in the foreground.
+
+    \b
+    sojourn server --db .sojourn/temporal.db
+    """
     from sojourn.cli.server_command import run_server
 
     raise typer.Exit(
@@ -57,11 +101,25 @@ def server(
 
 
 @app.command()
-def dev(target: Target, task_queue: TaskQueue = None) -> None:
-    """Run the embedded server and a worker together, until Ctrl-C."""
+def dev(
+    target: Target,
+    task_queue: TaskQueue = None,
+    reload: Annotated[
+        bool, typer.Option("--reload/--no-reload", help="Serve the app anew when a file of it changes.")
+    ] = True,
+    port: Annotated[
+        int | None, typer.Option(help="The server's port, or where one runs already; 7233 when left out.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Run the embedded server and a worker together, until Ctrl-C.
+
+    \b
+    sojourn dev worker:app
+    """
     from sojourn.cli.dev_command import run_dev
 
-    raise typer.Exit(run_dev(target, task_queue))
+    raise typer.Exit(run_dev(target, task_queue, reload=reload, port=port, as_json=json))
 
 
 @app.command()
@@ -75,7 +133,11 @@ def run(
     task_queue: TaskQueue = None,
     json: Json = False,
 ) -> None:
-    """Start a run and follow it to its answer, answering its questions at the prompt."""
+    """Start a run and follow it, answering its questions.
+
+    \b
+    sojourn run ops.assistant "Why is site s-1 dark?"
+    """
     from sojourn.cli.run_command import run_agent
 
     raise typer.Exit(
@@ -87,45 +149,68 @@ def run(
 def catalog(
     target: Target,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Write AGENT/tool_schemas.json below this folder.")
+        Path | None,
+        typer.Option(
+            "--out",
+            help="Write tool_schemas.json below this folder: of all tools, and for each agent in AGENT/.",
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Show the tools of an app, agent by agent; with --json as JSON Schemas, with --out as files."""
+    """Show the tools of an app, agent by agent.
+
+    With --json as JSON Schemas, with --out as files.
+
+    \b
+    sojourn catalog worker:app --out schemas
+    """
     from sojourn.cli.catalog_command import run_catalog
 
     raise typer.Exit(run_catalog(target, out=out, as_json=json))
 
 
+for _declared in (
+    looking.watch,
+    looking.show,
+    looking.list_,
+    answering.answer,
+    answering.approve,
+    answering.deny,
+    answering.provide,
+    answering.pause,
+    answering.resume,
+    answering.cancel,
+    looking.export,
+    looking.doctor,
+):
+    app.command(_declared.__name__.rstrip("_"))(_declared)
+
+
 def main() -> None:
     """Run the command and leave with its own status, whatever the interpreter does at exit."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # what a terminal cannot show is no reason to fail
     try:
-        code = app(standalone_mode=False) or 0
-    except typer.Exit as error:
-        code = error.exit_code
-    except KeyboardInterrupt:
-        code = INTERRUPTED
-    except SojournError as error:
-        print(f"sojourn: {error}", file=sys.stderr)
-        code = exit_code_of(error)
-    except typer.Abort:
-        code = INTERRUPTED
-    except Exception as error:
-        code = _usage_error(error)
+        code = app(prog_name="sojourn", standalone_mode=False) or OK
+        failure = INTERRUPT if code == INTERRUPTED else None
+    except BaseException as error:
+        failure = failure_of(error)
+        code = failure.exit_code
+    if failure:
+        failure.tell(as_json=wants_json(sys.argv[1:]))
     _leave(code)
 
 
-def _usage_error(error: Exception) -> int:
-    """Typer's own errors carry how to show themselves; anything else is a bug and shows its place."""
-    show = getattr(error, "show", None)
-    if show is None:
-        raise error
-    show()
-    return int(getattr(error, "exit_code", USAGE))
-
-
 def _leave(code: int) -> None:
+    from sojourn.telemetry import flush
+
+    flush()
     # A client-only process may abort in the SDK's threads at interpreter exit; its status is decided here.
-    sys.stdout.flush()
-    sys.stderr.flush()
+    try:
+        sys.stdout.flush()
+    except OSError:
+        code = code or FAILED  # not all of the output arrived
+    with contextlib.suppress(OSError):
+        sys.stderr.flush()
     os._exit(code)

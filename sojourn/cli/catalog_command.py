@@ -11,14 +11,15 @@ from rich.text import Text
 from rich.tree import Tree
 
 from sojourn.app import App
+from sojourn.cli.files import write_whole
 from sojourn.cli.load_app import load_app
-from sojourn.cli.view import plain
+from sojourn.cli.plain import plain
 from sojourn.contracts.tool_spec import ToolSpec
 
 __all__ = ["run_catalog"]
 
 FILE = "tool_schemas.json"
-"""One for each agent, in a folder of its name (SR-97)."""
+"""One of all tools, and one for each agent in a folder of its name (SR-97)."""
 
 
 PLAIN_WIDTH = 240
@@ -48,16 +49,13 @@ async def _told(app: App, out: Path | None, *, as_json: bool) -> None:
 
 
 def _write(app: App, out: Path, *, as_json: bool) -> None:
-    """One file an agent, of the same content and order whenever the tools are the same."""
-    written: list[Path] = []
-    for agent_id in app.list_agents():
-        path = out / agent_id / FILE
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(_pretty(app.catalog(agent_id)) + "\n", encoding="utf-8")
-        written.append(path)
-    print(
-        json.dumps({"written": [str(path) for path in written]}) if as_json else "\n".join(map(str, written))
-    )
+    """All tools, and one file an agent; of the same content and order whenever the tools are the same."""
+    entries = {out / FILE: app.catalog()}
+    entries |= {out / agent_id / FILE: app.catalog(agent_id) for agent_id in app.list_agents()}
+    for path, catalog in entries.items():
+        write_whole(path, _pretty(catalog) + "\n")
+    written = [str(path) for path in entries]
+    print(json.dumps({"written": written}) if as_json else "\n".join(written))
 
 
 def _pretty(entries: list[dict[str, Any]]) -> str:

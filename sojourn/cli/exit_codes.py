@@ -1,4 +1,6 @@
-"""Exit codes of every command."""
+"""Exit codes of every command, and the error that ends one with a code of its own."""
+
+from typing import Any
 
 from sojourn.errors import (
     DefinitionError,
@@ -9,7 +11,17 @@ from sojourn.errors import (
     SojournError,
 )
 
-__all__ = ["CANCELED", "FAILED", "INTERRUPTED", "NO_SERVER", "OK", "USAGE", "WAITING", "exit_code_of"]
+__all__ = [
+    "CANCELED",
+    "FAILED",
+    "INTERRUPTED",
+    "NO_SERVER",
+    "OK",
+    "USAGE",
+    "WAITING",
+    "CommandError",
+    "exit_code_of",
+]
 
 OK = 0
 FAILED = 1
@@ -23,8 +35,25 @@ CANCELED = 5
 INTERRUPTED = 130
 
 
+class CommandError(SojournError):
+    """A command could not do what was asked; the text is one sentence with a next step.
+
+    Args:
+        message: For the person.
+        exit_code: The command's.
+        more: What `--json` tells beside it.
+    """
+
+    def __init__(self, message: str, *, exit_code: int = FAILED, **more: Any) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+        self.more = more
+
+
 def exit_code_of(error: SojournError) -> int:
     """The exit code that says what kind of error it was."""
+    if isinstance(error, CommandError):
+        return error.exit_code
     if isinstance(error, (DefinitionError, InvalidInput)):
         return USAGE
     if isinstance(error, (ServerUnavailable, ServerNotFound)):

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import sys
 
-from sojourn.cli.view import plain
+from sojourn.cli.plain import plain
 from sojourn.contracts.awaits import AwaitClarification
 
 __all__ = ["ask_approval", "ask_person", "read_line"]

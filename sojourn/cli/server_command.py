@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sojourn.errors import ServerNotFound, ServerUnavailable
+from sojourn.cli.exit_codes import CommandError
 
 if TYPE_CHECKING:
     from sojourn.server import Server
@@ -16,8 +16,6 @@ __all__ = ["DEFAULT_DB", "run_server"]
 
 DEFAULT_DB = Path(".sojourn", "temporal.db")
 """In the current folder: a project keeps its runs beside its code."""
-
-_FAILED, _NO_SERVER = 1, 3
 
 
 def run_server(
@@ -40,7 +38,12 @@ def run_server(
         as_json: Print one JSON object when ready, in place of text for people.
 
     Returns:
-        0 when stopped by SIGINT or SIGTERM, 1 when the server died, 3 when there is none to start.
+        0, when stopped by SIGINT or SIGTERM.
+
+    Raises:
+        CommandError: the server died.
+        ServerNotFound: there is none to start.
+        ServerUnavailable: it did not start.
     """
     from sojourn.server import Server
 
@@ -53,11 +56,7 @@ def run_server(
         attach=False,
         on_progress=_say,
     )
-    try:
-        return asyncio.run(_serve(server, None if in_memory else db, as_json=as_json))
-    except (ServerNotFound, ServerUnavailable) as fault:
-        _say(f"error: {fault}")
-        return _NO_SERVER
+    return asyncio.run(_serve(server, None if in_memory else db, as_json=as_json))
 
 
 async def _serve(server: "Server", db: Path | None, *, as_json: bool) -> int:
@@ -81,8 +80,7 @@ async def _live(server: "Server", db: Path | None, *, as_json: bool) -> int:
     await server.start()
     print(_as_json(server, db) if as_json else _as_text(server, db), flush=True)
     status = await server.wait()
-    _say(f"error: the Temporal server ended with status {status}; it said:\n{server.log_tail()}")
-    return _FAILED
+    raise CommandError(f"the Temporal server ended with status {status}; it said:\n{server.log_tail()}")
 
 
 def _as_json(server: "Server", db: Path | None) -> str:

@@ -1,73 +1,425 @@
-"""Event: one thing that happened in a run, folded from its history."""
+"""Event: one thing that happened in a run, folded from its history; a class for each kind."""
 
 from datetime import datetime, timedelta
+from typing import Any, Literal, TypeAlias, get_args
 
+from pydantic import SerializerFunctionWrapHandler, model_serializer
+
+from sojourn.contracts.artifact import Artifact
 from sojourn.contracts.awaits import AwaitClarification, AwaitConfirmation, AwaitExternalTools
+from sojourn.contracts.bounds import Bounds
 from sojourn.contracts.message import Message
 from sojourn.contracts.plan import Finalize, Usage
 from sojourn.contracts.policy_decision import PolicyDecision
 from sojourn.contracts.record import Record
+from sojourn.contracts.retry_hint import RetryHint
 from sojourn.contracts.run import RunOutput
 from sojourn.contracts.run_link import RunLink
 from sojourn.contracts.tool_call import ToolRequest
+from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 
-__all__ = ["Event"]
+__all__ = [
+    "EVENT_CLASSES",
+    "AgentRunStartedEvent",
+    "AssistantMessageEvent",
+    "AwaitAnsweredEvent",
+    "AwaitClarificationEvent",
+    "AwaitConfirmationEvent",
+    "AwaitExternalToolsEvent",
+    "BaseEvent",
+    "Event",
+    "LimitReachedEvent",
+    "PlanStartedEvent",
+    "PlannerNoteEvent",
+    "PolicyDecisionEvent",
+    "RetriesStoppedEvent",
+    "RunCanceledEvent",
+    "RunCompletedEvent",
+    "RunFailedEvent",
+    "RunPausedEvent",
+    "RunResumedEvent",
+    "RunStartedEvent",
+    "RunStreamEndEvent",
+    "RunTerminatedEvent",
+    "RunTimedOutEvent",
+    "ToolEndEvent",
+    "ToolResultReceivedEvent",
+    "ToolRetryEvent",
+    "ToolStartEvent",
+    "ToolUpdateEvent",
+    "UsageEvent",
+]
 
 
-class Event(Record):
-    """One event; which of the payload fields are set follows from `type`."""
+class BaseEvent(Record):
+    """What every event says, beside its `type`."""
 
-    type: str
-    """`run_started` `plan_started` `planner_note` `assistant_message` `usage` `tool_start` `agent_run_started`
-    `tool_end` `await_clarification` `await_confirmation` `await_external_tools` `await_answered` `run_paused`
-    `run_resumed` `policy_decision` `limit_reached` `retries_stopped` `run_completed` `run_failed` `run_canceled`
-    `run_terminated` `run_timed_out` `run_stream_end`; open."""
     run_id: str
     """The run it happened in."""
     session_id: str = ""
     """The run's session."""
     turn_id: str = ""
     """The user turn it happened in."""
-    event_id: str
-    """Monotone in a run, and where a stream resumes: chain index, history event, k."""
+    event_id: str = ""
+    """Monotone in a run, and where a stream resumes: chain index, history event, k; empty for what is only told live."""
     time: datetime
     """When it happened, by the server's clock."""
     agent_id: str = ""
     """The run's agent."""
-    call: ToolRequest | None = None
-    """`tool_start`: the call."""
-    result: ToolResult | None = None
-    """`tool_end`: its answer, with the structured error, hint, bounds and telemetry."""
-    duration: timedelta | None = None
-    """`tool_end`: from schedule to end, by the server's clock."""
-    run_link: RunLink | None = None
-    """`agent_run_started`: the child run."""
-    question: AwaitClarification | None = None
-    """`await_clarification`: what the run asks."""
-    confirmation: AwaitConfirmation | None = None
-    """`await_confirmation`: the call that a person is asked about."""
-    external: AwaitExternalTools | None = None
-    """`await_external_tools`: the calls that somebody outside executes."""
-    await_id: str | None = None
-    """`await_answered`: which wait."""
-    approved: bool | None = None
-    """`await_answered` of a confirmation: what was decided; None when nobody did in time."""
-    text: str | None = None
-    """`planner_note`, `await_answered`, `run_paused`, `run_failed` and the like: what was said."""
-    by: str | None = None
-    """`await_answered`, `run_paused`, `run_resumed`: who, as they say."""
-    identity: str | None = None
-    """The same, as Temporal knows them."""
-    decision: PolicyDecision | None = None
-    """`policy_decision`: what the policy engine changed."""
+    parent_tool_call_id: str | None = None
+    """In a child run: the parent's call that it answers (SR-67)."""
+
+    @model_serializer(mode="wrap")
+    def _with_type(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """The type comes first, and is never left out as a default."""
+        return {"type": type(self).model_fields["type"].default, **write(self)}
+
+
+class RunStartedEvent(BaseEvent):
+    """A run began."""
+
+    type: Literal["run_started"] = "run_started"
+    """Which kind it is."""
     message: Message | None = None
-    """`run_started`, `assistant_message`: the message."""
-    usage: Usage | None = None
-    """`usage`: what a plan used."""
-    limit: Finalize | None = None
-    """`limit_reached`, `retries_stopped`: which, and what it means."""
-    output: RunOutput | None = None
-    """`run_completed`: how the run ended."""
+    """The last user message that it began with."""
+
+
+class PlanStartedEvent(BaseEvent):
+    """The planner's turn."""
+
+    type: Literal["plan_started"] = "plan_started"
+    """Which kind it is."""
+
+
+class PlannerNoteEvent(BaseEvent):
+    """A remark: of the planner, or about what somebody sent that was refused."""
+
+    type: Literal["planner_note"] = "planner_note"
+    """Which kind it is."""
+    text: str
+    """What was said."""
+    identity: str | None = None
+    """Who brought it about, as Temporal knows them."""
+
+
+class AssistantMessageEvent(BaseEvent):
+    """What the planner said: its answer, or a message with calls."""
+
+    type: Literal["assistant_message"] = "assistant_message"
+    """Which kind it is."""
+    message: Message
+    """The message."""
+
+
+class UsageEvent(BaseEvent):
+    """What a plan used."""
+
+    type: Literal["usage"] = "usage"
+    """Which kind it is."""
+    usage: Usage
+    """Tokens, model and cost."""
+
+
+class PolicyDecisionEvent(BaseEvent):
+    """The policy engine changed something."""
+
+    type: Literal["policy_decision"] = "policy_decision"
+    """Which kind it is."""
+    decision: PolicyDecision
+    """What."""
+
+
+class ToolStartEvent(BaseEvent):
+    """A call began: with a worker, as a child run, or outside."""
+
+    type: Literal["tool_start"] = "tool_start"
+    """Which kind it is."""
+    call: ToolRequest
+    """The call, as the planner made it."""
+
+    @property
+    def tool_call_id(self) -> str:
+        """Which call (SR-66)."""
+        return self.call.tool_call_id
+
+    @property
+    def tool_name(self) -> str:
+        """Its tool."""
+        return self.call.name
+
+
+class AgentRunStartedEvent(BaseEvent):
+    """The child run of a call of an agent tool started (SR-54)."""
+
+    type: Literal["agent_run_started"] = "agent_run_started"
+    """Which kind it is."""
+    call: ToolRequest
+    """The call that it answers."""
+    run_link: RunLink
+    """The child run."""
+
+    @property
+    def tool_call_id(self) -> str:
+        """Which call (SR-66)."""
+        return self.call.tool_call_id
+
+
+class _Answer(BaseEvent):
+    result: ToolResult
+    """The answer of the call, with the structured error, hint, bounds, artifacts and telemetry."""
+
+    @property
+    def tool_call_id(self) -> str:
+        """Which call (SR-66)."""
+        return self.result.tool_call_id
+
+    @property
+    def tool_name(self) -> str:
+        """Its tool."""
+        return self.result.name
+
+    @property
+    def error(self) -> ToolError | None:
+        """Why it failed; None when it did not (SR-133)."""
+        return self.result.error
+
+    @property
+    def retry_hint(self) -> RetryHint | None:
+        """How to repair the call."""
+        return self.result.retry_hint
+
+    @property
+    def bounds(self) -> Bounds | None:
+        """What a bounded result holds of how much (SR-38); `total` may be None."""
+        return self.result.bounds
+
+    @property
+    def artifacts(self) -> list[Artifact]:
+        """What the result comes with, with data (SR-110)."""
+        return self.result.artifacts
+
+
+class ToolResultReceivedEvent(_Answer):
+    """The run has the answer of a call, as its planner gets it (SR-133)."""
+
+    type: Literal["tool_result_received"] = "tool_result_received"
+    """Which kind it is."""
+
+
+class ToolEndEvent(_Answer):
+    """A call ended; each that started does, once."""
+
+    type: Literal["tool_end"] = "tool_end"
+    """Which kind it is."""
+    duration: timedelta
+    """From start to end, by the server's clock."""
+
+
+class AwaitClarificationEvent(BaseEvent):
+    """The run asks a person."""
+
+    type: Literal["await_clarification"] = "await_clarification"
+    """Which kind it is."""
+    question: AwaitClarification
+    """What it asks."""
+
+
+class AwaitConfirmationEvent(BaseEvent):
+    """A person has to decide on a call."""
+
+    type: Literal["await_confirmation"] = "await_confirmation"
+    """Which kind it is."""
+    confirmation: AwaitConfirmation
+    """The call."""
+
+
+class AwaitExternalToolsEvent(BaseEvent):
+    """The run waits for results from outside."""
+
+    type: Literal["await_external_tools"] = "await_external_tools"
+    """Which kind it is."""
+    external: AwaitExternalTools
+    """The calls that somebody outside executes."""
+
+
+class AwaitAnsweredEvent(BaseEvent):
+    """A wait ended."""
+
+    type: Literal["await_answered"] = "await_answered"
+    """Which kind it is."""
+    await_id: str
+    """Which."""
+    approved: bool | None = None
+    """Of a confirmation: what was decided; None when nobody did in time."""
+    text: str | None = None
+    """What was said."""
+    by: str | None = None
+    """Who, as they say."""
+    identity: str | None = None
+    """Who, as Temporal knows them."""
     code: str | None = None
-    """`run_failed`: the failure's type; `await_answered`: `expired` when nobody answered in time."""
+    """`declined`, or `expired` when nobody answered in time."""
+
+
+class _Steered(BaseEvent):
+    text: str | None = None
+    """Why."""
+    by: str | None = None
+    """Who, as they say."""
+    identity: str | None = None
+    """Who, as Temporal knows them."""
+
+
+class RunPausedEvent(_Steered):
+    """Nothing new starts from here on."""
+
+    type: Literal["run_paused"] = "run_paused"
+    """Which kind it is."""
+
+
+class RunResumedEvent(_Steered):
+    """The run goes on after a pause."""
+
+    type: Literal["run_resumed"] = "run_resumed"
+    """Which kind it is."""
+
+
+class _Limit(BaseEvent):
+    limit: Finalize
+    """Which limit, and what it means."""
+
+
+class LimitReachedEvent(_Limit):
+    """A limit of the run's policy is reached; the planner gets its last turn."""
+
+    type: Literal["limit_reached"] = "limit_reached"
+    """Which kind it is."""
+
+
+class RetriesStoppedEvent(_Limit):
+    """A safeguard stopped what repeats itself in vain; the message is for the person."""
+
+    type: Literal["retries_stopped"] = "retries_stopped"
+    """Which kind it is."""
+
+
+class RunCompletedEvent(BaseEvent):
+    """The run ended with an answer."""
+
+    type: Literal["run_completed"] = "run_completed"
+    """Which kind it is."""
+    output: RunOutput | None = None
+    """How it ended; None where it cannot be read."""
+
+
+class _Ended(BaseEvent):
+    text: str | None = None
+    """What was said of it, with its causes."""
+    code: str | None = None
+    """The failure's type."""
+
+
+class RunFailedEvent(_Ended):
+    """The run failed."""
+
+    type: Literal["run_failed"] = "run_failed"
+    """Which kind it is."""
+
+
+class RunCanceledEvent(_Ended):
+    """The run was canceled."""
+
+    type: Literal["run_canceled"] = "run_canceled"
+    """Which kind it is."""
+
+
+class RunTerminatedEvent(_Ended):
+    """The run was terminated."""
+
+    type: Literal["run_terminated"] = "run_terminated"
+    """Which kind it is."""
+
+
+class RunTimedOutEvent(_Ended):
+    """The run exceeded its execution time-out."""
+
+    type: Literal["run_timed_out"] = "run_timed_out"
+    """Which kind it is."""
+
+
+class RunStreamEndEvent(BaseEvent):
+    """The last event of a run."""
+
+    type: Literal["run_stream_end"] = "run_stream_end"
+    """Which kind it is."""
+
+
+class ToolRetryEvent(BaseEvent):
+    """A call is tried again; told only live, with no `event_id`."""
+
+    type: Literal["tool_retry"] = "tool_retry"
+    """Which kind it is."""
+    tool_call_id: str
+    """Which call; empty when it is the planner's turn."""
+    tool_name: str = ""
+    """Its tool."""
+    attempt: int
+    """The attempt that comes, from 2 on."""
+    due: datetime | None = None
+    """When it starts; None when it has."""
+    error: str = ""
+    """What the last attempt failed with."""
+
+
+class ToolUpdateEvent(BaseEvent):
+    """What a call says of its progress; told only live, with no `event_id`."""
+
+    type: Literal["tool_update"] = "tool_update"
+    """Which kind it is."""
+    tool_call_id: str
+    """Which call; empty when it is the planner's turn."""
+    tool_name: str = ""
+    """Its tool."""
+    note: str = ""
+    """What is done, for a person."""
+    done: float | None = None
+    """How much is done."""
+    total: float | None = None
+    """How much there is."""
+
+
+Event: TypeAlias = (
+    RunStartedEvent
+    | PlanStartedEvent
+    | PlannerNoteEvent
+    | AssistantMessageEvent
+    | UsageEvent
+    | PolicyDecisionEvent
+    | ToolStartEvent
+    | AgentRunStartedEvent
+    | ToolResultReceivedEvent
+    | ToolEndEvent
+    | AwaitClarificationEvent
+    | AwaitConfirmationEvent
+    | AwaitExternalToolsEvent
+    | AwaitAnsweredEvent
+    | RunPausedEvent
+    | RunResumedEvent
+    | LimitReachedEvent
+    | RetriesStoppedEvent
+    | RunCompletedEvent
+    | RunFailedEvent
+    | RunCanceledEvent
+    | RunTerminatedEvent
+    | RunTimedOutEvent
+    | RunStreamEndEvent
+    | ToolRetryEvent
+    | ToolUpdateEvent
+)
+"""Any event; `event.type`, or its class, says which fields it has."""
+
+EVENT_CLASSES: dict[str, type[BaseEvent]] = {
+    kind.model_fields["type"].default: kind for kind in get_args(Event)
+}
+"""The class of each type."""

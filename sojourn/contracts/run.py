@@ -123,6 +123,8 @@ class RunStatus(Record):
     """`planning` `executing_tools` `waiting` `finalizing` while it runs."""
     awaits: list[Await] = []
     """What it waits for, oldest first: questions, confirmations, results from outside."""
+    awaiting: str = ""
+    """In a listing, which has no `awaits`: the id of the oldest wait, or `(paused)`."""
     child_awaits: dict[str, list[Await]] = {}
     """What its child runs wait for, by the child's run id, to which the answer goes."""
     paused: str | None = None

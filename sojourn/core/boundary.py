@@ -24,6 +24,7 @@ from sojourn.core.limits import MAX_ARTIFACT_BYTES, MAX_RESULT_BYTES
 from sojourn.core.parse import ParseFault, misfit, parse_arguments
 from sojourn.core.validate import Validator
 from sojourn.core.wire import encode_readable
+from sojourn.core.wording import clip
 
 __all__ = [
     "Answer",
@@ -206,4 +207,4 @@ def brief(error: Exception) -> str:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"])
         return f"{place}: {first['msg']}" if place else first["msg"]
-    return str(error)[:300]
+    return clip(str(error), 300)

@@ -7,7 +7,26 @@ by a function of `sojourn.core` is derived here by the same function from the sa
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from sojourn.contracts.event import Event
+from sojourn.contracts.event import (
+    AgentRunStartedEvent,
+    AssistantMessageEvent,
+    AwaitAnsweredEvent,
+    Event,
+    LimitReachedEvent,
+    PlannerNoteEvent,
+    PlanStartedEvent,
+    PolicyDecisionEvent,
+    RetriesStoppedEvent,
+    RunCanceledEvent,
+    RunCompletedEvent,
+    RunFailedEvent,
+    RunStartedEvent,
+    RunStreamEndEvent,
+    RunTerminatedEvent,
+    RunTimedOutEvent,
+    ToolStartEvent,
+    UsageEvent,
+)
 from sojourn.contracts.message import Message
 from sojourn.contracts.plan import Finalize
 from sojourn.contracts.run import RunInput, RunOutput
@@ -29,6 +48,16 @@ __all__ = ["END", "Fold", "HistoryRecord"]
 END = "run_stream_end"
 """The last event of every stream."""
 
+MAX_NOTE = 500
+"""Characters of a note about what an operator did."""
+
+_ENDS: dict[str, type[RunFailedEvent | RunCanceledEvent | RunTerminatedEvent | RunTimedOutEvent]] = {
+    "run_failed": RunFailedEvent,
+    "run_canceled": RunCanceledEvent,
+    "run_terminated": RunTerminatedEvent,
+    "run_timed_out": RunTimedOutEvent,
+}
+
 
 @dataclass(slots=True)
 class Fold(WaitFold):
@@ -36,6 +65,8 @@ class Fold(WaitFold):
 
     policy: RunPolicy = field(default_factory=RunPolicy)
     _limit: Finalize | None = None
+    _chain: int = 0
+    """How often the run has been continued as new, or reset."""
     _open: dict[int, OpenCall] = field(default_factory=dict[int, OpenCall])
     _planned: dict[str, ToolRequest] = field(default_factory=dict[str, ToolRequest])
 
@@ -44,15 +75,17 @@ class Fold(WaitFold):
         step: Callable[[HistoryRecord], Iterator[Event]] | None = getattr(self, f"_{record.kind}", None)
         made = list(step(record)) if step else []
         return [
-            event.model_copy(update={"event_id": f"0-{record.id:06d}-{k:05d}"})
+            event.model_copy(update={"event_id": f"{self._chain}-{record.id:06d}-{k:05d}"})
             for k, event in enumerate(made)
         ]
 
     def _started(self, record: HistoryRecord) -> Iterator[Event]:
+        if self._chain:
+            return
         self.run = record.value if isinstance(record.value, RunInput) else None
         opening = self.run.messages if self.run else []
         first = next((m for m in reversed(opening) if m.role == "user"), None)
-        yield self._event(record, "run_started", message=first)
+        yield self._event(record, RunStartedEvent, message=first)
 
     def _scheduled(self, record: HistoryRecord) -> Iterator[Event]:
         if isinstance(record.value, PlanTask):
@@ -61,10 +94,9 @@ class Fold(WaitFold):
             if record.value.finalize and record.value.finalize != self._limit:
                 self._limit = record.value.finalize
                 stopped = self._limit.reason == RETRIES_STOPPED
-                yield self._event(
-                    record, "retries_stopped" if stopped else "limit_reached", limit=self._limit
-                )
-            yield self._event(record, "plan_started")
+                kind = RetriesStoppedEvent if stopped else LimitReachedEvent
+                yield self._event(record, kind, limit=self._limit)
+            yield self._event(record, PlanStartedEvent)
         elif isinstance(record.value, ToolTask):
             task = record.value
             call = ToolRequest(name=task.name, payload=task.payload, raw=task.raw, tool_call_id=record.key)
@@ -75,7 +107,7 @@ class Fold(WaitFold):
                 call, begun, queue=record.queue, waits=record.waits, external=task.given is not None
             )
             if known is None:
-                yield self._event(record, "tool_start", call=call)
+                yield self._event(record, ToolStartEvent, call=call)
 
     def _completed(self, record: HistoryRecord) -> Iterator[Event]:
         opened = self._open.pop(record.of, None)
@@ -131,13 +163,13 @@ class Fold(WaitFold):
             if not self._waits.checked(self._external, call_id, result):
                 self._asking[call_id] = (opened.call, opened.since)
                 said = result.error.message if result.error else ""
-                yield self._event(record, "planner_note", text=f"result refused: {said}")
+                yield self._event(record, PlannerNoteEvent, text=f"result refused: {said}")
                 return
-            yield self._tool_end(record, result, opened.since)
+            yield from self._tool_end(record, result, opened.since)
             if was_open and self._external not in self._waits.open:
-                yield self._event(record, "await_answered", await_id=self._external, **self._supplier)
+                yield self._event(record, AwaitAnsweredEvent, await_id=self._external, **self._supplier)
             return
-        yield self._tool_end(record, result, opened.since)
+        yield from self._tool_end(record, result, opened.since)
 
     def _cancel_requested(self, record: HistoryRecord) -> Iterator[Event]:
         self._reason = record.value
@@ -149,18 +181,20 @@ class Fold(WaitFold):
             # It came too late to be carried out; what it used is used.
             plan = PlanOutcome(usage=plan.usage)
         if plan.decision:
-            yield self._event(record, "policy_decision", decision=plan.decision)
+            yield self._event(record, PolicyDecisionEvent, decision=plan.decision)
         for note in plan.notes:
-            yield self._event(record, "planner_note", text=note)
+            yield self._event(record, PlannerNoteEvent, text=note)
         if plan.fault:
-            yield self._event(record, "planner_note", text=f"planner fault: {plan.fault}")
+            yield self._event(record, PlannerNoteEvent, text=f"planner fault: {plan.fault}")
         if plan.usage:
-            yield self._event(record, "usage", usage=plan.usage)
+            yield self._event(record, UsageEvent, usage=plan.usage)
         if plan.calls:
-            yield self._event(record, "assistant_message", message=plan.message or Message.calls(plan.calls))
+            yield self._event(
+                record, AssistantMessageEvent, message=plan.message or Message.calls(plan.calls)
+            )
             yield from self._answered_calls(record, plan)
         elif plan.final:
-            yield self._event(record, "assistant_message", message=plan.final)
+            yield self._event(record, AssistantMessageEvent, message=plan.final)
         elif plan.await_:
             yield self._opened(record, plan.await_)
 
@@ -175,25 +209,25 @@ class Fold(WaitFold):
             dispatch = plan.dispatches[index] if index < len(plan.dispatches) else None
             if dispatch and dispatch.kind == "external":
                 self._asking[call.tool_call_id] = (call, record.time)
-                yield self._event(record, "tool_start", call=call)
+                yield self._event(record, ToolStartEvent, call=call)
                 continue
             if dispatch and dispatch.confirm and self._waits.asks(dispatch.confirm):
                 event = self._opened(record, shown(dispatch.confirm, call))
-                assert event.confirmation
+                assert event.type == "await_confirmation"
                 self._asking[event.confirmation.id] = (call, record.time)
                 self._kinds[event.confirmation.id] = dispatch.kind
                 yield event
                 continue
             if dispatch and dispatch.kind == "local":
                 self._local[call.tool_call_id] = OpenCall(call, record.time, is_local=True)
-                yield self._event(record, "tool_start", call=call)
+                yield self._event(record, ToolStartEvent, call=call)
                 continue
             result = dispatch.result if dispatch else not_executed(call, plan.refused, limits)
             if result is None:
                 self._unstarted[call.tool_call_id] = call
             else:
-                yield self._event(record, "tool_start", call=call)
-                yield self._tool_end(record, result, record.time)
+                yield self._event(record, ToolStartEvent, call=call)
+                yield from self._tool_end(record, result, record.time)
 
     def _child_initiated(self, record: HistoryRecord) -> Iterator[Event]:
         call_id = record.name.rsplit("/", 1)[-1]
@@ -205,12 +239,12 @@ class Fold(WaitFold):
         )
         typed = isinstance(record.value, RunInput) and record.value.answer is not None
         self._open[record.id] = OpenCall(call, record.time, link, typed=typed)
-        yield self._event(record, "tool_start", call=call)
+        yield self._event(record, ToolStartEvent, call=call)
 
     def _child_started(self, record: HistoryRecord) -> Iterator[Event]:
         opened = self._open.get(record.of)
         if opened:
-            yield self._event(record, "agent_run_started", run_link=opened.link, call=opened.call)
+            yield self._event(record, AgentRunStartedEvent, run_link=opened.link, call=opened.call)
 
     def _child_completed(self, record: HistoryRecord) -> Iterator[Event]:
         opened = self._open.pop(record.of, None)
@@ -222,7 +256,7 @@ class Fold(WaitFold):
             result = outcomes.child_failed(opened.call, record.error, opened.link)
         else:
             result = self._cut_short(opened.call).model_copy(update={"run_link": opened.link})
-        yield self._tool_end(record, result, opened.since)
+        yield from self._tool_end(record, result, opened.since)
 
     _child_failed = _child_completed
 
@@ -230,12 +264,31 @@ class Fold(WaitFold):
         for opened in self._open.values():
             if opened.call.tool_call_id:
                 result = self._left_open(record, opened.call).model_copy(update={"run_link": opened.link})
-                yield self._tool_end(record, result, opened.since)
+                yield from self._tool_end(record, result, opened.since)
         yield from self._given_up(record)
-        output = record.value if isinstance(record.value, RunOutput) else None
-        error = record.error
-        text, code = (str(error), error.code) if error else (None, None)
-        yield self._event(record, record.kind, output=output, text=text, code=code)
-        yield self._event(record, END)
+        if record.kind == "run_completed":
+            output = record.value if isinstance(record.value, RunOutput) else None
+            yield self._event(record, RunCompletedEvent, output=output)
+        else:
+            error = record.error
+            said = {"text": str(error), "code": error.code} if error else {}
+            yield self._event(record, _ENDS[record.kind], **said)
+        yield self._event(record, RunStreamEndEvent)
 
     _run_failed = _run_canceled = _run_terminated = _run_timed_out = _run_completed
+
+    def _continued(self, _record: HistoryRecord) -> Iterator[Event]:
+        """The run goes on in another execution, whose history follows."""
+        self._chain += 1
+        return iter(())
+
+    def _reset(self, record: HistoryRecord) -> Iterator[Event]:
+        """An operator took the run back to this point; what it did after it is told anew, under later ids."""
+        self._chain += 1
+        said = f": {record.value}" if record.value else ""
+        yield self._event(
+            record,
+            PlannerNoteEvent,
+            text=f"the run was reset to this point{said}"[:MAX_NOTE],
+            identity=record.identity or None,
+        )

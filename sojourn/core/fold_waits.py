@@ -3,10 +3,23 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation, AwaitExternalTools
-from sojourn.contracts.event import Event
+from sojourn.contracts.event import (
+    AwaitAnsweredEvent,
+    AwaitClarificationEvent,
+    AwaitConfirmationEvent,
+    AwaitExternalToolsEvent,
+    BaseEvent,
+    Event,
+    PlannerNoteEvent,
+    RunPausedEvent,
+    RunResumedEvent,
+    ToolEndEvent,
+    ToolResultReceivedEvent,
+    ToolStartEvent,
+)
 from sojourn.contracts.run import RunInput
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
@@ -38,6 +51,7 @@ from sojourn.core.waits import Released, Repeated, Waits
 
 __all__ = ["WaitFold"]
 
+Kind = TypeVar("Kind", bound=BaseEvent)
 
 MAX_NAMED = 500
 """Characters of names that a note repeats."""
@@ -70,15 +84,14 @@ class WaitFold:
     _overtime: bool = False
     _paused: bool = False
 
-    def _event(self, record: HistoryRecord, type: str, **payload: Any) -> Event:
+    def _event(self, record: HistoryRecord, kind: type[Kind], **payload: Any) -> Kind:
         run = self.run
-        return Event(
-            type=type,
+        return kind(
             run_id=self.run_id,
             session_id=run.session_id if run else "",
             turn_id=call_ids.turn_after(run.turn_id if run else "", self._turn),
             agent_id=run.agent_id if run else "",
-            event_id="",
+            parent_tool_call_id=run.parent.parent_tool_call_id if run and run.parent else None,
             time=record.time,
             **payload,
         )
@@ -86,14 +99,15 @@ class WaitFold:
     def _opened(self, record: HistoryRecord, wait: Await) -> Event:
         opened = self._waits.add(wait)
         if isinstance(opened, AwaitClarification):
-            return self._event(record, "await_clarification", question=opened)
+            return self._event(record, AwaitClarificationEvent, question=opened)
         if isinstance(opened, AwaitConfirmation):
-            return self._event(record, "await_confirmation", confirmation=opened)
+            return self._event(record, AwaitConfirmationEvent, confirmation=opened)
         self._external = opened.id
-        return self._event(record, "await_external_tools", external=opened)
+        return self._event(record, AwaitExternalToolsEvent, external=opened)
 
-    def _tool_end(self, record: HistoryRecord, result: ToolResult, since: datetime) -> Event:
-        return self._event(record, "tool_end", result=result, duration=record.time - since)
+    def _tool_end(self, record: HistoryRecord, result: ToolResult, since: datetime) -> Iterator[Event]:
+        yield self._event(record, ToolResultReceivedEvent, result=result)
+        yield self._event(record, ToolEndEvent, result=result, duration=record.time - since)
 
     def _cut_short(self, call: ToolRequest) -> ToolResult:
         return outcomes.overtime(call) if self._overtime else outcomes.canceled(call, self._reason)
@@ -111,7 +125,7 @@ class WaitFold:
         if isinstance(answer, Repeated):
             return
         if isinstance(answer, Refused):
-            yield self._event(record, "planner_note", text=f"answer refused: {answer.reason}")
+            yield self._event(record, PlannerNoteEvent, text=f"answer refused: {answer.reason}")
             return
         question = self._waits.open.get(answer.await_id)
         for settled in self._waits.take(answer):
@@ -132,7 +146,7 @@ class WaitFold:
         if isinstance(answer, Clarified) and answer.declined:
             said |= {"code": "declined"}
         approved = answer.approved if isinstance(answer, Decided) else None
-        yield self._event(record, "await_answered", await_id=answer.await_id, approved=approved, **said)
+        yield self._event(record, AwaitAnsweredEvent, await_id=answer.await_id, approved=approved, **said)
         known = self._asking.pop(answer.await_id, None)
         if not isinstance(answer, Decided) or known is None:
             return
@@ -141,15 +155,15 @@ class WaitFold:
             yield from self._not_run(record, call, since, outcomes.decided_against(call, answer))
         elif self._kinds.get(answer.await_id) == "local":
             self._local[call.tool_call_id] = OpenCall(call, record.time, is_local=True)
-            yield self._event(record, "tool_start", call=call)
+            yield self._event(record, ToolStartEvent, call=call)
         else:
             self._unstarted[call.tool_call_id] = call
 
     def _not_run(
         self, record: HistoryRecord, call: ToolRequest, since: datetime, result: ToolResult
     ) -> Iterator[Event]:
-        yield self._event(record, "tool_start", call=call)
-        yield self._tool_end(record, result, since)
+        yield self._event(record, ToolStartEvent, call=call)
+        yield from self._tool_end(record, result, since)
 
     def _next_form(self, record: HistoryRecord, call_id: str) -> Iterator[Event]:
         forms = self._forms.get(call_id)
@@ -174,11 +188,11 @@ class WaitFold:
         if wait is None:
             return
         self._waits.close(await_id)
-        yield self._event(record, "await_answered", await_id=await_id, code="expired")
+        yield self._event(record, AwaitAnsweredEvent, await_id=await_id, code="expired")
         if isinstance(wait, AwaitExternalTools):
             for item in wait.items:
                 if known := self._asking.pop(item.tool_call_id, None):
-                    yield self._tool_end(record, outcomes.not_supplied(known[0]), known[1])
+                    yield from self._tool_end(record, outcomes.not_supplied(known[0]), known[1])
         elif isinstance(wait, AwaitConfirmation) and (known := self._asking.pop(await_id, None)):
             yield from self._not_run(record, known[0], known[1], outcomes.decided_against(known[0], None))
         elif isinstance(wait, AwaitClarification) and wait.tool_call_id:
@@ -194,13 +208,13 @@ class WaitFold:
             else read_resume(values, is_paused=self._paused)
         )
         if isinstance(given, Refused):
-            yield self._event(record, "planner_note", text=f"{record.name} refused: {given.reason}")
+            yield self._event(record, PlannerNoteEvent, text=f"{record.name} refused: {given.reason}")
         elif isinstance(given, Released):
             named = ", ".join([*given.tools, *given.tags])[:MAX_NAMED]
             by = f" by {given.by}" if given.by else ""
             yield self._event(
                 record,
-                "planner_note",
+                PlannerNoteEvent,
                 text=f"{named}: approved for the rest of the run{by}",
                 identity=identity,
             )
@@ -208,10 +222,10 @@ class WaitFold:
                 yield from self._settled(record, settled)
         elif isinstance(given, Paused):
             self._paused = True
-            yield self._event(record, "run_paused", text=given.reason, by=given.by, identity=identity)
+            yield self._event(record, RunPausedEvent, text=given.reason, by=given.by, identity=identity)
         else:
             self._paused = False
-            yield self._event(record, "run_resumed", text=given.note, by=given.by, identity=identity)
+            yield self._event(record, RunResumedEvent, text=given.note, by=given.by, identity=identity)
             self._turn += bool(given.messages)
 
     def _given_up(self, record: HistoryRecord) -> Iterator[Event]:
@@ -225,10 +239,10 @@ class WaitFold:
             self._waits.close(await_id)
         for call, since in waiting.values():
             if call.tool_call_id in confirmed:
-                yield self._event(record, "tool_start", call=call)
-            yield self._tool_end(record, self._left_open(record, call), since)
+                yield self._event(record, ToolStartEvent, call=call)
+            yield from self._tool_end(record, self._left_open(record, call), since)
         for opened in self._local.values():
-            yield self._tool_end(record, self._left_open(record, opened.call), opened.since)
+            yield from self._tool_end(record, self._left_open(record, opened.call), opened.since)
         for call in self._unstarted.values():
             yield from self._not_run(record, call, record.time, self._left_open(record, call))
         self._local.clear()

@@ -1,15 +1,18 @@
 """Injected fields: hidden from whoever calls, filled before the call, and never told (SR-41 to SR-49)."""
 
+import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
-from sojourn.contracts.retry_hint import FieldIssue
+from sojourn.contracts.retry_hint import FieldIssue, RetryHint
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.json_value import is_array, is_object
 from sojourn.core.pointer import Schema, resolve, to_tokens
+from sojourn.core.wording import CUT, plain
 
-__all__ = ["Mask", "advertised", "mask_for", "masked", "split"]
+__all__ = ["Mask", "advertised", "mask_for", "masked", "masked_fault", "split"]
 
 Mask = Callable[[str], str]
 """Replaces every injected value in a text."""
@@ -49,36 +52,47 @@ def split(
 
 
 def mask_for(values: Mapping[str, Any]) -> Mask | None:
-    """What hides these injected values in outgoing texts; None when there is nothing to hide."""
-    texts = {text: name for name, value in values.items() for text in _texts(value)}
-    secret = sorted((text for text in texts if len(text) >= _MIN_MASKED), key=len, reverse=True)
+    """What hides these values in outgoing texts, as they are and as JSON, Python and addresses write them.
+
+    None when there is nothing to hide.
+    """
+    texts = {
+        form: name
+        for name, value in values.items()
+        for text in _texts(value)
+        if len(text) >= _MIN_MASKED
+        for form in _forms(text)
+    }
+    secret = sorted(texts, key=len, reverse=True)
     if not secret:
         return None
 
     def mask(text: str) -> str:
         for each in secret:
             text = text.replace(each, f"[{texts[each]}]")
-        return text
+        return _without_half(text, secret) if text.endswith(CUT) else text
 
     return mask
 
 
-def masked(result: ToolResult, mask: Mask) -> ToolResult:
-    """A result in which nothing that was said holds an injected value; names, ids and references stay."""
-    changes: dict[str, Any] = {"result": _mapped(result.result, mask)}
+def masked_fault(result: ToolResult, mask: Mask) -> ToolResult:
+    """A result whose error and hint say nothing of what the mask hides; what a call is repaired with stays."""
+    changes: dict[str, Any] = {}
     if result.error:
         changes["error"] = _error(result.error, mask)
     if result.retry_hint:
+        changes["retry_hint"] = _hint(result.retry_hint, mask)
+    return result.model_copy(update=changes)
+
+
+def masked(result: ToolResult, mask: Mask) -> ToolResult:
+    """A result in which nothing that was said holds an injected value; names, ids and references stay."""
+    result = masked_fault(result, mask)
+    changes: dict[str, Any] = {"result": _mapped(result.result, mask)}
+    if result.retry_hint:
         hint = result.retry_hint
-        said = {"message": hint.message, "clarifying_question": hint.clarifying_question}
-        told = {"example_input": hint.example_input, "prior_input": hint.prior_input}
-        issues = [
-            issue.model_copy(update={"expected_type": _mapped(issue.expected_type, mask)})
-            for issue in hint.issues
-        ]
-        changes["retry_hint"] = hint.model_copy(
-            update={**_mapped_values({**said, **told}, mask), "issues": issues}
-        )
+        inputs = {"example_input": hint.example_input, "prior_input": hint.prior_input}
+        changes["retry_hint"] = hint.model_copy(update=_mapped(inputs, mask))
     if result.artifacts:
         changes["artifacts"] = [
             one.model_copy(update={"data": _mapped(one.data, mask)}) for one in result.artifacts
@@ -86,23 +100,55 @@ def masked(result: ToolResult, mask: Mask) -> ToolResult:
     if result.bounds and result.bounds.refinement_hint:
         hint = {"refinement_hint": mask(result.bounds.refinement_hint)}
         changes["bounds"] = result.bounds.model_copy(update=hint)
+    if result.telemetry:
+        told = {"model": result.telemetry.model, "extra": result.telemetry.extra}
+        changes["telemetry"] = result.telemetry.model_copy(update=_mapped(told, mask))
+    if result.input_required:
+        forms = [
+            form.model_copy(update=_mapped({"message": form.message, "form": form.form}, mask))
+            for form in result.input_required.forms
+        ]
+        changes["input_required"] = result.input_required.model_copy(update={"forms": forms})
     return result.model_copy(update=changes)
 
 
 def _error(error: ToolError, mask: Mask) -> ToolError:
     cause = _error(error.cause, mask) if error.cause else None
-    return error.model_copy(update={"message": mask(error.message), "cause": cause})
+    said = {"message": error.message, "code": error.code}
+    return error.model_copy(update={**_mapped(said, mask), "cause": cause})
 
 
-def _mapped_values(values: dict[str, Any], mask: Mask) -> dict[str, Any]:
-    return {name: _mapped(value, mask) for name, value in values.items()}
+def _hint(hint: RetryHint, mask: Mask) -> RetryHint:
+    said = {"message": hint.message, "clarifying_question": hint.clarifying_question}
+    issues = [
+        issue.model_copy(update=_mapped({name: value for name, value in issue if name != "field"}, mask))
+        for issue in hint.issues
+    ]
+    return hint.model_copy(update={**_mapped(said, mask), "issues": issues})
+
+
+def _without_half(text: str, secret: Sequence[str]) -> str:
+    """A text that was cut, less the beginning of a value with which it ends: half a secret tells much."""
+    said = text.removesuffix(CUT)
+    for each in secret:
+        for length in range(len(each) - 1, _MIN_MASKED - 1, -1):
+            if said.endswith(each[:length]):
+                return said[:-length] + CUT
+    return text
+
+
+def _forms(text: str) -> set[str]:
+    """A text as it stands in other texts: those of JSON, of Python, of addresses, and on one line."""
+    in_json = json.dumps(text, ensure_ascii=False)[1:-1]
+    forms = {text, in_json, json.dumps(text)[1:-1], repr(text)[1:-1], quote(text, safe="")}
+    return forms | {plain(form, len(form)) for form in forms}
 
 
 def _mapped(value: Any, mask: Mask) -> Any:
     if isinstance(value, str):
         return mask(value)
     if is_object(value):
-        return {name: _mapped(inner, mask) for name, inner in value.items()}
+        return {mask(name): _mapped(inner, mask) for name, inner in value.items()}
     if is_array(value):
         return [_mapped(inner, mask) for inner in value]
     return value

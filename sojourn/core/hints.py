@@ -19,8 +19,9 @@ from sojourn.core.json_value import is_object
 from sojourn.core.limits import MAX_PRIOR_INPUT_BYTES, MAX_RESULT_BYTES
 from sojourn.core.mend import closest_name
 from sojourn.core.misfit import ParseFault, misfit
-from sojourn.core.pointer import Schema, expand, locate, to_tokens, value_at
+from sojourn.core.pointer import ABSENT, Schema, expand, locate, to_tokens, value_at
 from sojourn.core.question import question_about
+from sojourn.core.secret import is_secret
 from sojourn.core.validate import Validator
 from sojourn.core.wording import clip, echo, plain, sentence
 
@@ -240,7 +241,9 @@ def _told(issue: FieldIssue, payload: dict[str, Any], validator: Validator) -> s
             name for each in locate(validator.schema, tokens[:-1]) for name in _names(validator.schema, each)
         ]
         close = closest_name(tokens[-1], [name for name in known if not (is_object(sent) and name in sent)])
-    return clip(sentence(issue, value_at(payload, tokens), close=close), _MAX_SENTENCE)
+    hides = validator.has_secrets and is_secret(validator.schema, tokens)
+    value = ABSENT if hides else value_at(payload, tokens)
+    return clip(sentence(issue, value, close=close), _MAX_SENTENCE)
 
 
 def _names(root: Schema, schema: Schema) -> list[str]:

@@ -19,7 +19,7 @@ class HistoryRecord:
     time: datetime
     kind: str
     """`started` `scheduled` `completed` `failed` `local_ended` `child_initiated` `child_started` `child_completed`
-    `child_failed` `sent` `timer_fired` `cancel_requested` `run_completed` `run_failed` `run_canceled` `run_terminated`
+    `child_failed` `sent` `timer_fired` `cancel_requested` `continued` `reset` `run_completed` `run_failed` `run_canceled` `run_terminated`
     `run_timed_out`."""
     name: str = ""
     """Activity type, the id of a child run, the name of an update or signal, or what a timer was for."""

@@ -3,7 +3,24 @@
 from dataclasses import dataclass, field
 
 from sojourn.contracts.awaits import Await
-from sojourn.contracts.event import Event
+from sojourn.contracts.event import (
+    AwaitAnsweredEvent,
+    AwaitClarificationEvent,
+    AwaitConfirmationEvent,
+    AwaitExternalToolsEvent,
+    Event,
+    PlannerNoteEvent,
+    PlanStartedEvent,
+    RunCanceledEvent,
+    RunCompletedEvent,
+    RunFailedEvent,
+    RunPausedEvent,
+    RunResumedEvent,
+    RunTerminatedEvent,
+    RunTimedOutEvent,
+    ToolEndEvent,
+    ToolStartEvent,
+)
 from sojourn.contracts.run import CallStatus, RunStatus
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
@@ -59,40 +76,60 @@ class Standing:
             self._guards = self._guards.new_turn()
         self._last = event
         self._guard(event)
-        if event.type == "plan_started":
-            self._phase = "planning"
-        elif event.type == "tool_start" and event.call:
-            self._phase = "executing_tools"
-            call = event.call
-            self._calls[call.tool_call_id] = CallStatus(
-                tool_call_id=call.tool_call_id, name=call.name, state="running"
-            )
-        elif event.type == "tool_end" and event.result:
-            call_status = status_of(event.result)
-            self._calls[call_status.tool_call_id] = call_status
-            self._executed += call_status.state != "not_executed"
-        elif wait := event.question or event.confirmation or event.external:
-            self._phase = "waiting" if event.question else self._phase
-            self._waits[wait.id] = wait
-        elif event.type == "await_answered" and event.await_id:
-            self._waits.pop(event.await_id, None)
-        elif event.type in ("run_paused", "run_resumed"):
-            self._paused = event.text or "" if event.type == "run_paused" else None
-        elif event.type == "planner_note" and event.text:
-            self._notes = [*self._notes, event.text][-MAX_NOTES:]
-        elif event.type.startswith("run_") and event.type != "run_started":
-            self._phase, self._waits, self._paused = "", {}, None
-            self._failure = event.text or self._failure
+        match event:
+            case PlanStartedEvent():
+                self._phase = "planning"
+            case ToolStartEvent(call=call):
+                self._phase = "executing_tools"
+                self._calls[call.tool_call_id] = CallStatus(
+                    tool_call_id=call.tool_call_id, name=call.name, state="running"
+                )
+            case ToolEndEvent(result=result):
+                call_status = status_of(result)
+                self._calls[call_status.tool_call_id] = call_status
+                self._executed += call_status.state != "not_executed"
+            case PlannerNoteEvent(text=text):
+                self._notes = [*self._notes, text][-MAX_NOTES:]
+            case _:
+                self._wait(event)
+
+    def _wait(self, event: Event) -> None:
+        """What is waited for, until the end."""
+        match event:
+            case AwaitClarificationEvent(question=wait):
+                self._phase = "waiting"
+                self._waits[wait.id] = wait
+            case AwaitConfirmationEvent(confirmation=wait):
+                self._waits[wait.id] = wait
+            case AwaitExternalToolsEvent(external=wait):
+                self._waits[wait.id] = wait
+            case AwaitAnsweredEvent(await_id=await_id):
+                self._waits.pop(await_id, None)
+            case RunPausedEvent(text=text):
+                self._paused = text or ""
+            case RunResumedEvent():
+                self._paused = None
+            case (
+                RunCompletedEvent()
+                | RunFailedEvent()
+                | RunCanceledEvent()
+                | RunTerminatedEvent()
+                | RunTimedOutEvent()
+            ):
+                self._phase, self._waits, self._paused = "", {}, None
+                self._failure = None if event.type == "run_completed" else event.text
+            case _:
+                pass
 
     def _guard(self, event: Event) -> None:
         """Judge a step when it is settled, in call order, as the run did."""
-        if event.type == "assistant_message" and event.message:
+        if event.type == "assistant_message":
             self._step = [
                 ToolRequest(name=one.name, payload=one.payload, raw=one.raw, tool_call_id=one.tool_call_id)
                 for one in event.message.tool_calls
             ]
             self._results = {}
-        elif event.type == "tool_end" and event.result:
+        elif event.type == "tool_end":
             self._results[event.result.tool_call_id] = event.result
         elif event.type == "plan_started" and self._step:
             done = [

@@ -19,6 +19,7 @@ from sojourn.core.formats import FORMATS
 from sojourn.core.json_value import is_array, is_object
 from sojourn.core.pointer import Schema, children
 from sojourn.core.quick import quick_yes
+from sojourn.core.secret import has_secrets
 from sojourn.core.work import WORK, TooMuchWorkError, Work
 
 __all__ = ["MAX_ISSUES", "Validator"]
@@ -49,6 +50,8 @@ class Validator:
         self._work = Work(self.schema, _MAX_STEPS)
         self._has_references = _refers(self.schema)
         self._quick = quick_yes(self.schema)
+        self.has_secrets = has_secrets(self.schema)
+        """Whether some field is marked as one whose value is not repeated."""
 
     def is_valid(self, value: Any, *, schema: Any = None) -> bool:
         """Whether a value fits the schema, or a subschema of it."""

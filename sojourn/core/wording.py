@@ -13,7 +13,10 @@ from sojourn.core.formats import FORMAT_EXAMPLES
 from sojourn.core.json_value import is_array, is_object, json_type
 from sojourn.core.pointer import ABSENT, to_tokens
 
-__all__ = ["clip", "echo", "field_name", "one_of", "phrase", "plain", "sentence"]
+__all__ = ["CUT", "clip", "echo", "field_name", "one_of", "phrase", "plain", "sentence"]
+
+CUT = "…"
+"""Ends a text that was cut."""
 
 MAX_ECHO = 60
 """Characters of a value that are repeated."""
@@ -26,7 +29,7 @@ _MAX_CHOICES = 12
 
 def clip(text: str, limit: int) -> str:
     """A text of at most `limit` characters, the cut marked."""
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+    return text if len(text) <= limit else f"{text[: limit - 1]}{CUT}"
 
 
 def plain(text: str, limit: int) -> str:

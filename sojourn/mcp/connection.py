@@ -1,6 +1,7 @@
 """Connection: the one session that all calls of a toolset share, opened again when it is lost."""
 
 import asyncio
+import contextvars
 import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
@@ -29,6 +30,7 @@ class Connection:
         self._held: list[Session] = []
         self._failure: ToolUnavailable | None = None
         self._failed_at = 0.0
+        self._context = contextvars.copy_context()
 
     async def session(self) -> "Session":
         """The session, opened first where there is none; one opener at a time, shared by all who wait.
@@ -41,7 +43,8 @@ class Connection:
         if self._opening is None or self._opening.done():
             if self._failure is not None and time.monotonic() - self._failed_at < _COOL:
                 raise ToolUnavailable(str(self._failure), retry_after=self._failure.retry_after)
-            self._opening = asyncio.create_task(self._open())
+            # A session outlives the call that asks for it: its log lines are not that call's.
+            self._opening = asyncio.create_task(self._open(), context=self._context.copy())
             self._opening.add_done_callback(_look)
         return await asyncio.shield(self._opening)
 

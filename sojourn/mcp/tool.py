@@ -23,6 +23,7 @@ from sojourn.mcp import faults
 from sojourn.mcp.content import ABSENT, error_text, to_result
 from sojourn.mcp.progress import OnProgress, told
 from sojourn.mcp.rounds import INVALID_PARAMS, Rounds
+from sojourn.mcp.text import masked
 from sojourn.progress_note import ProgressNote, reporter
 
 if TYPE_CHECKING:
@@ -101,8 +102,9 @@ class McpTool:
             if known is None:
                 return boundary.refusal(call, hints.unknown_tool(call.name, self._toolset.ids()))
             return await known.prepare({}, call, meta)()
-        send = functools.partial(self._toolset.send, self.spec.id.tool, arguments, _progress())
-        rounds = Rounds(send, self._toolset.transport.secrets, meta.input)
+        secrets = self._toolset.transport.secrets
+        send = functools.partial(self._toolset.send, self.spec.id.tool, arguments, _progress(secrets))
+        rounds = Rounds(send, secrets, meta.input)
         try:
             answer = await rounds.ended()
         except faults.Oversized as error:
@@ -167,13 +169,13 @@ async def _given(result: ToolResult) -> ToolResult:
     return result
 
 
-def _progress() -> OnProgress | None:
+def _progress(secrets: tuple[str, ...]) -> OnProgress | None:
     """Pass progress on with the heartbeats of the call this context belongs to, if any."""
     report = reporter.get()
     if report is None:
         return None
 
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-        report(ProgressNote(told(progress, total, message)))
+        report(ProgressNote(told(progress, total, message and masked(message, secrets))))
 
     return on_progress

@@ -69,13 +69,18 @@ def test_machines_get_the_schemas(folder: Path) -> None:
 
 
 def test_files_are_the_same_every_time(folder: Path) -> None:
-    """One `tool_schemas.json` an agent, byte for byte equal when written again (SR-97)."""
+    """One `tool_schemas.json` of all and one an agent, byte for byte equal when written again (SR-97)."""
     done = catalog(folder, "--out", "specs")
     path = folder / "specs" / "cli.agent" / "tool_schemas.json"
     first = path.read_bytes()
     assert str(Path("specs/cli.agent/tool_schemas.json")) in done.stdout
     assert json.loads((folder / "specs/cli.idle/tool_schemas.json").read_text()) == []
-    catalog(folder, "--out", "specs", "--json")
+    assert json.loads((folder / "specs/tool_schemas.json").read_text()) == json.loads(first)
+    again = catalog(folder, "--out", "specs", "--json")
+    assert json.loads(again.stdout)["written"][:2] == [
+        "specs/tool_schemas.json",
+        "specs/cli.agent/tool_schemas.json",
+    ]
     assert path.read_bytes() == first
     assert [entry["id"] for entry in json.loads(first)] == ["cli.tools.about", "cli.tools.add"]
 

@@ -1,7 +1,6 @@
 """The commands as people type them: processes, exit codes and what they print."""
 
 import asyncio
-import contextlib
 import json
 import os
 import shlex
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sojourn import Client, RunNotFound
+from sojourn import Client
 from sojourn.cli.load_app import load_app
 
 APP = textwrap.dedent(
@@ -108,8 +107,9 @@ async def test_run_prints_the_run_and_exits_0(served):
     """A run is followed line by line: refused call with its hint, good call, answer."""
     done = await run_command(served, "cli.agent", "add")
     assert done.returncode == 0, done.stderr
-    assert "hint missing_fields" in done.stdout
-    assert done.stdout.rstrip().endswith("= three")
+    assert "↻ missing_fields" in done.stdout
+    assert "missing: b" in done.stdout
+    assert done.stdout.rstrip().endswith("= three\n  2 calls")
 
 
 async def test_json_is_one_event_a_line(served):
@@ -126,10 +126,10 @@ async def test_a_run_that_waits_exits_4_and_says_how_to_answer(served):
     assert done.returncode == 4, done.stderr
     assert "Which?" in done.stdout
     assert "\x1b" not in done.stdout
-    assert "temporal workflow signal --workflow-id cli-waits" in done.stdout
+    assert "answer with: sojourn answer cli-waits question 'YOUR ANSWER'" in done.stdout
 
 
-async def test_a_run_that_waits_for_approval_exits_4_and_decides_nothing(served, temporal_server):
+async def test_a_run_that_waits_for_approval_exits_4_and_decides_nothing(served):
     """With nobody at a terminal each open call is printed with the command line that approves it, which does."""
     run_id = f"cli-approves-{uuid.uuid4().hex[:8]}"
     done = await run_command(served, "cli.agent", "wipe", "--run-id", run_id)
@@ -142,31 +142,30 @@ async def test_a_run_that_waits_for_approval_exits_4_and_decides_nothing(served,
     run = client.get_run(run_id)
     assert (await run.status()).status == "waiting"
     for command in commands:
-        temporal = await asyncio.create_subprocess_exec(
-            temporal_server.cli.path, *command[1:], "--address", temporal_server.address
+        answering = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", *command, env={**os.environ, **served}
         )
-        assert await temporal.wait() == 0
+        assert await answering.wait() == 0
     assert (await run.result()).text == "wiped it's a"
 
 
 async def test_a_call_executed_outside_is_shown_and_waited_for(served):
     """Its result comes from a system, not from the prompt: the run is followed on, to its answer."""
     run_id = f"cli-outside-{uuid.uuid4().hex[:8]}"
-    following = asyncio.create_task(run_command(served, "cli.agent", "weigh", "--run-id", run_id))
-    client = await Client.connect(served["TEMPORAL_ADDRESS"])
-    run = client.get_run(run_id)
-    call_id = None
-    while call_id is None:
-        with contextlib.suppress(RunNotFound):
-            awaits = (await run.status()).awaits
-            call_id = awaits[0].items[0].tool_call_id if awaits else None
-        await asyncio.sleep(0.05)
+    following = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "sojourn", "run", "cli.agent", "weigh", "--run-id", run_id,
+        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, env={**os.environ, **served},
+    )  # fmt: skip
+    assert following.stdout
+    lines = [(await following.stdout.readline()).decode() for _ in range(4)]
+    assert lines[3] == f"send results with: sojourn provide {run_id} FILE\n"
+    run = (await Client.connect(served["TEMPORAL_ADDRESS"])).get_run(run_id)
+    call_id = (await run.status()).awaits[0].items[0].tool_call_id
+    assert lines[2] == f'? outside: cli.outside.weigh {{"disk": "a"}} as {call_id}\n'
     await run.provide_tool_results(None, [{"tool_call_id": call_id, "result": 2.5}])
-    done = await following
-    assert done.returncode == 0
-    assert f'? outside: cli.outside.weigh {{"disk": "a"}} as {call_id}' in done.stdout
-    assert f"send results with: temporal workflow signal --workflow-id {run_id}" in done.stdout
-    assert "= 2.5" in done.stdout
+    rest, _ = await following.communicate()
+    assert following.returncode == 0
+    assert "= 2.5" in rest.decode()
 
 
 async def test_json_ends_where_a_person_is_asked(served):

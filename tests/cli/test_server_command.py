@@ -17,12 +17,14 @@ ROOT = Path(sojourn.__file__).parents[1]
 
 
 @asynccontextmanager
-async def command(folder: Path, options: str, **environment: str):
-    """Run the command in the folder, as a shell would, and see that it is gone afterwards."""
+async def command(folder: Path, *options: str, **environment: str):
+    """Run `sojourn server` in the folder, and see that it is gone afterwards."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        "-c",
-        f"import sys; from sojourn.cli.server_command import run_server; sys.exit(run_server({options}))",
+        "-m",
+        "sojourn",
+        "server",
+        *options,
         cwd=folder,
         stdout=PIPE,
         stderr=PIPE,
@@ -45,7 +47,7 @@ async def ready(process: Process) -> dict:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 async def test_serves_until_a_signal(tmp_path, number):
     """`--json` prints one object when the server is ready; a signal ends it with status 0 and no process left."""
-    async with command(tmp_path, "port=0, ui_port=0, as_json=True") as process:
+    async with command(tmp_path, "--port", "0", "--ui-port", "0", "--json") as process:
         told = await ready(process)
         assert await is_serving(told["address"], namespace=told["namespace"])
         assert told["ui_url"].startswith("http://")
@@ -61,7 +63,7 @@ async def test_serves_until_a_signal(tmp_path, number):
 
 async def test_text_for_people(tmp_path):
     """Without `--json` a person reads the address, where the data is, and which command serves."""
-    async with command(tmp_path, "port=0, in_memory=True, headless=True") as process:
+    async with command(tmp_path, "--port", "0", "--in-memory", "--headless") as process:
         assert process.stdout is not None
         text = b""
         while b"Ctrl-C" not in text:
@@ -86,7 +88,7 @@ async def test_signal_while_starting(tmp_path):
         f"echo $$ > {tmp_path}/pid.part; mv {tmp_path}/pid.part {tmp_path}/pid; exec sleep 600\n"
     )
     fake.chmod(0o755)
-    async with command(tmp_path, "in_memory=True, port=0", SOJOURN_TEMPORAL_CLI=str(fake)) as process:
+    async with command(tmp_path, "--in-memory", "--port", "0", SOJOURN_TEMPORAL_CLI=str(fake)) as process:
         while not (tmp_path / "pid").exists():
             await asyncio.sleep(0.01)
         process.send_signal(signal.SIGINT)
@@ -97,7 +99,7 @@ async def test_signal_while_starting(tmp_path):
 
 async def test_server_dies(tmp_path):
     """When the server is killed from outside, the command says so and ends with status 1."""
-    async with command(tmp_path, "port=0, in_memory=True, headless=True, as_json=True") as process:
+    async with command(tmp_path, "--port", "0", "--in-memory", "--headless", "--json") as process:
         os.kill((await ready(process))["pid"], signal.SIGKILL)
         _, errors = await process.communicate()
         assert process.returncode == 1
@@ -108,18 +110,16 @@ async def test_server_dies(tmp_path):
 @pytest.mark.parametrize(
     ("options", "environment", "fault"),
     [
-        ("in_memory=True", {"SOJOURN_TEMPORAL_CLI": "/nowhere/temporal"}, b"SOJOURN_TEMPORAL_CLI names"),
-        ("db=Path('/dev/null/temporal.db')", {}, b"/dev/null"),
+        (["--in-memory"], {"SOJOURN_TEMPORAL_CLI": "/nowhere/temporal"}, b"SOJOURN_TEMPORAL_CLI names"),
+        (["--db", "/dev/null/temporal.db"], {}, b"/dev/null"),
     ],
 )
 async def test_no_server(tmp_path, options, environment, fault):
     """Without a server to start the command ends with status 3 and a sentence, never a traceback."""
-    async with command(
-        tmp_path, options.replace("Path", "__import__('pathlib').Path"), **environment
-    ) as process:
+    async with command(tmp_path, *options, **environment) as process:
         output, errors = await process.communicate()
         assert process.returncode == 3
     assert output == b""
-    assert errors.startswith(b"error: ")
+    assert errors.startswith(b"sojourn: ")
     assert fault in errors
     assert b"Traceback" not in errors

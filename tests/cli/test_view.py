@@ -11,7 +11,6 @@ from sojourn import (
     AwaitClarification,
     AwaitConfirmation,
     AwaitExternalTools,
-    Event,
     ExternalCall,
     Finalize,
     PolicyDecision,
@@ -20,13 +19,14 @@ from sojourn import (
     ToolResult,
 )
 from sojourn.cli.view import RunView
+from sojourn.contracts.event import EVENT_CLASSES
 
 
 def drawn(kind: str, *, terminal: bool = False, **fields: Any) -> str:
     """What one event looks like."""
     out = io.StringIO()
     console = Console(file=out, force_terminal=terminal, width=200, highlight=False, color_system=None)
-    event = Event(type=kind, run_id="r", event_id="1", time=datetime(2027, 1, 4, tzinfo=UTC), **fields)
+    event = EVENT_CLASSES[kind](run_id="r", event_id="1", time=datetime(2027, 1, 4, tzinfo=UTC), **fields)
     with RunView(console) as view:
         view.show(event)
     return out.getvalue()
@@ -59,14 +59,18 @@ STOPPED = Finalize(
             ["? ops.disks asks: Which?"],
         ),
         ("await_clarification", {"question": AwaitClarification(question="Which?")}, ["? Which?"]),
-        ("await_answered", {"text": "this", "by": "ana", "identity": "1@host"}, ["! answered by ana: this"]),
-        ("await_answered", {"approved": True, "by": "ana"}, ["! approved by ana"]),
         (
             "await_answered",
-            {"approved": False, "identity": "1@host", "text": "no"},
+            {"await_id": "q", "text": "this", "by": "ana", "identity": "1@host"},
+            ["! answered by ana: this"],
+        ),
+        ("await_answered", {"await_id": "q", "approved": True, "by": "ana"}, ["! approved by ana"]),
+        (
+            "await_answered",
+            {"await_id": "q", "approved": False, "identity": "1@host", "text": "no"},
             ["! denied by 1@host: no"],
         ),
-        ("await_answered", {"code": "expired"}, ["! nobody answered in time"]),
+        ("await_answered", {"await_id": "q", "code": "expired"}, ["! nobody answered in time"]),
         ("run_paused", {"by": "ana", "text": "lunch"}, ["‖ paused by ana: lunch"]),
         ("run_resumed", {"identity": "1@host"}, ["▶ resumed by 1@host"]),
         (
@@ -85,18 +89,19 @@ STOPPED = Finalize(
                 "  - free some",
             ],
         ),
-        ("something_new", {}, []),
+        ("plan_started", {}, []),
     ],
 )
 def test_an_event_and_its_lines(kind, fields, shown):
-    """Each event is drawn as plain lines; one of an unknown type is passed over."""
+    """Each event is drawn as plain lines; one that says nothing to a person is passed over."""
     assert drawn(kind, **fields).splitlines() == shown
 
 
 @pytest.mark.parametrize("kind", ["run_paused", "await_answered"])
 def test_what_people_said_is_printed_as_text(kind):
     """Control characters and markup from outside do nothing."""
-    said = drawn(kind, by="a\x1b[2Jna", text="[red]x[/red]\nsecond line")
+    of = {"await_id": "q"} if kind == "await_answered" else {}
+    said = drawn(kind, by="a\x1b[2Jna", text="[red]x[/red]\nsecond line", **of)
     assert said.count("\n") == 1
     assert "\x1b" not in said
     assert "[red]x[/red] second line" in said
@@ -115,4 +120,4 @@ def test_a_call_is_drawn_with_its_outcome():
     call = ToolRequest(name="ops.disks.wipe", payload={"disk": "a"}, tool_call_id="c1")
     assert drawn("tool_start", call=call) == '→ ops.disks.wipe {"disk": "a"}\n'
     ended = drawn("tool_end", result=result, duration=timedelta(seconds=2))
-    assert ended == "← ops.disks.wipe (2.00 s): error: denied: not today\n"
+    assert ended == "← ops.disks.wipe (2.0 s): error: denied: not today\n"

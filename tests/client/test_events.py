@@ -52,7 +52,9 @@ TYPES = [
     "assistant_message",
     "tool_start",
     "tool_start",
+    "tool_result_received",
     "tool_end",
+    "tool_result_received",
     "tool_end",
     "plan_started",
     "await_clarification",
@@ -91,7 +93,7 @@ async def test_a_stream_is_complete_and_ordered(serve):
     assert {(event.run_id, event.session_id, event.agent_id) for event in events} == {
         (run.id, "s", "test.agent")
     }
-    assert [event.turn_id for event in events] == ["t1"] * 12 + ["t2"] * 4
+    assert [event.turn_id for event in events] == ["t1"] * 14 + ["t2"] * 4
     starts = {event.call.tool_call_id for event in events if event.type == "tool_start"}
     ends = [event.result for event in events if event.type == "tool_end"]
     assert {result.tool_call_id for result in ends} == starts
@@ -158,8 +160,10 @@ async def test_an_agent_tool_tells_its_link_between_start_and_end(serve):
     client = await serve(App(agents=[parent, child]))
     run = await client.start("test.agent", "go")
     events = [event async for event in run.events()]
-    start, link, end = [event for event in events if event.type.startswith(("tool_", "agent_"))]
-    assert [start.type, link.type, end.type] == ["tool_start", "agent_run_started", "tool_end"]
+    start, link, received, end = [event for event in events if event.type.startswith(("tool_", "agent_"))]
+    types = [start.type, link.type, received.type, end.type]
+    assert types == ["tool_start", "agent_run_started", "tool_result_received", "tool_end"]
+    assert {event.tool_call_id for event in (start, link, received, end)} == {"c1"}
     assert start.call == request
     assert (link.run_link.run_id, link.run_link.agent_id) == (f"{run.id}/c1", "test.child")
     assert end.result.run_link == link.run_link

@@ -1,19 +1,19 @@
 """How a run stands, told by its events alone."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from sojourn import AwaitClarification, Event, RunLink, ToolError, ToolRequest, ToolResult
+from sojourn.contracts.event import EVENT_CLASSES
 from sojourn.core.standing import MAX_CALLS_SHOWN, MAX_NOTES, Standing, status_of
 
 LINK = RunLink(run_id="r/c1", agent_id="a.child", parent_run_id="r", parent_tool_call_id="c1")
 
 
 def event(type: str, **payload: Any) -> Event:
-    return Event(
-        type=type,
+    return EVENT_CLASSES[type](
         run_id="r",
         agent_id="a.b",
         session_id="s",
@@ -29,7 +29,11 @@ def start(id: str) -> Event:
 
 
 def end(id: str, error: ToolError | None = None, **fields: Any) -> Event:
-    return event("tool_end", result=ToolResult(name="a.b.c", tool_call_id=id, error=error, **fields))
+    return event(
+        "tool_end",
+        result=ToolResult(name="a.b.c", tool_call_id=id, error=error, **fields),
+        duration=timedelta(seconds=1),
+    )
 
 
 def standing(*events: Event):
@@ -76,7 +80,6 @@ def test_only_the_last_calls_and_notes_are_kept() -> None:
     status = standing(
         *(start(f"c{n}") for n in range(MAX_CALLS_SHOWN + 5)),
         *(event("planner_note", text=str(n)) for n in range(MAX_NOTES + 5)),
-        event("planner_note"),
     )
     assert [call.tool_call_id for call in status.calls][:1] == ["c5"]
     assert len(status.calls) == MAX_CALLS_SHOWN
@@ -105,9 +108,9 @@ def test_a_run_that_answered_has_no_failure() -> None:
     assert standing(event("run_completed"), event("run_stream_end")).failure is None
 
 
-def test_events_of_a_later_version_are_ignored() -> None:
-    """An unknown type of event changes nothing but the place."""
-    assert standing(start("c1"), event("tool_update")).phase == "executing_tools"
+def test_events_that_say_nothing_of_the_standing_are_ignored() -> None:
+    """What a call says of its progress changes nothing."""
+    assert standing(start("c1"), event("tool_update", tool_call_id="c1")).phase == "executing_tools"
 
 
 def test_the_state_of_an_ended_call_is_its_results() -> None:

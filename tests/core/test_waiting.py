@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+from datetime import timedelta
 
 import pytest
 from hypothesis import given
@@ -69,9 +70,9 @@ def confirm(**fields) -> AwaitConfirmation:
     return AwaitConfirmation(**{"id": "confirm-c1", "tool_call_id": "c1", "tool": "a.b.c", **fields})
 
 
-def outside(*call_ids: str, **fields) -> AwaitExternalTools:
+def outside(*call_ids: str, expires_after: timedelta | None = None, **fields) -> AwaitExternalTools:
     items = [ExternalCall(**{"tool_call_id": id, "tool": "a.b.c", **fields}) for id in call_ids]
-    return AwaitExternalTools(id="external-c1", items=items)
+    return AwaitExternalTools(id="external-c1", items=items, expires_after=expires_after)
 
 
 # What is shown.
@@ -92,13 +93,48 @@ def test_a_question_reads_well() -> None:
     )
 
 
+def test_a_question_says_all_that_helps() -> None:
+    """More detail, the types of the form's fields, what would do, and until when; whatever the form holds."""
+    form = {
+        "properties": {
+            "site": {"type": "string"},
+            "kind": {"enum": [1]},
+            "odd": True,
+            "both": {"type": ["a"]},
+        }
+    }
+    shown = details(
+        "run-1",
+        ask(
+            clarifying_prompt="See the plan.",
+            missing_fields=["site", "kind", "odd", "both", "other"],
+            form=form,
+            example_input={"site": "Zürich"},
+            expires_after=timedelta(hours=36),
+        ),
+    )
+    assert blocks(shown)[0] == (
+        "Which site?\nSee the plan.\nWanted: site (string), kind, odd, both, other\n"
+        'Example: {"site": "Zürich"}\nExpires 1 day, 12:00:00 after it was asked.'
+    )
+    assert "Wanted: site\n" in details("run-1", ask(missing_fields=["site"], form={"properties": 5}))
+
+
+def test_what_is_asked_elsewhere_says_until_when() -> None:
+    """A decision and a result from outside may come too late as well."""
+    for wait in (confirm(expires_after=timedelta(hours=2)), outside("c1", expires_after=timedelta(hours=2))):
+        assert "\nExpires 2:00:00 after it was asked.\n" in details("run-1", wait)
+
+
 def test_a_confirmation_reads_well() -> None:
-    """What approving means, the tool, the very arguments, and the line that approves."""
+    """What approving means, the tool, the very arguments, and the lines that approve and deny."""
+    line = "temporal workflow signal --workflow-id run-1 --name provide_confirmation --input"
     assert details("run-1", confirm(prompt="Reset Zürich?", payload={"site": "Zürich"})) == (
         "**Waiting for approval:**\n\n"
         '```\nReset Zürich?\na.b.c {"site": "Zürich"}\n```\n\n'
-        "```\ntemporal workflow signal --workflow-id run-1 --name provide_confirmation "
-        """--input '{"id": "confirm-c1", "approved": true, "by": "YOUR NAME"}'\n```"""
+        f"""```\n{line} '{{"id": "confirm-c1", "approved": true, "by": "YOUR NAME"}}'\n```\n\n"""
+        "Or, so that it does not run:\n\n"
+        f"""```\n{line} '{{"id": "confirm-c1", "approved": false, "reason": "THE REASON", "by": "YOUR NAME"}}'\n```"""
     )
 
 
@@ -136,8 +172,15 @@ def test_long_arguments_are_cut() -> None:
     long = {"text": "x" * 5_000}
     for wait in (confirm(payload=long), outside("c1", payload=long)):
         shown = details("run-1", wait)
-        assert "xxx…" in shown
-        assert len(shown) < 1_500
+        assert "xxx… (the query `status` tells it whole)\n" in shown
+        assert len(shown) < 1_600
+
+
+def test_many_calls_for_somebody_outside_are_counted() -> None:
+    """Ten are told, like waits."""
+    shown = details("run-1", outside(*(f"c{n}" for n in range(MAX_SHOWN + 2))))
+    assert shown.count("a.b.c {}") == MAX_SHOWN
+    assert "\n... and 2 more.\n" in shown
 
 
 # The command.
@@ -163,9 +206,13 @@ def test_the_command_says_what_is_meant(run_id: str, await_id: str) -> None:
             {"results": [{"tool_call_id": await_id, "result": "THE RESULT"}]},
         ),
     ):
-        command = blocks(details(run_id, wait))[-1]
+        _, command, *others = blocks(details(run_id, wait))
         assert command == command_of(run_id, wait)
         assert sent(command) == (run_id, kind_of(wait), {"id": await_id, **value})
+        denied = {"id": await_id, "approved": False, "reason": "THE REASON", "by": "YOUR NAME"}
+        assert [sent(other) for other in others] == (
+            [(run_id, kind_of(wait), denied)] if "approved" in value else []
+        )
 
 
 def test_a_wait_for_nothing_still_has_a_command() -> None:
@@ -175,11 +222,13 @@ def test_a_wait_for_nothing_still_has_a_command() -> None:
 
 @pytest.mark.parametrize("wait", [ask(), confirm(), outside("c1", "c2")], ids=lambda wait: wait.id)
 def test_what_the_command_sends_is_taken(wait) -> None:
-    """With the placeholders in place or filled in, the line as it is shown answers the wait."""
-    waits = Waits()
-    waits.add(wait)
-    _, name, value = sent(command_of("run-1", wait))
-    assert not isinstance(waits.read(name, value), Refused | Repeated)
+    """With the placeholders in place or filled in, each line as it is shown answers the wait."""
+    _, *lines = blocks(details("run-1", wait))
+    for line in lines:
+        waits = Waits()
+        waits.add(wait)
+        _, name, value = sent(line)
+        assert not isinstance(waits.read(name, value), Refused | Repeated)
 
 
 def test_what_the_command_of_a_pause_sends_is_taken() -> None:
@@ -217,7 +266,8 @@ def test_nothing_leaves_its_fence(run_id: str, await_id: str, said: str, fields:
         found = blocks(details(run_id, wait, paused=said or "x"))
         assert found[0] == printable(said or "x")
         assert found[2 if run_id.isprintable() else 1] == printable(shown)
-        assert len(found) == (4 if run_id.isprintable() else 2)
+        lines = 3 if isinstance(wait, AwaitConfirmation) else 2
+        assert len(found) == (2 + lines if run_id.isprintable() else 2)
 
 
 @given(TEXTS, TEXTS, TEXTS)

@@ -55,7 +55,7 @@ async def test_the_demo_shows_what_it_promises():
     _, alive = psutil.wait_procs(children, timeout=0)
     assert not alive
     for sign in (
-        r"hint missing_fields",
+        r"↻ missing_fields",
         r"\? Register Mara Lindt \(mara\.lindt@example\.org\) as operations contact of s-7\?",
         r"! approved by demo",
         r"Mara Lindt \(mara\.lindt@example\.org\) is registered as operations contact",

@@ -12,7 +12,7 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.common import RawValue
 
-from sojourn import Client, Run
+from sojourn import Client, Event, Run
 
 from .story import Story, comparable
 from .until import PATIENCE, until
@@ -130,6 +130,10 @@ class Stage:
     async def start(self, agent: str = "clerk") -> Run:
         """Start a run."""
         return await self.client.start(f"durable.{agent}", "Write the notes")
+
+    async def follow(self, run: Run) -> list[Event]:
+        """What a follower sees until the end, less what is only told live."""
+        return [event async for event in run.events() if event.event_id]
 
     async def story(self, run: Run) -> Story:
         """Wait for the end of a run, and read what happened."""

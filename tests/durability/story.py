@@ -10,6 +10,9 @@ from temporalio.api.history.v1 import HistoryEvent
 
 from sojourn import Event, RunOutput
 
+UNSTEADY = ("telemetry", "duration", "identity")
+"""What differs between two runs of one script, wherever it stands."""
+
 
 @dataclass(frozen=True)
 class Story:
@@ -57,6 +60,7 @@ class Story:
         """The two runs read the same."""
         assert self.transcript == other.transcript
         assert [event.type for event in self.events] == [event.type for event in other.events]
+        assert self.told() == other.told()
         mine, theirs = self.output, other.output
         assert (mine.text, mine.reason, mine.tool_calls, mine.rounds, mine.children_count) == (
             theirs.text,
@@ -65,6 +69,12 @@ class Story:
             theirs.rounds,
             theirs.children_count,
         )
+
+    def told(self) -> list[str]:
+        """Its events less ids, times and attempts; sorted, since calls of one step end in any order."""
+        dumped = [event.model_dump_json(exclude={"event_id", "time"}) for event in self.events]
+        events = comparable(f"[{','.join(dumped)}]".encode(), self.output.run_id)
+        return sorted(json.dumps(event, sort_keys=True) for event in events)
 
     def of_type(self, name: str) -> list[HistoryEvent]:
         """Its history events of a type."""
@@ -76,4 +86,4 @@ def comparable(transcript: bytes, run_id: str) -> Any:
     text = transcript.decode().replace(run_id, "run")
     for place, call_id in enumerate(dict.fromkeys(re.findall(r"call_[0-9a-f]{12}", text))):
         text = text.replace(call_id, f"call-{place}")
-    return json.loads(text, object_hook=lambda value: {k: v for k, v in value.items() if k != "telemetry"})
+    return json.loads(text, object_hook=lambda value: {k: v for k, v in value.items() if k not in UNSTEADY})

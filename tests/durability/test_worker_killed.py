@@ -37,13 +37,13 @@ class Aftermath:
 Scenario = Callable[[Any], Awaitable[Aftermath]]
 
 
-async def compared(stage, run, agent: str = "clerk", seen: Any = None) -> Aftermath:
+async def compared(stage, run, agent: str = "clerk", seen: Any = None, by: str | None = None) -> Aftermath:
     """The story of a disturbed run, and of a second one on the workers that are left."""
     story = await stage.story(run)
     again = await stage.start(agent)
     if agent == "asker":
         await stage.asks(again)
-        await again.answer("which", "two")
+        await again.answer("which", "two", by=by)
     return Aftermath(story, await stage.story(again), seen)
 
 
@@ -72,6 +72,25 @@ async def while_a_tool_runs(stage) -> Aftermath:
     _, noticed = await asyncio.gather(stage.worker(), stage.noticed(run))
     stage.release("clerk.stamp-three")
     return await compared(stage, run, seen=noticed - killed)
+
+
+async def twice(stage) -> Aftermath:
+    """The worker dies in the planner, and the next one in a tool, while somebody follows."""
+    stage.hold("clerk.plan-2")
+    stage.hold("clerk.stamp-three")
+    worker = await stage.worker()
+    run = await stage.start()
+    following = asyncio.create_task(stage.follow(run))
+    await stage.reached("clerk.plan-2")
+    worker.kill()
+    worker = await stage.worker()
+    stage.release("clerk.plan-2")
+    await stage.reached("clerk.stamp-three")
+    await stage.happened(run, "ACTIVITY_TASK_COMPLETED", 5)
+    worker.kill()
+    stage.release("clerk.stamp-three")
+    await stage.worker()
+    return await compared(stage, run, seen=await following)
 
 
 async def between(stage, point: str, completed: int) -> Aftermath:
@@ -126,7 +145,7 @@ async def answered_by_a_client(stage) -> Aftermath:
     await asyncio.sleep(0)
     wire.release()
     assert await answer == "which"
-    return await compared(stage, run, "asker", seen=status)
+    return await compared(stage, run, "asker", seen=status, by="ana")
 
 
 async def signal_answer(stage, run) -> None:
@@ -271,6 +290,7 @@ SCENARIOS: list[Scenario] = [
     slow_and_alive,
     while_planning,
     while_a_tool_runs,
+    twice,
     while_a_child_works,
     at_most_once,
     while_a_local_tool_runs,
@@ -315,6 +335,14 @@ async def test_killed_while_planning(aftermath):
     came.story.assert_repeated("clerk.plan-2")
     assert_given_up_for_silence(came.story)
     assert came.seen <= NOTICED
+
+
+async def test_killed_twice(aftermath):
+    """The events are those of an undisturbed run, and who followed all along has seen the same as who comes late."""
+    came = await aftermath(twice)
+    came.story.assert_same_as(came.undisturbed)
+    came.story.assert_repeated("clerk.plan-2", "clerk.stamp-three")
+    assert came.seen == came.story.events
 
 
 async def test_killed_while_a_tool_runs(aftermath):

@@ -7,7 +7,17 @@ from temporalio.client import WorkflowHistory
 
 from sojourn import Event, data_converter
 from sojourn.core.fold import Fold
-from sojourn.events import HistoryReader
+from sojourn.events import (
+    AgentRunStartedEvent,
+    AwaitClarificationEvent,
+    LimitReachedEvent,
+    RetriesStoppedEvent,
+    RunCompletedEvent,
+    ToolEndEvent,
+    ToolResultReceivedEvent,
+    ToolStartEvent,
+)
+from sojourn.events.history import HistoryReader
 
 __all__ = ["folded", "load", "told_by"]
 
@@ -35,13 +45,17 @@ async def told_by(history: WorkflowHistory) -> list[str]:
 
 def about(event: Event) -> str:
     """What an event is about."""
-    if event.result:
-        error = event.result.error
-        return f"{event.result.tool_call_id} {error.code or 'failed' if error else 'ok'}"
-    if event.call:
-        return event.call.tool_call_id
-    if event.question:
-        return event.question.id
-    if event.limit:
-        return event.limit.reason
-    return event.await_id or event.code or event.text or (event.output.reason if event.output else "")
+    match event:
+        case ToolEndEvent() | ToolResultReceivedEvent():
+            return f"{event.tool_call_id} {event.error.code or 'failed' if event.error else 'ok'}"
+        case ToolStartEvent() | AgentRunStartedEvent():
+            return event.tool_call_id
+        case AwaitClarificationEvent():
+            return event.question.id
+        case LimitReachedEvent() | RetriesStoppedEvent():
+            return event.limit.reason
+        case RunCompletedEvent():
+            return event.output.reason if event.output else ""
+        case _:
+            said = [getattr(event, name, None) for name in ("await_id", "code", "text")]
+            return next((each for each in said if each), "")

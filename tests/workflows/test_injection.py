@@ -137,7 +137,7 @@ async def test_injected_values_are_masked_in_what_a_tool_says(serve, traces, fau
     assert SECRET not in await recorded(traces, run)
 
 
-async def test_a_missing_injected_field_is_the_operators_business(serve, capsys):
+async def test_a_missing_injected_field_is_the_operators_business(serve, caplog):
     """Nothing fills it: the planner learns that the tool is unavailable, the log which field (SR-44)."""
     tools, ran = Toolset("users.data"), []
 
@@ -150,7 +150,7 @@ async def test_a_missing_injected_field_is_the_operators_business(serve, capsys)
     assert result.retry_hint.reason == "tool_unavailable"
     assert "token" not in str(result)
     assert ran == []
-    assert "injected_fields_wrong" in (logged := capsys.readouterr().out)
+    assert "injected_fields_wrong" in (logged := caplog.text)
     assert "missing_field" in logged
 
 

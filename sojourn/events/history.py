@@ -1,27 +1,21 @@
-"""Events of a run: its history, decoded and folded; live by long poll, complete after the end.
+"""Temporal's history events, decoded into what the fold reads."""
 
-Nothing is added to the history for it, however many follow a run.
-"""
-
-from collections.abc import AsyncIterator
 from datetime import UTC as _UTC
 from typing import Any
 
 from temporalio.api.common.v1 import Payloads
-from temporalio.api.enums.v1 import EventType, TimeoutType
+from temporalio.api.enums.v1 import EventType, TimeoutType, WorkflowTaskFailedCause
 from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
-from temporalio.client import WorkflowHandle
 from temporalio.converter import DataConverter
 
-from sojourn.contracts.event import Event
 from sojourn.contracts.run import RunInput, RunOutput
 from sojourn.contracts.tasks import PlanOutcome, PlanTask, ToolTask
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core.fold import END, Fold, HistoryRecord
+from sojourn.core.history_record import HistoryRecord
 
-__all__ = ["END", "Event", "HistoryReader", "fold_history"]
+__all__ = ["HistoryReader", "error_of"]
 
 _INPUTS: dict[str, Any] = {"PlanActivity": PlanTask, "ExecuteToolActivity": ToolTask}
 _RESULTS: dict[str, Any] = {"PlanActivity": PlanOutcome, "ExecuteToolActivity": ToolResult}
@@ -70,6 +64,14 @@ class HistoryReader:
             asked = event.workflow_execution_cancel_requested_event_attributes
             self._canceled_by = asked.cause or f"requested by {asked.identity}"
             return self._made(event, "cancel_requested", value=asked.cause or None)
+        if kind == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW:
+            continued = event.workflow_execution_continued_as_new_event_attributes
+            return self._made(event, "continued", name=continued.new_execution_run_id)
+        if kind == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED:
+            failed = event.workflow_task_failed_event_attributes
+            if failed.cause != WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW:
+                return None
+            return self._made(event, "reset", value=failed.failure.message, identity=failed.identity)
         if kind in _ENDS:
             return await self._end(event)
         return (
@@ -108,7 +110,7 @@ class HistoryReader:
         if kind in _ACTIVITY_FAILURES:
             ended: Any = getattr(event, str(event.WhichOneof("attributes")))
             failure = getattr(ended, "failure", None)
-            error = _error_of(failure) if failure else None
+            error = error_of(failure) if failure else None
             return self._made(
                 event, "failed", of=ended.scheduled_event_id, error=error, timeout=_timeout_of(failure)
             )
@@ -127,9 +129,7 @@ class HistoryReader:
             value = await self._value(marker.details["result"], ToolResult)
             return self._made(event, "local_ended", key=key, value=value)
         canceled = marker.failure.HasField("canceled_failure_info")
-        return self._made(
-            event, "local_ended", key=key, error=None if canceled else _error_of(marker.failure)
-        )
+        return self._made(event, "local_ended", key=key, error=None if canceled else error_of(marker.failure))
 
     async def _child(self, event: HistoryEvent) -> HistoryRecord | None:
         kind = event.event_type
@@ -147,7 +147,7 @@ class HistoryReader:
         if kind in _CHILD_ENDS:
             ended: Any = getattr(event, str(event.WhichOneof("attributes")))
             failure = getattr(ended, "failure", None)
-            error = _error_of(failure) if failure else _CHILD_ENDS[kind]
+            error = error_of(failure) if failure else _CHILD_ENDS[kind]
             return self._made(event, "child_failed", of=ended.initiated_event_id, error=error)
         return None
 
@@ -180,7 +180,7 @@ class HistoryReader:
             completed = event.workflow_execution_completed_event_attributes
             return self._made(event, kind, value=await self._value(completed.result, RunOutput))
         if kind == "run_failed":
-            error = _error_of(event.workflow_execution_failed_event_attributes.failure)
+            error = error_of(event.workflow_execution_failed_event_attributes.failure)
         elif kind == "run_canceled":
             error = ToolError(message=self._canceled_by or "canceled", code="Canceled")
         elif kind == "run_terminated":
@@ -216,24 +216,13 @@ def _timeout_of(failure: Failure | None) -> str:
     return name.removeprefix("TIMEOUT_TYPE_").lower().replace("_", "-")
 
 
-def _error_of(failure: Failure) -> ToolError:
+def error_of(failure: Failure) -> ToolError:
     """The chain of a failure, less the wrappers that say nothing of their own."""
     wrapper = failure.HasField("activity_failure_info") or failure.HasField(
         "child_workflow_execution_failure_info"
     )
     if wrapper and failure.HasField("cause"):
-        return _error_of(failure.cause)
-    cause = _error_of(failure.cause) if failure.HasField("cause") else None
+        return error_of(failure.cause)
+    cause = error_of(failure.cause) if failure.HasField("cause") else None
     code = failure.application_failure_info.type if failure.HasField("application_failure_info") else None
     return ToolError(message=failure.message, code=code or None, cause=cause)
-
-
-async def fold_history(
-    handle: WorkflowHandle[Any, Any], converter: DataConverter, *, follow: bool
-) -> AsyncIterator[Event]:
-    """The events of a run from its first history event; with `follow`, until it ends."""
-    reader, fold = HistoryReader(converter), Fold(handle.id)
-    async for history_event in handle.fetch_history_events(wait_new_event=follow):
-        record = await reader.record(history_event)
-        for event in fold.feed(record) if record else ():
-            yield event

@@ -1,0 +1,35 @@
+"""A collector that takes OTLP over HTTP and keeps nothing: `python -m bench.sink`; it ends with its standard input."""
+
+import asyncio
+import re
+import sys
+
+__all__: list[str] = []
+
+_LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
+_TAKEN = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+
+
+async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Read requests, and say yes to each."""
+    while True:
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+        except (asyncio.IncompleteReadError, asyncio.CancelledError):
+            writer.close()
+            return
+        length = _LENGTH.search(head)
+        await reader.readexactly(int(length[1]) if length else 0)
+        writer.write(_TAKEN)
+        await writer.drain()
+
+
+async def main() -> None:
+    """Listen on a free port, and print it."""
+    async with await asyncio.start_server(take, "127.0.0.1", 0) as server:
+        print(server.sockets[0].getsockname()[1], flush=True)
+        await asyncio.to_thread(sys.stdin.read)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

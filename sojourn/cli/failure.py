@@ -1,0 +1,100 @@
+"""How a command that fails says so: one sentence, or with `--json` one object, on standard error."""
+
+import contextlib
+import json
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+from sojourn.cli.exit_codes import FAILED, INTERRUPTED, USAGE, CommandError, exit_code_of
+from sojourn.cli.plain import plain
+from sojourn.errors import SojournError
+
+if TYPE_CHECKING:
+    from temporalio.service import RPCError
+
+__all__ = ["INTERRUPT", "Failure", "failure_of", "wants_json"]
+
+MAX_LINE = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What is told of an error."""
+
+    exit_code: int
+    name: str = ""
+    """The error's type, for machines."""
+    message: str = ""
+    """Nothing is said when it is empty."""
+    more: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    def tell(self, *, as_json: bool) -> None:
+        """Print it; a standard error that is closed changes nothing."""
+        if not self.message:
+            return
+        text = json.dumps(self._object(), default=str) if as_json else f"sojourn: {_lines(self.message)}"
+        with contextlib.suppress(OSError):
+            print(text, file=sys.stderr, flush=True)
+
+    def _object(self) -> dict[str, Any]:
+        return {"error": self.name, "message": self.message, "exit_code": self.exit_code, **self.more}
+
+
+INTERRUPT = Failure(INTERRUPTED, "Interrupted", "interrupted")
+
+
+def wants_json(arguments: list[str]) -> bool:
+    """Whether a command line asks for JSON, as far as can be told before it is understood."""
+    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    return "--json" in options
+
+
+def failure_of(error: BaseException) -> Failure:
+    """An error in a person's words; one that nobody foresaw is named too, without its traceback."""
+    error = _unwrapped(error)
+    if isinstance(error, KeyboardInterrupt):
+        return INTERRUPT
+    if isinstance(error, SystemExit):
+        return Failure(error.code if isinstance(error.code, int) else FAILED)
+    if isinstance(error, SojournError):
+        more = error.more if isinstance(error, CommandError) else _about(error)
+        return Failure(exit_code_of(error), type(error).__name__, str(error), more)
+    if isinstance(error, BrokenPipeError):
+        return Failure(FAILED)  # whoever read has had enough, and needs no word
+    if usage := getattr(error, "format_message", None):
+        return Failure(USAGE, "Usage", _usage(error, usage()))
+    if isinstance(error, OSError):
+        place = f" {error.filename}" if error.filename else ""
+        return Failure(
+            FAILED, type(error).__name__, f"{error.strerror or error}:{place or ' no place named'}"
+        )
+    message = f"this should not happen: {type(error).__name__}: {error}; please report it, with the command"
+    return Failure(FAILED, type(error).__name__, message)
+
+
+def _unwrapped(error: BaseException) -> BaseException:
+    """The first error of a group; an error of the Temporal SDK as one of ours."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    service = sys.modules.get("temporalio.service")
+    if service is not None and isinstance(error, service.RPCError):
+        from sojourn.rpc_errors import translated
+
+        return translated(cast("RPCError", error), None)
+    return error  # pyright: ignore[reportUnknownVariableType]
+
+
+def _about(error: SojournError) -> dict[str, Any]:
+    run_id = getattr(error, "run_id", None)
+    return {"run_id": run_id} if run_id else {}
+
+
+def _usage(error: BaseException, message: str) -> str:
+    context: Any = getattr(error, "ctx", None)
+    help_line = f"{context.command_path} --help" if context else "sojourn --help"
+    return f"{message.strip().rstrip('.')}; see `{help_line}`"
+
+
+def _lines(text: str) -> str:
+    return "\n".join(plain(line, MAX_LINE) for line in text.splitlines())

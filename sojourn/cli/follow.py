@@ -1,0 +1,143 @@
+"""Follow a run to its end on a terminal, and ask the person what it and its child runs ask."""
+
+import sys
+from collections.abc import AsyncIterator
+
+from sojourn.cli.answer_line import answer_line
+from sojourn.cli.connected import by_or_user
+from sojourn.cli.exit_codes import CANCELED, FAILED, OK, WAITING
+from sojourn.cli.lines import summed
+from sojourn.cli.plain import plain
+from sojourn.cli.prompt import ask_approval, ask_person
+from sojourn.cli.times import took
+from sojourn.cli.view import RunView
+from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation, AwaitExternalTools
+from sojourn.contracts.event import Event
+from sojourn.errors import AwaitClosed, InvalidInput, RunNotFound
+from sojourn.events import event_line
+from sojourn.run import Run
+
+__all__ = ["code_of", "follow", "follow_as_json", "show_end"]
+
+_CODES = {
+    "run_completed": OK,
+    "run_failed": FAILED,
+    "run_terminated": FAILED,
+    "run_timed_out": FAILED,
+    "run_canceled": CANCELED,
+}
+"""Exit codes by the event that ends a run."""
+
+
+def code_of(event: Event, run: Run) -> int | None:
+    """The exit code of an event that ends the run; None of others, and of child runs."""
+    return _CODES.get(event.type) if event.run_id == run.id else None
+
+
+async def follow(run: Run, *, after: str | None = None) -> int:
+    """Draw a run until it ends, or until it waits for a person and nobody is here to answer."""
+    code = OK
+    unasked: set[tuple[str, str]] = set()
+    with RunView() as view:
+        async for event in run.events(after=after, children=True):
+            view.show(event)
+            ended = code_of(event, run)
+            code = code if ended is None else ended
+            show_end(view, event, run)
+            wait = _wait_of(event)
+            if wait is None or not await _is_open(run, event.run_id, wait):
+                continue
+            if isinstance(wait, AwaitExternalTools):
+                view.say(f"send results with: {answer_line(event.run_id, wait)}", "dim")
+            elif not sys.stdin.isatty():
+                await _tell_waits(run, view)
+                return WAITING
+            elif not isinstance(wait, AwaitConfirmation) or (event.run_id, wait.tool) not in unasked:
+                view.pause()
+                if not await _asked(run.client.get_run(event.run_id), wait, unasked):
+                    return WAITING
+                view.resume()
+    return code
+
+
+async def follow_as_json(run: Run, events: AsyncIterator[Event]) -> int:
+    """Print each event as a line of JSON, until the run ends or waits for a person."""
+    code = OK
+    async for event in events:
+        print(event_line(event), flush=True)
+        ended = code_of(event, run)
+        code = code if ended is None else ended
+        wait = _wait_of(event)
+        if wait and not isinstance(wait, AwaitExternalTools) and await _is_open(run, event.run_id, wait):
+            return WAITING
+    return code
+
+
+def show_end(view: RunView, event: Event, run: Run) -> None:
+    """What the run cost, under its answer."""
+    if event.type == "run_completed" and event.run_id == run.id and event.output:
+        active = f", active for {took(event.output.active_time)}" if event.output.active_time else ""
+        view.say(f"  {summed(event.output)}{active}", "dim")
+
+
+def _wait_of(event: Event) -> Await | None:
+    if event.type == "await_clarification":
+        return event.question
+    if event.type == "await_confirmation":
+        return event.confirmation
+    return event.external if event.type == "await_external_tools" else None
+
+
+async def _is_open(run: Run, run_id: str, wait: Await) -> bool:
+    """Whether it is still waited for: who comes late is told of waits that are over."""
+    try:
+        status = await run.client.get_run(run_id).status()
+    except RunNotFound:
+        return False
+    return any(each.id == wait.id for each in status.awaits)
+
+
+async def _tell_waits(run: Run, view: RunView) -> None:
+    status = await run.status()
+    for run_id, waits in {run.id: status.awaits, **status.child_awaits}.items():
+        for wait in waits:
+            view.say(f"waiting; answer with: {answer_line(run_id, wait)}")
+
+
+async def _asked(run: Run, wait: Await, unasked: set[tuple[str, str]]) -> bool:
+    """Ask the person; False when there is nobody."""
+    return await (_answer(run, wait) if isinstance(wait, AwaitClarification) else _decide(run, wait, unasked))
+
+
+async def _answer(run: Run, question: AwaitClarification) -> bool:
+    """Whether the person answered, until what they say fits, or somebody else did."""
+    while (said := await ask_person(question)) is not None:
+        try:
+            await run.answer(question.id, said, by=by_or_user(None))
+        except InvalidInput as error:
+            print(f"  {plain(str(error), 1000)}")
+        except AwaitClosed:
+            print("  somebody else answered first")
+            return True
+        else:
+            return True
+    return False
+
+
+async def _decide(run: Run, call: Await, unasked: set[tuple[str, str]]) -> bool:
+    """Whether the person, or somebody else, decided; tools that nobody is asked about any more are added."""
+    decision = await ask_approval()
+    if decision is None or not isinstance(call, AwaitConfirmation):
+        return False
+    letter, reason = decision
+    try:
+        if letter == "n":
+            await run.deny(call.id, reason, by=by_or_user(None))
+        else:
+            await run.approve(call.id, reason=reason, for_run=letter == "a", by=by_or_user(None))
+    except AwaitClosed:
+        print("  somebody else decided first")
+        return True
+    if letter == "a":
+        unasked.add((run.id, call.tool))
+    return True

@@ -1,0 +1,262 @@
+"""What is printed about one event, in lines of text: by the live tree, by plain output and by `show`."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from sojourn.cli.plain import plain
+from sojourn.cli.times import took
+from sojourn.contracts.artifact import Artifact
+from sojourn.contracts.bounds import Bounds
+from sojourn.contracts.event import (
+    AgentRunStartedEvent,
+    AssistantMessageEvent,
+    AwaitAnsweredEvent,
+    AwaitClarificationEvent,
+    AwaitConfirmationEvent,
+    AwaitExternalToolsEvent,
+    Event,
+    LimitReachedEvent,
+    PlannerNoteEvent,
+    PolicyDecisionEvent,
+    RetriesStoppedEvent,
+    RunCanceledEvent,
+    RunCompletedEvent,
+    RunFailedEvent,
+    RunPausedEvent,
+    RunResumedEvent,
+    RunStartedEvent,
+    RunTerminatedEvent,
+    RunTimedOutEvent,
+    ToolEndEvent,
+    ToolRetryEvent,
+    ToolStartEvent,
+    ToolUpdateEvent,
+)
+from sojourn.contracts.retry_hint import RetryHint
+from sojourn.contracts.run import RunOutput
+
+__all__ = ["Line", "called", "detailed", "ended", "in_flight", "lines_of", "summed"]
+
+MAX_TEXT = 4_000
+"""Characters of a question, an answer or a payload that a person decides about."""
+
+MAX_LINES = 60
+"""Lines of one text."""
+
+
+class Line(NamedTuple):
+    """One line to print."""
+
+    text: str
+    style: str = ""
+
+
+def lines_of(event: Event) -> list[Line]:
+    """What an event says on its own; calls and their ends are drawn by `called`, `ended` and `detailed`."""
+    told = _TOLD.get(event.type)
+    return told(event) if told else []
+
+
+def called(event: ToolStartEvent) -> str:
+    """A call: its tool and payload."""
+    call = event.call
+    return f"{plain(call.name)} {plain(call.raw if call.raw is not None else call.payload)}"
+
+
+def ended(event: ToolEndEvent) -> str:
+    """How long a call took, and its tries."""
+    result = event.result
+    attempts = result.telemetry.attempts if result.telemetry and not result.run_link else 1
+    tries = f", attempt {attempts}" if attempts > 1 else ""
+    below = f", {result.children_count} calls in the child run" if result.run_link else ""
+    return f"{plain(result.name)} ({took(event.duration)}{tries}{below})"
+
+
+def detailed(event: ToolEndEvent) -> list[Line]:
+    """What a call gave: its result or error, what was cut, what comes beside it, and how to repair it."""
+    result = event.result
+    if result.error:
+        lines = [Line(f"error: {plain(result.error.message, 300)}", "red")]
+        lines += [Line(f"  because: {plain(said, 300)}", "red") for said in _causes(result.error.cause)]
+    else:
+        lines = [Line(plain(result.result))]
+    if result.bounds:
+        lines.append(Line(_bounded(result.bounds), "yellow" if result.bounds.truncated else "dim"))
+    lines += [Line(_beside(artifact), "magenta") for artifact in result.artifacts]
+    if result.retry_hint:
+        lines += _repair(result.retry_hint)
+    return lines
+
+
+def in_flight(event: ToolRetryEvent | ToolUpdateEvent) -> str:
+    """What a call that is not over says, or what its last try ended with."""
+    if event.type == "tool_retry":
+        after = f" after: {plain(event.error, 200)}" if event.error else ""
+        return f"attempt {event.attempt}{after}"
+    share = ""
+    if event.done is not None and event.total:
+        share = f" {100 * event.done / event.total:.0f} %"
+    elif event.done is not None:
+        share = f" {event.done:g}"
+    return f"{plain(event.note)}{share}"
+
+
+def summed(output: RunOutput) -> str:
+    """What a run cost, in a line."""
+    parts = [f"{output.tool_calls} calls" if output.tool_calls != 1 else "1 call"]
+    below = output.children_count - output.tool_calls
+    if below > 0:
+        parts.append(f"{below} in child runs")
+    tokens = sum(
+        count or 0
+        for each in (output.usage, output.telemetry)
+        for count in (each.input_tokens, each.output_tokens)
+    )
+    if tokens:
+        parts.append(f"{tokens:,} tokens")
+    cost = (output.usage.cost or 0) + (output.telemetry.cost or 0)
+    if cost:
+        parts.append(f"${cost:.4f}")
+    return ", ".join(parts)
+
+
+def _text(text: str, style: str = "", mark: str = "") -> list[Line]:
+    """A text in its own lines, under a mark."""
+    said = text[:MAX_TEXT].splitlines()[:MAX_LINES] or [""]
+    pad = " " * len(mark)
+    return [Line(f"{pad if number else mark}{plain(line, 1_000)}", style) for number, line in enumerate(said)]
+
+
+def _run_started(event: RunStartedEvent) -> list[Line]:
+    head = Line(f"{plain(event.agent_id)}  {plain(event.run_id)}", "bold")
+    return [head, *(_text(event.message.text, mark="> ") if event.message else [])]
+
+
+def _assistant_message(event: AssistantMessageEvent) -> list[Line]:
+    """Only words beside calls: an answer is told at the end."""
+    if not event.message.tool_calls or not event.message.text:
+        return []
+    return _text(event.message.text, "italic", "“ ")
+
+
+def _agent_run_started(event: AgentRunStartedEvent) -> list[Line]:
+    return [Line(f"⤷ child run {plain(event.run_link.run_id)} of {plain(event.run_link.agent_id)}", "dim")]
+
+
+def _note(event: PlannerNoteEvent) -> list[Line]:
+    return [Line(f"· {plain(event.text, 500)}", "dim")]
+
+
+def _limit(event: LimitReachedEvent | RetriesStoppedEvent) -> list[Line]:
+    return _text(event.limit.message, "yellow", "! ")
+
+
+def _policy_decision(event: PolicyDecisionEvent) -> list[Line]:
+    said = event.decision.model_dump(mode="json", exclude_defaults=True, exclude={"reason"})
+    why = f"{plain(event.decision.reason)}: " if event.decision.reason else ""
+    return [Line(f"§ policy: {why}{plain(said)}", "dim")]
+
+
+def _clarification(event: AwaitClarificationEvent) -> list[Line]:
+    asker = f"{plain(event.question.server)} asks: " if event.question.server else ""
+    return _text(asker + event.question.question, "bold yellow", "? ")
+
+
+def _confirmation(event: AwaitConfirmationEvent) -> list[Line]:
+    call = event.confirmation
+    shown = Line(f"  {plain(call.tool)} {plain(call.payload, MAX_TEXT)}", "yellow")
+    return [*_text(call.prompt, "bold yellow", "? "), shown]
+
+
+def _external(event: AwaitExternalToolsEvent) -> list[Line]:
+    return [
+        Line(f"? outside: {plain(call.tool)} {plain(call.payload)} as {plain(call.tool_call_id)}", "yellow")
+        for call in event.external.items
+    ]
+
+
+def _answered(event: AwaitAnsweredEvent) -> list[Line]:
+    if event.code == "expired":
+        return [Line("! nobody answered in time", "yellow")]
+    done = event.code or {True: "approved", False: "denied", None: "answered"}[event.approved]
+    return [Line(f"! {done}{_by(event)}{_said(event)}", "red" if event.approved is False else "yellow")]
+
+
+def _paused(event: RunPausedEvent) -> list[Line]:
+    return [Line(f"‖ paused{_by(event)}{_said(event)}", "bold yellow")]
+
+
+def _resumed(event: RunResumedEvent) -> list[Line]:
+    return [Line(f"▶ resumed{_by(event)}{_said(event)}", "bold yellow")]
+
+
+def _completed(event: RunCompletedEvent) -> list[Line]:
+    output = event.output
+    if output is None:
+        return [Line("= ended", "bold green")]
+    limit = "" if output.reason == "answered" else f" ({plain(output.reason)})"
+    return _text(output.text + limit, "bold green", "= ")
+
+
+def _failed(event: RunFailedEvent | RunCanceledEvent | RunTerminatedEvent | RunTimedOutEvent) -> list[Line]:
+    kind = event.type.removeprefix("run_").replace("_", " ")
+    return [Line(f"✗ {kind}: {plain(event.text or '', 1_000)}", "bold red")]
+
+
+_TOLD: dict[str, Callable[[Any], list[Line]]] = {
+    "run_started": _run_started,
+    "assistant_message": _assistant_message,
+    "agent_run_started": _agent_run_started,
+    "planner_note": _note,
+    "limit_reached": _limit,
+    "retries_stopped": _limit,
+    "policy_decision": _policy_decision,
+    "await_clarification": _clarification,
+    "await_confirmation": _confirmation,
+    "await_external_tools": _external,
+    "await_answered": _answered,
+    "run_paused": _paused,
+    "run_resumed": _resumed,
+    "run_completed": _completed,
+    "run_failed": _failed,
+    "run_canceled": _failed,
+    "run_terminated": _failed,
+    "run_timed_out": _failed,
+}
+
+
+def _by(event: AwaitAnsweredEvent | RunPausedEvent | RunResumedEvent) -> str:
+    """Who it was: as they say, else as Temporal knows them."""
+    who = event.by or event.identity
+    return f" by {plain(who)}" if who else ""
+
+
+def _said(event: AwaitAnsweredEvent | RunPausedEvent | RunResumedEvent) -> str:
+    return f": {plain(event.text)}" if event.text else ""
+
+
+def _causes(error: Any) -> Iterable[str]:
+    while error is not None:
+        yield error.message
+        error = error.cause
+
+
+def _bounded(bounds: Bounds) -> str:
+    total = "an unknown number" if bounds.total is None else str(bounds.total)
+    more = f"; {plain(bounds.refinement_hint)}" if bounds.refinement_hint else ""
+    return f"[{bounds.returned} of {total}{', cut' if bounds.truncated else ''}{more}]"
+
+
+def _beside(artifact: Artifact) -> str:
+    size = f", {artifact.size:,} bytes" if artifact.size else ""
+    return f"+ artifact {plain(artifact.kind)}{size}: {plain(artifact.ref)}"
+
+
+def _repair(hint: RetryHint) -> list[Line]:
+    said = plain(hint.message or hint.clarifying_question or "", 300)
+    lines = [Line(f"↻ {plain(hint.reason)}: {said}", "yellow")]
+    if hint.missing_fields:
+        lines.append(Line(f"  missing: {', '.join(plain(field) for field in hint.missing_fields)}", "yellow"))
+    if hint.example_input:
+        lines.append(Line(f"  for example {plain(hint.example_input)}", "yellow"))
+    return lines

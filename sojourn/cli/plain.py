@@ -1,0 +1,16 @@
+"""Text from models, tools, people and servers, made harmless to print."""
+
+import json
+from typing import Any
+
+__all__ = ["WIDTH", "plain"]
+
+WIDTH = 160
+"""Characters of a payload or result that are shown."""
+
+
+def plain(value: Any, width: int = WIDTH) -> str:
+    """Text from outside in one printable line of bounded width."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    line = "".join(c if c.isprintable() else " " for c in text[: width + 1])
+    return line if len(line) <= width else line[: width - 1] + "…"

@@ -1,0 +1,94 @@
+"""A run as a tree: its calls, under an agent tool's call those of the child run, and what each gave."""
+
+from rich.spinner import Spinner
+from rich.text import Text
+from rich.tree import Tree
+
+from sojourn.cli.lines import Line, called, detailed, ended, in_flight, lines_of
+from sojourn.contracts.event import (
+    AgentRunStartedEvent,
+    Event,
+    RunStartedEvent,
+    ToolEndEvent,
+    ToolRetryEvent,
+    ToolStartEvent,
+    ToolUpdateEvent,
+)
+
+__all__ = ["RunTree"]
+
+
+class RunTree:
+    """Grows by the events of a run and its child runs.
+
+    Args:
+        title: What stands at its root.
+        spins: Whether calls that are not over turn.
+    """
+
+    def __init__(self, title: str = "run", *, spins: bool = False) -> None:
+        self.tree = Tree(Text(title, style="bold"), guide_style="dim")
+        self._spins = spins
+        self._runs: dict[str, Tree] = {}
+        self._calls: dict[tuple[str, str], tuple[Tree, str]] = {}
+
+    def say(self, line: Line, run_id: str = "") -> None:
+        """A line of a run; of no run in particular, at the root."""
+        self._runs.get(run_id, self.tree).add(_drawn(line))
+
+    def feed(self, event: Event) -> None:
+        """Draw one event."""
+        match event:
+            case ToolStartEvent():
+                self._begin(event)
+            case ToolEndEvent():
+                self._end(event)
+            case ToolRetryEvent() | ToolUpdateEvent():
+                self._tell(event)
+            case AgentRunStartedEvent():
+                branch, _ = self._calls.get((event.run_id, event.tool_call_id), (self.tree, ""))
+                self._runs[event.run_link.run_id] = branch
+                self._add(branch, lines_of(event))
+            case RunStartedEvent() if event.run_id in self._runs:
+                pass  # its call, above, says what it is about
+            case _:
+                self._add(self._runs.get(event.run_id, self.tree), lines_of(event))
+
+    def _begin(self, event: ToolStartEvent) -> None:
+        text = called(event)
+        branch = self._runs.get(event.run_id, self.tree).add(self._turning(text))
+        self._calls[event.run_id, event.tool_call_id] = (branch, text)
+
+    def _end(self, event: ToolEndEvent) -> None:
+        known = self._calls.pop((event.run_id, event.tool_call_id), None)
+        ok = event.result.ok
+        label = Text(f"{'✓' if ok else '✗'} {ended(event)}", style="green" if ok else "red")
+        if known is None:  # it began in a tree above
+            branch = self._runs.get(event.run_id, self.tree).add(label)
+        else:
+            branch, text = known
+            branch.label = label
+            payload = text.partition(" ")[2]
+            if payload not in ("", "{}"):
+                branch.children.insert(0, Tree(Text(payload, style="cyan"), guide_style="dim"))
+        self._add(branch, detailed(event))
+
+    def _tell(self, event: ToolRetryEvent | ToolUpdateEvent) -> None:
+        known = self._calls.get((event.run_id, event.tool_call_id))
+        if known is None:
+            return
+        branch, text = known
+        branch.label = self._turning(f"{text}  {in_flight(event)}")
+
+    def _turning(self, text: str) -> Spinner | Text:
+        label = Text(text, style="cyan")
+        return Spinner("dots", text=label) if self._spins else Text("… ") + label
+
+    @staticmethod
+    def _add(branch: Tree, lines: list[Line]) -> None:
+        for line in lines:
+            branch.add(_drawn(line))
+
+
+def _drawn(line: Line) -> Text:
+    return Text(line.text, style=line.style)

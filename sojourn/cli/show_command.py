@@ -1,0 +1,133 @@
+"""`sojourn show`: a run as it stands, or as it ended: its tree, transcript, events or safeguards."""
+
+import json
+from datetime import UTC, datetime
+
+from rich.console import Console
+from rich.text import Text
+
+from sojourn.cli.answer_line import answer_line
+from sojourn.cli.connected import with_client
+from sojourn.cli.exit_codes import OK
+from sojourn.cli.lines import Line, lines_of, summed
+from sojourn.cli.plain import plain
+from sojourn.cli.run_tree import RunTree
+from sojourn.cli.times import local, took
+from sojourn.client import Client
+from sojourn.contracts.message import Message, Part, TextPart, ToolCallPart, ToolResultPart
+from sojourn.contracts.run import RunStatus
+from sojourn.events import event_line
+from sojourn.run import Run
+
+__all__ = ["show_run"]
+
+
+def show_run(run_id: str, *, transcript: bool, events: bool, safeguards: bool, as_json: bool) -> int:
+    """Print a run; with `as_json` its status, or what was asked for, as JSON."""
+
+    async def show(client: Client) -> int:
+        run = client.get_run(run_id)
+        if transcript:
+            await _transcript(run, as_json=as_json)
+        elif events:
+            await _events(run, as_json=as_json)
+        elif safeguards:
+            _safeguards(await run.status(), as_json=as_json)
+        elif as_json:
+            print((await run.status()).model_dump_json())
+        else:
+            await _tree(run)
+        return OK
+
+    return with_client(show)
+
+
+async def _tree(run: Run) -> None:
+    console = Console(highlight=False)
+    status = await run.status()
+    tree = RunTree(f"{_standing(status)}, {_times(status)}")
+    async for event in run.events(follow=False, children=True):
+        tree.feed(event)
+        if event.type == "run_completed" and event.run_id == run.id and event.output:
+            tree.say(Line(f"  {summed(event.output)}", "dim"))
+    console.print(tree.tree)
+    for run_id, waits in {run.id: status.awaits, **status.child_awaits}.items():
+        for wait in waits:
+            console.print(Text(f"answer with: {answer_line(run_id, wait)}", "yellow"), soft_wrap=True)
+    if status.paused is not None:
+        console.print(Text(f"go on with: sojourn resume {run.id}", "yellow"), soft_wrap=True)
+    for hint in status.hints:
+        console.print(Text(f"! {plain(hint)}", "bold red"), soft_wrap=True)
+
+
+async def _events(run: Run, *, as_json: bool) -> None:
+    console = Console(highlight=False)
+    async for event in run.events(follow=False, children=True):
+        if as_json:
+            print(event_line(event))
+            continue
+        about = next((line.text for line in lines_of(event)), "")
+        call = getattr(event, "tool_call_id", "")
+        name = getattr(event, "tool_name", "")
+        said = about or " ".join(part for part in (name, call) if part)
+        at = event.time.astimezone().strftime("%H:%M:%S.%f")[:-3]
+        below = "  " if event.parent_tool_call_id else ""
+        line = f"{event.event_id}  {at}  {below}{event.type:22}{plain(said)}"
+        console.print(Text(line.rstrip()), soft_wrap=True)
+
+
+async def _transcript(run: Run, *, as_json: bool) -> None:
+    console = Console(highlight=False)
+    for message in await run.transcript():
+        if as_json:
+            print(message.model_dump_json(exclude_defaults=True))
+            continue
+        console.print(Text(f"{message.role}:", style="bold"))
+        for line in _said(message):
+            console.print(Text(f"  {line}"), soft_wrap=True)
+
+
+def _said(message: Message) -> list[str]:
+    return [line for part in message.parts for line in _part(part)]
+
+
+def _part(part: Part) -> list[str]:
+    match part:
+        case TextPart(text=text):
+            return [plain(line, 1_000) for line in text.splitlines()]
+        case ToolCallPart():
+            sent = part.raw if part.raw is not None else part.payload
+            return [f"→ {plain(part.name)} {plain(sent, 1_000)}  ({plain(part.tool_call_id)})"]
+        case ToolResultPart(result=result):
+            gave = f"error: {result.error.message}" if result.error else result.result
+            return [f"← {plain(result.name)} {plain(gave, 1_000)}  ({plain(result.tool_call_id)})"]
+        case _:
+            return [f"({plain(part.type)})"]
+
+
+def _safeguards(status: RunStatus, *, as_json: bool) -> None:
+    found = status.safeguards
+    if as_json:
+        print(found.model_dump_json() if found else "null")
+        return
+    if found is None:
+        print("no error so far")
+        return
+    print(f"class of the last error: {found.category or 'none'}")
+    print(f"similar errors in a row: {found.similar}{', retrying was stopped' if found.stopped else ''}")
+    if found.loop:
+        print(f"loop: {plain(found.loop, 500)}")
+    for error in found.errors:
+        print(f"- {plain(json.dumps(error, ensure_ascii=False, default=str), 500)}")
+
+
+def _standing(status: RunStatus) -> str:
+    phase = f" ({status.phase.replace('_', ' ')})" if status.status == "running" and status.phase else ""
+    return f"{status.status.replace('_', ' ')}{phase}"
+
+
+def _times(status: RunStatus) -> str:
+    if status.started_at is None:
+        return "not started"
+    end = status.closed_at or datetime.now(UTC)
+    return f"{took(end - status.started_at)}{'' if status.closed_at else ' so far'}, since {local(status.started_at)}"

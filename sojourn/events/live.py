@@ -1,0 +1,159 @@
+"""What a history does not hold: tries of a call that is in flight, and what it says of its progress."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from google.protobuf.timestamp_pb2 import Timestamp
+from temporalio.api.enums.v1 import PendingActivityState
+from temporalio.api.workflow.v1 import PendingActivityInfo
+from temporalio.client import Client
+from temporalio.service import RPCError
+
+from sojourn.contracts.event import (
+    BaseEvent,
+    Event,
+    PlanStartedEvent,
+    ToolEndEvent,
+    ToolRetryEvent,
+    ToolStartEvent,
+    ToolUpdateEvent,
+)
+from sojourn.core.wording import plain
+from sojourn.events.history import error_of
+
+__all__ = ["INTERVAL", "Live"]
+
+INTERVAL = 1.0
+"""Seconds that a call is in flight before it is looked after, and between two looks."""
+
+MAX_TEXT = 500
+"""Characters of what a call, or its failure, says."""
+
+
+class Live:
+    """Looks at the pending activities of a run while something has been in flight for a second.
+
+    Quick calls are never asked about, and nothing is while the run waits.
+    """
+
+    def __init__(self, client: Client, run_id: str, tell: Callable[[Event], Awaitable[None]]) -> None:
+        self._client = client
+        self._run_id = run_id
+        self._tell = tell
+        self._open: dict[str, float] = {}
+        self._names: dict[str, str] = {}
+        self._seen: dict[tuple[str, str], Any] = {}
+        self._last: BaseEvent | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def feed(self, event: Event) -> None:
+        """Take an event of the run into account, as it is read."""
+        self._last = event
+        match event:
+            case PlanStartedEvent():
+                self._open = {"": time.monotonic()}
+            case ToolStartEvent(call=call):
+                self._open.pop("", None)
+                self._open[call.tool_call_id] = time.monotonic()
+                self._names[call.tool_call_id] = call.name
+            case ToolEndEvent(result=result):
+                self._open.pop(result.tool_call_id, None)
+            case _ if event.type in (
+                "assistant_message",
+                "await_clarification",
+                "run_completed",
+                "run_failed",
+            ):
+                self._open.pop("", None)
+            case _:
+                pass
+        if self._open and self._task is None:
+            self._task = asyncio.create_task(self._look(), name=f"pending calls of {self._run_id}")
+
+    async def close(self) -> None:
+        """Stop looking."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+
+    async def _look(self) -> None:
+        while self._open:
+            await asyncio.sleep(INTERVAL)
+            if not any(time.monotonic() - since >= INTERVAL for since in self._open.values()):
+                continue
+            try:
+                described = await self._client.get_workflow_handle(self._run_id).describe()
+            except RPCError:
+                continue  # the stream of the history says what is wrong
+            for pending in described.raw_description.pending_activities:
+                for event in await self._news(pending):
+                    await self._tell(event)
+        self._task = None
+
+    async def _news(self, pending: PendingActivityInfo) -> list[Event]:
+        """What one activity in flight tells that was not told."""
+        is_plan = pending.activity_type.name == "PlanActivity"
+        call_id = "" if is_plan else pending.activity_id
+        if call_id not in self._open:
+            return []
+        news: list[Event] = []
+        if pending.attempt > 1 and self._is_new(call_id, "attempt", pending.attempt):
+            scheduled = pending.state == PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED
+            failure = error_of(pending.last_failure) if pending.HasField("last_failure") else None
+            news.append(
+                ToolRetryEvent(
+                    **self._common(pending.last_attempt_complete_time),
+                    tool_call_id=call_id,
+                    tool_name=self._names.get(call_id, ""),
+                    attempt=pending.attempt,
+                    due=_moment(pending.scheduled_time) if scheduled else None,
+                    error=plain(str(failure), MAX_TEXT) if failure else "",
+                )
+            )
+        said = await self._said(pending)
+        if said and self._is_new(call_id, "note", said):
+            news.append(
+                ToolUpdateEvent(
+                    **self._common(pending.last_heartbeat_time),
+                    tool_call_id=call_id,
+                    tool_name=self._names.get(call_id, ""),
+                    note=plain(str(said.get("note", "")), MAX_TEXT),
+                    done=_number(said.get("done")),
+                    total=_number(said.get("total")),
+                )
+            )
+        return news
+
+    async def _said(self, pending: PendingActivityInfo) -> dict[str, Any]:
+        """The last heartbeat's details, which anybody may have written."""
+        if not pending.heartbeat_details.payloads:
+            return {}
+        try:
+            (said,) = await self._client.data_converter.decode(pending.heartbeat_details.payloads[:1])
+        except (ValueError, KeyError, RuntimeError):
+            return {}
+        return cast("dict[str, Any]", said) if isinstance(said, dict) else {}
+
+    def _is_new(self, call_id: str, kind: str, value: Any) -> bool:
+        is_new = self._seen.get((call_id, kind)) != value
+        self._seen[call_id, kind] = value
+        return is_new
+
+    def _common(self, at: Timestamp) -> dict[str, Any]:
+        last = self._last
+        assert last
+        common = last.model_dump(
+            include={"run_id", "session_id", "turn_id", "agent_id", "parent_tool_call_id"}
+        )
+        return {**common, "time": _moment(at) or datetime.now(UTC)}
+
+
+def _moment(at: Timestamp) -> datetime | None:
+    return at.ToDatetime(UTC) if at.seconds else None
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None

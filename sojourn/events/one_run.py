@@ -1,0 +1,112 @@
+"""The events of one run, through restarts of the server, resets and continued executions."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from temporalio.client import Client, WorkflowHandle
+from temporalio.service import RPCError
+
+from sojourn.contracts.event import Event
+from sojourn.contracts.message import Message
+from sojourn.core.fold import END, Fold
+from sojourn.core.history_record import HistoryRecord
+from sojourn.core.retelling import Retelling
+from sojourn.events.history import HistoryReader
+from sojourn.rpc_errors import Patience, translated
+
+__all__ = ["MAX_CHAIN", "events_of", "transcript_of"]
+
+MAX_CHAIN = 1_000
+"""Executions that one run may be continued through."""
+
+
+async def events_of(client: Client, run_id: str, *, after: str = "", follow: bool) -> AsyncIterator[Event]:
+    """The events of a run after an event id; with `follow`, until it ends.
+
+    A run that is reset goes on in another execution, whose history begins as the old one's.
+
+    Raises:
+        RunNotFound: there is no such run.
+        ServerUnavailable: the server does not answer; with `follow`, it was away for a minute.
+    """
+    last, away = after, Patience()
+    while True:
+        try:
+            execution = await _first(client, run_id)
+            away.answered()
+            async for event in _folded(client, run_id, execution, follow=follow):
+                if follow and event.type == "run_terminated" and await _first(client, run_id) != execution:
+                    break  # it was reset: its newer execution goes on
+                if event.event_id > last:
+                    last = event.event_id
+                    yield event
+                if event.type == END:
+                    return
+            else:
+                return
+        except RPCError as error:
+            if not (follow and await away.bridges(error)):
+                raise translated(error, run_id) from error
+
+
+async def transcript_of(client: Client, run_id: str) -> list[Message]:
+    """The transcript of a run as far as it is recorded.
+
+    Raises:
+        RunNotFound: there is no such run.
+        ServerUnavailable: the server does not answer.
+    """
+    retelling = Retelling()
+    try:
+        async for record, events in _told(client, run_id, await _first(client, run_id), follow=False):
+            retelling.feed(record, events)
+    except RPCError as error:
+        raise translated(error, run_id) from error
+    return retelling.told()
+
+
+async def _told(
+    client: Client, run_id: str, execution: str, *, follow: bool
+) -> AsyncIterator[tuple[HistoryRecord, list[Event]]]:
+    """From the first history event of an execution on, and of those that continue it, with what each tells."""
+    reader, fold = HistoryReader(client.data_converter), Fold(run_id)
+    for _ in range(MAX_CHAIN):
+        handle: WorkflowHandle[Any, Any] = client.get_workflow_handle(run_id, run_id=execution)
+        continued = ""
+        async for history_event in handle.fetch_history_events(wait_new_event=follow):
+            record = await reader.record(history_event)
+            if record is None:
+                continue
+            continued = record.name if record.kind == "continued" else ""
+            yield record, fold.feed(record)
+        if not continued:
+            return
+        execution = continued
+
+
+async def _folded(client: Client, run_id: str, execution: str, *, follow: bool) -> AsyncIterator[Event]:
+    async for _, events in _told(client, run_id, execution, follow=follow):
+        for event in events:
+            yield event
+
+
+async def _first(client: Client, run_id: str) -> str:
+    """The execution that a run's current one began with: itself, unless it continues another."""
+    described = await client.get_workflow_handle(run_id).describe()
+    execution = described.run_id
+    if described.raw_description.workflow_execution_info.first_run_id in ("", execution):
+        return execution
+    for _ in range(MAX_CHAIN):  # the first of all may be one that was reset
+        before = await _before(client, run_id, execution)
+        if not before:
+            break
+        execution = before
+    return execution
+
+
+async def _before(client: Client, run_id: str, execution: str) -> str:
+    """The execution that this one continues, or none."""
+    handle: WorkflowHandle[Any, Any] = client.get_workflow_handle(run_id, run_id=execution)
+    async for event in handle.fetch_history_events(page_size=1):
+        return event.workflow_execution_started_event_attributes.continued_execution_run_id
+    return ""

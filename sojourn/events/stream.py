@@ -1,0 +1,132 @@
+"""One stream of a run's events: its child runs' among them, and what is only told live."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+
+from temporalio.client import Client
+
+from sojourn.contracts.event import AgentRunStartedEvent, Event, ToolResultReceivedEvent
+from sojourn.core.fold import END
+from sojourn.errors import RunNotFound, SojournError
+from sojourn.events.live import Live
+from sojourn.events.one_run import events_of
+
+__all__ = ["MAX_WAITING", "stream"]
+
+MAX_WAITING = 256
+"""Events that are read ahead of the subscriber."""
+
+
+async def stream(
+    client: Client, run_id: str, *, after: Mapping[str, str], follow: bool, children: bool
+) -> AsyncGenerator[Event]:
+    """The events of a run; see `Run.events`."""
+    told: asyncio.Queue[Event | BaseException | None] = asyncio.Queue(MAX_WAITING)
+    source = _Source(client, run_id, told, after, children=children)
+
+    async def tell() -> None:
+        try:
+            await source.tell(follow=follow)
+            await told.put(None)
+        except Exception as error:  # noqa: BLE001 - raised where the events are read
+            await told.put(error)
+
+    task = asyncio.create_task(tell(), name=f"events of {run_id}")
+    try:
+        while (event := await told.get()) is not None:
+            if isinstance(event, BaseException):
+                raise event
+            yield event
+    finally:
+        await _ended(task)
+        await source.close()
+
+
+class _Source:
+    """One run of the stream, and the sources of its child runs."""
+
+    def __init__(
+        self,
+        client: Client,
+        run_id: str,
+        told: "asyncio.Queue[Event | BaseException | None]",
+        after: Mapping[str, str],
+        *,
+        children: bool,
+    ) -> None:
+        self._client = client
+        self._run_id = run_id
+        self._told = told
+        self._after = after
+        self._follows = children
+        self._read = ""
+        """The last event that was read: a source that is read to its end goes on from here."""
+        self._children: dict[str, _Source] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    async def tell(self, *, follow: bool) -> None:
+        """Tell the events from here on; with `follow`, until the run ends."""
+        live = Live(self._client, self._run_id, self._told.put) if follow else None
+        try:
+            async for event in events_of(self._client, self._run_id, after=self._read, follow=follow):
+                if live:
+                    live.feed(event)
+                await self._before(event)
+                if event.event_id > self._after.get(self._run_id, ""):
+                    await self._told.put(event)
+                self._read = event.event_id
+                if self._follows and isinstance(event, AgentRunStartedEvent):
+                    self._begin(event, follow=follow)
+        finally:
+            if live:
+                await live.close()
+
+    def _begin(self, event: AgentRunStartedEvent, *, follow: bool) -> None:
+        child = _Source(self._client, event.run_link.run_id, self._told, self._after, children=self._follows)
+        self._children[event.tool_call_id] = child
+        if follow:
+            child.follow()
+
+    def follow(self) -> None:
+        """Tell what happens in the background."""
+        self._task = asyncio.create_task(self._quietly(follow=True), name=f"events of {self._run_id}")
+
+    async def _before(self, event: Event) -> None:
+        """A child run's events come before the end of its call, and all of them before the end of its parent."""
+        if isinstance(event, ToolResultReceivedEvent):
+            child = self._children.get(event.tool_call_id)
+            if child:
+                await child.finish()
+                del self._children[event.tool_call_id]
+        elif event.type == END:
+            for call_id, child in list(self._children.items()):
+                await child.finish()
+                del self._children[call_id]
+
+    async def finish(self) -> None:
+        """Tell what is recorded and was not told; never waits for more.
+
+        One that is cancelled meanwhile can be called again: nothing is told twice, or lost.
+        """
+        await _ended(self._task)
+        await self._quietly(follow=False)
+
+    async def _quietly(self, *, follow: bool) -> None:
+        try:
+            await self.tell(follow=follow)
+        except RunNotFound:
+            pass  # Temporal keeps it no longer
+        except SojournError as error:
+            await self._told.put(error)
+
+    async def close(self) -> None:
+        """Stop, with all below."""
+        await _ended(self._task)
+        for child in self._children.values():
+            await child.close()
+
+
+async def _ended(task: "asyncio.Task[None] | None") -> None:
+    if task is not None:
+        task.cancel()
+        await asyncio.wait({task})

@@ -1,0 +1,56 @@
+"""Subscribe: an object with a method for each kind of event it cares for."""
+
+import inspect
+from collections.abc import AsyncIterable
+from typing import Annotated, Any
+
+from pydantic import Field, TypeAdapter
+
+from sojourn.contracts.event import BaseEvent, Event
+
+__all__ = ["EventHandler", "event_line", "parse_event", "subscribe"]
+
+_EVENT: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="type")])
+
+
+class EventHandler:
+    """What `subscribe` calls; give it methods named `on_` and an event's type, sync or async.
+
+    ```python
+    class Bounded(EventHandler):
+        def on_tool_end(self, event: ToolEndEvent) -> None:
+            if event.bounds and event.bounds.truncated:
+                print(event.tool_name, event.bounds.returned, event.bounds.total)
+    ```
+    """
+
+    def on_event(self, event: Event) -> Any:
+        """Take an event of a kind that has no method of its own."""
+
+
+async def subscribe(events: AsyncIterable[Event], handler: EventHandler) -> None:
+    """Hand each event to the handler's method for it, in order, until the last.
+
+    Args:
+        events: As `run.events(...)` gives them.
+        handler: Its `on_tool_end(event)` and the like are called; `on_event(event)` for the others. What it
+            raises ends the subscription, and nothing else.
+    """
+    async for event in events:
+        made = getattr(handler, f"on_{event.type}", handler.on_event)(event)
+        if inspect.isawaitable(made):
+            await made
+
+
+def event_line(event: BaseEvent) -> str:
+    """An event as one line of JSON, its type first; what is as usual is left out."""
+    return event.model_dump_json(exclude_defaults=True)
+
+
+def parse_event(data: str | bytes | dict[str, Any]) -> Event:
+    """An event read back from its line.
+
+    Raises:
+        pydantic.ValidationError: it is none.
+    """
+    return _EVENT.validate_python(data) if isinstance(data, dict) else _EVENT.validate_json(data)

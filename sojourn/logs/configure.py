@@ -1,0 +1,183 @@
+"""Configure: send structlog and the standard library's logging through one pipeline to standard error."""
+
+import logging
+import os
+import sys
+import threading
+from typing import Any, Final, Literal
+
+import structlog
+from structlog.typing import EventDict, WrappedLogger
+
+from sojourn.errors import DefinitionError
+from sojourn.logs.exceptions import described, described_exception, in_short
+from sojourn.logs.values import masked
+
+__all__ = ["LEVELS", "configure_logs", "lead_to_logging"]
+
+LEVELS: Final = ("debug", "info", "warning", "error", "critical")
+"""The level names of `SOJOURN_LOG_LEVEL`."""
+
+_FORMATS: Final = ("console", "json")
+_FIRST: Final = ("timestamp", "level", "logger", "event")
+
+_TALKATIVE: Final = ("asyncio", "httpcore", "httpcore2", "httpx", "httpx2", "mcp", "temporalio", "urllib3")
+"""Loggers that write at level info what is of use only to who looks for a fault, addresses with their query among it."""
+
+
+def configure_logs(
+    *,
+    format: Literal["console", "json"] | None = None,
+    level: str | None = None,
+    force: bool = False,
+) -> None:
+    """Write everything that is logged to standard error, one way.
+
+    What a program has configured itself stays: handlers of the root logger keep their formats and levels,
+    and get Sojourn's lines as text; a configuration of structlog is not touched.
+
+    Args:
+        format: `console` for people, one JSON object a line for machines; `SOJOURN_LOG_FORMAT`, else
+            `console` on a terminal and `json` elsewhere.
+        level: `debug`, `info`, `warning`, `error` or `critical`; `SOJOURN_LOG_LEVEL`, else `info`.
+        force: Replace what is configured.
+
+    Raises:
+        DefinitionError: a setting is none of these.
+    """
+    written = _choice("SOJOURN_LOG_FORMAT", format, _FORMATS) or (
+        "console" if sys.stderr.isatty() else "json"
+    )
+    least = getattr(logging, (_choice("SOJOURN_LOG_LEVEL", level, LEVELS) or "info").upper())
+    root = logging.getLogger()
+    has_handlers = bool(root.handlers) and not force
+    if not has_handlers:
+        _take_over(root, _console() if written == "console" else _json(), least)
+    if force or not structlog.is_configured():
+        last = _as_text if has_handlers else structlog.stdlib.ProcessorFormatter.wrap_for_formatter
+        _through_logging(last, is_final=True)
+
+
+def lead_to_logging() -> None:
+    """Where nobody has configured structlog, have its lines go the way of the standard library's logging.
+
+    Left alone, structlog prints every line to standard output; a program that embeds a worker hears only
+    of warnings, until it configures logging.
+    """
+    if not structlog.is_configured():
+        _through_logging(_as_text, is_final=False)
+
+
+def _through_logging(last: Any, *, is_final: bool) -> None:
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *_SHARED,
+            structlog.processors.StackInfoRenderer(),
+            last,
+        ],
+        wrapper_class=structlog.stdlib.BoundLogger,
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=is_final,
+    )
+
+
+_SHARED: Final[list[Any]] = [
+    structlog.contextvars.merge_contextvars,
+    structlog.stdlib.add_logger_name,
+    structlog.stdlib.add_log_level,
+    structlog.processors.TimeStamper(fmt="iso", utc=True),
+]
+
+
+def _choice(variable: str, given: str | None, allowed: tuple[str, ...]) -> str | None:
+    """The value given, else that of the environment, in any case of letters; None when there is none."""
+    place, value = ("configure_logs", given) if given is not None else (variable, os.environ.get(variable))
+    if not value:
+        return None
+    if value.lower() not in allowed:
+        raise DefinitionError(f"{place}: {value[:60]!r} is none of {', '.join(allowed)}")
+    return value.lower()
+
+
+def _take_over(root: logging.Logger, renderers: list[Any], least: int) -> None:
+    from sojourn.logs.temporal import SaidAlready, put_together  # noqa: PLC0415 - loads the SDK
+
+    formatter = structlog.stdlib.ProcessorFormatter(
+        processors=[
+            described_exception,
+            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+            masked,
+            _ordered,
+            *renderers,
+        ],
+        foreign_pre_chain=[structlog.stdlib.ExtraAdder(), put_together, *_SHARED],
+        use_get_message=False,
+        pass_foreign_args=True,
+    )
+    handler = _Handler(sys.stderr)
+    handler.setFormatter(formatter)
+    handler.addFilter(SaidAlready())
+    root.handlers[:] = [handler]
+    root.setLevel(least)
+    logging.captureWarnings(capture=True)
+    threading.excepthook = _thread_failed
+    for name in _TALKATIVE if least == logging.INFO else ():
+        talkative = logging.getLogger(name)
+        talkative.setLevel(talkative.level or logging.WARNING)
+
+
+def _thread_failed(ended: threading.ExceptHookArgs) -> None:
+    """A thread that a tool started knows nothing of the call, so of what to mask."""
+    if ended.exc_value is not None and not isinstance(ended.exc_value, SystemExit):
+        name = ended.thread.name if ended.thread else None
+        raised = described(ended.exc_value, says=False)
+        structlog.get_logger("sojourn.thread").error("thread_failed", thread=name, raised=raised)
+
+
+class _Handler(logging.StreamHandler[Any]):
+    """Writes lines; of a record that cannot be formatted it tells the logger, not the arguments."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        try:
+            return super().format(record)
+        except Exception as error:  # noqa: BLE001 - the standard library would print the record's arguments
+            where = f"{record.pathname}:{record.lineno}"
+            why = f"a record that cannot be written: {type(error).__name__} at {where}"
+            kept = {key: getattr(record, key) for key in ("name", "levelname", "levelno")}
+            return super().format(logging.makeLogRecord({**kept, "msg": why}))
+
+
+def _ordered(logger: WrappedLogger, name: str, event_dict: EventDict) -> EventDict:
+    """When, how bad, who and what first."""
+    del logger, name
+    first = {key: event_dict.pop(key) for key in _FIRST if key in event_dict}
+    return {**first, **event_dict}
+
+
+def _json() -> list[Any]:
+    return [structlog.processors.JSONRenderer()]
+
+
+def _console() -> list[Any]:
+    colors = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+    renderer = structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=structlog.dev.plain_traceback)
+    return [_for_people, renderer]
+
+
+def _for_people(logger: WrappedLogger, name: str, event_dict: EventDict) -> EventDict:
+    """A line break begins no line of its own, which could pass for another record; exceptions in short."""
+    del logger, name
+    event_dict["event"] = str(event_dict.get("event", "")).replace("\n", "\n    ")
+    if "exception" in event_dict:
+        event_dict["exception"] = in_short(event_dict["exception"])
+    return event_dict
+
+
+def _as_text(logger: WrappedLogger, name: str, event_dict: EventDict) -> str:
+    """A line for a handler that is not ours: the event, then its fields."""
+    fields = _for_people(logger, name, masked(logger, name, described_exception(logger, name, event_dict)))
+    exception = f"\n{fields.pop('exception')}" if "exception" in fields else ""
+    event = fields.pop("event")
+    beside = [f" {key}={value!r}" for key, value in fields.items() if key not in _FIRST]
+    return f"{event}{''.join(beside)}{exception}"

@@ -1,0 +1,90 @@
+"""Exceptions in a line: type, message and a few places each, never the values of variables."""
+
+import sys
+import traceback
+from collections.abc import Iterator
+from typing import Any, cast
+
+from structlog.typing import EventDict, WrappedLogger
+
+from sojourn.contracts.tool_error import MAX_CAUSES, ToolError
+from sojourn.logs.values import printable
+
+__all__ = ["described", "described_exception", "in_short"]
+
+MAX_FRAMES = 8
+"""Frames told of one exception, the innermost."""
+
+_SHORT = 3
+"""Frames told of it on a console."""
+
+
+def described_exception(logger: WrappedLogger, name: str, event_dict: EventDict) -> EventDict:
+    """A structlog processor: `exc_info` becomes `exception`, a list that starts with what was raised.
+
+    Sojourn's own lines come with it as `raised`: renderers of other configurations may show the values of
+    variables for an `exc_info`.
+    """
+    del logger, name
+    error = _error_of(event_dict.pop("exc_info", None))
+    raised = event_dict.pop("raised", None) or (error and described(error, says=event_dict.pop("says", True)))
+    if raised:
+        event_dict["exception"] = raised
+    return event_dict
+
+
+def described(error: BaseException, *, says: bool = True) -> list[dict[str, Any]]:
+    """An exception and what led to it, outermost first, at most 8: `type`, `message` and `at`, the calls.
+
+    Of a validation error the message leaves out the input (`ToolError.from_error`).
+
+    Args:
+        error: What was raised.
+        says: Whether its messages are told: not where it is unknown what they may say.
+    """
+    return [
+        {
+            "type": type(link).__name__,
+            "message": printable(ToolError.from_error(link).message) if says else "(not told)",
+            "at": [
+                f"{frame.f_code.co_filename}:{line} {frame.f_code.co_name}"
+                for frame, line in traceback.walk_tb(link.__traceback__)
+            ][-MAX_FRAMES:],
+        }
+        for link, _ in zip(_links(error, set()), range(MAX_CAUSES), strict=False)
+    ]
+
+
+def in_short(exception: list[dict[str, Any]]) -> str:
+    """A described exception for people, over a few lines."""
+    lines: list[str] = []
+    for number, link in enumerate(exception):
+        lines.append(
+            f"    {'from ' if number else ''}{link['type']}: {link['message']}".replace("\n", "\n      ")
+        )
+        lines += [f"        {place}" for place in link["at"][-_SHORT:]]
+    return "\n".join(lines)
+
+
+def _error_of(exc_info: Any) -> BaseException | None:
+    match exc_info:
+        case BaseException():
+            return exc_info
+        case (_, BaseException() as error, _):
+            return error
+        case None | False | (None, None, None):
+            return None
+        case _:
+            return sys.exception()
+
+
+def _links(error: BaseException, seen: set[int]) -> Iterator[BaseException]:
+    """What was raised, the parts of a group, then what it was raised from."""
+    link: BaseException | None = error
+    while link is not None and id(link) not in seen:
+        seen.add(id(link))
+        yield link
+        if isinstance(link, BaseExceptionGroup):
+            for part in cast("BaseExceptionGroup[BaseException]", link).exceptions:
+                yield from _links(part, seen)
+        link = link.__cause__ if link.__suppress_context__ else link.__context__

@@ -1,0 +1,100 @@
+"""Values: what may stand in a line: masked, printable, bounded, and JSON.
+
+What is logged was in part written by models, tools and servers. It holds no control, escape or
+direction characters, and a secret is masked before a text is cut: half a secret tells much.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from datetime import date, timedelta
+from pathlib import PurePath
+from typing import Any, cast
+from uuid import UUID
+
+from structlog.typing import EventDict, WrappedLogger
+
+from sojourn.contracts.tool_error import ToolError
+from sojourn.core.wording import clip
+from sojourn.logs.context import current_mask
+
+__all__ = ["masked", "printable"]
+
+MAX_TEXT = 4_000
+"""Characters of a text."""
+
+MAX_ITEMS = 50
+"""Items of a container, and fields of a line."""
+
+MAX_DEPTH = 5
+"""Containers in containers."""
+
+_META = ("_record", "_from_structlog")
+"""What structlog's formatter passes along for itself."""
+
+
+def masked(logger: WrappedLogger, name: str, event_dict: EventDict) -> EventDict:
+    """A structlog processor: every value as JSON, printable and bounded, secrets of the call masked.
+
+    A program with a configuration of its own puts it before its renderer, and after what turns an
+    exception into text.
+    """
+    del logger, name
+    meta = {key: event_dict.pop(key) for key in _META if key in event_dict}
+    return {**_object(event_dict, 0), **meta}
+
+
+def printable(text: str, limit: int = MAX_TEXT) -> str:
+    """A text with its secrets masked, without control characters but line breaks and tabs, cut short."""
+    mask = current_mask()
+    shown = mask(text) if mask else text
+    return clip(
+        "".join(each if each.isprintable() or each in "\n\t" else " " for each in shown[: limit + 1]), limit
+    )
+
+
+def _json(value: Any, depth: int) -> Any:
+    match value:
+        case None | bool():
+            return value
+        case int() | float():
+            return _number(value)
+        case str():
+            return printable(value)
+        case bytes() | bytearray():
+            return f"<{len(value)} bytes>"
+        case BaseException():
+            return printable(f"{type(value).__name__}: {ToolError.from_error(value)}")
+        case date() | timedelta() | UUID() | PurePath():
+            return printable(str(value))
+        case _:
+            return _container(value, depth)
+
+
+def _container(value: object, depth: int) -> Any:
+    if isinstance(value, Mapping) and depth < MAX_DEPTH:
+        return _object(cast("Mapping[Any, Any]", value), depth + 1)
+    if isinstance(value, (list, tuple, set, frozenset)) and depth < MAX_DEPTH:
+        items = list(cast("Iterable[Any]", value))
+        more = [f"... {len(items) - MAX_ITEMS} more"] if len(items) > MAX_ITEMS else []
+        return [_json(item, depth + 1) for item in items[:MAX_ITEMS]] + more
+    return _shown(cast("object", value))
+
+
+def _shown(value: object) -> str:
+    try:
+        return printable(repr(value))
+    except Exception:  # noqa: BLE001 - a stranger's `__repr__` must not cost the line
+        return f"<{type(value).__name__}>"
+
+
+def _object(fields: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+    shown = list(fields.items())[:MAX_ITEMS]
+    told = {printable(str(key), 100): _json(value, depth) for key, value in shown}
+    return {**told, "...": len(fields) - MAX_ITEMS} if len(fields) > MAX_ITEMS else told
+
+
+def _number(value: float) -> float | str:
+    """The number; as text where JSON has none such, or where its digits are a secret."""
+    text = str(value)
+    shown = printable(text)
+    return value if shown == text and math.isfinite(value) else shown

@@ -1,0 +1,114 @@
+"""Names: span names and attributes, by OpenTelemetry's conventions for generative AI where they have one.
+
+https://github.com/open-telemetry/semantic-conventions-genai. Names of spans are few: they hold ids that an
+app declares, never what a model made up. Values are bounded, and hold no payload, result or message.
+"""
+
+import re
+
+from sojourn.contracts.dispatch import Dispatch
+from sojourn.contracts.retry_hint import RetryReason
+from sojourn.contracts.tool_result import ToolResult
+
+__all__ = [
+    "AGENT",
+    "ATTEMPT",
+    "CONVERSATION",
+    "ERROR",
+    "KIND",
+    "OPERATION",
+    "OTHER",
+    "OUTCOME",
+    "PARENT_CALL",
+    "RUN",
+    "TOOL",
+    "TURN",
+    "Attributes",
+    "code",
+    "error_type",
+    "is_known",
+    "of_call",
+    "of_run",
+    "short",
+]
+
+Attributes = dict[str, str | int | float | bool]
+
+OPERATION = "gen_ai.operation.name"
+AGENT = "gen_ai.agent.name"
+CONVERSATION = "gen_ai.conversation.id"
+TOOL = "gen_ai.tool.name"
+ERROR = "error.type"
+RUN = "sojourn.run_id"
+TURN = "sojourn.turn_id"
+ATTEMPT = "sojourn.attempt"
+KIND = "sojourn.kind"
+OUTCOME = "sojourn.outcome"
+PARENT_CALL = "tool.parent_call_id"
+
+OTHER = "_OTHER"
+"""OpenTelemetry's word for a value that is not among the few."""
+
+_CODE = re.compile(r"[A-Za-z_][\w.]{0,63}")
+_UNPRINTABLE = re.compile(r"[^\x20-\x7e]")
+_REASONS = frozenset(value for name, value in vars(RetryReason).items() if name.isupper())
+
+
+def short(text: str) -> str:
+    """A text from outside as a value: printable, at most 200 characters."""
+    return _UNPRINTABLE.sub("?", text[:200])
+
+
+def code(text: str | None) -> str:
+    """An error's code or an exception's name, where it looks like one: a message in its place is not told."""
+    return text if text and _CODE.fullmatch(text) else OTHER
+
+
+def of_run(operation: str, *, agent_id: str, run_id: str, session_id: str, turn_id: str) -> Attributes:
+    """What every span of a run says."""
+    agent = short(agent_id) or OTHER
+    found: Attributes = {
+        OPERATION: operation,
+        "gen_ai.agent.id": agent,
+        AGENT: agent,
+        RUN: run_id,
+    }
+    if session_id:
+        found[CONVERSATION] = short(session_id)
+    if turn_id:
+        found[TURN] = short(turn_id)
+    return found
+
+
+def of_call(tool: str, call_id: str, parent_call_id: str | None) -> Attributes:
+    """What the span of a call says beside that (SR-69)."""
+    found: Attributes = {
+        TOOL: short(tool),
+        "gen_ai.tool.type": "function",
+        "gen_ai.tool.call.id": call_id,
+        "tool.call_id": call_id,
+    }
+    if parent_call_id:
+        found[PARENT_CALL] = parent_call_id
+    return found
+
+
+def is_known(dispatch: Dispatch | None, result: ToolResult) -> bool:
+    """Whether the app declares the tool, as far as the answer tells: a model may ask for any name."""
+    if dispatch is None:
+        return False
+    hint = result.retry_hint
+    return dispatch.kind != "answered" or hint is None or hint.reason != RetryReason.TOOL_UNAVAILABLE
+
+
+def error_type(result: ToolResult, *, from_outside: bool = False) -> str | None:
+    """Why a call failed, as one of few words: the hint's reason, else the error's code; None when it did not.
+
+    Args:
+        result: The call's answer.
+        from_outside: Whether somebody outside wrote it, whose words are not counted.
+    """
+    if result.error is None:
+        return None
+    reason = result.retry_hint.reason if result.retry_hint else result.error.code
+    return OTHER if from_outside and reason not in _REASONS else code(reason)

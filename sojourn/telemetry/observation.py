@@ -1,0 +1,244 @@
+"""Observation: one run's span, the spans of calls that no worker executes, and the metrics of both.
+
+All of this happens in workflow code, which is replayed. So nothing is recorded in a replay, and ids
+are derived: whichever worker ends a span, it is the same one. A run dropped from a worker's memory
+counts as replaying.
+"""
+
+import functools
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, ParamSpec
+
+import structlog
+from opentelemetry.context import Context
+from opentelemetry.trace import INVALID_SPAN, Span, SpanContext, get_current_span, set_span_in_context
+from opentelemetry.trace.span import NonRecordingSpan
+from temporalio import workflow
+from temporalio.exceptions import ApplicationError, is_cancelled_exception
+
+from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation, AwaitExternalTools
+from sojourn.contracts.dispatch import Dispatch
+from sojourn.contracts.run import RunInput, RunOutput
+from sojourn.contracts.tool_call import ToolRequest
+from sojourn.contracts.tool_result import ToolResult
+from sojourn.telemetry import names
+from sojourn.telemetry.ids import span_id_of
+from sojourn.telemetry.names import AGENT, ERROR, KIND, OTHER, OUTCOME, TOOL, Attributes
+from sojourn.telemetry.observer import Observer
+from sojourn.telemetry.recorder import Recorder, fail
+
+__all__ = ["Observation"]
+
+P = ParamSpec("P")
+
+_KINDS: dict[type[Await], str] = {
+    AwaitClarification: "clarification",
+    AwaitConfirmation: "confirmation",
+    AwaitExternalTools: "external_tools",
+}
+
+
+_log = structlog.get_logger("sojourn.telemetry")
+
+
+def harmless(tell: Callable[P, None]) -> Callable[P, None]:
+    """What is told fails no run: a span processor of a stranger may raise, and would wedge the workflow task."""
+
+    @functools.wraps(tell)
+    def told(*args: P.args, **named: P.kwargs) -> None:
+        try:
+            tell(*args, **named)
+        except Exception as error:  # noqa: BLE001 - see above
+            _log.warning("run_not_observed", told=tell.__name__, error=type(error).__name__)
+
+    return told
+
+
+class Observation(Observer):
+    """Watches one execution of a run.
+
+    Args:
+        recorder: What to record with.
+        context: Where in a trace the run was started.
+    """
+
+    def __init__(self, recorder: Recorder, context: Context) -> None:
+        info = workflow.info()
+        self._recorder = recorder
+        self._instruments = recorder.instruments
+        self._parent = context
+        self._run_id = info.workflow_id
+        self._execution = info.run_id
+        self._started = info.start_time
+        self._run = RunInput(agent_id="", messages=[])
+        self._span: Span = INVALID_SPAN
+        self._failed: dict[str, str] = {}
+        self._waits: dict[str, tuple[str, datetime]] = {}
+        self._children: dict[str, datetime] = {}
+        self.context = context
+        """Where in the trace the run's own activities are."""
+
+    # The run.
+
+    @harmless
+    def begins(self, run: RunInput) -> None:
+        """Take up the run's place in the trace."""
+        self._run = run
+        if self._recorder.derives_ids:
+            name = f"invoke_agent {names.short(run.agent_id)}" if run.agent_id else "invoke_agent"
+            attributes = self._attributes("invoke_agent", run.turn_id)
+            if run.parent:
+                attributes[names.PARENT_CALL] = run.parent.parent_tool_call_id
+            self._span = self._recorder.span_of(
+                name, self._parent, attributes, _nanoseconds(self._started), self._execution
+            )
+            self.context = set_span_in_context(self._span, self._parent)
+        if self._is_new("start"):
+            self._instruments.runs_started.add(1, {AGENT: self._agent})
+
+    @harmless
+    def completed(self, output: RunOutput) -> None:
+        """The run has answered."""
+        if self._is_new("end"):
+            self._span.set_attribute(OUTCOME, output.reason)
+            self._span.set_attribute("sojourn.tool_calls", output.tool_calls)
+            self._ends("completed", {OUTCOME: output.reason})
+
+    @harmless
+    def failed(self, error: BaseException) -> None:
+        """The run ends with an error, or is canceled; any other error is the worker's, which tries again."""
+        if not workflow.in_workflow() or not (
+            is_cancelled_exception(error) or workflow.is_failure_exception(error)
+        ):
+            return
+        if self._is_new("end"):
+            status = "canceled" if is_cancelled_exception(error) else "failed"
+            kind = error.type if isinstance(error, ApplicationError) else type(error).__name__
+            reason = "canceled" if status == "canceled" else names.code(kind)
+            fail(self._span, reason)
+            self._ends(status, {ERROR: reason})
+
+    def _ends(self, status: str, why: Attributes) -> None:
+        self._span.end(_nanoseconds(workflow.now()))
+        agent = {AGENT: self._agent}
+        self._instruments.runs_ended.add(1, {**agent, "sojourn.run.status": status, **why})
+        lasted = workflow.now() - self._started
+        failed = {ERROR: why[ERROR]} if ERROR in why else {}
+        self._instruments.run_duration.record(lasted.total_seconds(), {**agent, **failed})
+
+    # Its calls.
+
+    def child_starts(self, call_id: str) -> Context:
+        """Where in the trace a child run is: below the call that it answers."""
+        self._children[call_id] = workflow.now()
+        if not self._recorder.derives_ids:
+            return self.context
+        above = get_current_span(self.context).get_span_context()
+        below = SpanContext(
+            above.trace_id,
+            span_id_of(self._execution, call_id),
+            is_remote=False,
+            trace_flags=above.trace_flags,
+            trace_state=above.trace_state,
+        )
+        return set_span_in_context(NonRecordingSpan(below), self._parent)
+
+    @harmless
+    def answered(
+        self,
+        call: ToolRequest,
+        dispatch: Dispatch | None,
+        result: ToolResult,
+        *,
+        turn_id: str,
+        since: datetime,
+        by_worker: bool,
+    ) -> None:
+        """Count a call; one that no worker executed gets its span here, the others have theirs."""
+        is_external = dispatch is not None and dispatch.kind == "external"
+        reason = names.error_type(result, from_outside=is_external)
+        is_known = names.is_known(dispatch, result)
+        repaired = self._repaired(call, result, reason)
+        if not self._is_new("call", call.tool_call_id):
+            return
+        tool = {AGENT: self._agent, TOOL: call.name if is_known else OTHER}
+        self._instruments.calls.add(1, tool)
+        if reason:
+            self._instruments.errors.add(1, {**tool, ERROR: reason})
+        if repaired:
+            self._instruments.repairs.add(1, {**tool, ERROR: repaired})
+        if not by_worker and self._recorder.derives_ids:
+            attributes = self._attributes("execute_tool", turn_id) | names.of_call(
+                call.name,
+                call.tool_call_id,
+                self._run.parent.parent_tool_call_id if self._run.parent else None,
+            )
+            attributes[KIND] = dispatch.kind if dispatch else "refused"
+            span = self._recorder.span_of(
+                f"execute_tool {call.name}" if is_known else "execute_tool",
+                self.context,
+                attributes,
+                _nanoseconds(self._children.get(call.tool_call_id, since)),
+                self._execution,
+                call.tool_call_id,
+            )
+            if reason:
+                fail(span, reason)
+            span.end(_nanoseconds(workflow.now()))
+
+    def _repaired(self, call: ToolRequest, result: ToolResult, reason: str | None) -> str | None:
+        """What was wrong with the call of this tool before, when this one mended it."""
+        before = self._failed.pop(call.name, None)
+        if reason is None:
+            return before
+        if result.retry_hint:
+            self._failed[call.name] = reason
+        return None
+
+    # Its waits.
+
+    @harmless
+    def waits(self, open_waits: Mapping[str, Await]) -> None:
+        """Count what is new among the waits, and time what is over."""
+        for await_id, wait in open_waits.items():
+            if await_id not in self._waits:
+                kind = _KINDS.get(type(wait), OTHER)
+                self._waits[await_id] = (kind, workflow.now())
+                if self._is_new("await", await_id):
+                    self._instruments.awaits.add(1, {AGENT: self._agent, KIND: kind})
+        for await_id in [one for one in self._waits if one not in open_waits]:
+            kind, opened = self._waits.pop(await_id)
+            if self._is_new("awaited", await_id):
+                lasted = workflow.now() - opened
+                self._instruments.await_duration.record(
+                    lasted / timedelta(seconds=1), {AGENT: self._agent, KIND: kind}
+                )
+
+    # All of it.
+
+    @property
+    def _agent(self) -> str:
+        return names.short(self._run.agent_id) or OTHER
+
+    def _attributes(self, operation: str, turn_id: str) -> Attributes:
+        run = self._run
+        return names.of_run(
+            operation,
+            agent_id=run.agent_id,
+            run_id=self._run_id,
+            session_id=run.session_id,
+            turn_id=turn_id,
+        )
+
+    def _is_new(self, *what: Any) -> bool:
+        """Whether this happens now, and for the first time."""
+        return (
+            workflow.in_workflow()
+            and not workflow.unsafe.is_replaying()
+            and self._recorder.is_first(self._execution, *what)
+        )
+
+
+def _nanoseconds(moment: datetime) -> int:
+    return int(moment.timestamp() * 1_000_000) * 1_000

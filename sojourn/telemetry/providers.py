@@ -1,0 +1,87 @@
+"""Providers: the program's own where it has set them, else made as the standard variables say.
+
+What is made here becomes the global provider, so that spans of tools and of instrumented libraries
+join the run's trace. A wish that cannot be met is logged and stops nothing: telemetry is no reason
+not to serve.
+"""
+
+import os
+from importlib.metadata import entry_points
+from typing import Any
+
+import structlog
+from opentelemetry import metrics, trace
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
+from opentelemetry.sdk.resources import SERVICE_NAME, Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+from sojourn.telemetry import requested
+from sojourn.telemetry.recorder import Recorder
+from sojourn.telemetry.requested import Signal
+
+__all__ = ["recorder"]
+
+_BY_PROTOCOL = {"http/protobuf": "otlp_proto_http", "grpc": "otlp_proto_grpc"}
+
+_log = structlog.get_logger("sojourn.telemetry")
+
+
+def recorder() -> Recorder | None:
+    """What to record with, or None when nobody asks."""
+    tracers, meters = _tracer_provider(), _meter_provider()
+    return Recorder(tracers, meters) if tracers or meters else None
+
+
+def _tracer_provider() -> trace.TracerProvider | None:
+    if known := requested.own_tracers():
+        return known
+    made = _exporters("traces")
+    if not made:
+        return None
+    provider = TracerProvider(resource=_resource())
+    for exporter in made:
+        provider.add_span_processor(BatchSpanProcessor(exporter))
+    trace.set_tracer_provider(provider)
+    return provider
+
+
+def _meter_provider() -> metrics.MeterProvider | None:
+    if known := requested.own_meters():
+        return known
+    made = _exporters("metrics")
+    if not made:
+        return None
+    readers = [one if isinstance(one, MetricReader) else PeriodicExportingMetricReader(one) for one in made]
+    provider = MeterProvider(metric_readers=readers, resource=_resource())
+    metrics.set_meter_provider(provider)
+    return provider
+
+
+def _exporters(signal: Signal) -> list[Any]:
+    """The exporters that are asked for and installed, by the entry points under which they are published."""
+    made: list[Any] = []
+    for name in requested.exporters(signal):
+        published = _BY_PROTOCOL.get(requested.protocol(signal), "") if name == "otlp" else name
+        found = next(iter(entry_points(group=f"opentelemetry_{signal}_exporter", name=published)), None)
+        try:
+            if found is None:
+                raise LookupError("no installed package provides it")
+            made.append(found.load()())
+        except Exception as error:  # noqa: BLE001 - an exporter is a stranger's code, reading strangers' settings
+            _log.warning(
+                f"{signal}_not_exported",
+                exporter=published or requested.protocol(signal),
+                reason=str(error)[:200],
+                mend="pip install 'sojourn[otlp]', or mend the OTEL_ variables",
+            )
+    return made
+
+
+def _resource() -> Resource:
+    """As the variables say; called `sojourn` when they give no name."""
+    is_named = os.environ.get("OTEL_SERVICE_NAME") or SERVICE_NAME in os.environ.get(
+        "OTEL_RESOURCE_ATTRIBUTES", ""
+    )
+    return Resource.create({} if is_named else {SERVICE_NAME: "sojourn"})

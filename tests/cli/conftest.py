@@ -1,0 +1,132 @@
+"""Fixtures: the `sojourn` command as a process, and runs of the app in desk_app.py for it."""
+
+import asyncio
+import importlib.util
+import json
+import os
+import sys
+import uuid
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sojourn import Client, Run
+
+DESK = Path(__file__).with_name("desk_app.py")
+
+AT_ONCE = 16
+"""Processes at a time: each costs a second of a core to start, and some only wait."""
+
+PATIENCE = 120.0
+"""Seconds in which every command ends, whatever happens to it."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """A command that has ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """The one object on standard output."""
+        return json.loads(self.out)
+
+    @property
+    def objects(self) -> list[Any]:
+        """One object a line."""
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+Command = Callable[..., Awaitable[Done]]
+
+
+@pytest.fixture
+def start_command(tmp_path) -> Callable[..., Awaitable[asyncio.subprocess.Process]]:
+    """Start `sojourn` with these arguments, and perhaps `env`, `cwd`, and code that runs before it."""
+
+    async def start(
+        *arguments: str, env: dict[str, str] | None = None, cwd: Path | None = None, before: str = ""
+    ):
+        module = ["-c", f"{before}\nfrom sojourn.cli import main\nmain()"] if before else ["-m", "sojourn"]
+        return await asyncio.create_subprocess_exec(
+            sys.executable,
+            *module,
+            *arguments,
+            env={**os.environ, **(env or {})},
+            cwd=cwd or tmp_path,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+
+    return start
+
+
+@pytest.fixture
+def command(start_command) -> Command:
+    """Run `sojourn` to its end, with `input` on standard input: its exit code and what it printed."""
+    gate = asyncio.Semaphore(AT_ONCE)
+
+    async def run(*arguments: str, input: str = "", **options: Any) -> Done:
+        async with gate:
+            process = await start_command(*arguments, **options)
+            try:
+                out, err = await asyncio.wait_for(process.communicate(input.encode()), PATIENCE)
+            except TimeoutError:
+                process.kill()
+                pytest.fail(f"sojourn {' '.join(arguments)} did not end")
+        assert process.returncode is not None
+        return Done(process.returncode, out.decode(), err.decode())
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def desk():
+    """The module of desk_app.py."""
+    spec = importlib.util.spec_from_file_location("desk_app", DESK)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@dataclass(frozen=True)
+class Served:
+    """The desk behind a worker, and how commands find it."""
+
+    client: Client
+    env: dict[str, str]
+    command: Command
+    status_when: Callable[..., Awaitable[Any]]
+
+    async def sojourn(self, *arguments: str, **options: Any) -> Done:
+        """Run a command on this server and queue."""
+        return await self.command(*arguments, env=self.env, **options)
+
+    async def start(self, text: str, *, session_id: str = "") -> Run:
+        """Start a run of the clerk."""
+        run_id = f"{text.split(maxsplit=1)[0]}-{uuid.uuid4().hex[:8]}"
+        return await self.client.start("desk.clerk", text, run_id=run_id, session_id=session_id)
+
+    async def waiting(self, text: str, count: int = 1) -> Run:
+        """Start a run, and wait until it waits for so many things, or a child run of it does."""
+        run = await self.start(text)
+        await self.status_when(run, lambda status: len(status.awaits or status.child_awaits) == count)
+        return run
+
+
+@pytest.fixture
+async def served(serve, desk, temporal_address, command, status_when) -> Served:
+    """The desk, served in this process; commands run in their own."""
+    client = await serve(desk.app)
+    env = {"TEMPORAL_ADDRESS": temporal_address, "SOJOURN_TASK_QUEUE": client.task_queue}
+    return Served(client, env, command, status_when)

@@ -1,0 +1,131 @@
+"""An app whose runs do what the first word of their message says; commands are tried on them."""
+
+import asyncio
+from datetime import timedelta
+
+from pydantic import BaseModel
+
+from sojourn import (
+    Agent,
+    AgentTool,
+    App,
+    AwaitClarification,
+    PlanResult,
+    RunPolicy,
+    Toolset,
+    Turn,
+    WithArtifacts,
+)
+
+HOSTILE = "\x1b[31mred\x1b]0;title\x07 [bold]bold[/bold] [link=http://x]\u202e\r\nsojourn: all is well\x9b2J"
+"""What a terminal might obey: colours, titles, markup, direction, lines of its own, the 8-bit CSI."""
+
+
+class Weigh(BaseModel):
+    """What to weigh."""
+
+    disk: str
+
+
+class Order(BaseModel):
+    """What to order."""
+
+    disk: str
+    count: int
+    urgent: bool = False
+
+
+class Question(BaseModel):
+    """What to ask the asker."""
+
+    text: str
+
+
+tools = Toolset("desk.tools")
+
+
+@tools.tool
+async def add(a: int, b: int) -> int:
+    """Add."""
+    return a + b
+
+
+@tools.tool(destructive=True, confirmation="Wipe disk {disk}?")
+async def wipe(disk: str) -> str:
+    """Destroy."""
+    return f"wiped {disk}"
+
+
+@tools.tool
+async def order(args: Order) -> str:
+    """Order disks."""
+    return f"{args.count} x {args.disk}{', now' if args.urgent else ''}"
+
+
+@tools.tool
+async def hang() -> str:
+    """Take for ever."""
+    await asyncio.Event().wait()
+    return ""
+
+
+@tools.tool
+async def shout() -> str:
+    """Say something hostile."""
+    return HOSTILE
+
+
+@tools.tool(artifacts={"curve": list[int]})
+async def measure(count: int) -> WithArtifacts[str]:
+    """Measure."""
+    return WithArtifacts("measured", curve=list(range(count)))
+
+
+outside = Toolset("desk.outside", external=True)
+weigh = outside.declare("weigh", args=Weigh, result=float)
+
+
+async def ask(turn: Turn) -> PlanResult:
+    """Plan of the asker: asks, then repeats the answer."""
+    if turn.run.turn_id.endswith("1"):
+        return PlanResult.ask(AwaitClarification(question="Below: which one?"))
+    return PlanResult.final(turn.messages[-1].text)
+
+
+asker = Agent("desk.asker", planner=ask, policy=RunPolicy(interrupts_allowed=True))
+asking = asker.export("desk.asking", tools=[AgentTool("ask", args=Question, user="{text}")])
+
+CALLS = {
+    "add": lambda: [add.call(a=1), add.call(a=1, b=2)],
+    "wipe": lambda: [wipe.call(disk="it's a")],
+    "wipes": lambda: [wipe.call(disk="a"), wipe.call(disk="b")],
+    "weigh": lambda: [weigh.call(Weigh(disk="a")), weigh.call(Weigh(disk="b"))],
+    "hang": lambda: [hang.call()],
+    "shout": lambda: [shout.call()],
+    "measure": lambda: [measure.call(count=3)],
+    "below": lambda: [asking.tools["ask"].call(Question(text="Which?"))],
+}
+
+
+async def plan(turn: Turn) -> PlanResult | None:
+    """Do what the first message says."""
+    word = turn.messages[0].text.split()[0]
+    if word == "fail":
+        return None
+    if word == "ask" and turn.run.turn_id == "t1":
+        return PlanResult.ask(AwaitClarification(question=f"Which? {HOSTILE}"))
+    if word == "order" and turn.run.turn_id == "t1":
+        wanted = {"missing_fields": ["disk", "count", "urgent"], "restrict_to_tool": order.id}
+        return PlanResult.ask(AwaitClarification(question="What to order?", **wanted))
+    if word == "sleep":
+        return PlanResult.wait(timedelta(days=1))
+    if word in CALLS and not turn.tool_results:
+        return PlanResult.calls(*CALLS[word]())
+    if turn.tool_results:
+        return PlanResult.final(" ".join(str(result.result) for result in turn.tool_results))
+    return PlanResult.final(turn.messages[-1].text)
+
+
+policy = RunPolicy(interrupts_allowed=True)
+clerk = Agent("desk.clerk", planner=plan, uses=[tools, outside, asking], policy=policy)
+app = App(agents=[clerk, asker])

@@ -1,0 +1,67 @@
+"""A server that dies, or falls silent, in the middle of a command: a proxy that counts the requests it lets through."""
+
+import asyncio
+import contextlib
+from typing import Literal, Self
+
+PREFACE = len(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+HEAD = 9
+HEADERS = 1
+"""The HTTP/2 frame that begins a request."""
+
+
+class Proxy:
+    """Stands before a Temporal server until the request of a number comes; then it is gone, or says no more.
+
+    Args:
+        target: `host:port` of the server.
+        last: The request that is not answered any more; the SDK's own first question is number 1.
+        end: Whether connections are cut and refused from then on, or kept and left without an answer.
+    """
+
+    def __init__(self, target: str, *, last: int, end: Literal["dies", "falls silent"] = "dies") -> None:
+        self._target = target
+        self._last = last
+        self._end = end
+        self._requests = 0
+        self._writers: set[asyncio.StreamWriter] = set()
+        self.ended = asyncio.Event()
+        self.address = ""
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        host, port = self._server.sockets[0].getsockname()[:2]
+        self.address = f"{host}:{port}"
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        self._die()
+
+    def _die(self) -> None:
+        self._server.close()
+        for writer in self._writers:
+            writer.transport.abort()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        host, port = self._target.split(":")
+        upstream, onward = await asyncio.open_connection(host, port)
+        self._writers |= {writer, onward}
+        back = asyncio.create_task(self._copy(upstream, writer))
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            onward.write(await reader.readexactly(PREFACE))
+            while True:
+                head = await reader.readexactly(HEAD)
+                body = await reader.readexactly(int.from_bytes(head[:3]))
+                self._requests += head[3] == HEADERS
+                if self._requests >= self._last:
+                    self.ended.set()
+                if not self.ended.is_set():
+                    onward.write(head + body)
+                elif self._end == "dies":
+                    self._die()
+        back.cancel()
+
+    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while (data := await reader.read(65_536)) and not self.ended.is_set():
+                writer.write(data)

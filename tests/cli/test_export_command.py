@@ -1,0 +1,137 @@
+"""`sojourn export`: what is written, whole or not at all."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from sojourn import App, Client
+from sojourn.contracts.message import Message
+from sojourn.events import parse_event
+from sojourn.storage import FolderStorage
+
+
+def lines(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+async def test_a_run_and_its_child_runs_are_written_whole(served, tmp_path):
+    """Transcript, events and status of both, the child's below `children/`, readable by the library again."""
+    run = await served.waiting("below")
+    child_id, (question,) = next(iter((await run.status()).child_awaits.items()))
+    await served.client.get_run(child_id).answer(question.id, "this one")
+    await run.result()
+    done = await served.sojourn("export", run.id, "--out", "kept/here", "--children", "--json")
+    assert done.code == 0, done.err
+    folder = tmp_path / "kept" / "here"
+    (below,) = (folder / "children").iterdir()
+    told = done.json
+    assert (told["run_id"], told["status"], told["missing"]) == (run.id, "completed", [])
+    assert (told["children"][0]["run_id"], told["children"][0]["folder"]) == (
+        child_id,
+        f"kept/here/children/{below.name}",
+    )
+    for place, one in ((folder, told), (below, told["children"][0])):
+        names = {path.name for path in place.iterdir()} - {"children"}
+        assert names == {"run.json", "transcript.jsonl", "events.jsonl", "artifacts.jsonl"}
+        events = [parse_event(event) for event in lines(place / "events.jsonl")]
+        assert [events[0].type, events[-1].type] == ["run_started", "run_stream_end"]
+        messages = [Message.model_validate(message) for message in lines(place / "transcript.jsonl")]
+        assert (one["events"], one["messages"]) == (len(events), len(messages))
+    messages = lines(below / "transcript.jsonl")
+    assert "this one" in json.dumps(messages)
+    assert json.loads((folder / "run.json").read_text())["status"] == "completed"
+
+
+async def test_artifacts_come_with_their_data(served, tmp_path):
+    """Each once, with what the tool made."""
+    run = await served.start("measure")
+    await run.result()
+    done = await served.sojourn("export", run.id)
+    assert done.code == 0, done.err
+    assert done.out.startswith(f"{run.id}: ")
+    (artifact,) = lines(tmp_path / run.id / "artifacts.jsonl")
+    assert (artifact["kind"], artifact["data"]) == ("curve", [0, 1, 2])
+
+
+async def test_an_earlier_export_is_only_written_over_by_force(served, tmp_path):
+    """Without `--force` every byte stays; with it, what is not of the export stays too."""
+    run = await served.start("add")
+    await run.result()
+    assert (await served.sojourn("export", run.id, "--out", "x")).code == 0
+    (tmp_path / "x" / "mine.txt").write_text("mine")
+    (tmp_path / "x" / "events.jsonl").write_text("changed")
+    refused = await served.sojourn("export", run.id, "--out", "x")
+    assert (refused.code, "--force" in refused.err) == (2, True)
+    assert (tmp_path / "x" / "events.jsonl").read_text() == "changed"
+    assert (await served.sojourn("export", run.id, "--out", "x", "--force")).code == 0
+    assert len(lines(tmp_path / "x" / "events.jsonl")) > 5
+    assert (tmp_path / "x" / "mine.txt").read_text() == "mine"
+
+
+async def test_nothing_half_written_is_left(served, tmp_path):
+    """An unknown run makes no folder, and one that cannot be made is told in a sentence."""
+    (tmp_path / "file").write_text("")
+    run = await served.waiting("ask")
+    unknown, blocked, open_ = await asyncio.gather(
+        served.sojourn("export", "no-such-run"),
+        served.sojourn("export", run.id, "--out", "file/below"),
+        served.sojourn("export", run.id),
+    )
+    assert (unknown.code, "no-such-run" in unknown.err) == (1, True)
+    assert (blocked.code, "file/below" in blocked.err) == (1, True)
+    assert (open_.code, open_.out.rstrip().endswith("(waiting)")) == (0, True)
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == [run.id]
+    assert not [path for path in (tmp_path / run.id).iterdir() if path.name.startswith(".")]
+
+
+LARGE = """
+from sojourn import Agent, App, PlanResult, Toolset
+from sojourn.storage import FolderStorage
+
+tools = Toolset("large.tools")
+
+@tools.tool(artifacts={"scan": str})
+async def scan():
+    from sojourn import WithArtifacts
+    return WithArtifacts("scanned", scan="x" * 3_000_000)
+
+async def plan(turn):
+    return PlanResult.final("done") if turn.tool_results else PlanResult.calls(scan.call())
+
+app = App(agents=[Agent("large.agent", planner=plan, uses=[tools])], storage=FolderStorage("storage"))
+"""
+
+
+async def test_what_lies_in_external_storage_needs_the_app(
+    serve, command, temporal_address, tmp_path, monkeypatch
+):
+    """Without the app its absence is told, and the rest is written; with it the data is there."""
+    (tmp_path / "large_app.py").write_text(LARGE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    import large_app
+
+    client: Client = await serve(large_app.app)
+    assert isinstance(large_app.app, App)
+    assert isinstance(large_app.app.storage, FolderStorage)
+    run = await client.start("large.agent", "go", run_id=f"large-{client.task_queue}")
+    await run.result()
+    env = {"TEMPORAL_ADDRESS": temporal_address}
+    without = await command("export", run.id, "--json", env=env)
+    assert without.code == 1
+    assert json.loads(without.err)["missing"] == json.loads(without.out)["missing"] != []
+    assert "--app MODULE:APP" in without.err
+    assert "data" not in lines(tmp_path / run.id / "artifacts.jsonl")[0]
+    done = await command("export", run.id, "--app", "large_app:app", "--force", env=env)
+    assert done.code == 0, done.err
+    assert len(lines(tmp_path / run.id / "artifacts.jsonl")[0]["data"]) == 3_000_000
+
+
+@pytest.mark.parametrize("run_id", ["../up", "a b", ".hidden", "/"])
+async def test_a_folder_named_by_a_run_stays_where_it_is(served, tmp_path, run_id):
+    """What is no run's id is unknown, and no path of ours."""
+    done = await served.sojourn("export", run_id)
+    assert done.code == 1
+    assert list(tmp_path.iterdir()) == []

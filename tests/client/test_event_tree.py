@@ -1,0 +1,195 @@
+"""Events of a run and its child runs in one stream, and what is only told live."""
+
+import asyncio
+
+import pytest
+from pydantic import BaseModel
+
+from sojourn import (
+    Agent,
+    AgentTool,
+    App,
+    AwaitClarification,
+    PlanResult,
+    RateLimited,
+    RunNotFound,
+    RunPolicy,
+    ToolRequest,
+    Toolset,
+    progress,
+)
+from sojourn.testing.scripted import ScriptedPlanner
+
+
+class Question(BaseModel):
+    text: str
+
+
+def call(name: str, id: str, **payload) -> ToolRequest:
+    return ToolRequest(name=name, payload=payload, tool_call_id=id)
+
+
+def tree(asks: bool = False) -> App:
+    """A parent whose two children call a tool, or ask; one of them through a grandchild."""
+    tools = Toolset("test.tools")
+
+    @tools.tool
+    async def note(text: str) -> str:
+        """Succeed."""
+        return text
+
+    first = PlanResult.ask(AwaitClarification(id="q", question="which?")) if asks else None
+    steps = [PlanResult.calls(call(note.id, "n1", text="a")), PlanResult.final("leaf")]
+    policy = RunPolicy(interrupts_allowed=True)
+    leaf = Agent(
+        "test.leaf", planner=ScriptedPlanner([first, *steps] if first else steps), uses=[tools], policy=policy
+    )
+    leaves = leaf.export("test.leaves", tools=[AgentTool("ask", args=Question)])
+    middle = Agent(
+        "test.middle",
+        planner=ScriptedPlanner(
+            [PlanResult.calls(call("test.leaves.ask", "m1", text="?")), PlanResult.final("middle")]
+        ),
+        uses=[leaves],
+        policy=policy,
+    )
+    middles = middle.export("test.middles", tools=[AgentTool("ask", args=Question)])
+    calls = PlanResult.calls(
+        call("test.middles.ask", "c1", text="?"),
+        call("test.leaves.ask", "c2", text="?"),
+        call(note.id, "c3", text="b"),
+    )
+    top = Agent(
+        "test.agent",
+        planner=ScriptedPlanner([calls, PlanResult.final("done")]),
+        uses=[middles, leaves, tools],
+        policy=policy,
+    )
+    return App(agents=[top, middle, leaf])
+
+
+def by_run(events) -> dict[str, list]:
+    """The events of each run, in order."""
+    runs: dict[str, list] = {}
+    for event in events:
+        runs.setdefault(event.run_id, []).append(event)
+    return runs
+
+
+def assert_nested(events, run_id: str) -> None:
+    """Each child's events stand after its link and before the end of its call (SR-54, SR-67)."""
+    order = {(event.run_id, event.event_id): number for number, event in enumerate(events)}
+    runs = by_run(events)
+    links = [event for event in events if event.type == "agent_run_started"]
+    assert {run_id, *(link.run_link.run_id for link in links)} == set(runs)
+    for link in links:
+        inner = runs[link.run_link.run_id]
+        (end,) = [
+            e for e in runs[link.run_id] if e.type == "tool_end" and e.tool_call_id == link.tool_call_id
+        ]
+        places = [order[event.run_id, event.event_id] for event in inner]
+        assert order[link.run_id, link.event_id] < min(places)
+        assert max(places) < order[end.run_id, end.event_id]
+        assert {event.parent_tool_call_id for event in inner} == {link.tool_call_id}
+        assert inner[-1].type == "run_stream_end"
+    assert {event.parent_tool_call_id for event in runs[run_id]} == {None}
+    assert events[-1].type == "run_stream_end"
+    assert events[-1].run_id == run_id
+
+
+async def test_children_are_told_inside_their_calls(serve):
+    """One stream tells a tree of runs, live and afterwards; of each run it tells the same, in the same order."""
+    client = await serve(tree())
+    run = await client.start("test.agent", "go")
+    live = [event async for event in run.events(children=True) if event.event_id]
+    late = [event async for event in run.events(children=True, follow=False)]
+    for events in (live, late):
+        assert_nested(events, run.id)
+    assert by_run(live) == by_run(late)
+    assert set(by_run(live)) == {run.id, f"{run.id}/c1", f"{run.id}/c1/m1", f"{run.id}/c2"}
+    for child, told in by_run(live).items():
+        alone = [event async for event in client.get_run(child).events()]
+        assert alone == told
+
+
+async def test_a_tree_resumes_by_a_cursor_for_each_run(serve):
+    """Whoever has seen a part of each run gets the rest of each."""
+    client = await serve(tree())
+    run = await client.start("test.agent", "go")
+    whole = [event async for event in run.events(children=True) if event.event_id]
+    for cut in range(0, len(whole), 7):
+        seen = {event.run_id: event.event_id for event in whole[:cut]}
+        rest = [event async for event in run.events(after=seen, children=True) if event.event_id]
+        assert by_run(rest) == by_run(whole[cut:])
+
+
+async def test_a_childs_question_is_heard_and_answered(serve):
+    """Who follows a run can answer what its child runs ask."""
+    client = await serve(tree(asks=True))
+    run = await client.start("test.agent", "go")
+    asked = []
+    async for event in run.events(children=True):
+        if event.type == "await_clarification":
+            asked.append(event.run_id)
+            await client.get_run(event.run_id).answer(event.question.id, "this")
+    assert sorted(asked) == [f"{run.id}/c1/m1", f"{run.id}/c2"]
+    assert (await run.result()).text == "done"
+
+
+async def test_a_stream_that_is_left_ends(serve):
+    """Leaving a stream in the middle stops all that reads for it."""
+    client = await serve(tree(asks=True))
+    run = await client.start("test.agent", "go")
+    events = run.events(children=True)
+    async for event in events:
+        if event.type == "await_clarification":
+            break
+    await events.aclose()
+    names = [task.get_name() for task in asyncio.all_tasks()]
+    assert [name for name in names if run.id in name] == []
+    await run.cancel()
+
+
+async def test_an_unknown_run_is_told_at_once(serve):
+    """A stream of no run raises."""
+    client = await serve(tree())
+    with pytest.raises(RunNotFound):
+        async for _ in client.get_run("nobody").events(children=True):
+            pass
+
+
+async def test_retries_and_progress_are_told_live_only(serve):
+    """What the history does not hold comes while a call is in flight, with no id (SR-133), and never again."""
+    tools, tries = Toolset("test.tools"), []
+    go = asyncio.Event()
+
+    @tools.tool
+    async def slow() -> str:
+        """Fail once, then say how far it is until it is told to go on."""
+        tries.append(1)
+        if len(tries) == 1:
+            raise RateLimited("busy", retry_after=2.0)
+        progress("half", done=1, total=2)
+        await go.wait()
+        return "done"
+
+    planner = ScriptedPlanner([PlanResult.calls(call(slow.id, "c1")), PlanResult.final("done")])
+    client = await serve(planner=planner, uses=(tools,))
+    run = await client.start("test.agent", "go")
+    told = []
+    async for event in run.events():
+        if event.type in ("tool_retry", "tool_update"):
+            told.append(event)
+        if event.type == "tool_update":
+            go.set()
+    retry, update = told[0], told[-1]
+    assert (retry.type, retry.tool_call_id, retry.tool_name, retry.attempt) == (
+        "tool_retry",
+        "c1",
+        slow.id,
+        2,
+    )
+    assert "busy" in retry.error
+    assert (update.type, update.note, update.done, update.total) == ("tool_update", "half", 1, 2)
+    assert {event.event_id for event in told} == {""}
+    assert {event.type async for event in run.events()}.isdisjoint({"tool_retry", "tool_update"})

@@ -1,0 +1,63 @@
+"""`SojournPlugin`: runs beside a program's own workflows, on a worker that it makes itself."""
+
+import uuid
+
+import temporalio.client
+import temporalio.worker
+from temporalio import workflow
+
+from sojourn import (
+    Agent,
+    App,
+    Client,
+    Message,
+    PlanResult,
+    RunInput,
+    RunOutput,
+    SojournPlugin,
+    ToolRequest,
+    Toolset,
+)
+from sojourn.testing.scripted import ScriptedPlanner
+
+
+@workflow.defn
+class Nightly:
+    """A workflow of the program's own, in the sandbox, that has an agent do a part."""
+
+    @workflow.run
+    async def run(self, question: str) -> str:
+        """Ask the agent."""
+        given = RunInput(agent_id="test.agent", messages=[Message.user(question)])
+        output = await workflow.execute_child_workflow(
+            "AgentRun", given, id=f"{workflow.info().workflow_id}-ask", result_type=RunOutput
+        )
+        return output.text
+
+
+async def test_a_worker_of_ones_own_serves_runs(temporal_address):
+    """Its workflows start runs as children, and clients start runs on its queue."""
+    tools = Toolset("test.tools")
+
+    @tools.tool
+    async def note(text: str) -> str:
+        """Succeed."""
+        return text
+
+    calls = PlanResult.calls(ToolRequest(name=note.id, payload={"text": "a"}))
+    app = App(
+        agents=[Agent("test.agent", planner=ScriptedPlanner([calls, PlanResult.final("done")]), uses=[tools])]
+    )
+    queue = f"q-{uuid.uuid4().hex[:8]}"
+    temporal = await temporalio.client.Client.connect(temporal_address, plugins=[SojournPlugin(app)])
+    async with temporalio.worker.Worker(temporal, task_queue=queue, workflows=[Nightly]):
+        name = f"nightly-{uuid.uuid4().hex[:8]}"
+        assert await temporal.execute_workflow(Nightly.run, "go", id=name, task_queue=queue) == "done"
+        client = Client(temporal, task_queue=queue)
+        assert (await client.execute("test.agent", "go")).text == "done"
+        ends = [
+            event.tool_name
+            async for event in client.get_run(f"{name}-ask").events()
+            if event.type == "tool_end"
+        ]
+    assert ends == [note.id]

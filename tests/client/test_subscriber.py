@@ -1,0 +1,87 @@
+"""Subscribers: a method for each kind of event."""
+
+from datetime import timedelta
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from sojourn import PlanResult, ToolRequest, Toolset
+from sojourn.contracts.event import EVENT_CLASSES
+from sojourn.events import EventHandler, ToolEndEvent, event_line, parse_event, subscribe
+from sojourn.testing.scripted import ScriptedPlanner
+
+
+class Rows(BaseModel):
+    rows: list[int]
+    returned: int
+    total: int | None = None
+    truncated: bool = False
+    refinement_hint: str | None = None
+
+
+async def a_run(serve):
+    tools = Toolset("test.tools")
+
+    @tools.tool(bounded=True)
+    async def rows() -> Rows:
+        """Give a part."""
+        return Rows(rows=[1, 2], returned=2, total=10, truncated=True, refinement_hint="ask for less")
+
+    planner = ScriptedPlanner(
+        [PlanResult.calls(ToolRequest(name=rows.id, tool_call_id="c1")), PlanResult.final("done")]
+    )
+    client = await serve(planner=planner, uses=(tools,))
+    return await client.start("test.agent", "go")
+
+
+async def test_a_handler_gets_each_kind_in_its_method(serve):
+    """`on_tool_end` sees the bounds of a result (SR-38), `on_event` all that has no method."""
+
+    class Handler(EventHandler):
+        def __init__(self) -> None:
+            self.ends: list[ToolEndEvent] = []
+            self.others: list[str] = []
+
+        async def on_tool_end(self, event: ToolEndEvent) -> None:
+            self.ends.append(event)
+
+        def on_event(self, event) -> None:
+            self.others.append(event.type)
+
+    handler = Handler()
+    await subscribe((await a_run(serve)).events(), handler)
+    (end,) = handler.ends
+    assert (end.tool_name, end.tool_call_id) == ("test.tools.rows", "c1")
+    assert (end.bounds.returned, end.bounds.total, end.bounds.refinement_hint) == (2, 10, "ask for less")
+    assert end.duration >= timedelta(0)
+    assert handler.others[0] == "run_started"
+    assert handler.others[-1] == "run_stream_end"
+
+
+async def test_what_a_handler_raises_ends_its_subscription(serve):
+    """And nothing else: the run goes on."""
+
+    class Broken(EventHandler):
+        def on_plan_started(self, event) -> None:
+            raise LookupError("mine")
+
+    run = await a_run(serve)
+    with pytest.raises(LookupError, match="mine"):
+        await subscribe(run.events(), Broken())
+    assert (await run.result()).text == "done"
+
+
+async def test_an_event_is_read_back_from_its_json(serve):
+    """What `--json` prints is the whole event."""
+    events = [event async for event in (await a_run(serve)).events() if event.event_id]
+    for event in events:
+        assert parse_event(event_line(event)) == event
+        assert parse_event(event.model_dump(mode="json")) == event
+    with pytest.raises(ValidationError):
+        parse_event('{"type": "nothing_of_ours"}')
+
+
+def test_each_type_names_its_class():
+    """`tool_end` is `ToolEndEvent`."""
+    for name, kind in EVENT_CLASSES.items():
+        assert kind.__name__ == "".join(part.title() for part in name.split("_")) + "Event"

@@ -1,0 +1,173 @@
+"""What docs/commands.md shows can be typed, and prints the fields that it promises."""
+
+import asyncio
+import importlib.util
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from sojourn.cli import app
+
+HERE = Path(__file__).parent
+PAGE = (HERE.parents[1] / "docs" / "commands.md").read_text()
+
+
+def _cli():
+    spec = importlib.util.spec_from_file_location("cli_conftest", HERE.parent / "cli" / "conftest.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+_FIXTURES = _cli()
+start_command, command, desk, served = (
+    _FIXTURES.start_command,
+    _FIXTURES.command,
+    _FIXTURES.desk,
+    _FIXTURES.served,
+)
+
+SERVING = ("worker", "dev", "server")
+
+
+@pytest.fixture
+def here(tmp_path) -> Path:
+    """A folder with the app that the page names."""
+    (tmp_path / "desk_app.py").write_text((HERE.parent / "cli" / "desk_app.py").read_text())
+    return tmp_path
+
+
+def lines_of(section: str) -> list[list[str]]:
+    """The command lines of a section, as words after `sojourn`."""
+    part = PAGE.split(f"\n## {section}\n")[1].split("\n## ")[0]
+    blocks = re.findall(r"^```sh\n(.*?)^```", part, re.DOTALL | re.MULTILINE)
+    lines = [shlex.split(line) for block in blocks for line in block.splitlines()]
+    assert all(words.pop(0) == "sojourn" for words in lines)
+    return lines
+
+
+def fields_of(rows, section: str) -> list[str]:
+    """The fields of a section's table."""
+    return [field.strip("`") for field, _ in rows("commands.md", f"## {section}\n")]
+
+
+async def all_well(served, lines: list[list[str]]) -> list:
+    """Run them all at once; each exits 0."""
+    done = await asyncio.gather(*(served.sojourn(*line) for line in lines))
+    for line, one in zip(lines, done, strict=True):
+        assert (one.code, one.err) == (0, ""), (line, one)
+    return done
+
+
+async def test_every_command_and_exit_code_is_told():
+    """Each command stands in the first table, each code in the second."""
+    named = {command.name or command.callback.__name__ for command in app.registered_commands}
+    told = set(re.findall(r"`(\w+)(?: [^`]*)?`", PAGE.split("## What holds")[0]))
+    assert named <= told
+    assert re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE) == ["0", "1", "2", "3", "4", "5", "130"]
+
+
+async def test_start_and_follow(served):
+    """The lines follow a run to its answer, and show it."""
+    first, second, *others = lines_of("Start and follow")
+    done = await all_well(served, [first, second])
+    assert json.loads(done[1].out.splitlines()[0])["run_id"] == "clerk-1"
+    run = await served.start("add")
+    await run.result()
+    await all_well(served, [[run.id if word == "RUN" else word for word in words] for words in others])
+
+
+async def test_list(served, until, rows):
+    """The lines list, and the fields are the ones of the table."""
+    lines = lines_of("List")
+    run = await served.waiting("ask")
+
+    async def is_listed() -> bool:
+        done = await served.sojourn("list", "--json")
+        return run.id in [one["run_id"] for one in done.objects]
+
+    await until(is_listed)
+    done = await all_well(served, lines)
+    assert [*done[-1].objects[0], "stuck"] == fields_of(rows, "List")
+
+
+async def test_answers(served, here, rows):
+    """Each line answers a run that waits for it; together they print the fields of the table."""
+    asked = {"answer": "ask", "approve": "wipe", "deny": "wipe", "provide": "weigh"}
+    seen: dict = {}
+    for words in lines_of("Answer"):
+        text = "order" if {"--field", "--json-values"} & set(words) else asked[words[0]]
+        run = await served.waiting(text)
+        call = getattr((await run.status()).awaits[0], "items", None)
+        call_id = call[0].tool_call_id if call else ""
+        (here / "results.json").write_text(json.dumps({"tool_call_id": call_id, "result": 1}))
+        filled = [run.id if word == "RUN" else word.replace("CALL=", f"{call_id}=") for word in words]
+        (done,) = await all_well(served, [[*filled, "--json"]])
+        seen |= done.json
+    promised = fields_of(rows, "Steer")
+    assert set(seen) == set(promised)
+
+
+async def test_steering(served):
+    """The lines of one run, in their order."""
+    run = await served.waiting("ask")
+    pause, resume, resume_saying, cancel = [
+        [run.id if word == "RUN" else word for word in words] for words in lines_of("Steer")
+    ]
+    for words in (pause, resume, pause, resume_saying, cancel):
+        await all_well(served, [words])
+
+
+async def test_export(served, here):
+    """The lines write the files of the table."""
+    run = await served.start("below")
+    await served.status_when(run, lambda status: status.child_awaits)
+    for words in lines_of("Export"):
+        filled = [run.id if word == "RUN" else word for word in words]
+        (done,) = await all_well(served, [[*filled, "--json"]])
+    told = re.findall(r"^\| `([\w.]+)` \| ", PAGE.split("## Export")[1].split("## Serve")[0], re.MULTILINE)
+    assert sorted(told) == sorted(path.name for path in (here / run.id).iterdir())
+    assert set(done.json) == set(
+        re.findall(r"`(\w+)`", PAGE.split("With `--json` it prints `run_id`, ")[1].split("each the same")[0])
+    ) | {"run_id"}
+
+
+async def test_catalog_and_doctor(served, here):
+    """The lines print what is said of them."""
+    tree, listed, written = await all_well(served, lines_of("Catalog"))
+    assert "desk.tools.add" in tree.out
+    assert set(listed.json[0]) <= set(
+        re.findall(r"`(\w+)`", PAGE.split("Each entry has")[1].split("With `--json`")[0])
+    )
+    assert written.out.splitlines()[0] == "schemas/tool_schemas.json"
+    *_, told = await all_well(served, lines_of("Doctor"))
+    assert list(told.json) == ["ok", "exit_code", "checks"]
+    assert {key for check in told.json["checks"] for key in check} <= {"check", "ok", "found", "mend"}
+
+
+def test_what_serves_can_be_typed():
+    """The lines of what serves name options that there are."""
+    import typer
+
+    group = typer.main.get_command(app)
+    for words in lines_of("Serve"):
+        assert words[0] in SERVING
+        group.commands[words[0]].make_context(words[0], words[1:])
+
+
+async def test_errors_have_the_fields_of_the_table(served, rows):
+    """Of an error about what is open, which has them all."""
+    run = await served.waiting("wipes", 2)
+    done = await served.sojourn("approve", run.id, "--json")
+    error = json.loads(done.err)
+    assert list(error) == [
+        field.strip("`") for field, _ in rows("commands.md", "one object on standard error:")
+    ]
+    entry = re.search(r"Each entry of `open` has (.*?)\n", PAGE)
+    assert entry
+    assert set(error["open"][0]) <= set(re.findall(r"`(\w+)`", entry[1]))

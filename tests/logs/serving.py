@@ -1,0 +1,6 @@
+"""A program that serves its app by itself."""
+
+from logging_app import app
+
+if __name__ == "__main__":
+    app.serve()

@@ -1,0 +1,252 @@
+"""No secret leaves: one is sent through every path there is, and looked for in all that comes out.
+
+Beside each goes a word that may be known; where a test finds the word and not the secret, the secret was
+masked, and where the word is missing too, the test has looked in the wrong place and fails.
+"""
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio.common import RawValue
+
+from sojourn import Run
+
+from .seeded import core_of
+from .waiting import until
+
+MCP_SERVER = Path(__file__).with_name("leaky_server.py")
+WAYS = (
+    *("returned", "nested", "as_json", "whole", "asks", "logs", "aside", "fails", "chains", "refuses"),
+    *("is_limited", "is_away", "is_cut_off", "leaves", "is_large", "slow", "prevented"),
+)
+TOOLS = ("filled", "filled_sync", "vault", "vault_sync", "near", "awkward", "awkward_sync")
+INJECTED = (*TOOLS, "patient", "awkward/2", "awkward_sync/2")
+SERVERS = ("env", "header", "bearer", "query", "basic")
+MARKED = ("password", "key", "pin")
+
+LOGGED = (
+    "logs",
+    "fails",
+    "chains",
+    "slow",
+    "is_limited",
+    "is_away",
+    "is_cut_off",
+    "leaves",
+    "prevented",
+)
+"""Ways of which the log tells the word."""
+
+RECORDED = tuple(way for way in WAYS if way not in ("logs", "aside", "is_large", "slow", "asks"))
+"""Ways whose result tells the word."""
+
+
+@dataclass
+class Campaign:
+    """All that came out of a worker and its runs, by where it came out."""
+
+    seed: str
+    outputs: dict[str, str] = field(default_factory=dict)
+
+    def found(self, names: tuple[str, ...], where: str) -> list[str]:
+        """The secrets that are in an output, each with what stands around it."""
+        text = self.outputs[where]
+        cores = {name: core_of(name, self.seed) for name in names}
+        return [
+            f"{name} in {where}: ...{text[max(0, text.index(core) - 300) : text.index(core) + 100]}"
+            for name, core in cores.items()
+            if core in text
+        ]
+
+
+def as_text(value: Any) -> str:
+    """A pydantic value as text, less nothing."""
+    return json.dumps(value.model_dump(mode="json", by_alias=True), ensure_ascii=False, default=repr)
+
+
+async def look_at(campaign: Campaign, run: Run) -> None:
+    """Take all that a run has left on its server."""
+    handle = run.client.temporal.get_workflow_handle(run.id)
+    told = await handle.query("transcript", result_type=RawValue)
+    history = [event.SerializeToString() async for event in handle.fetch_history_events()]
+    outputs = {
+        "history": b"".join(history).decode(errors="replace"),
+        "events": "\n".join([as_text(event) async for event in run.events()]),
+        "status": as_text(await run.status()),
+        "transcript": told.payload.data.decode(),
+        "described": str((await handle.describe()).raw_description),
+    }
+    for where, text in outputs.items():
+        campaign.outputs[where] = campaign.outputs.get(where, "") + text + "\n"
+
+
+async def heartbeat_of(run: Run) -> str:
+    """What the server knows of calls in flight, as soon as a beat of each has told how far it is."""
+    handle = run.client.temporal.get_workflow_handle(run.id)
+
+    async def beaten() -> str:
+        described = (await handle.describe()).raw_description
+        pending = described.pending_activities
+        told = pending and all(each.heartbeat_details.payloads for each in pending)
+        return str(described) if told else ""
+
+    return await until(beaten)
+
+
+def free_port() -> int:
+    """A loopback port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def printed(*arguments: str, env: dict[str, str]) -> str:
+    """All that a command prints."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "sojourn", *arguments],
+        env={**os.environ, **env},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    return ended.stdout + ended.stderr
+
+
+@pytest.fixture(scope="module")
+async def campaign(temporal_address, tmp_path_factory, worker):
+    """Play every way at level debug, on a worker that logs as JSON and on one that logs for people; take all that comes out."""
+    made = Campaign(uuid.uuid4().hex)
+
+    async def play(log_format: str) -> None:
+        hold = tmp_path_factory.mktemp("hold") / "hold"
+        hold.touch()
+        port = str(free_port())
+        environment = {"SEED": made.seed, "HOLD": str(hold), "MCP_SERVER": str(MCP_SERVER), "MCP_PORT": port}
+        command = [sys.executable, str(MCP_SERVER), "http", port]
+        with subprocess.Popen(
+            command, env={**os.environ, **environment}, stderr=subprocess.DEVNULL
+        ) as served:
+            try:
+                client, process = await worker(
+                    "secretive_app:app", level="debug", log_format=log_format, **environment
+                )
+                held = [
+                    await client.start("tell.agent", "held"),
+                    await client.start("tell.servers", "reports"),
+                ]
+                beats = await asyncio.gather(*map(heartbeat_of, held))
+                hold.unlink()
+                runs = [*held, *[await client.start("tell.agent", way) for way in WAYS]]
+                runs += [await client.start("tell.servers", "fails raises writes echo")]
+                await asyncio.gather(*(run.result() for run in runs))
+                if log_format == "json":
+                    settings = {"TEMPORAL_ADDRESS": temporal_address, "SOJOURN_TASK_QUEUE": client.task_queue}
+                    for name, flags in (("command --json", ["--json"]), ("command", [])):
+                        arguments = ("run", "tell.agent", "fails", *flags)
+                        made.outputs[name] = await asyncio.to_thread(printed, *arguments, env=settings)
+                for run in runs:
+                    await look_at(made, run)
+                assert process.stop() == 0
+            finally:
+                served.kill()
+        made.outputs["heartbeat"] = made.outputs.get("heartbeat", "") + "".join(beats)
+        made.outputs[f"{log_format} log"] = process.err
+        made.outputs[f"{log_format} output"] = process.out
+
+    await play("json")
+    await play("console")
+    return made
+
+
+LOGS = ("json log", "console log")
+OUTPUTS = (*LOGS, "json output", "console output", "status", "described", "heartbeat")
+EVERYWHERE = (*OUTPUTS, "history", "events", "transcript", "command --json", "command")
+
+
+@pytest.mark.parametrize("where", EVERYWHERE)
+def test_no_injected_value_is_found(where, campaign):
+    """Of functions and of interceptors, in async, sync and local tools, in every way."""
+    assert campaign.found(INJECTED, where) == []
+
+
+@pytest.mark.parametrize("where", EVERYWHERE)
+def test_nothing_given_to_a_server_in_confidence_is_found(where, campaign):
+    """Headers, user and query of an address, environment: though the servers repeat them."""
+    assert campaign.found(SERVERS, where) == []
+
+
+@pytest.mark.parametrize("where", OUTPUTS)
+def test_no_marked_field_is_found(where, campaign):
+    """A `SecretStr` of the payload is in the call, and so in the history; elsewhere it is not told."""
+    assert campaign.found(MARKED, where) == []
+
+
+def test_a_marked_field_is_told_in_the_call_alone(campaign):
+    """No error and no sentence of a hint repeats it, though the tool's code says it; the call itself holds it."""
+    events = [json.loads(line) for line in campaign.outputs["events"].splitlines()]
+    said = [event["result"] for event in events if event["type"] == "tool_end"]
+    for result in said:
+        for kept in ("prior_input", "example_input"):
+            (result["retry_hint"] or {}).pop(kept, None)
+    text = json.dumps(said)
+    assert [name for name in MARKED if core_of(name, campaign.seed) in text] == []
+    assert "seen-fails-login [password]" in text
+    assert len(campaign.found(MARKED, "events")) == len(MARKED)
+
+
+# The words that may be known.
+
+
+@pytest.mark.parametrize("where", LOGS)
+@pytest.mark.parametrize("way", LOGGED)
+@pytest.mark.parametrize("tool", TOOLS)
+def test_the_log_tells_the_word(where, way, tool, campaign):
+    """Where it is, the secret had come too."""
+    assert f"seen-{way}-{tool} [token]" in campaign.outputs[where]
+
+
+@pytest.mark.parametrize("where", ["history", "events", "transcript"])
+@pytest.mark.parametrize("way", RECORDED)
+def test_what_is_recorded_tells_the_word(where, way, campaign):
+    """Of each tool."""
+    for tool in TOOLS:
+        assert f"seen-{way}-{tool} [token]" in campaign.outputs[where]
+
+
+@pytest.mark.parametrize(
+    ("where", "word"),
+    [
+        ("heartbeat", "seen-held-patient [token]"),
+        ("status", "seen-note-returned"),
+        ("described", "tell.agent"),
+        ("command --json", "seen-fails-vault [token]"),
+        ("command", "seen-fails-vault [token]"),
+        ("json log", "seen-slow-filled_sync [token]"),
+        ("json log", "too late"),
+        ("json log", '"event": "thread_failed"'),
+        ("json log", '"event": "Task exception was never retrieved"'),
+        ("json log", '"message": "(not told)"'),
+        ("json log", "seen-writes-process ***"),
+        ("json log", "seen-logs-login [password]"),
+        ("heartbeat", "seen-reports-"),
+        ("history", "seen-echo-process"),
+        ("history", "seen-fails-process ***"),
+        ("history", "seen-fails-remote"),
+        ("history", "seen-raises-process ***"),
+        ("transcript", "seen-raises-remote"),
+    ],
+)
+def test_each_output_was_looked_at(where, word, campaign):
+    """With what must be there."""
+    assert word in campaign.outputs[where]

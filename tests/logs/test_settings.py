@@ -1,0 +1,87 @@
+"""What the settings hold in confidence is told in no error and no log: keys, certificates, metadata."""
+
+import os
+import subprocess
+import sys
+import uuid
+
+import pytest
+
+TOML = """
+[profile.default]
+address = "127.0.0.1:{port}"
+namespace = "seen-namespace"
+api_key = "{secret}"
+[profile.default.grpc_meta]
+authorization = "Bearer {secret}"
+"""
+APP = "from sojourn import *\nasync def plan(turn): ...\napp = App(agents=[Agent('a.b', planner=plan)])"
+
+
+@pytest.fixture
+def ended(tmp_path):
+    """Run a command at level debug against an address where nobody listens; gives all that it prints."""
+    (tmp_path / "some_app.py").write_text(APP)
+
+    def run(*arguments: str, **settings: str) -> str:
+        said: list[str] = []
+        others = {name: value for name, value in os.environ.items() if not name.startswith("TEMPORAL_")}
+        with subprocess.Popen(
+            [sys.executable, "-m", "sojourn", *arguments],
+            cwd=tmp_path,
+            env={**others, "SOJOURN_LOG_LEVEL": "debug", "SOJOURN_LOG_FORMAT": "json", **settings},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        ) as process:
+            for line in process.stdout or ():
+                said.append(line)
+                if "waiting_for_server" in line:
+                    process.terminate()
+        return "".join(said)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "command", [["worker", "some_app:app"], ["run", "a.b", "hello"]], ids=["worker", "run"]
+)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"TEMPORAL_API_KEY": "SECRET"},
+        {"TEMPORAL_API_KEY": "SECRET\nSECRET"},
+        {
+            "TEMPORAL_TLS": "true",
+            "TEMPORAL_TLS_CLIENT_KEY_DATA": "SECRET",
+            "TEMPORAL_TLS_CLIENT_CERT_DATA": "x",
+        },
+        {"TEMPORAL_TLS": "true", "TEMPORAL_TLS_SERVER_CA_CERT_DATA": "-----BEGIN CERTIFICATE-----\nSECRET"},
+        {"TEMPORAL_GRPC_META_AUTHORIZATION": "Bearer SECRET"},
+        {"TEMPORAL_GRPC_META_AUTHORIZATION": "Bearer SECRET\n"},
+    ],
+    ids=["key", "bad key", "tls key", "ca", "metadata", "bad metadata"],
+)
+def test_no_setting_is_told(command, settings, ended):
+    """Well formed and not, whatever goes wrong with it; where the server would be is told."""
+    secret = f"sek-{uuid.uuid4().hex}"
+    given = {name: value.replace("SECRET", secret) for name, value in settings.items()}
+    said = ended(*command, TEMPORAL_ADDRESS="127.0.0.1:1", **given)
+    assert "127.0.0.1:1" in said or "the Temporal settings cannot be read" in said
+    assert secret not in said
+
+
+@pytest.mark.parametrize(
+    "end",
+    ["", "\n[broken", 'authorization = "{secret}"', 'x = "{secret}'],
+    ids=["good", "broken", "twice", "open"],
+)
+def test_no_profile_is_told(end, ended, tmp_path):
+    """A settings file that cannot be read is told by its place, not by its text."""
+    secret = f"sek-{uuid.uuid4().hex}"
+    file = tmp_path / "temporal.toml"
+    file.write_text(TOML.format(port=1, secret=secret) + end.format(secret=secret))
+    said = ended("run", "a.b", "hello", TEMPORAL_CONFIG_FILE=str(file))
+    assert "127.0.0.1:1" in said or "the Temporal settings cannot be read" in said
+    assert secret not in said

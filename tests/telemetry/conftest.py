@@ -1,0 +1,174 @@
+"""Fixtures: a real OTLP receiver, and workers and clients that send to it, each a process of its own."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import uuid
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sojourn import Client, Run
+from sojourn.server.child import _leash
+
+HERE = Path(__file__).parent
+PATIENCE = 60
+WORKER = ("-m", "sojourn", "worker", "traced_app:app")
+UNCACHED = ("serve_uncached.py",)
+
+
+@dataclass
+class Desk:
+    """One scenario's place: a folder with what the receiver took, a queue, and the processes at work."""
+
+    folder: Path
+    client: Client
+    environment: dict[str, str]
+    processes: list[subprocess.Popen] = field(default_factory=list)
+
+    def start(self, *command: str, log: str = "log", **environment: str) -> subprocess.Popen:
+        """Start a Python process of this scenario."""
+        with (self.folder / log).open("ab") as out:
+            process = subprocess.Popen(
+                [*_leash(), sys.executable, *command],
+                cwd=HERE,
+                env={**self.environment, **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE if log == "client" else out,
+                stderr=out,
+                text=True,
+            )
+        self.processes.append(process)
+        return process
+
+    async def worker(self, *command: str, **environment: str) -> subprocess.Popen:
+        """Start a worker, and wait until it serves."""
+        log = f"worker-{len(self.processes)}"
+        process = self.start(*(command or WORKER), log=log, **environment)
+        await self.until(lambda: "worker_ready" in self.log(log) or process.poll() is not None)
+        assert process.poll() is None, self.log(log)
+        return process
+
+    def begin(self, agent: str, **environment: str) -> tuple[Run, subprocess.Popen]:
+        """Start a client process that starts a run and waits for its end."""
+        run = self.client.get_run(f"{agent.rpartition('.')[2]}-{uuid.uuid4().hex[:8]}")
+        return run, self.start("run_once.py", agent, run.id, log="client", **environment)
+
+    async def finish(self, client: subprocess.Popen) -> Any:
+        """Wait for a client process; gives what it printed."""
+        printed, _ = await asyncio.wait_for(asyncio.to_thread(client.communicate), PATIENCE)
+        assert client.returncode == 0, self.log("client")
+        return json.loads(printed.splitlines()[-1])
+
+    async def run(self, agent: str, **environment: str) -> Run:
+        """A client process starts a run and waits for its end."""
+        run, client = self.begin(agent, **environment)
+        await self.finish(client)
+        return run
+
+    async def end(self, process: subprocess.Popen) -> None:
+        """End a worker in good order, so that it sends all it has."""
+        process.terminate()
+        assert await asyncio.wait_for(asyncio.to_thread(process.wait), PATIENCE) == 0
+
+    def log(self, name: str) -> str:
+        """What a process has said."""
+        return (self.folder / name).read_text()
+
+    @staticmethod
+    async def until(claim):
+        """Wait until the claim gives something true, and return that."""
+        async with asyncio.timeout(PATIENCE):
+            while not (found := claim()):
+                await asyncio.sleep(0.02)
+        return found
+
+    # What the receiver took.
+
+    def _lines(self, name: str) -> list[dict[str, Any]]:
+        path = self.folder / f"{name}.jsonl"
+        lines = path.read_text().split("\n")[:-1] if path.exists() else []
+        return [json.loads(line) for line in lines]
+
+    def spans(self) -> list[dict[str, Any]]:
+        """Every span."""
+        return self._lines("spans")
+
+    def points_of_all(self) -> list[dict[str, Any]]:
+        """The last points of every metric, one for each set of attributes of each process."""
+        last = {
+            json.dumps([point["name"], point["attributes"], point["resource"]["service.instance.id"]]): point
+            for point in self._lines("metrics")
+        }
+        return list(last.values())
+
+    def points(self, name: str) -> list[dict[str, Any]]:
+        """Those of one metric."""
+        return [point for point in self.points_of_all() if point["name"] == name]
+
+    def count(self, name: str, *by: str) -> Counter:
+        """The sums of a counter, or the counts of a histogram, by the values of some attributes."""
+        counts: Counter = Counter()
+        for point in self.points(name):
+            key = tuple(point["attributes"].get(one) for one in by)
+            counts[key if len(by) != 1 else key[0]] += point.get("value", point.get("count"))
+        return counts
+
+    def raw(self) -> bytes:
+        """All bytes."""
+        path = self.folder / "raw"
+        return path.read_bytes() if path.exists() else b""
+
+
+@asynccontextmanager
+async def opened(address: str, folder: Path) -> AsyncIterator[Desk]:
+    """A scenario with its receiver; every process of it is told to send there, and none outlives it."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
+    client = await Client.connect(address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
+    desk = Desk(folder, client, clean)
+    try:
+        desk.start("receiver.py", str(folder), log="receiver")
+        await desk.until((folder / "port").exists)
+        desk.environment = {
+            **clean,
+            "NO_PROXY": "127.0.0.1",
+            "TEMPORAL_ADDRESS": address,
+            "SOJOURN_TASK_QUEUE": client.task_queue,
+            "SOJOURN_LOG_FORMAT": "json",
+            "TRACED_FOLDER": str(folder),
+            "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{(folder / 'port').read_text()}",
+            "OTEL_BSP_SCHEDULE_DELAY": "50",
+            "OTEL_METRIC_EXPORT_INTERVAL": "200",
+        }
+        yield desk
+    finally:
+        for process in desk.processes:
+            process.kill()
+            process.wait()
+            if process.stdout:
+                process.stdout.close()
+
+
+@pytest.fixture
+async def desk(temporal_address, tmp_path) -> AsyncIterator[Desk]:
+    """A scenario of a test's own."""
+    async with opened(temporal_address, tmp_path) as desk:
+        yield desk
+
+
+@pytest.fixture(scope="session", params=[WORKER, UNCACHED], ids=["cached", "replayed at every step"])
+async def clerk(request, temporal_address, tmp_path_factory) -> AsyncIterator[tuple[Desk, Run]]:
+    """A run that met every kind of call, seen to its end and looked at once more, and what the receiver has of it."""
+    async with opened(temporal_address, tmp_path_factory.mktemp("clerk")) as desk:
+        worker = await desk.worker(*request.param)
+        run = await desk.run("desk.clerk")
+        await desk.client.temporal.get_workflow_handle(run.id).query("status")
+        await desk.end(worker)
+        yield desk, run

@@ -1,0 +1,67 @@
+"""Metrics: what is counted of runs, calls, repairs, waits and plans, each once."""
+
+import pytest
+
+from sojourn.telemetry.instruments import METRICS
+
+
+@pytest.mark.xdist_group("telemetry")
+async def test_what_a_run_counts(clerk):
+    """Every call, error, repair and token of a run and of its child is counted once, however often it is replayed."""
+    desk, _ = clerk
+    agents = {"desk.clerk": 1, "desk.helper": 1}
+    assert desk.count("sojourn.runs.started", "gen_ai.agent.name") == agents
+    assert desk.count("sojourn.runs.ended", "gen_ai.agent.name") == agents
+    assert desk.count("sojourn.runs.ended", "sojourn.run.status", "sojourn.outcome") == {
+        ("completed", "answered"): 2
+    }
+    assert desk.count("gen_ai.invoke_agent.duration", "gen_ai.agent.name") == agents
+    assert desk.count("sojourn.tool.calls", "gen_ai.tool.name") == {
+        "desk.notes.read": 2,
+        "desk.notes.near": 1,
+        "_OTHER": 1,
+        "desk.help.ask": 1,
+        "desk.notes.write": 2,
+        "desk.notes.fail": 1,
+        "desk.notes.flaky": 1,
+    }
+    assert desk.count("sojourn.tool.errors", "gen_ai.tool.name", "error.type") == {
+        ("_OTHER", "tool_unavailable"): 1,
+        ("desk.notes.write", "missing_fields"): 1,
+        ("desk.notes.fail", "ValueError"): 1,
+    }
+    assert desk.count("sojourn.tool.repairs", "gen_ai.tool.name", "error.type") == {
+        ("desk.notes.write", "missing_fields"): 1
+    }
+    executions = desk.count("gen_ai.execute_tool.duration", "gen_ai.tool.name", "error.type")
+    assert executions["desk.notes.flaky", "RateLimited"] == executions["desk.notes.flaky", None] == 1
+    assert desk.count("sojourn.plan.duration", "sojourn.outcome") == {"calls": 4, "final": 2}
+    tokens = {
+        (point["attributes"]["gen_ai.agent.name"], point["attributes"]["gen_ai.token.type"]): point["sum"]
+        for point in desk.points("gen_ai.client.token.usage")
+    }
+    assert tokens == {
+        ("desk.clerk", "input"): 40,
+        ("desk.clerk", "output"): 12,
+        ("desk.helper", "input"): 20,
+        ("desk.helper", "output"): 6,
+    }
+
+
+@pytest.mark.xdist_group("telemetry")
+async def test_names_and_units_arrive(clerk):
+    """What the receiver gets is called, and measured in, what is declared; this run waited for nobody."""
+    desk, _ = clerk
+    sent = {(point["name"], point["unit"]) for point in desk.points_of_all()}
+    declared = {(name, unit) for name, (unit, _) in METRICS.items()}
+    assert sent == {one for one in declared if not one[0].startswith("sojourn.await")}
+
+
+async def test_metrics_alone(desk):
+    """Metrics can be had without traces."""
+    desk.environment["OTEL_TRACES_EXPORTER"] = "none"
+    worker = await desk.worker()
+    await desk.run("desk.clerk")
+    await desk.end(worker)
+    assert desk.spans() == []
+    assert desk.count("sojourn.runs.ended") == {(): 2}

@@ -1,0 +1,85 @@
+"""What is told of a call: few words, bounded, and nothing of what a stranger wrote."""
+
+import pytest
+from temporalio.api.common.v1 import Payload
+from temporalio.converter import PayloadConverter
+
+from sojourn import RetryHint, ToolError, ToolRequest
+from sojourn.contracts.dispatch import Dispatch
+from sojourn.contracts.tool_result import ToolResult
+from sojourn.telemetry import names
+from sojourn.telemetry.headers import context_in, with_context
+
+
+def failed(code: str | None, reason: str | None = None) -> ToolResult:
+    """A call's failure."""
+    hint = RetryHint(reason=reason, tool="a.b.c") if reason else None
+    return ToolResult(error=ToolError(message="it said hunter2", code=code), retry_hint=hint)
+
+
+@pytest.mark.parametrize(
+    ("result", "told"),
+    [
+        (ToolResult(result=1), None),
+        (failed("denied"), "denied"),
+        (failed("ValueError", "timeout"), "timeout"),
+        (failed(None), "_OTHER"),
+        (failed("it said hunter2"), "_OTHER"),
+        (failed("x" * 65), "_OTHER"),
+        (failed("e\u0301"), "_OTHER"),
+    ],
+)
+def test_why_a_call_failed(result, told):
+    """The hint's reason, else the error's code where it looks like one; never a message."""
+    assert names.error_type(result) == told
+
+
+def test_words_from_outside_are_not_counted():
+    """Who sends a result from outside cannot make up reasons without end."""
+    assert names.error_type(failed("Custom17"), from_outside=True) == "_OTHER"
+    assert names.error_type(failed("x", "own_reason"), from_outside=True) == "_OTHER"
+    assert names.error_type(failed("x", "timeout"), from_outside=True) == "timeout"
+
+
+def test_what_a_model_made_up_is_no_name():
+    """A tool is known when somebody carries its call out, or answers it for a reason that only a known tool has."""
+    answered = Dispatch(kind="answered")
+    assert names.is_known(Dispatch(kind="activity"), failed("x", "tool_unavailable"))
+    assert names.is_known(answered, failed("denied"))
+    assert names.is_known(answered, failed("x", "missing_fields"))
+    assert not names.is_known(answered, failed("x", "tool_unavailable"))
+    assert not names.is_known(None, failed("x"))
+
+
+def test_texts_from_outside_are_printable_and_short():
+    """No control characters, at most 200."""
+    assert names.short("a\x1b[31m\n\u202eb") == "a?[31m??b"
+    assert len(names.short("a" * 1_000)) == 200
+    assert names.of_call(ToolRequest(name="x\n" * 300).name, "c", None)["gen_ai.tool.name"] == "x?" * 100
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"[]",
+        b"1",
+        b'{"traceparent": 1}',
+        b'{"traceparent": "00-zz"}',
+        b"\xff",
+        b'{"traceparent": {"a": []}}',
+    ],
+)
+def test_a_header_that_is_no_trace_harms_nothing(sent):
+    """Anybody may start a run with any header; it is as if there were none."""
+    payload = Payload(metadata={"encoding": b"json/plain"}, data=sent)
+    assert with_context({}, context_in({"_tracer-data": payload})) == {}
+    assert with_context({}, context_in({"_tracer-data": Payload(metadata={"encoding": b"none"})})) == {}
+
+
+def test_a_place_in_a_trace_is_passed_on():
+    """What came in goes out, and other headers stay."""
+    carrier = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
+    header = {"_tracer-data": PayloadConverter.default.to_payload(carrier)}
+    sent = with_context({"own": Payload()}, context_in(header))
+    assert sent == {"own": Payload(), **header}

@@ -1,0 +1,98 @@
+"""Off unless it is asked for: then nothing is loaded, installed, opened or written."""
+
+import json
+
+import pytest
+
+from sojourn.telemetry import requested
+
+QUIET = {"loaded": [], "interceptors": []}
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {"OTEL_SERVICE_NAME": "desk", "OTEL_RESOURCE_ATTRIBUTES": "a=b"},
+        {"OTEL_TRACES_EXPORTER": "none", "OTEL_METRICS_EXPORTER": "none"},
+        {"OTEL_EXPORTER_OTLP_ENDPOINT": "RECEIVER", "OTEL_SDK_DISABLED": "true"},
+    ],
+    ids=["nothing said", "only named", "no exporters", "disabled"],
+)
+async def test_nothing_happens_unless_it_is_asked_for(desk, asked):
+    """A process with client and worker loads no SDK of OpenTelemetry, and nothing arrives anywhere."""
+    endpoint = desk.environment.pop("OTEL_EXPORTER_OTLP_ENDPOINT")
+    given = {name: endpoint if value == "RECEIVER" else value for name, value in asked.items()}
+    run, client = desk.begin("desk.clerk", SERVE="100", **given)
+    assert await desk.finish(client) == QUIET
+    assert desk.raw() == b""
+    history = await desk.client.temporal.get_workflow_handle(run.id).fetch_history()
+    assert "_tracer-data" not in json.dumps(history.to_json_dict())
+
+
+async def test_what_is_not_installed_stops_nothing(desk):
+    """An exporter that is not there is one line of the log, with what to do; the run goes on."""
+    _, client = desk.begin(
+        "desk.clerk", SERVE="100", OTEL_TRACES_EXPORTER="zipkin", OTEL_METRICS_EXPORTER="none"
+    )
+    assert (await desk.finish(client))["interceptors"] == []
+    assert desk.raw() == b""
+
+
+async def test_a_receiver_that_is_away_stops_nothing(desk):
+    """Runs end as they would, and the processes too."""
+    worker = await desk.worker(OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9")
+    await desk.run("desk.clerk", OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9")
+    await desk.end(worker)
+
+
+async def test_a_program_with_a_provider_of_its_own_gets_the_spans(desk):
+    """What the program has set is used, whatever the variables say; replays add nothing."""
+    del desk.environment["OTEL_EXPORTER_OTLP_ENDPOINT"]
+    _, client = desk.begin("desk.clerk", SERVE="0", OWN_PROVIDER="1")
+    names = await desk.finish(client)
+    assert names.count("invoke_agent desk.clerk") == 2
+    assert names.count("execute_tool desk.help.ask") == 1
+    assert names.count("plan desk.helper") == 2
+    assert desk.raw() == b""
+
+
+ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+
+
+@pytest.mark.parametrize(
+    ("said", "traces", "metrics"),
+    [
+        ({}, [], []),
+        ({ENDPOINT: "http://h"}, ["otlp"], ["otlp"]),
+        ({ENDPOINT: " "}, [], []),
+        ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://h"}, ["otlp"], []),
+        ({"OTEL_TRACES_EXPORTER": "otlp"}, ["otlp"], []),
+        ({"OTEL_TRACES_EXPORTER": "console, otlp"}, ["console", "otlp"], []),
+        ({ENDPOINT: "http://h", "OTEL_METRICS_EXPORTER": "none"}, ["otlp"], []),
+        ({ENDPOINT: "http://h", "OTEL_SDK_DISABLED": "True"}, [], []),
+    ],
+)
+def test_what_the_variables_ask_for(monkeypatch, said, traces, metrics):
+    """An endpoint or an exporter asks; `none` and `OTEL_SDK_DISABLED` refuse."""
+    for name in [
+        ENDPOINT,
+        "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+        "OTEL_TRACES_EXPORTER",
+        "OTEL_METRICS_EXPORTER",
+    ]:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in said.items():
+        monkeypatch.setenv(name, value)
+    assert (requested.exporters("traces"), requested.exporters("metrics")) == (traces, metrics)
+    assert requested.anything() == bool(traces or metrics)
+
+
+def test_the_protocol_is_the_standards_default(monkeypatch):
+    """`http/protobuf`, unless the signal's own variable or the common one says otherwise."""
+    assert requested.protocol("traces") == "http/protobuf"
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
+    assert requested.protocol("traces") == "grpc"
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/protobuf")
+    assert requested.protocol("traces") == "http/protobuf"
+    assert requested.protocol("metrics") == "grpc"

@@ -1,0 +1,132 @@
+"""The app that is traced: one agent that meets every kind of call, one that it asks, one that asks people."""
+
+import asyncio
+import os
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from sojourn import (
+    Agent,
+    AgentTool,
+    App,
+    AwaitClarification,
+    PlanResult,
+    RateLimited,
+    RunPolicy,
+    ToolCallMeta,
+    ToolRequest,
+    Toolset,
+    Turn,
+    Usage,
+)
+
+SECRET = "hunter2-is-injected"
+HOLD = Path(os.environ.get("TRACED_FOLDER", "."))
+
+notes = Toolset("desk.notes")
+
+
+@notes.tool(read_only=True, inject={"token": lambda meta: SECRET})
+async def read(topic: str, token: str) -> str:
+    """Read the notes on a topic."""
+    return f"{topic} {len(token)}"
+
+
+@notes.tool
+async def write(topic: str, text: str) -> str:
+    """Write a note."""
+    return f"{topic}: {text}"
+
+
+@notes.tool(inject={"token": lambda meta: SECRET})
+async def fail(token: str) -> str:
+    """Raise what repeats the injected value."""
+    raise ValueError(f"refused {token}")
+
+
+@notes.tool
+async def flaky(meta: ToolCallMeta) -> str:
+    """Be over its limit the first time."""
+    if meta.attempt == 1:
+        raise RateLimited("slowly", retry_after=0.01)
+    return "done"
+
+
+@notes.tool(local=True, read_only=True)
+async def near(topic: str) -> str:
+    """Read beside the workflow."""
+    return topic
+
+
+@notes.tool(idempotent=True)
+async def slow(meta: ToolCallMeta) -> str:
+    """Say that it has started, and end when it may."""
+    (HOLD / f"started-{meta.attempt}").touch()
+    while not (HOLD / "go").exists():
+        await asyncio.sleep(0.02)
+    return "done"
+
+
+@notes.tool(confirmation="Burn {topic}?")
+async def burn(topic: str) -> str:
+    """Burn the notes on a topic, when a person approves."""
+    return topic
+
+
+def steps(*plans: PlanResult):
+    """A planner that carries out one plan after the other, by the transcript alone."""
+
+    async def plan(turn: Turn) -> PlanResult:
+        made = sum(message.role == "assistant" for message in turn.messages)
+        return plans[made].model_copy(update={"usage": Usage(input_tokens=10, output_tokens=3, model="m-1")})
+
+    return plan
+
+
+class Question(BaseModel):
+    """What another agent asks."""
+
+    question: str
+
+
+helper = Agent(
+    "desk.helper",
+    planner=steps(PlanResult.calls(read.call(topic="child")), PlanResult.final("hm")),
+    uses=[notes],
+)
+help_ = helper.export("desk.help", tools=[AgentTool("ask", user="{question}", args=Question)])
+
+clerk = Agent(
+    "desk.clerk",
+    planner=steps(
+        PlanResult.calls(
+            read.call(topic="a"),
+            near.call(topic="b"),
+            ToolRequest(name="desk.notes.made_up\n", payload={}),
+            ToolRequest(name="desk.help.ask", payload={"question": "why?"}),
+        ),
+        PlanResult.calls(ToolRequest(name="desk.notes.write", payload={"topic": "a"}), fail.call()),
+        PlanResult.calls(write.call(topic="a", text="b"), flaky.call()),
+        PlanResult.final("done"),
+    ),
+    uses=[notes, help_],
+)
+slowly = Agent(
+    "desk.slowly",
+    planner=steps(
+        PlanResult.calls(read.call(topic="a")), PlanResult.calls(slow.call()), PlanResult.final("done")
+    ),
+    uses=[notes],
+)
+asker = Agent(
+    "desk.asker",
+    planner=steps(
+        PlanResult.ask(AwaitClarification(question="Which?")),
+        PlanResult.calls(burn.call(topic="a")),
+        PlanResult.final("done"),
+    ),
+    uses=[notes],
+    policy=RunPolicy(interrupts_allowed=True),
+)
+app = App(agents=[clerk, helper, slowly, asker], allow_loosening=True)
