@@ -26,7 +26,7 @@ from sojourn.errors import ServerUnavailable
 from sojourn.logs import configure_logs
 from sojourn.logs.activities import ActivityLogs
 from sojourn.logs.configure import lead_to_logging
-from sojourn.logs.core import logging_runtime
+from sojourn.logs.core import let_go, logging_runtime
 from sojourn.telemetry import missing_interceptors
 from sojourn.telemetry.prometheus import runtime_with_metrics
 
@@ -153,7 +153,10 @@ class Worker:
 def serve(app: App, *, task_queue: str | None = None) -> None:
     """Serve until SIGTERM or Ctrl-C, then drain; logs are configured where the program has not done so."""
     configure_logs()
-    asyncio.run(serve_forever(app, task_queue=task_queue))
+    try:
+        asyncio.run(serve_forever(app, task_queue=task_queue))
+    finally:
+        let_go()
 
 
 async def serve_forever(

@@ -32,6 +32,9 @@ INTERVAL = 1.0
 MAX_TEXT = 500
 """Characters of what a call, or its failure, says."""
 
+_OF_ALL = ("run_id", "session_id", "turn_id", "agent_id", "parent_tool_call_id")
+"""What an event that is only told live takes from the last one of its run."""
+
 
 class Live:
     """Looks at the pending activities of a run while something has been in flight for a second.
@@ -78,6 +81,8 @@ class Live:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
+            if not self._task.cancelled():
+                self._task.result()
 
     async def _look(self) -> None:
         while self._open:
@@ -145,10 +150,7 @@ class Live:
     def _common(self, at: Timestamp) -> dict[str, Any]:
         last = self._last
         assert last
-        common = last.model_dump(
-            include={"run_id", "session_id", "turn_id", "agent_id", "parent_tool_call_id"}
-        )
-        return {**common, "time": _moment(at) or datetime.now(UTC)}
+        return {**{name: getattr(last, name) for name in _OF_ALL}, "time": _moment(at) or datetime.now(UTC)}
 
 
 def _moment(at: Timestamp) -> datetime | None:

@@ -1,11 +1,12 @@
 """The core of Temporal's SDK, which is written in Rust, and prints coloured lines to standard output unless told."""
 
 import functools
+import gc
 import logging
 
 from temporalio.runtime import LogForwardingConfig, LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
 
-__all__ = ["core_logging", "logging_runtime"]
+__all__ = ["core_logging", "let_go", "logging_runtime"]
 
 
 def core_logging() -> LoggingConfig:
@@ -25,3 +26,9 @@ def core_logging() -> LoggingConfig:
 def logging_runtime() -> Runtime:
     """A runtime that logs as the rest does; one a process."""
     return Runtime(telemetry=TelemetryConfig(logging=core_logging()))
+
+
+def let_go() -> None:
+    """Have the core log nothing more: a line of its threads while the interpreter ends would abort the process."""
+    logging_runtime.cache_clear()
+    gc.collect()

@@ -60,15 +60,13 @@ class Terminal:
         self.end = end
 
     async def shows(self, *signs: bytes) -> None:
-        """Wait for the next prompt; these were shown before it."""
+        """Wait for a prompt before which these were shown."""
         assert self.process.stdout
         seen = b""
-        while not seen.endswith((b"\n> ", b"[y/n/a] ")):
+        while not (seen.endswith((b"\n> ", b"[y/n/a] ")) and all(sign in seen for sign in signs)):
             new = await self.process.stdout.read(1)
             assert new, seen.decode()
             seen += new
-        for sign in signs:
-            assert sign in seen, seen.decode()
 
     def type(self, keys: bytes) -> None:
         os.write(self.end, keys)

@@ -256,7 +256,10 @@ async def check(run, traces, seen, policy: RunPolicy, app: App) -> None:
     assert len(set(done)) == len(done)
     answered = {result.tool_call_id for message in transcript for result in message.tool_results}
     assert answered == set(done)
-    opened = [wait.id for event in events if (wait := event.question or event.confirmation or event.external)]
+    waits = [
+        getattr(event, field, None) for event in events for field in ("question", "confirmation", "external")
+    ]
+    opened = [wait.id for wait in waits if wait]
     assert len(set(opened)) == len(opened)
     closed = [event.await_id for event in events if event.type == "await_answered"]
     assert len(set(closed)) == len(closed)
