@@ -5,10 +5,10 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test check format bench lock clean
+.PHONY: help setup demo serve test check format bench bench-peers lock clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
 
 setup: $(READY) ## Make .venv with every dependency at its pinned version
 
@@ -30,11 +30,16 @@ check: $(READY) ## Judge format, lint, types and import rules
 format: $(READY) ## Format the code and mend what the linter can
 	$(BIN)/ruff check --fix --exit-zero . && $(BIN)/ruff format .
 
-bench: $(READY) ## Measure against bare Temporal and against peers
-	$(BIN)/python -m bench
+bench: $(READY) ## Measure against bare Temporal
+	$(BIN)/python -m bench $(ARGS)
+
+bench-peers: $(READY) ## Measure a model's runs against other libraries on Temporal, installed apart for it
+	$(BIN)/uv venv --quiet --allow-existing .venv/peers
+	$(BIN)/uv pip install --quiet --python .venv/peers --editable '.[server,models]' --group peers
+	.venv/peers/bin/python -m bench --rounds 3 --only model pydantic-ai openai-agents $(ARGS)
 
 lock: $(READY) ## Pin the dependencies of pyproject.toml anew; newest with `make lock ARGS=--upgrade`
-	$(BIN)/uv pip compile pyproject.toml --extra server --extra mcp --group dev --universal --python-version 3.11 \
+	$(BIN)/uv pip compile pyproject.toml --extra server --extra mcp --extra models --extra otlp --extra redis --group dev --universal --python-version 3.11 \
 		--generate-hashes --no-emit-index-url --no-header --quiet --output-file constraints.txt $(ARGS)
 
 clean: ## Remove what the other targets made, .venv included

@@ -1,11 +1,14 @@
 """The reference deployment: an operations assistant for sites with field devices.
 
 `python worker.py` serves it; the database is made on first use (see `toolsets/database.py`), and the MCP server of
-`toolsets/work_orders.py` is started and ended with the worker.
+`toolsets/work_orders.py` is started and ended with the worker. Both agents decide by rules, or by a model where
+`SOJOURN_MODEL` or a key is set (see `planners/models.py`).
 """
 
+import os
+
 from planners import advisor as advisor_planner
-from planners import operations
+from planners import models, operations
 from sojourn import Agent, AgentTool, App, RunPolicy
 from toolsets.devices import devices
 from toolsets.profiles import profiles
@@ -13,11 +16,13 @@ from toolsets.runbooks import runbooks
 from toolsets.sites import sites
 from toolsets.work_orders import work_orders
 
+model = models.chosen_model(os.environ)
 advisor = Agent(
     "ops.advisor",
     description="Finds the runbook that fits a case.",
-    planner=advisor_planner.plan,
+    planner=models.advisor(model) if model else advisor_planner.plan,
     uses=[runbooks],
+    policy=RunPolicy(max_tokens=60_000, max_cost=0.5),
 )
 advice = advisor.export(
     "ops.advice",
@@ -38,9 +43,9 @@ advice = advisor.export(
 assistant = Agent(
     "ops.assistant",
     description="Answers operations questions about sites and their field devices.",
-    planner=operations.plan,
+    planner=models.assistant(model) if model else operations.plan,
     uses=[sites, devices, profiles, work_orders, advice],
-    policy=RunPolicy(interrupts_allowed=True),
+    policy=RunPolicy(interrupts_allowed=True, max_tokens=600_000, max_cost=3.0),
 )
 app = App(agents=[assistant, advisor])
 

@@ -5,6 +5,7 @@ new planners and changed policies under running runs.
 """
 
 import difflib
+from datetime import UTC, datetime
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
@@ -14,6 +15,9 @@ from sojourn.app import App
 from sojourn.contracts.message import Message
 from sojourn.contracts.tasks import PlanOutcome, PlanTask
 from sojourn.core import counts
+from sojourn.core.asking_message import question_message
+from sojourn.live.deltas import Attempt, telling
+from sojourn.live.transport import topic_of
 
 from .heartbeat import beating
 from .planning import Planning
@@ -38,7 +42,7 @@ class PlanActivity:
 
         Raises:
             ApplicationError: `AgentNotFound` or `InvalidInput` at once or soon; the planner's own
-                exception, with its type, after 5 attempts.
+                exception, with its type, after 5 attempts; after 20, where it says when to try again.
         """
         info = activity.info()
         agent = self._agent(task, info.attempt)
@@ -59,12 +63,15 @@ class PlanActivity:
                 limits=counts.limits_of(policy) if policy else task.limits,
                 caps=counts.caps_left(policy, counts.Counts()) if policy else task.caps,
                 attempt=info.attempt,
+                waited=datetime.now(UTC) - info.scheduled_time,
             )
-            outcome = await planning.outcome()
+            async with telling(self._app.live, _attempt(task)):
+                outcome = await planning.outcome()
         if outcome.final:
             self.transcripts.drop(key)
         else:
             self.transcripts.keep(key, [*messages, *_said(outcome)], plan=task.plan, attempt=info.attempt)
+        outcome = outcome.recorded()
         if policy is None and info.attempt == 1:
             return outcome
         return outcome.model_copy(update={"policy": policy, "attempt": info.attempt})
@@ -87,8 +94,20 @@ class PlanActivity:
         return agent
 
 
+def _attempt(task: PlanTask) -> Attempt:
+    """Whose deltas the planner writes."""
+    info = activity.info()
+    return Attempt(
+        topic=topic_of(info.workflow_namespace or "", info.workflow_id or ""),
+        plan=task.plan,
+        attempt=info.attempt,
+        scheduled=info.scheduled_time,
+        started=info.started_time,
+    )
+
+
 def _said(outcome: PlanOutcome) -> list[Message]:
     """The assistant message by which the workflow will extend the transcript, if any."""
     if outcome.calls:
         return [outcome.message or Message.calls(outcome.calls)]
-    return [Message.assistant(outcome.await_.question)] if outcome.await_ else []
+    return [question_message(outcome)] if outcome.await_ else []

@@ -15,7 +15,7 @@ from temporalio.exceptions import ApplicationError
 from sojourn.agent import Agent
 from sojourn.app import App
 from sojourn.contracts.awaits import AwaitClarification, AwaitExternalTools
-from sojourn.contracts.dispatch import Dispatch
+from sojourn.contracts.dispatch import ACTIVITY_ATTEMPTS, Dispatch
 from sojourn.contracts.message import Message
 from sojourn.contracts.plan import PlanInput, PlanResult, PlanResumeInput, RunContext
 from sojourn.contracts.policy_decision import PolicyDecision, PolicyInput
@@ -42,7 +42,11 @@ from .dispatch import Dispatcher
 __all__ = ["PLANNER_ATTEMPTS", "Planning"]
 
 PLANNER_ATTEMPTS = 5
-"""Attempts of a planner that raises or exceeds `plan_timeout`, before the run fails with its reason."""
+"""Attempts of a planner that raises or exceeds `plan_timeout`, before the run fails with its reason.
+
+One that says when to try again, by `next_retry_delay` or `retry_after`, has all the attempts of an
+activity: a provider may be away for an hour.
+"""
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,8 @@ class Planning:
     caps: Caps
     attempt: int
     """Of the activity."""
+    waited: timedelta = timedelta(0)
+    """Since the first attempt was scheduled."""
 
     async def outcome(self) -> PlanOutcome:
         """The plan, judged, with all that the workflow needs to carry it out.
@@ -78,14 +84,15 @@ class Planning:
                 if isinstance(made, PlanOutcome):
                     return made
                 plan, external = made
-                asked = self._stamped(plan)
+                asked = self._stamped(plan.tool_calls)
                 if asked and self.app.policy_engine:
                     whose = "the policy engine"
                     decision = await self._decision(asked, decision)
         except (Exception, SystemExit) as error:
-            if clock.expired() and self._ends_with_the_budget:
+            failure = self._failure(error, whose, timed_out=clock.expired())
+            if (clock.expired() and self._ends_with_the_budget) or self._is_too_late(failure):
                 return PlanOutcome(overtime=True)
-            raise self._failure(error, whose, timed_out=clock.expired()) from error
+            raise failure from error
         try:
             return trimmed(self._outcome(plan, asked, external, decision))
         except (ValueError, TypeError) as error:
@@ -106,6 +113,12 @@ class Planning:
         """Whether the first turn, whose run does not know its policy yet, is limited by the time budget."""
         left = self.caps.time
         return self.task.plan == 1 and left is not None and left < self.limits.plan_timeout
+
+    def _is_too_late(self, failure: ApplicationError) -> bool:
+        """Whether the next attempt at the first turn would begin after the time budget, which its run does not know."""
+        left, delay = self.caps.time, failure.next_retry_delay
+        may = self.task.plan == 1 and not failure.non_retryable
+        return may and left is not None and delay is not None and self.waited + delay > left
 
     # What the planner is given.
 
@@ -201,16 +214,20 @@ class Planning:
         """What Temporal retries, with its reason; the final turn of a used-up time budget is not repeated."""
         timed_out = timed_out and isinstance(error, TimeoutError)
         limit = self._limit
-        message = f"no plan within {limit}" if timed_out else str(ToolError.from_error(error))
         said = error if isinstance(error, ApplicationError) else None
+        message = f"no plan within {limit}" if timed_out else str(ToolError.from_error(error))
+        message = message.removeprefix(f"{said and said.type}: ")  # told as the failure's type
+        asked = said.next_retry_delay if said else getattr(error, "retry_after", None)
+        delay = asked if isinstance(asked, timedelta) else None
         is_last = self.task.finalize is not None and self.task.finalize.reason == "time_budget"
+        most = PLANNER_ATTEMPTS if delay is None or is_last else ACTIVITY_ATTEMPTS
         return ApplicationError(
             f"{whose} failed: {message}",
             type=(said and said.type) or type(error).__name__,
-            non_retryable=self.attempt >= PLANNER_ATTEMPTS
-            or (timed_out and is_last)
+            non_retryable=self.attempt >= most
+            or (is_last and (timed_out or (delay is not None and delay > limit)))
             or (said is not None and said.non_retryable),
-            next_retry_delay=said.next_retry_delay if said else getattr(error, "retry_after", None),
+            next_retry_delay=delay,
         )
 
     # Judge.
@@ -235,13 +252,13 @@ class Planning:
             plan = plan.model_copy(update={"tool_calls": _calls_of(external), "await_": None})
         return plan, external
 
-    def _stamped(self, plan: PlanResult) -> list[ToolRequest]:
+    def _stamped(self, calls: list[ToolRequest]) -> list[ToolRequest]:
         """The calls with their final ids, by which the policy engine and people know them."""
         # Ids we make cannot meet others; the whole transcript is read only where the planner made some.
-        named = any(call.tool_call_id for call in plan.tool_calls)
+        named = any(call.tool_call_id for call in calls)
         taken = call_ids(self.messages) if named else ()
         task = self.task
-        return stamp(plan.tool_calls, run_id=self.run_id, turn_id=task.turn_id, plan=task.plan, taken=taken)
+        return stamp(calls, run_id=self.run_id, turn_id=task.turn_id, plan=task.plan, taken=taken)
 
     def _outcome(
         self,
@@ -258,18 +275,43 @@ class Planning:
         dispatches = [
             dispatcher.dispatch(call, omitted.get(call.tool_call_id)) for call in asked[: admission.count]
         ]
+        if isinstance(plan.await_, AwaitClarification):
+            return self._question(plan, plan.await_, decision)
         return PlanOutcome(
             dispatches=_with_shares(dispatches, caps, self.limits),
             calls=calls,
             refused=admission.refused,
             final=plan.final_response,
             result=plan.result,
-            await_=self._with_form(plan.await_) if isinstance(plan.await_, AwaitClarification) else None,
             external=external and external.model_copy(update={"items": []}),
             wait_=plan.wait_,
             wait_counts=plan.wait_counts,
             decision=decision,
             message=without_payloads(restamped(plan, calls), omitted),
+            notes=plan.notes,
+            usage=plan.usage,
+        )
+
+    def _question(
+        self, plan: PlanResult, question: AwaitClarification, decision: PolicyDecision | None
+    ) -> PlanOutcome:
+        """A plan that asks, with the message by which a model did so."""
+        parts = plan.message.tool_calls if plan.message else []
+        calls = [
+            ToolRequest(name=part.name, payload=part.payload, raw=part.raw, tool_call_id=part.tool_call_id)
+            for part in parts
+        ]
+        stamped = self._stamped(calls)
+        omitted = [call.tool_call_id for call in stamped if unfit(call)]
+        final = dict(zip((call.tool_call_id for call in calls), stamped, strict=True))
+        asking = final.get(question.tool_call_id or "")
+        return PlanOutcome(
+            await_=self._with_form(question),
+            asking=asking and asking.tool_call_id,
+            message=without_payloads(
+                restamped(plan.model_copy(update={"tool_calls": calls}), stamped), omitted
+            ),
+            decision=decision,
             notes=plan.notes,
             usage=plan.usage,
         )

@@ -10,18 +10,20 @@ import sys
 import time
 from contextlib import AsyncExitStack
 from dataclasses import asdict, fields
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import temporalio
 from rich.console import Console
 from rich.table import Table
 
-from bench.contenders import CONTENDERS, FLOOR
+from bench.contenders import CONTENDERS, FLOOR, PEERS, Contender
 from bench.measure import CALLS, LONG, Lane, Sample, lane, round_of
 from sojourn.server import Server
 
 RESULTS = Path(__file__).parent / "results"
+
+VERSIONS = ("temporalio", "pydantic-ai-slim", "openai-agents", "temporalio-openai-agents")
 
 BARS = {
     "latency": ("≤", 1.15),
@@ -32,9 +34,20 @@ BARS = {
 """What a ratio to the floor must not miss."""
 
 
-async def measure(rounds: int, only: list[str]) -> dict[str, list[Sample]]:
+def chosen_of(only: list[str]) -> list[Contender]:
+    """The floor and who is named, or all but the peers."""
+    present = {name: peer for name, peer in PEERS.items() if peer}
+    if absent := [name for name in only if name in PEERS and name not in present]:
+        print(
+            f"left out, for it is not installed: {', '.join(absent)}; see `make bench-peers`", file=sys.stderr
+        )
+    return (
+        [c for c in [*CONTENDERS, *present.values()] if c is FLOOR or c.name in only] if only else CONTENDERS
+    )
+
+
+async def measure(rounds: int, chosen: list[Contender]) -> dict[str, list[Sample]]:
     """The samples of every contender, `rounds` of each, in turn."""
-    chosen = [c for c in CONTENDERS if not only or c.name in only or c is FLOOR]
     async with AsyncExitStack() as stack:
         # In memory: a disk's flushes would hide what the contenders themselves cost.
         server = await stack.enter_async_context(Server(attach=False, port=0, ui=False))
@@ -47,12 +60,20 @@ async def measure(rounds: int, only: list[str]) -> dict[str, list[Sample]]:
             for one in lanes:
                 sample = one.samples[-1]
                 print(
-                    f"round {number + 1}/{rounds}  {one.contender.name:10} "
+                    f"round {number + 1}/{rounds}  {one.contender.name:13} "
                     f"{sample.latency * 1000:6.0f} ms  {sample.runs_per_second:5.2f} runs/s",
                     file=sys.stderr,
                     flush=True,
                 )
         return {one.contender.name: one.samples for one in lanes}
+
+
+def version_of(distribution: str) -> str | None:
+    """What is installed of it, if it is."""
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return None
 
 
 def summarise(samples: dict[str, list[Sample]]) -> dict[str, Any]:
@@ -83,32 +104,32 @@ def cost_of_tracing(samples: dict[str, list[Sample]]) -> dict[str, float]:
 
 
 def show(summary: dict[str, Any]) -> None:
-    """A table with each figure and, beside it, its ratio to the floor."""
-    table = Table(title="medians, and ratios to the floor")
-    table.add_column("figure")
+    """A row for each figure: the median of each contender and, behind it, its ratio to the floor."""
+    table = Table("figure", title="medians, and ratios to the floor")
     for name in summary:
         table.add_column(name, justify="right")
-        if name != FLOOR.name:
-            table.add_column("ratio", justify="right")
     for figure in [*(f.name for f in fields(Sample)), "bytes_per_call_growth"]:
-        row = [figure]
-        for name, figures in summary.items():
-            row.append(f"{figures[figure]['median']:.4g}")
-            if name != FLOOR.name:
-                ratio = figures[figure].get("ratio")
-                sign, bar = BARS.get(figure, ("", 0))
-                row.append("" if ratio is None else f"{ratio:.3f}" + (f" ({sign} {bar})" if bar else ""))
-        table.add_row(*row)
+        bar = " ".join(map(str, BARS.get(figure, ())))
+        cells = [
+            _short(of[figure]["median"]) + (f"  {ratio:.3f}" if (ratio := of[figure].get("ratio")) else "")
+            for of in summary.values()
+        ]
+        table.add_row(f"{figure} {bar}".strip(), *cells)
     Console().print(table)
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(prog="python -m bench")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", nargs="*", default=[], help="contenders beside the floor")
+    names = [c.name for c in CONTENDERS if c is not FLOOR]
+    parser.add_argument("--only", nargs="*", choices=[*names, *PEERS], default=[], help="beside the floor")
     options = parser.parse_args()
-    samples = asyncio.run(measure(options.rounds, options.only))
+    samples = asyncio.run(measure(options.rounds, chosen_of(options.only)))
     summary = summarise(samples)
     show(summary)
     tracing = cost_of_tracing(samples)
@@ -119,7 +140,7 @@ def main() -> None:
     machine = {
         "cpus": os.cpu_count(),
         "python": platform.python_version(),
-        "temporalio": temporalio.__version__,
+        **{name: version_of(name) for name in VERSIONS},
     }
     everything = {
         "machine": machine,

@@ -1,6 +1,8 @@
 """Who takes part: each a worker process and a way to start one run. Later contenders plug in here."""
 
 import asyncio
+import importlib
+import importlib.util
 import os
 import sys
 from collections.abc import Awaitable, Callable
@@ -12,16 +14,16 @@ import temporalio.client
 import temporalio.worker
 from temporalio.client import WorkflowHandle
 
-import sojourn
 from bench.agents import app
-from bench.floor import FloorInput, FloorRun, floor_plan, floor_tool
+from bench.floor import FloorInput, FloorRun, floor_plan, floor_tool, tuned
+from sojourn import App
 from sojourn.contracts.message import Message
 from sojourn.contracts.run import RunInput
 from sojourn.converter import data_converter
 from sojourn.telemetry import interceptors
 from sojourn.worker import Worker
 
-__all__ = ["CONTENDERS", "FLOOR", "Contender"]
+__all__ = ["CONTENDERS", "FLOOR", "PEERS", "Contender"]
 
 Start = Callable[[temporalio.client.Client, str, int], Awaitable[WorkflowHandle[Any, Any]]]
 
@@ -84,23 +86,32 @@ def _starting(agent_id: str, task_queue: str) -> Start:
     return start
 
 
-def _serving(task_queue: str) -> Callable[[temporalio.client.Client], Worker]:
+def _serving(task_queue: str, app: App = app) -> Callable[[temporalio.client.Client], Worker]:
     return lambda client: Worker(app, client, task_queue=task_queue, drain=timedelta(seconds=1))
 
 
 def _floor_worker(client: temporalio.client.Client) -> temporalio.worker.Worker:
-    """As tuned as ours: the same runner, slots, cache and build id."""
-    return temporalio.worker.Worker(
-        client,
-        task_queue="bench-floor",
-        workflows=[FloorRun],
-        activities=[floor_plan, floor_tool],
-        workflow_runner=temporalio.worker.UnsandboxedWorkflowRunner(),
-        build_id=sojourn.__version__,
-        max_cached_workflows=2_000,
-        max_concurrent_activities=500,
-        graceful_shutdown_timeout=timedelta(seconds=1),
-    )
+    return tuned(client, "bench-floor", [FloorRun], [floor_plan, floor_tool])
+
+
+def _model_worker(client: temporalio.client.Client) -> Worker:
+    from bench.contender_model import app  # the libraries of models are its own cost
+
+    return _serving("bench-model", app)(client)
+
+
+def _peer(name: str, module: str, needs: str) -> Contender | None:
+    """One whose module has `connect`, `start` and `worker`; none where what it needs is not installed."""
+    if importlib.util.find_spec(needs) is None:
+        return None
+
+    async def connect(address: str) -> temporalio.client.Client:
+        return await importlib.import_module(module).connect(address)
+
+    async def start(client: temporalio.client.Client, run_id: str, calls: int) -> WorkflowHandle[Any, Any]:
+        return await importlib.import_module(module).start(client, run_id, calls)
+
+    return Contender(name, connect, start, lambda client: importlib.import_module(module).worker(client))
 
 
 FLOOR = Contender("floor", _plain, _start_floor, _floor_worker)
@@ -117,4 +128,12 @@ CONTENDERS = [
     Contender("local", _sojourn, _starting("bench.local", "bench-local"), _serving("bench-local")),
     # To be compared with `sojourn`, which is the same without.
     Contender("traced", _traced, _starting("bench.agent", "bench-traced"), _serving("bench-traced")),
+    # A model plans, which decides the same as the planner of `sojourn`.
+    Contender("model", _sojourn, _starting("bench.model", "bench-model"), _model_worker),
 ]
+
+PEERS: dict[str, Contender | None] = {
+    "pydantic-ai": _peer("pydantic-ai", "bench.contender_pydantic_ai", "pydantic_ai"),
+    "openai-agents": _peer("openai-agents", "bench.contender_openai_agents", "temporalio.openai_agents"),
+}
+"""Other ways to run an agent with the same model on Temporal; none for one that is not installed."""

@@ -3,16 +3,41 @@
 It plans and calls like a run does, and validates, explains, bounds and records nothing.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
+import temporalio.client
 from temporalio import activity, workflow
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
+import sojourn
 from bench import load
 
-__all__ = ["FloorInput", "FloorRun", "floor_plan", "floor_tool"]
+__all__ = ["TIMEOUT", "FloorInput", "FloorRun", "floor_plan", "floor_tool", "tuned"]
 
 TIMEOUT = timedelta(minutes=2)
+
+
+def tuned(
+    client: temporalio.client.Client,
+    task_queue: str,
+    workflows: Sequence[type],
+    activities: Sequence[Callable[..., Any]],
+) -> Worker:
+    """A worker of those that are not ours, as tuned as ours: the same runner, slots, cache and build id."""
+    return Worker(
+        client,
+        task_queue=task_queue,
+        workflows=workflows,
+        activities=activities,
+        workflow_runner=UnsandboxedWorkflowRunner(),
+        build_id=sojourn.__version__,
+        max_cached_workflows=2_000,
+        max_concurrent_activities=500,
+        graceful_shutdown_timeout=timedelta(seconds=1),
+    )
 
 
 @dataclass

@@ -3,7 +3,7 @@
 import asyncio
 import sys
 
-from bench.contenders import CONTENDERS
+from bench.contenders import CONTENDERS, PEERS
 from sojourn.logs import configure_logs
 
 __all__: list[str] = []
@@ -12,7 +12,7 @@ __all__: list[str] = []
 async def serve(name: str, address: str) -> None:
     """Serve until whoever started this goes away."""
     configure_logs()  # as `sojourn worker` does
-    contender = next(c for c in CONTENDERS if c.name == name)
+    contender = next(c for c in [*CONTENDERS, *PEERS.values()] if c and c.name == name)
     async with contender.worker(await contender.connect(address)):
         print("ready", flush=True)
         await asyncio.to_thread(sys.stdin.read)

@@ -26,6 +26,7 @@ from pathlib import Path
 import pyte
 
 from sojourn import Client
+from sojourn.cli.doctor.model import MODEL_VARIABLES
 from sojourn.server import Server
 from sojourn.server.child import Child
 
@@ -146,6 +147,8 @@ async def deployment(folder: Path) -> AsyncGenerator[dict[str, str]]:
             "SOJOURN_OPS_DB": str(folder / "ops.db"),
             "LOGNAME": "ana",
         }
+        for name in MODEL_VARIABLES:  # `doctor` tells which are set
+            os.environ.pop(name, None)
         with (folder / "worker.log").open("ab", buffering=0) as log:
             os.environ.update(env)
             worker = Child(sojourn("worker", "worker:app"), log=log)

@@ -5,6 +5,9 @@ the client SDK: a call is refused with a hint and repaired, the worker is killed
 and another one carries on, an MCP server answers a call, a second agent works as a child run, and a
 person is asked, and approves a call that replaces something. Exits with 0 only when all of that was
 seen, and leaves no process behind.
+
+Rules decide, whatever is set; with `--model`, what the environment says (see docs/models.md). A model goes
+its own way: what it did not show of all that is told at the end.
 """
 
 import asyncio
@@ -145,6 +148,8 @@ async def everything(console: Console) -> AsyncGenerator[tuple[Server, Client, W
     for old in FOLDER.glob("ops.db*"):
         old.unlink()
     os.environ["SOJOURN_OPS_DB"] = str(FOLDER / "ops.db")
+    if "--model" not in sys.argv:
+        os.environ["SOJOURN_MODEL"] = "off"
     executions.history()
     async with Server(db_filename=FOLDER / "temporal.db", attach=False) as server:
         os.environ["TEMPORAL_ADDRESS"] = server.address

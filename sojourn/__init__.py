@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from sojourn.events import Event
     from sojourn.interceptor import Interceptor
     from sojourn.mcp import McpToolset
+    from sojourn.models import ModelPlanner
     from sojourn.network import (
         format_network_error,
         http_client,
@@ -160,6 +161,7 @@ _WHERE = {
     "sojourn.events": ["Event"],
     "sojourn.interceptor": ["Interceptor"],
     "sojourn.mcp": ["McpToolset"],
+    "sojourn.models": ["ModelPlanner"],
     "sojourn.network": [
         "format_network_error",
         "http_client",
@@ -214,6 +216,7 @@ __all__ = [
     "McpToolset",
     "Mended",
     "Message",
+    "ModelPlanner",
     "NetworkRetriesExhausted",
     "NoWorker",
     "PlanInput",

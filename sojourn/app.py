@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from sojourn.agent import Agent, AgentToolset, ExportedTool
@@ -13,6 +14,7 @@ from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.approval import judge
 from sojourn.errors import DefinitionError
 from sojourn.interceptor import Interceptor
+from sojourn.live.transport import LiveTransport, as_transport
 from sojourn.policy import PolicyEngine, as_policy_engine
 from sojourn.remote import RemoteTool, RemoteToolset
 from sojourn.services import Services
@@ -44,6 +46,8 @@ class App:
         storage: Where what is too large for a run's history is kept whole; without it such a result
             is refused with its size and how to narrow it.
         policy_engine: Tightens what runs may do, turn by turn.
+        live: What carries what planners say while they say it: a transport, or `redis://HOST:PORT/DB`;
+            `SOJOURN_LIVE`, else within this process. Clients need the same.
         allow_loosening: Whether the limits given with a run's start may be looser than its agent's.
 
     Raises:
@@ -60,6 +64,7 @@ class App:
         interceptors: Sequence[Interceptor] = (),
         storage: "StorageDriver | None" = None,
         policy_engine: PolicyEngine | None = None,
+        live: LiveTransport | str | None = None,
         allow_loosening: bool = False,
     ) -> None:
         if not agents:
@@ -67,6 +72,7 @@ class App:
         self.storage = storage
         self.interceptors = [_checked_interceptor(one) for one in interceptors]
         self.policy_engine = None if policy_engine is None else as_policy_engine(policy_engine)
+        self._live = live
         self._allow_loosening = allow_loosening
         self._services = Services(services)
         self._executors = {
@@ -181,16 +187,29 @@ class App:
         """What carries out a tool's calls."""
         return self._bodies[tool.spec.id] if isinstance(tool, Tool) else tool
 
+    @cached_property
+    def live(self) -> LiveTransport:
+        """What carries deltas; the settings are read when a worker first asks.
+
+        Raises:
+            DefinitionError: `SOJOURN_LIVE` cannot be read.
+        """
+        from sojourn import settings  # noqa: PLC0415 - it loads the Temporal SDK, which declaring does not need
+
+        return as_transport(self._live or settings.live())
+
     async def open(self) -> None:
         """Open the remote toolsets; a worker does so when it starts."""
+        _ = self.live  # a setting that is wrong is told here
         await asyncio.gather(
             *(one.open() for one in self._toolsets.values() if isinstance(one, RemoteToolset))
         )
 
     async def close(self) -> None:
-        """Close the remote toolsets."""
+        """Close the remote toolsets, and what carries deltas."""
         await asyncio.gather(
-            *(one.close() for one in self._toolsets.values() if isinstance(one, RemoteToolset))
+            self.live.close(),
+            *(one.close() for one in self._toolsets.values() if isinstance(one, RemoteToolset)),
         )
 
     # Introspection (SR-84, SR-95 to SR-100).

@@ -47,6 +47,8 @@ from sojourn.errors import (
     NoWorker,
     RunAlreadyExists,
 )
+from sojourn.live import LiveTransport
+from sojourn.live.transport import as_transport
 from sojourn.rpc_errors import translated
 from sojourn.run import Run, status_name
 from sojourn.storage import StorageDriver, load
@@ -67,6 +69,10 @@ class Client:
         temporal: A Temporal client made with `sojourn.data_converter`.
         task_queue: Where runs are started; `SOJOURN_TASK_QUEUE`, else `sojourn`.
         storage: Where the workers keep what is too large for a history, as `App(storage=...)`.
+        live: What carries deltas, as `App(live=...)`; `SOJOURN_LIVE`, else within this process.
+
+    Raises:
+        DefinitionError: `SOJOURN_LIVE` cannot be read.
     """
 
     def __init__(
@@ -75,9 +81,11 @@ class Client:
         *,
         task_queue: str | None = None,
         storage: StorageDriver | None = None,
+        live: LiveTransport | str | None = None,
     ) -> None:
         self.temporal = temporal
         self.storage = storage
+        self.live = as_transport(live or settings.live())
         self.task_queue = settings.task_queue(task_queue)
 
     @classmethod
@@ -88,6 +96,7 @@ class Client:
         namespace: str | None = None,
         task_queue: str | None = None,
         storage: StorageDriver | None = None,
+        live: LiveTransport | str | None = None,
     ) -> "Client":
         """Connect by the standard Temporal settings; what is given here wins.
 
@@ -95,7 +104,7 @@ class Client:
             ServerUnavailable: nothing answers there.
         """
         temporal = await connect(settings.connect_options(address, namespace))
-        return cls(temporal, task_queue=task_queue, storage=storage)
+        return cls(temporal, task_queue=task_queue, storage=storage, live=live)
 
     async def start(
         self,

@@ -42,7 +42,7 @@ class RepairingPlanner:
         max_repairs: int = MAX_REPAIRS,
         max_wait: timedelta = MAX_WAIT,
     ) -> None:
-        self._inner = as_planner(inner, "RepairingPlanner")
+        self.inner = as_planner(inner, "RepairingPlanner")
         self._defaults = defaults
         self._alternatives = alternatives
         self._max_repairs = max_repairs
@@ -50,13 +50,13 @@ class RepairingPlanner:
 
     async def plan_start(self, turn: PlanInput) -> PlanResult:
         """Plan as the inner planner does: nothing has failed yet."""
-        return await self._inner.plan_start(turn)
+        return await self.inner.plan_start(turn)
 
     async def plan_resume(self, turn: PlanResumeInput) -> PlanResult:
         """Repair, back off or ask; else plan as the inner planner does."""
         repair = Repairs(turn, self._defaults, self._max_repairs)
         plan = repair.again() or repair.away(self._alternatives or {}, self._max_wait) or repair.ask()
-        return plan or await self._inner.plan_resume(repair.told(turn))
+        return plan or await self.inner.plan_resume(repair.told(turn))
 
 
 def repaired(

@@ -114,7 +114,12 @@ class Run:
                     away.answered()
 
     async def events(
-        self, *, after: str | Mapping[str, str] | None = None, follow: bool = True, children: bool = False
+        self,
+        *,
+        after: str | Mapping[str, str] | None = None,
+        follow: bool = True,
+        children: bool = False,
+        deltas: bool = False,
     ) -> AsyncGenerator[Event]:
         """What happened and, with `follow`, what happens, to the last event `run_stream_end`.
 
@@ -127,13 +132,19 @@ class Run:
             follow: Wait for more until the run ends.
             children: The events of child runs too, each with its own `run_id` and `parent_tool_call_id`: after
                 the `agent_run_started` of their call and before its `tool_end`.
+            deltas: With `follow`, what a planner is saying too, while it says it: `text_delta`, `thinking_delta`,
+                `tool_call_delta` and `stream_restarted`, as far as the client's live transport carries them. These
+                have no `event_id` either; the `assistant_message` that follows holds it all.
 
         Raises:
             RunNotFound: there is no such run.
             ServerUnavailable: the server was away for a minute.
         """
         cursors = {self.id: after} if isinstance(after, str) else after or {}
-        events = stream(self.client.temporal, self.id, after=cursors, follow=follow, children=children)
+        live = self.client.live if deltas else None
+        events = stream(
+            self.client.temporal, self.id, after=cursors, follow=follow, children=children, live=live
+        )
         async with contextlib.aclosing(events):
             async for event in events:
                 yield event

@@ -13,7 +13,7 @@ from temporalio.envconfig import ClientConfig
 from sojourn.errors import DefinitionError
 from sojourn.network.timeouts import check_timeouts
 
-__all__ = ["DEFAULT_TASK_QUEUE", "connect_options", "metrics_port", "task_queue"]
+__all__ = ["DEFAULT_TASK_QUEUE", "connect_options", "live", "metrics_port", "task_queue"]
 
 DEFAULT_TASK_QUEUE = "sojourn"
 """Where workers look and clients start runs, unless told otherwise."""
@@ -57,3 +57,8 @@ def _brief(error: Exception) -> str:
 def metrics_port(given: str | None = None) -> str | None:
     """Where the Temporal SDK's own metrics are served: given, else `SOJOURN_METRICS_PORT`, else nowhere."""
     return given or os.environ.get("SOJOURN_METRICS_PORT") or None
+
+
+def live() -> str | None:
+    """What carries live text between processes: `SOJOURN_LIVE`, such as `redis://host:6379/0`; else nothing."""
+    return os.environ.get("SOJOURN_LIVE") or None

@@ -217,6 +217,7 @@ async def _serve(worker: Worker, app: App, client: temporalio.client.Client, sto
             namespace=client.namespace,
             address=client.service_client.config.target_host,
             agents=app.list_agents(),
+            planners=_planners(app),
         )
     await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
     if not running.done():
@@ -225,6 +226,12 @@ async def _serve(worker: Worker, app: App, client: temporalio.client.Client, sto
     stopping.cancel()
     await running
     _log.info("worker_stopped")
+
+
+def _planners(app: App) -> dict[str, str]:
+    """By agent: the model that decides, or `code`."""
+    agents = [agent for id in app.list_agents() if (agent := app.agent(id))]
+    return {agent.id: getattr(agent.planner, "model_name", "code") for agent in agents}
 
 
 async def _connected(options: dict[str, Any], stop: asyncio.Event) -> temporalio.client.Client | None:

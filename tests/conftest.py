@@ -17,6 +17,7 @@ from temporalio.common import RawValue
 
 from sojourn import Agent, App, Client, Message, Run, RunPolicy, RunStatus, Toolset, Worker
 from sojourn.core.wire import decode_messages
+from sojourn.logs.configure import lead_to_logging
 from sojourn.server import Server
 
 hypothesis.settings.register_profile(
@@ -24,10 +25,9 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("busy")  # other tests run beside: an example's time says nothing
 
-hypothesis.settings.register_profile(
-    "busy", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
-)
-hypothesis.settings.load_profile("busy")  # other tests run beside: an example's time says nothing
+lead_to_logging()  # before any test captures logs: what is bound later keeps to what was configured when it was bound
+
+os.environ["SOJOURN_MODEL"] = "off"  # whoever runs the tests may have a key set
 
 Serve = Callable[..., Awaitable[Client]]
 

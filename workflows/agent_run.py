@@ -28,6 +28,7 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.core import call_ids, counts, outcomes
 from sojourn.core.admit import not_executed
 from sojourn.core.answers import Clarified, Refused
+from sojourn.core.asking_message import question_message, reply
 from sojourn.core.guards import Guards
 from sojourn.core.limits import MAX_INLINE_BYTES
 from sojourn.core.run_input import read_run_input
@@ -321,18 +322,20 @@ class AgentRun(Shown, Doors):
         """Park until the question is answered or expires; an answer begins a new user turn."""
         question = plan.await_
         assert question is not None
-        self._transcript.append(Message.assistant(question.question))
+        self._transcript.append(question_message(plan))
         self._phase = "waiting"
         answer = await self.waiting.answer_to(question)
         self._unseen = self._planned_from if plan.asked_by_policy else None
         if not isinstance(answer, Clarified):
-            self._new = [Message.system(f"Nobody answered within {question.expires_after}.")]
+            nobody = Message.system(f"Nobody answered within {question.expires_after}.")
+            self._new = [reply(plan, nobody)]
             return
         if answer.declined:
             why = f": {answer.text}" if answer.text else "."
-            self._new = [Message.system(f"The question was declined{why}")]
+            said = Message.system(f"The question was declined{why}")
         else:
-            self._new = [Message.user(answer.text)]
+            said = Message.user(answer.text)
+        self._new = [reply(plan, said)]
         self._begin_turn()
 
     def _begin_turn(self) -> None:

@@ -12,7 +12,7 @@ import typer
 from sojourn.cli import answering, looking
 from sojourn.cli.exit_codes import FAILED, INTERRUPTED, OK, USAGE
 from sojourn.cli.failure import INTERRUPT, failure_of, wants_json
-from sojourn.cli.options import Json, Target, TaskQueue
+from sojourn.cli.options import Deltas, Json, Target, TaskQueue
 
 __all__ = ["app", "main"]
 
@@ -132,6 +132,7 @@ def run(
     session: Annotated[str, typer.Option("--session", help="The conversation it belongs to.")] = "",
     task_queue: TaskQueue = None,
     json: Json = False,
+    deltas: Deltas = False,
 ) -> None:
     """Start a run and follow it, answering its questions.
 
@@ -141,7 +142,15 @@ def run(
     from sojourn.cli.run_command import run_agent
 
     raise typer.Exit(
-        run_agent(agent, text, run_id=run_id, session_id=session, task_queue=task_queue, json=json)
+        run_agent(
+            agent,
+            text,
+            run_id=run_id,
+            session_id=session,
+            task_queue=task_queue,
+            json=json,
+            deltas=deltas,
+        )
     )
 
 

@@ -13,6 +13,7 @@ from sojourn import settings
 from sojourn.cli.doctor.application import check_app, check_toolsets, queues_of
 from sojourn.cli.doctor.check import Check
 from sojourn.cli.doctor.machine import check_cli, check_extras, check_settings, check_versions
+from sojourn.cli.doctor.model import check_model
 from sojourn.cli.doctor.service import (
     check_clock,
     check_namespace,
@@ -61,6 +62,7 @@ async def _checks(target: str | None, queue: str) -> AsyncIterator[Check]:
     if app is not None:
         for check in await check_toolsets(app):
             yield check
+    yield check_model(app)
     try:
         options = settings.connect_options()
         yield check_settings(options, queue)

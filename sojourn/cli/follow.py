@@ -39,7 +39,7 @@ async def follow(run: Run, *, after: str | None = None) -> int:
     code = OK
     unasked: set[tuple[str, str]] = set()
     with RunView() as view:
-        async for event in run.events(after=after, children=True):
+        async for event in run.events(after=after, children=True, deltas=view.is_live):
             view.show(event)
             ended = code_of(event, run)
             code = code if ended is None else ended

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from sojourn.cli.options import Json, RunId, TaskQueue
+from sojourn.cli.options import Deltas, Json, RunId, TaskQueue
 
 __all__ = ["doctor", "export", "list_", "show", "watch"]
 
@@ -134,6 +134,7 @@ def watch(
         str | None, typer.Option("--after", metavar="EVENT_ID", help="Only what comes after this event.")
     ] = None,
     json: Json = False,
+    deltas: Deltas = False,
 ) -> None:
     """Follow a run to its end, answering its questions.
 
@@ -142,4 +143,4 @@ def watch(
     """
     from sojourn.cli.run_command import watch_run
 
-    raise typer.Exit(watch_run(run, after=after, json=json))
+    raise typer.Exit(watch_run(run, after=after, json=json, deltas=deltas))

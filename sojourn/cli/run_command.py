@@ -13,30 +13,37 @@ __all__ = ["run_agent", "watch_run"]
 
 
 def run_agent(
-    agent: str, text: str, *, run_id: str | None, session_id: str, task_queue: str | None, json: bool
+    agent: str,
+    text: str,
+    *,
+    run_id: str | None,
+    session_id: str,
+    task_queue: str | None,
+    json: bool,
+    deltas: bool,
 ) -> int:
     """Start and follow a run; the exit code says how it ended."""
 
     async def start(client: Client) -> int:
         run = await client.start(agent, text, run_id=run_id, session_id=session_id)
-        return await _attended(run, _followed(run, json=json))
+        return await _attended(run, _followed(run, json=json, deltas=deltas))
 
     return with_client(start, task_queue=task_queue)
 
 
-def watch_run(run_id: str, *, after: str | None, json: bool) -> int:
+def watch_run(run_id: str, *, after: str | None, json: bool, deltas: bool) -> int:
     """Follow a run from its first event, or from the one after `after`; the exit code says how it ended."""
 
     async def watch(client: Client) -> int:
         run = client.get_run(run_id)
-        return await _attended(run, _followed(run, json=json, after=after))
+        return await _attended(run, _followed(run, json=json, after=after, deltas=deltas))
 
     return with_client(watch)
 
 
-async def _followed(run: Run, *, json: bool, after: str | None = None) -> int:
+async def _followed(run: Run, *, json: bool, deltas: bool, after: str | None = None) -> int:
     if json:
-        return await follow_as_json(run, run.events(after=after, children=True))
+        return await follow_as_json(run, run.events(after=after, children=True, deltas=deltas))
     return await follow(run, after=after)
 
 

@@ -4,11 +4,13 @@ from rich.spinner import Spinner
 from rich.text import Text
 from rich.tree import Tree
 
+from sojourn.cli.draft import ENDS, Draft
 from sojourn.cli.lines import Line, called, detailed, ended, in_flight, lines_of
 from sojourn.contracts.event import (
     AgentRunStartedEvent,
     Event,
     RunStartedEvent,
+    TextDeltaEvent,
     ToolEndEvent,
     ToolRetryEvent,
     ToolStartEvent,
@@ -31,6 +33,8 @@ class RunTree:
         self._spins = spins
         self._runs: dict[str, Tree] = {}
         self._calls: dict[tuple[str, str], tuple[Tree, str]] = {}
+        self._drafts: dict[str, tuple[Tree, Tree, Draft]] = {}
+        """What runs are saying: under which branch, drawn where, and what."""
 
     def say(self, line: Line, run_id: str = "") -> None:
         """A line of a run; of no run in particular, at the root."""
@@ -38,7 +42,12 @@ class RunTree:
 
     def feed(self, event: Event) -> None:
         """Draw one event."""
+        if event.type in ENDS and event.run_id in self._drafts:
+            branch, drawn, _ = self._drafts.pop(event.run_id)
+            branch.children.remove(drawn)
         match event:
+            case TextDeltaEvent():
+                self._grow(event)
             case ToolStartEvent():
                 self._begin(event)
             case ToolEndEvent():
@@ -53,6 +62,14 @@ class RunTree:
                 pass  # its call, above, says what it is about
             case _:
                 self._add(self._runs.get(event.run_id, self.tree), lines_of(event))
+
+    def _grow(self, event: TextDeltaEvent) -> None:
+        if event.run_id not in self._drafts:
+            branch = self._runs.get(event.run_id, self.tree)
+            self._drafts[event.run_id] = (branch, branch.add(""), Draft())
+        _, drawn, draft = self._drafts[event.run_id]
+        draft.add(event.text)
+        drawn.label = Text("\n".join(draft.lines()), style="dim")
 
     def _begin(self, event: ToolStartEvent) -> None:
         text = called(event)

@@ -38,6 +38,11 @@ class RunView:
         self._depths: dict[str, int] = {}
         self._names: dict[tuple[str, str], str] = {}
 
+    @property
+    def is_live(self) -> bool:
+        """Whether it draws anew what changes: on a terminal."""
+        return self.console.is_terminal
+
     def __enter__(self) -> Self:
         """Start drawing."""
         if self._live:

@@ -43,6 +43,10 @@ __all__ = [
     "RunStreamEndEvent",
     "RunTerminatedEvent",
     "RunTimedOutEvent",
+    "StreamRestartedEvent",
+    "TextDeltaEvent",
+    "ThinkingDeltaEvent",
+    "ToolCallDeltaEvent",
     "ToolEndEvent",
     "ToolResultReceivedEvent",
     "ToolRetryEvent",
@@ -389,6 +393,48 @@ class ToolUpdateEvent(BaseEvent):
     """How much there is."""
 
 
+class TextDeltaEvent(BaseEvent):
+    """The next piece of the message that the planner is writing; told only live, with no `event_id`."""
+
+    type: Literal["text_delta"] = "text_delta"
+    """Which kind it is."""
+    text: str
+    """The piece."""
+
+
+class ThinkingDeltaEvent(BaseEvent):
+    """The next piece of what the model thinks; told only live, with no `event_id`."""
+
+    type: Literal["thinking_delta"] = "thinking_delta"
+    """Which kind it is."""
+    text: str
+    """The piece."""
+
+
+class ToolCallDeltaEvent(BaseEvent):
+    """The next piece of a call that the planner is writing; told only live, with no `event_id`."""
+
+    type: Literal["tool_call_delta"] = "tool_call_delta"
+    """Which kind it is."""
+    index: int = 0
+    """Which call of the plan, from 0."""
+    tool_name: str
+    """Its tool, as the model names it."""
+    text: str
+    """The piece of its arguments' JSON."""
+
+
+class StreamRestartedEvent(BaseEvent):
+    """The planner begins its turn again: what was told of this plan by deltas no longer holds; told only live."""
+
+    type: Literal["stream_restarted"] = "stream_restarted"
+    """Which kind it is."""
+    plan: int
+    """Which plan of the run, from 1."""
+    attempt: int
+    """The attempt that begins."""
+
+
 Event: TypeAlias = (
     RunStartedEvent
     | PlanStartedEvent
@@ -416,6 +462,10 @@ Event: TypeAlias = (
     | RunStreamEndEvent
     | ToolRetryEvent
     | ToolUpdateEvent
+    | TextDeltaEvent
+    | ThinkingDeltaEvent
+    | ToolCallDeltaEvent
+    | StreamRestartedEvent
 )
 """Any event; `event.type`, or its class, says which fields it has."""
 

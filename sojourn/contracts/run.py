@@ -62,7 +62,7 @@ class RunOutput(Record):
     telemetry: ToolTelemetry = ToolTelemetry()
     """Summed over calls and child runs."""
     usage: Usage = Usage()
-    """Summed over plans; what a child run used is in the telemetry of its call."""
+    """Summed over plans; what a child run used is in the telemetry of its call, and in `total_usage`."""
     notes: list[str] = []
     """The last 20 notes."""
     artifacts: list[Artifact] = []
@@ -74,6 +74,19 @@ class RunOutput(Record):
     def text(self) -> str:
         """The answer as text."""
         return self.final.text
+
+    @property
+    def total_usage(self) -> Usage:
+        """What the run and its child runs used of models, and what tools said that they did."""
+        own, below = self.usage, self.telemetry
+        known = own.cost is not None or below.cost is not None
+        return own.model_copy(
+            update={
+                "input_tokens": own.input_tokens + below.input_tokens,
+                "output_tokens": own.output_tokens + below.output_tokens,
+                "cost": (own.cost or 0.0) + (below.cost or 0.0) if known else None,
+            }
+        )
 
 
 class Safeguards(Record):

@@ -4,9 +4,9 @@ These are written once a step into the history, so every default is left out the
 """
 
 from datetime import timedelta
-from typing import Any
+from typing import Any, Self
 
-from pydantic import AliasChoices, Field
+from pydantic import AliasChoices, Field, model_validator
 
 from sojourn.contracts.approval import ApprovalPolicy
 from sojourn.contracts.awaits import AwaitClarification, AwaitExternalTools
@@ -101,9 +101,11 @@ class PlanOutcome(Record):
     """The result of `PlanActivity`: the plan, with all the workflow needs to carry it out."""
 
     calls: list[ToolRequest] = []
-    """The calls, with their final ids; payloads that are not executed may be left out."""
+    """The calls, with their final ids; payloads that are not executed may be left out. On the wire they are left out
+    where `message` holds the same."""
     dispatches: list[Dispatch] = []
-    """How to carry out each, in the same order; the calls after the last are refused."""
+    """How to carry out each, in the same order; the calls after the last are refused. On the wire they are left out
+    where nothing is refused and each is carried out in the usual way."""
     refused: str | None = None
     """Why calls have no dispatch: `max_calls_per_step` `max_tool_calls` `max_tool_rounds` `plan_size` `final_turn`."""
     final: Message | None = None
@@ -114,6 +116,8 @@ class PlanOutcome(Record):
         default=None, validation_alias=AliasChoices("await", "await_"), serialization_alias="await"
     )
     """The question."""
+    asking: str | None = None
+    """The call of `message` by which a model asks: the answer is its result."""
     asked_by_policy: bool = False
     """Whether the question is the policy's own, so that the planner has not been asked about the last step."""
     external: AwaitExternalTools | None = None
@@ -142,6 +146,30 @@ class PlanOutcome(Record):
     """The attempt that made this."""
     overtime: bool = False
     """Whether the time budget was used up before there was a plan."""
+
+    def recorded(self) -> "PlanOutcome":
+        """The same, with calls that stand in the message left out, and dispatches that say nothing."""
+        changes: dict[str, Any] = {}
+        if self.message and self.calls == _calls_of(self.message):
+            changes["calls"] = []
+        if self.refused is None and self.dispatches == [Dispatch()] * len(self.calls):
+            changes["dispatches"] = []
+        return self.model_copy(update=changes) if changes else self
+
+    @model_validator(mode="after")
+    def _with_calls(self) -> Self:
+        if self.message and self.await_ is None and not self.calls:
+            object.__setattr__(self, "calls", _calls_of(self.message))  # it is frozen from here on
+        if self.calls and not self.dispatches and self.refused is None:
+            object.__setattr__(self, "dispatches", [Dispatch()] * len(self.calls))
+        return self
+
+
+def _calls_of(message: Message) -> list[ToolRequest]:
+    return [
+        ToolRequest(name=part.name, payload=part.payload, raw=part.raw, tool_call_id=part.tool_call_id)
+        for part in message.tool_calls
+    ]
 
 
 class ToolTask(Record):

@@ -196,6 +196,8 @@ class Fold(WaitFold):
         elif plan.final:
             yield self._event(record, AssistantMessageEvent, message=plan.final)
         elif plan.await_:
+            if plan.message and plan.message.text:
+                yield self._event(record, AssistantMessageEvent, message=plan.message)
             yield self._opened(record, plan.await_)
 
     def _answered_calls(self, record: HistoryRecord, plan: PlanOutcome) -> Iterator[Event]:

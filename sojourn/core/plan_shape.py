@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 from sojourn.contracts.awaits import AwaitClarification, AwaitExternalTools
+from sojourn.contracts.message import Message
 from sojourn.contracts.plan import PlanResult
 from sojourn.core.limits import MAX_PLAN_CALLS
 
@@ -72,8 +73,19 @@ def _call_fault(plan: PlanResult) -> str | None:
         return f"tool_call_ids are unique; this plan repeats {', '.join(name[:80] for name in twice[:3])!r}"
     if plan.message and plan.message.role != "assistant":
         return f"message has role 'assistant', not {plan.message.role[:40]!r}"
+    if plan.message and isinstance(plan.await_, AwaitClarification):
+        return _asking_fault(plan.message, plan.await_.tool_call_id)
     if plan.message and sorted(c.tool_call_id for c in plan.message.tool_calls) != sorted(
         call.tool_call_id for call in [*plan.tool_calls, *external]
     ):
         return "message asks for the same calls as tool_calls, with the same ids"
+    return None
+
+
+def _asking_fault(message: Message, asking: str | None) -> str | None:
+    ids = [call.tool_call_id for call in message.tool_calls]
+    if len(set(ids)) < len(ids):
+        return "tool_call_ids are unique; the message beside await repeats one"
+    if (ids or asking) and asking not in ids:
+        return "message beside await holds the call by which it asks, named by await.tool_call_id"
     return None

@@ -8,6 +8,7 @@ from sojourn.contracts.run import RunInput, RunOutput
 from sojourn.contracts.tasks import PlanOutcome, PlanTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
+from sojourn.core.asking_message import question_message
 from sojourn.core.history_record import HistoryRecord
 from sojourn.core.transcript import for_planner
 
@@ -67,7 +68,7 @@ class Retelling:
         elif plan.final:
             self.messages.append(plan.final)
         elif plan.await_:
-            self.messages.append(Message.assistant(plan.await_.question))
+            self.messages.append(question_message(plan))
 
     def _answers(self) -> list[Message]:
         known = [

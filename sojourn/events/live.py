@@ -23,6 +23,7 @@ from sojourn.contracts.event import (
 )
 from sojourn.core.wording import plain
 from sojourn.events.history import error_of
+from sojourn.events.preview import COMMON
 
 __all__ = ["INTERVAL", "Live"]
 
@@ -31,9 +32,6 @@ INTERVAL = 1.0
 
 MAX_TEXT = 500
 """Characters of what a call, or its failure, says."""
-
-_OF_ALL = ("run_id", "session_id", "turn_id", "agent_id", "parent_tool_call_id")
-"""What an event that is only told live takes from the last one of its run."""
 
 
 class Live:
@@ -150,7 +148,7 @@ class Live:
     def _common(self, at: Timestamp) -> dict[str, Any]:
         last = self._last
         assert last
-        return {**{name: getattr(last, name) for name in _OF_ALL}, "time": _moment(at) or datetime.now(UTC)}
+        return {**{name: getattr(last, name) for name in COMMON}, "time": _moment(at) or datetime.now(UTC)}
 
 
 def _moment(at: Timestamp) -> datetime | None:

@@ -9,7 +9,10 @@ from sojourn.contracts.event import AgentRunStartedEvent, Event, ToolResultRecei
 from sojourn.core.fold import END
 from sojourn.errors import RunNotFound, SojournError
 from sojourn.events.live import Live
+from sojourn.events.live_text import LiveText
 from sojourn.events.one_run import events_of
+from sojourn.live import LiveTransport
+from sojourn.live.transport import topic_of
 
 __all__ = ["MAX_WAITING", "stream"]
 
@@ -18,11 +21,17 @@ MAX_WAITING = 256
 
 
 async def stream(
-    client: Client, run_id: str, *, after: Mapping[str, str], follow: bool, children: bool
+    client: Client,
+    run_id: str,
+    *,
+    after: Mapping[str, str],
+    follow: bool,
+    children: bool,
+    live: LiveTransport | None = None,
 ) -> AsyncGenerator[Event]:
-    """The events of a run; see `Run.events`."""
+    """The events of a run; see `Run.events`. With `live`, the deltas that it carries are told too."""
     told: asyncio.Queue[Event | BaseException | None] = asyncio.Queue(MAX_WAITING)
-    source = _Source(client, run_id, told, after, children=children)
+    source = _Source(client, run_id, told, after, children=children, live=live)
 
     async def tell() -> None:
         try:
@@ -53,12 +62,14 @@ class _Source:
         after: Mapping[str, str],
         *,
         children: bool,
+        live: LiveTransport | None,
     ) -> None:
         self._client = client
         self._run_id = run_id
         self._told = told
         self._after = after
         self._follows = children
+        self._live = live
         self._read = ""
         """The last event that was read: a source that is read to its end goes on from here."""
         self._children: dict[str, _Source] = {}
@@ -67,12 +78,17 @@ class _Source:
     async def tell(self, *, follow: bool) -> None:
         """Tell the events from here on; with `follow`, until the run ends."""
         live = Live(self._client, self._run_id, self._told.put) if follow else None
+        topic = topic_of(self._client.namespace, self._run_id)
+        text = LiveText(self._live, topic, self._told.put) if follow and self._live else None
         try:
             async for event in events_of(self._client, self._run_id, after=self._read, follow=follow):
                 if live:
                     live.feed(event)
                 await self._before(event)
-                if event.event_id > self._after.get(self._run_id, ""):
+                is_new = event.event_id > self._after.get(self._run_id, "")
+                if text:
+                    await text.tell(event, is_new=is_new)
+                elif is_new:
                     await self._told.put(event)
                 self._read = event.event_id
                 if self._follows and isinstance(event, AgentRunStartedEvent):
@@ -80,9 +96,18 @@ class _Source:
         finally:
             if live:
                 await live.close()
+            if text:
+                await text.close()
 
     def _begin(self, event: AgentRunStartedEvent, *, follow: bool) -> None:
-        child = _Source(self._client, event.run_link.run_id, self._told, self._after, children=self._follows)
+        child = _Source(
+            self._client,
+            event.run_link.run_id,
+            self._told,
+            self._after,
+            children=self._follows,
+            live=self._live,
+        )
         self._children[event.tool_call_id] = child
         if follow:
             child.follow()

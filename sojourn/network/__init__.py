@@ -12,7 +12,7 @@ from sojourn.network.retry import MAX_RETRIES, with_network_retry
 from sojourn.network.retry_after import retry_after_of
 from sojourn.network.timeouts import Timeouts, check_timeouts, timeouts_for
 from sojourn.network.translation import network_faults
-from sojourn.network.wording import format_network_error
+from sojourn.network.wording import format_fault, format_network_error
 
 __all__ = [
     "MAX_RETRIES",
@@ -21,6 +21,7 @@ __all__ = [
     "Timeouts",
     "check_timeouts",
     "fault_of",
+    "format_fault",
     "format_network_error",
     "http_client",
     "http_transport",

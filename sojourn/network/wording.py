@@ -11,7 +11,7 @@ from typing import Final
 from sojourn.errors import NetworkRetriesExhausted
 from sojourn.network.faults import Fault, client_classes, fault_of, status_of
 
-__all__ = ["format_network_error"]
+__all__ = ["format_fault", "format_network_error"]
 
 _SENTENCES: Final = {
     "timeout": "{who} request timed out; it may be slow or overloaded, so try again later.",
@@ -35,10 +35,15 @@ def format_network_error(error: BaseException, provider: str | None = None) -> s
     if isinstance(error, NetworkRetriesExhausted):
         return str(error)
     if fault := fault_of(error):
-        return _SENTENCES[fault.kind].format(who=who, said=fault.said, later=_later(fault))
+        return format_fault(fault, provider)
     if status := status_of(error):
         return f"{who} refused the request (HTTP {status}{_phrase(status)})."
     return f"{who} request failed: {_harmless(error)}."
+
+
+def format_fault(fault: Fault, provider: str | None = None) -> str:
+    """The sentence for a fault that is known already; `provider` as in `format_network_error`."""
+    return _SENTENCES[fault.kind].format(who=provider or "API", said=fault.said, later=_later(fault))
 
 
 def _later(fault: Fault) -> str:

@@ -1,7 +1,8 @@
 """What tests of agents need: a planner that follows a script, and a real server.
 
-The pytest plugin (`temporal_server`, `temporal_address`) is registered by the
-installed package; nothing is imported or started until a test asks for it.
+The pytest plugin (`temporal_server`, `temporal_address`, `use_model`) is registered by
+the installed package; nothing is imported or started until a test asks for it.
+`sojourn.testing.models` puts models in the place of others, and records what they answer.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,19 +1,20 @@
-"""pytest fixtures: a real Temporal server for the whole test session.
+"""pytest fixtures: a real Temporal server for the whole test session; another model in an agent's place.
 
 Under pytest-xdist each worker process has a server of its own: it starts in
 under a second, and tests of one process cannot disturb another's.
 """
 
-from collections.abc import Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import ExitStack
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from sojourn.server import Server
 
-__all__ = ["temporal_address", "temporal_server"]
+__all__ = ["temporal_address", "temporal_server", "use_model"]
 
 _AT_ONCE = timedelta(0)
 
@@ -44,6 +45,15 @@ def temporal_server(tmp_path_factory: pytest.TempPathFactory) -> "Generator[Serv
 def temporal_address(temporal_server: "Server") -> str:
     """Return `host:port` of the session's server."""
     return temporal_server.address
+
+
+@pytest.fixture
+def use_model() -> "Generator[Callable[[Any, Any], Any]]":
+    """Let another model plan until the test ends, `use_model(app, TestModel())`; needs `sojourn[models]`."""
+    from sojourn.testing.models import use_model as using  # noqa: PLC0415
+
+    with ExitStack() as stack:
+        yield lambda of, model: stack.enter_context(using(of, model))
 
 
 def _run(step: "Coroutine[object, object, object]") -> None:

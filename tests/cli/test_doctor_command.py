@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from sojourn import __version__
+from sojourn.cli.doctor.model import MODEL_VARIABLES
 
 BROKEN = "from sojourn import App\napp = App(agents=[])\n"
 
@@ -43,7 +44,7 @@ async def test_all_is_well(served, here):
     assert "swordfish" not in done.out
     found = {check["check"]: check for check in told.json["checks"]}
     queue = served.client.task_queue
-    expected = ["versions", "extras", "temporal command", "app", "settings", "server", "namespace"]
+    expected = ["versions", "extras", "temporal command", "app", "model", "settings", "server", "namespace"]
     assert list(found) == [*expected, "search attributes", "clock", f"workers on {queue}"]
     assert (told.json["ok"], told.json["exit_code"]) == (True, 0)
     assert all(check["ok"] is not False for check in found.values())
@@ -72,6 +73,34 @@ async def test_what_is_wrong_is_told_with_what_to_do(served, here):
     assert "✗ app: broken_app:app: App(agents=[...]) has at least one agent" in broken.out
     assert mcp.code == 1
     assert "✗ MCP servers: toolset desk.gone is unavailable" in mcp.out
+
+
+async def test_a_model_is_made_but_not_asked(served, here):
+    """What is missing is told by name; a key is named and never shown, and the address that it leads to is not asked."""
+    app = "from sojourn import *\napp = App(agents=[Agent('desk.agent', planner=ModelPlanner('anthropic:claude-sonnet-5-5'))])\n"
+    (here / "model_app.py").write_text(app)
+    unset = dict.fromkeys(MODEL_VARIABLES, "")
+    nobody = {"ANTHROPIC_API_KEY": "sk-swordfish", "ANTHROPIC_BASE_URL": "http://127.0.0.1:1"}
+    without, with_key, alone = await asyncio.gather(
+        served.command("doctor", "model_app:app", "--json", env={**served.env, **unset}),
+        served.command("doctor", "model_app:app", env={**served.env, **unset, **nobody}),
+        served.command("doctor", "--json", env={**served.env, **unset, "OPENAI_API_KEY": "sk-swordfish"}),
+    )
+    assert without.code == 1
+    (model,) = [check for check in without.json["checks"] if check["check"] == "model"]
+    assert (model["ok"], model["found"]) == (
+        False,
+        "desk.agent by anthropic:claude-sonnet-5-5; no variable is set",
+    )
+    assert "desk.agent: " in model["mend"]
+    assert "Set the ANTHROPIC_API_KEY environment variable" in model["mend"]
+    assert (
+        "✓ model: desk.agent by anthropic:claude-sonnet-5-5; ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL set"
+        in with_key.out
+    )
+    (model,) = [check for check in alone.json["checks"] if check["check"] == "model"]
+    assert (model["ok"], model["found"]) == (None, "OPENAI_API_KEY set")
+    assert not any("swordfish" in done.out + done.err for done in (without, with_key, alone))
 
 
 async def test_no_server_is_3_and_a_wrong_setting_is_1(command):

@@ -2,9 +2,11 @@
 
 import asyncio
 import uuid
+from collections import Counter
 
 import pytest
 from pydantic import BaseModel
+from temporalio.api.enums.v1 import EventType
 
 from sojourn import (
     Agent,
@@ -121,7 +123,14 @@ async def test_followers_cost_nothing(serve, traces):
     crowded, streams = await told(serve, followers=3)
     assert [event.type for event in streams[0]] == TYPES
     assert streams[0] == streams[1] == streams[2]
-    assert len(await traces(crowded).history()) == len(await traces(alone).history())
+    assert await kinds_of(traces(crowded)) == await kinds_of(traces(alone))
+
+
+async def kinds_of(trace) -> Counter[int]:
+    """What a history holds, less workflow tasks: two activities may end in one."""
+    kinds = Counter(event.event_type for event in await trace.history())
+    tasks = {number for name, number in EventType.items() if name.startswith("EVENT_TYPE_WORKFLOW_TASK_")}
+    return Counter({kind: count for kind, count in kinds.items() if kind not in tasks})
 
 
 async def test_a_follower_sees_a_call_before_it_ends(serve):

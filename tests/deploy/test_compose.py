@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from sojourn.cli.doctor.model import MODEL_VARIABLES
 from sojourn.search_attributes import NAMES
 from sojourn.server import DYNAMIC_CONFIG
 
@@ -49,10 +50,10 @@ def test_ports_are_open_to_this_machine_only(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_secrets_come_from_the_environment_and_must_be_set(name: str) -> None:
-    """No password is in the file, and an unset one stops the start with a sentence that says what to do."""
+def test_secrets_come_from_the_environment(name: str) -> None:
+    """None is in the file: the password must be set, and the start says so; a key is passed on where it is set."""
     for variable, value in SERVICES[name].get("environment", {}).items():
-        if SECRET.search(variable):
+        if SECRET.search(variable) and value is not None:
             assert re.fullmatch(r"\$\{POSTGRES_PASSWORD:\?.*\.env.*\}", value), variable
 
 
@@ -114,8 +115,24 @@ def test_scripts_are_valid_shell(name: str) -> None:
 def test_the_example_names_every_variable() -> None:
     """.env.example shows each variable that the file reads."""
     read = set(re.findall(r"(?<!\$)\$\{(\w+)", TEXT))
+    read |= {name for name, value in SERVICES["worker"]["environment"].items() if value is None}
     shown = set(re.findall(r"^(?:# )?(\w+)=", (ROOT / ".env.example").read_text(), re.MULTILINE))
     assert read == shown
+
+
+def test_what_chooses_a_model_reaches_the_worker() -> None:
+    """Each variable is passed on without a default: an empty one would count as set for the providers' SDKs."""
+    environment = SERVICES["worker"]["environment"]
+    assert {name for name in MODEL_VARIABLES if name in environment and environment[name] is None} == {
+        *MODEL_VARIABLES
+    }
+
+
+def test_the_image_holds_what_a_model_needs() -> None:
+    """The extras of the reference deployment are installed."""
+    installed = re.search(r"'sojourn\[([\w,]+)\]'", (ROOT / "Dockerfile").read_text())
+    assert installed
+    assert {"mcp", "models", "otlp", "redis"} <= set(installed[1].split(","))
 
 
 @needs_compose

@@ -1,6 +1,7 @@
 """The demo, as a newcomer runs it: a process with no terminal."""
 
 import asyncio
+import os
 import re
 import signal
 import sys
@@ -14,10 +15,12 @@ pytestmark = pytest.mark.durability
 
 
 async def start() -> asyncio.subprocess.Process:
+    """Start it where a model is chosen, which changes nothing."""
     return await asyncio.create_subprocess_exec(
         sys.executable,
         "docs/demo.py",
         cwd=ROOT,
+        env={**os.environ, "SOJOURN_MODEL": "anthropic:nobody"},
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,

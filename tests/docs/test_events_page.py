@@ -1,7 +1,10 @@
 """What docs/events.md says is so: its module is served, and its table is that of the code."""
 
+import asyncio
+
 import pytest
 
+from sojourn import Client, Worker
 from sojourn.contracts.event import EVENT_CLASSES, BaseEvent
 
 
@@ -38,6 +41,20 @@ async def test_events_are_lines(ledger):
     lines = await module.as_lines(client, run.id)
     assert len(lines) == len([event async for event in run.events()])
     assert not any(map(module.is_failure, lines))
+
+
+async def test_a_screen_grows(module_of, temporal_address):
+    """The page's screen shows the page's planner word by word, and then the message."""
+    module = module_of("events.md", "ledger")
+    client = await Client.connect(temporal_address, task_queue="ledger-speaks")
+    run = await client.start("ledger.speaker", "go", wait_for_worker=True)
+    showing = asyncio.create_task(module.show(client, run.id))
+    async with Worker(module.speaker, client):
+        screens = await showing
+    assert screens[0] == ""
+    assert screens[-1] == "It balances."
+    assert all("It balances.".startswith(screen) for screen in screens)
+    assert len(screens) >= 3
 
 
 def test_the_table_is_the_code_s(rows):

@@ -37,8 +37,9 @@ class Stage:
         address: str | None = None,
         queue: str | None = None,
         ready: bool = True,
+        **environment: str,
     ) -> WorkerProcess:
-        """Start a worker of this stage, and wait until it serves."""
+        """Start a worker of this stage, and wait until it serves; more variables may be set for it."""
         name = f"worker-{len(self.workers) + 1}"
         worker = WorkerProcess(
             target,
@@ -48,6 +49,7 @@ class Stage:
             DURABLE_STAGE=str(self.folder),
             DURABLE_WORKER=name,
             DURABLE_REMOTE_QUEUE=self.remote_queue,
+            **environment,
         )
         self.workers.append(worker)
         if ready:

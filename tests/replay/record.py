@@ -66,7 +66,7 @@ async def record(client: Client, name: str, scenario: Scenario) -> None:
     await settled(run)
     await store(client, run.id)
     async for event in run.events():
-        if event.run_link and event.type == "agent_run_started":
+        if event.type == "agent_run_started":
             await settled(client.get_run(event.run_link.run_id))
             await store(client, event.run_link.run_id)
 

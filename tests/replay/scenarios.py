@@ -345,6 +345,17 @@ async def terminate(run: Run) -> None:
 # Scenarios.
 
 
+def asked_by_call() -> PlanResult:
+    """A question as a model asks it: by a call of its message, beside another one."""
+    said = Message.calls(
+        [
+            ToolRequest(name="ask_user", payload={"question": "Which?"}, tool_call_id="c1"),
+            call("quick", "c2"),
+        ]
+    )
+    return PlanResult(await_=QUESTION.model_copy(update={"tool_call_id": "c1"}), message=said)
+
+
 SCENARIOS = {
     "plain_calls": Scenario(
         [
@@ -477,6 +488,7 @@ SCENARIOS = {
         ],
         policy=ASKING,
     ),
+    "asked_by_call": Scenario([asked_by_call(), FINAL], policy=ASKING, deed=answer),
     "policy_asks": Scenario(
         [calls(call("inspect", "c1")), FINAL, FINAL],
         policy=RunPolicy(interrupts_allowed=True, on_missing_fields="await_clarification"),

@@ -118,6 +118,7 @@ async def test_a_question_that_nobody_answers_expires(serve, traces):
     await traces(run).check()
 
 
+@pytest.mark.durability  # alone: Temporal gives one step of a workflow 2 s, which another test may take from it
 async def test_a_flood_of_bad_signals_harms_nothing(serve, status_when, traces):
     """5,000 of them, with ids of 5 KB and shell characters: bounded notes, and the right answer still counts."""
     client = await serve(planner=asking(), policy=ASKS)

@@ -1,0 +1,143 @@
+"""The stand-in for a model: it corrects exactly what the text it reads names as wrong.
+
+It knows the right value of every field, and the right tool, from the task. What it does not know is what was wrong
+with its call: a field is corrected when the text names the field or quotes its value, the tool's name when the
+text names the tool, arguments that are no JSON when the text speaks of JSON's grammar. Nothing else changes, so
+that a text that names nothing gets the same call again.
+
+It does not look at an example that stands in the text, nor at what it is told that it sent.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+from bench.repair_tasks import Task
+from sojourn.core.json_value import is_array, is_object
+from sojourn.models.names import wire_name
+
+__all__ = ["reader"]
+
+_UNREAD = ("arguments that fit: ", "you sent: ")
+
+_GRAMMAR = re.compile(r"JSON|Expecting|Unterminated|delimiter|Extra data")
+
+_MISSING: Any = object()
+
+
+def reader(tasks: Sequence[Task]) -> FunctionModel:
+    """A model that does these tasks."""
+    by_words = {task.wanted: task for task in tasks}
+
+    async def read(messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
+        [wanted] = [part.content for part in messages[0].parts if isinstance(part, UserPromptPart)]
+        call = next(part for part in reversed(messages[-2].parts) if isinstance(part, ToolCallPart))
+        told = [str(part.content) for part in messages[-1].parts if isinstance(part, ToolReturnPart)]
+        if not told:
+            return ModelResponse([TextPart("done")])
+        return ModelResponse([_corrected(by_words[str(wanted)], call, "\n".join(told))])
+
+    return FunctionModel(read, model_name="standin")
+
+
+def _corrected(task: Task, call: ToolCallPart, text: str) -> ToolCallPart:
+    said = "\n".join(line for line in text.splitlines() if not line.startswith(_UNREAD))
+    right = wire_name(task.tool)
+    name = right if call.tool_name != right and _names_tool(said, call.tool_name) else call.tool_name
+    try:
+        sent: Any = call.args_as_dict(raise_if_invalid=True)
+    except ValueError:
+        arguments = json.dumps(task.right) if _GRAMMAR.search(said) else call.args
+    else:
+        arguments = json.dumps(_mended(sent, task.right, said))
+    return ToolCallPart(name, arguments)
+
+
+def _names_tool(text: str, name: str) -> bool:
+    return name in text or name.replace("__", ".") in text
+
+
+@dataclass(frozen=True)
+class _Difference:
+    """Between what was sent and what is right; a name that is nearly right is one, not two."""
+
+    at: tuple[str | int, ...]
+    sent: Any = _MISSING
+    misspelt: str | None = None
+
+
+def _mended(sent: Any, right: Any, text: str) -> Any:
+    """What was sent, with each difference that the text names put right."""
+    kept = json.loads(json.dumps(sent))
+    for difference in list(_differences(sent, right, ())):
+        if _is_named(difference, sent, text):
+            _put_right(kept, right, difference)
+    return kept
+
+
+def _differences(sent: Any, right: Any, at: tuple[str | int, ...]) -> Iterator[_Difference]:
+    if is_object(sent) and is_object(right):
+        unknown = [name for name in sent if name not in right]
+        for name, value in right.items():
+            if name in sent:
+                yield from _differences(sent[name], value, (*at, name))
+            else:
+                misspelt = next((other for other in unknown if sent[other] == value), None)
+                yield _Difference((*at, name), misspelt=misspelt)
+    elif is_array(sent) and is_array(right) and len(sent) == len(right):
+        for number, value in enumerate(right):
+            yield from _differences(sent[number], value, (*at, number))
+    elif sent != right or type(sent) is not type(right):
+        yield _Difference(at, sent)
+
+
+def _is_named(difference: _Difference, sent: Any, text: str) -> bool:
+    names = [difference.at[-1], *([difference.misspelt] if difference.misspelt else [])]
+    if any(f"{quote}{name}{quote}" in text for name in names for quote in "'`"):
+        return True
+    paths = [_path(difference.at[:length]) for length in range(1, len(difference.at) + 1)]
+    if difference.misspelt:
+        paths.append(_path((*difference.at[:-1], difference.misspelt)))
+    return any(f"`{path}`" in text for path in paths) or any(
+        _quotes(text, value) for value in _values(sent, difference)
+    )
+
+
+def _values(sent: Any, difference: _Difference) -> Iterator[Any]:
+    """What was sent there, and in the objects and lists around it but for the whole."""
+    value = sent
+    for token in difference.at[:-1]:
+        value = value[token]
+        yield value
+    if difference.sent is not _MISSING:
+        yield difference.sent
+
+
+def _quotes(text: str, value: Any) -> bool:
+    forms = {repr(value), json.dumps(value)}
+    return any(re.search(rf"(?<![\w.]){re.escape(form)}(?![\w.])", text) for form in forms)
+
+
+def _path(tokens: Sequence[str | int]) -> str:
+    return "".join(f"[{t}]" if isinstance(t, int) else f".{t}" if n else t for n, t in enumerate(tokens))
+
+
+def _put_right(kept: Any, right: Any, difference: _Difference) -> None:
+    *parents, last = difference.at
+    for token in parents:
+        kept, right = kept[token], right[token]
+    if difference.misspelt:
+        kept.pop(difference.misspelt)
+    kept[last] = right[last]

@@ -1,0 +1,89 @@
+"""The typed answer that is wanted of a model: by the planner's `result`, or by the agent that asks."""
+
+from functools import cached_property
+from typing import Any
+
+from pydantic import ValidationError
+
+from sojourn.contracts.retry_hint import FieldIssue
+from sojourn.core.boundary import issues_of
+from sojourn.core.validate import Validator
+from sojourn.core.wording import clip, sentence
+from sojourn.errors import DefinitionError
+from sojourn.models.offered import FINAL_RESULT
+from sojourn.shape import Shape
+
+__all__ = ["Expected"]
+
+MAX_TOLD = 10
+"""Faults that are told of one answer."""
+
+_WRAPPED = "answer"
+
+
+class Expected:
+    """What the answer has to fit.
+
+    Providers take arguments that are objects: another value is given as the field `answer` of one.
+
+    Args:
+        schema: JSON Schema of the answer.
+        shape: The type behind it, whose own validators count too; none where a schema is all there is.
+    """
+
+    def __init__(self, schema: dict[str, Any], shape: Shape | None = None) -> None:
+        self.answer = schema
+        self._shape = shape
+
+    @classmethod
+    def of(cls, source: Any) -> "Expected":
+        """What fits a type.
+
+        Raises:
+            DefinitionError: it has no JSON Schema.
+        """
+        place = "ModelPlanner(result=...)"
+        try:
+            shape = Shape(source, place=place)
+        except DefinitionError:  # no object, so no payload
+            shape = Shape(source, place=place, output=True)
+        return cls(shape.spec.json_schema, shape)
+
+    @cached_property
+    def arguments(self) -> dict[str, Any]:
+        """JSON Schema of the arguments of `final_result`."""
+        if self._is_object:
+            return self.answer
+        inner = {word: value for word, value in self.answer.items() if word not in ("$defs", "$schema")}
+        outer = {"type": "object", "properties": {_WRAPPED: inner}, "required": [_WRAPPED]}
+        return {**outer, "$defs": self.answer["$defs"]} if "$defs" in self.answer else outer
+
+    def value(self, arguments: dict[str, Any]) -> Any:
+        """The answer in these arguments."""
+        return arguments if self._is_object else arguments.get(_WRAPPED)
+
+    def fault(self, arguments: dict[str, Any]) -> str | None:
+        """Why arguments are no answer that fits, in a sentence a model can act on; None when they are."""
+        issues = self._validator.issues(arguments) or self._own_issues(arguments)
+        if not issues:
+            return None
+        told = "; ".join(sentence(issue) for issue in issues[:MAX_TOLD])
+        more = f"; and {len(issues) - MAX_TOLD} more" if len(issues) > MAX_TOLD else ""
+        return clip(f"Correct your answer and call `{FINAL_RESULT}` again: {told}{more}", 1_500)
+
+    @property
+    def _is_object(self) -> bool:
+        return self.answer.get("type") == "object"
+
+    @cached_property
+    def _validator(self) -> Validator:
+        return Validator(self.arguments)
+
+    def _own_issues(self, arguments: dict[str, Any]) -> list[FieldIssue]:
+        if self._shape is None:
+            return []
+        try:
+            self._shape.decode(self.value(arguments))
+        except ValidationError as error:
+            return issues_of(error)
+        return []

@@ -1,0 +1,280 @@
+"""Faults: what a failed model request becomes, for Temporal and for a person.
+
+One layer repeats, Temporal's. What waiting mends is raised with `next_retry_delay`, which makes the
+planner's attempts outlast an outage (see `PLANNER_ATTEMPTS`); what a person must mend is not repeated.
+
+| type of the error | what went wrong | repeated |
+|---|---|---|
+| `ModelRateLimited` | HTTP 429; this worker's own limit | yes |
+| `ModelOverloaded` | HTTP 529, or an error that says overloaded | yes |
+| `ModelUnavailable` | HTTP 409, 425, 500, 502, 503, 504 and other 5xx; no connection, or one that broke | yes |
+| `ModelTimeout` | HTTP 408; no answer in time | yes |
+| `ModelFailed` | an answer that cannot be read, an error that says nothing | yes, as an exception of a planner |
+| `ModelUnauthorized` | HTTP 401, 403 | no |
+| `QuotaExceeded` | HTTP 402; credits, budget or the day's quota used up | no |
+| `ModelNotFound` | HTTP 404: no such model, or a wrong base URL | no |
+| `ContextWindowExceeded` | the conversation is longer than the model reads | no |
+| `ContentFiltered` | the provider's content filter | no |
+| `ModelRejected` | HTTP 400, 422 and other 4xx | no |
+| `ModelMisconfigured` | the model is set up wrongly, such as without a key or its SDK | no |
+"""
+
+import random
+import re
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from http import HTTPStatus
+from typing import Final, Literal
+
+from pydantic_ai import exceptions as raised
+from pydantic_ai import models
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+from sojourn.core.wording import plain
+from sojourn.models.said import said_by
+from sojourn.network import Fault, fault_of, format_fault
+
+__all__ = ["LONGEST_DELAY", "LONGEST_RETRY_AFTER", "fault", "model_faults", "provider_title"]
+
+LONGEST_DELAY: Final = timedelta(minutes=10)
+"""Between two attempts when the provider names no time: 20 attempts so outlast an outage of 100 minutes."""
+
+LONGEST_RETRY_AFTER: Final = timedelta(hours=1)
+"""A longer `Retry-After` is asked again each hour: a waiting run costs nothing, and a limit may be lifted."""
+
+_TRUSTED_ATTEMPTS = 5
+"""Attempts up to which a short `Retry-After` is believed; then the growing delay holds too."""
+
+_JITTER = 0.3
+
+_MAX_NAME = 80
+
+_CREDENTIALS: Final = {
+    "anthropic": ("Anthropic", "ANTHROPIC_API_KEY"),
+    "azure": ("Azure", "AZURE_OPENAI_API_KEY"),
+    "bedrock": ("Amazon Bedrock", None),
+    "cerebras": ("Cerebras", "CEREBRAS_API_KEY"),
+    "cohere": ("Cohere", "CO_API_KEY"),
+    "deepseek": ("DeepSeek", "DEEPSEEK_API_KEY"),
+    "google": ("Google", "GOOGLE_API_KEY"),
+    "google-cloud": ("Google Cloud", None),
+    "groq": ("Groq", "GROQ_API_KEY"),
+    "mistral": ("Mistral", "MISTRAL_API_KEY"),
+    "ollama": ("Ollama", "OLLAMA_API_KEY"),
+    "openai": ("OpenAI", "OPENAI_API_KEY"),
+    "openrouter": ("OpenRouter", "OPENROUTER_API_KEY"),
+    "xai": ("xAI", "XAI_API_KEY"),
+}
+"""How a provider is called, and where its key is set; by the name of pydantic-ai's provider."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """One failure, judged."""
+
+    type: str
+    text: str
+    delay: timedelta | None = None
+    """When to try again; none for what waiting does not mend."""
+    is_final: bool = False
+    """Whether no repetition can mend it."""
+
+
+@contextmanager
+def model_faults(provider: str, attempt: int | None = None) -> Generator[None]:
+    """Raise what a model request inside the block fails with as the error that Temporal acts on.
+
+    Nothing of the request goes on into the history. Exceptions that are no faults of a request pass.
+
+    Args:
+        provider: As pydantic-ai names it (`model.system`), such as `openai`.
+        attempt: Of the activity, from 1; of the current one when left out.
+
+    Raises:
+        ApplicationError: with a type of the table above.
+    """
+    try:
+        yield
+    except Exception as error:
+        if attempt is None:
+            attempt = activity.info().attempt if activity.in_activity() else 1
+        known = fault(error, provider, attempt)
+        if known is None:
+            raise
+        raise known from None
+
+
+def fault(error: BaseException, provider: str, attempt: int = 1) -> ApplicationError | None:
+    """The error that Temporal acts on; None for an exception that is no fault of a model request.
+
+    A failure of several models in order is repeated when it may help with one of them, as soon as with
+    any. The text is one sentence for a person, and one for each model when several failed.
+
+    Args:
+        error: What the request raised.
+        provider: As in `model_faults`.
+        attempt: From 1: delays grow with it where the provider names none.
+    """
+    verdict = _judged(error, provider_title(provider), provider, attempt)
+    if verdict is None:
+        return None
+    return ApplicationError(
+        verdict.text, type=verdict.type, non_retryable=verdict.is_final, next_retry_delay=verdict.delay
+    )
+
+
+def provider_title(provider: str) -> str:
+    """A provider's name as people write it."""
+    known = _CREDENTIALS.get(_family(provider))
+    return known[0] if known else plain(provider, _MAX_NAME) or "The model's provider"
+
+
+def _family(provider: str) -> str:
+    """Whose provider it is: `openai` of `openai-responses` and of `gateway/openai-chat`."""
+    return re.sub(r"^gateway/|-(?:chat|responses)$", "", provider)
+
+
+def _judged(error: BaseException, who: str, provider: str, attempt: int) -> _Verdict | None:
+    if isinstance(error, raised.FallbackExceptionGroup):
+        return _all_failed(error, provider, attempt)
+    if transient := _transient(error):
+        kind, what = transient
+        return _Verdict(kind, format_fault(what, who), _delay(what.retry_after, attempt))
+    return _permanent(error, who, provider) or _unexplained(error, who)
+
+
+def _all_failed(group: raised.FallbackExceptionGroup, provider: str, attempt: int) -> _Verdict:
+    """Of several models: told one by one, repeated as soon as with any of them it may help."""
+    verdicts = [
+        _judged(each, getattr(each, "model_name", None) or "a model", provider, attempt)
+        or _Verdict("ModelFailed", f"a model failed with {type(each).__name__}.")
+        for each in group.exceptions
+    ]
+    text = " ".join(("Every model failed.", *(verdict.text for verdict in verdicts)))
+    waiting = [(each.delay, each) for each in verdicts if each.delay is not None]
+    if waiting:
+        delay, soonest = min(waiting, key=lambda pair: pair[0])
+        return _Verdict(soonest.type, text, delay)
+    first = next((each for each in verdicts if not each.is_final), verdicts[0])
+    return _Verdict(first.type, text, is_final=first.is_final)
+
+
+def _transient(error: BaseException) -> tuple[str, Fault] | None:
+    """What waiting may mend, as one of the network's faults."""
+    match error:
+        case raised.ModelRateLimitError() | raised.ConcurrencyLimitExceeded():
+            return "ModelRateLimited", _answered(error, "rate_limited")
+        case raised.ModelOverloadedError():
+            return "ModelOverloaded", _answered(error, "status")
+        case raised.ModelUnavailableError() | raised.ModelServerError():
+            return "ModelUnavailable", _answered(error, "status")
+        case raised.ModelHTTPError(status_code=HTTPStatus.REQUEST_TIMEOUT):
+            return "ModelTimeout", _answered(error, "timeout")
+        case raised.ModelHTTPError(status_code=HTTPStatus.CONFLICT | HTTPStatus.TOO_EARLY):
+            return "ModelUnavailable", _answered(error, "status")
+        case raised.ModelTimeoutError() | raised.ModelRequestTimeout():
+            return "ModelTimeout", Fault("timeout", "timed out")
+        case raised.ModelConnectionError():
+            below = error.__cause__ and fault_of(error.__cause__)
+            return "ModelUnavailable", below or Fault("connection", "connection failed")
+        case raised.AgentRunError():
+            return None
+        case _:  # of an HTTP client or an SDK, past pydantic-ai
+            found = fault_of(error)
+            return found and (_KINDS.get(found.kind, "ModelUnavailable"), found)
+
+
+_KINDS: Final = {"rate_limited": "ModelRateLimited", "timeout": "ModelTimeout"}
+
+
+def _answered(error: BaseException, kind: Literal["rate_limited", "status", "timeout"]) -> Fault:
+    """An answer of the provider; or an error that has no status, in the midst of one or before any request."""
+    code: int | None = getattr(error, "status_code", None)
+    wait: float | None = getattr(error, "retry_after", None)
+    return Fault(
+        kind=kind,
+        said=f"HTTP {code} {_phrase(code)}".rstrip() if code else _unasked(error),
+        status=code,
+        retry_after=None
+        if wait is None
+        else timedelta(seconds=min(wait, LONGEST_RETRY_AFTER.total_seconds())),
+    )
+
+
+def _unasked(error: BaseException) -> str:
+    return "said in its answer" if getattr(error, "in_stream", False) else "by this worker's count"
+
+
+def _permanent(error: BaseException, who: str, provider: str) -> _Verdict | None:
+    """What a person has to mend, with what to do; the first that fits."""
+    model = plain(getattr(error, "model_name", ""), _MAX_NAME)
+    status = getattr(error, "status_code", None)
+    answer = f" (HTTP {status} {_phrase(status)})".replace(" )", ")") if status else ""
+    said = said_by(error)
+    because = f": {said}." if said else "."
+    match error:
+        case raised.ModelAuthenticationError():
+            variable = _CREDENTIALS.get(_family(provider), ("", None))[1]
+            mend = f"set {variable} to a key" if variable else "give it credentials"
+            told = "ModelUnauthorized", f"{who} refused the credentials{answer}; {mend} that may use {model}."
+        case raised.ModelQuotaExceededError():
+            told = (
+                "QuotaExceeded",
+                f"The account with {who} has used up its quota{answer}; add credit or raise its limit.",
+            )
+        case raised.ModelNotFoundError():
+            close = getattr(error, "suggested_model_id", None)
+            mend = f"did you mean {plain(close, _MAX_NAME)}?" if close else "check the name and the base URL."
+            told = "ModelNotFound", f"{who} has no model {model}{answer}; {mend}"
+        case raised.ModelContextWindowExceededError():
+            mend = "take a model with a larger context window, or let tools return less."
+            told = "ContextWindowExceeded", f"The conversation is longer than {model} reads{answer}; {mend}"
+        case raised.ContentFilterError():
+            told = (
+                "ContentFiltered",
+                f"The content filter of {who} refused the request; change what is asked.",
+            )
+        case raised.ModelRequestRejectedError() | raised.ModelHTTPError():
+            told = "ModelRejected", f"{who} refused the request{answer}{because}"
+        case raised.UserError() | ImportError():  # such as without a key, or the provider's SDK
+            text = str(error).partition(" To try Pydantic AI ")[0]
+            told = "ModelMisconfigured", f"The model is set up wrongly: {plain(text, 300)}"
+        case RuntimeError() if not models.ALLOW_MODEL_REQUESTS:
+            told = (
+                "ModelMisconfigured",
+                "Requests are switched off (pydantic_ai.models.ALLOW_MODEL_REQUESTS); see sojourn.testing.models.",
+            )
+        case _:
+            return None
+    return _Verdict(*told, is_final=True)
+
+
+def _unexplained(error: BaseException, who: str) -> _Verdict | None:
+    """What may be another one next time, or not: repeated as often as a planner's own exceptions."""
+    match error:
+        case raised.ModelAPIError():
+            said = said_by(error)
+            return _Verdict("ModelFailed", f"{who} request failed{f': {said}' if said else ''}.")
+        case raised.UnexpectedModelBehavior():
+            return _Verdict("ModelFailed", f"{who} gave an answer that cannot be read; try again later.")
+        case _:
+            return None
+
+
+def _delay(asked: timedelta | None, attempt: int) -> timedelta:
+    """When to try again: when the provider says, else 1 s, doubled, and up to 30 % more so that runs spread."""
+    growing = timedelta(seconds=2.0 ** min(attempt - 1, 20) * (1 + random.uniform(0, _JITTER)))  # noqa: S311
+    growing = min(growing, LONGEST_DELAY)
+    if asked is None:
+        return growing
+    return asked if attempt <= _TRUSTED_ATTEMPTS else max(asked, growing)
+
+
+def _phrase(status: int | None) -> str:
+    try:
+        return HTTPStatus(status or 0).phrase
+    except ValueError:
+        return ""

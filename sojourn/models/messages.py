@@ -1,0 +1,261 @@
+"""Our transcript as pydantic-ai's messages, and a model's response as a message of ours.
+
+Nothing that a provider wants back is lost between the two: signatures, ids and details are kept beside the parts
+(see `provider_metadata`), arguments as the model wrote them. What is stored is ours alone, so that a history can
+be read when the library is another one; only a part of a kind that we have no word for (`model_part`) holds the
+library's own JSON, and is left out when it no longer reads it.
+
+The transcript of a run is well-formed; one that a client handed in need not be. What goes out always is:
+
+- requests and responses alternate, beginning and ending with a request; where the transcript has nothing to say
+  there, a short text stands in;
+- each call is answered in the next request, in call order, before all else there. A call that nothing answers is
+  told to be without a result; an answer that no call asked for is left out;
+- a call has the id that its provider knows, unless a call before it has that one.
+"""
+
+import json
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from itertools import chain, count
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_ai import messages as theirs
+from pydantic_core import to_json
+
+from sojourn.contracts.message import (
+    DocumentPart,
+    ImagePart,
+    Message,
+    OtherPart,
+    Part,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+)
+from sojourn.contracts.tool_result import ToolResult
+from sojourn.models.files import file_of, image_of, user_file
+from sojourn.models.names import Names
+from sojourn.models.provider_metadata import (
+    citations_of,
+    kept_of,
+    known_call_id,
+    origin_of,
+    plain_json,
+    response_origin_of,
+    sound,
+    with_response,
+)
+
+__all__ = ["from_response", "to_messages"]
+
+_START = "(The conversation begins.)"
+"""What a person says before the model's first word, when the transcript has nothing."""
+
+_GO_ON = "(Go on.)"
+"""What a person says between two messages of the model, and after the last."""
+
+_UNANSWERED = "No result was recorded for this call."
+
+
+def from_response(response: theirs.ModelResponse, names: Names) -> Message:
+    """An assistant message of what a model gave.
+
+    Arguments are not read here: what the model wrote is in `raw`, even where it is no JSON.
+
+    Args:
+        response: As pydantic-ai returns it.
+        names: The tools that the request knew.
+    """
+    parts = [_kept(part, names) for part in response.parts]
+    if parts:
+        first = parts[0]
+        kept = with_response(first.provider_metadata, response)
+        parts[0] = first.model_copy(update={"provider_metadata": kept})
+    return Message(role="assistant", parts=parts)
+
+
+def to_messages(
+    messages: Sequence[Message], names: Names, *, result_text: Callable[[ToolResult], Any]
+) -> list[theirs.ModelMessage]:
+    """A transcript as a model is sent it; a request is first, and last.
+
+    Args:
+        messages: The transcript.
+        names: The tools that the request knows.
+        result_text: What a model reads of a result: a text, or JSON.
+    """
+    calls = _Calls(messages, names, result_text)
+    sent: list[theirs.ModelMessage] = []
+    heard: list[theirs.ModelRequestPart] = []
+    for message in messages:
+        if message.role != "assistant":
+            heard.extend(_heard(message))
+            continue
+        said, answers = _said(message, calls)
+        if said:
+            sent += [
+                _request(heard, first=not sent),
+                theirs.ModelResponse(said, **response_origin_of(message.parts)),
+            ]
+            heard = answers
+    return [*sent, _request(heard, first=not sent)]
+
+
+class _Calls:
+    """The calls of a transcript, each with its answer."""
+
+    def __init__(self, messages: Sequence[Message], names: Names, text: Callable[[ToolResult], Any]) -> None:
+        self._names = names
+        self._text = text
+        self._taken: set[str] = set()
+        self._results: defaultdict[str, deque[ToolResult]] = defaultdict(deque)
+        for message in messages:
+            for result in message.tool_results:
+                self._results[result.tool_call_id].append(result)
+
+    def pair(self, part: ToolCallPart) -> tuple[theirs.ToolCallPart, theirs.ToolReturnPart]:
+        """The call and its answer, by the same name and id."""
+        name = self._names.name_of(part.name)
+        own = part.tool_call_id
+        ids = chain((known_call_id(part), own), (f"{own[:40]}-{n}" for n in count(2)))
+        id = next(id for id in ids if id and id not in self._taken)
+        self._taken.add(id)
+        arguments = part.payload if part.raw is None else part.raw
+        call = theirs.ToolCallPart(name, arguments, id, **origin_of(part))
+        results = self._results[own]
+        if not results:
+            return call, theirs.ToolReturnPart(name, _UNANSWERED, id, outcome="interrupted")
+        result = results.popleft()
+        outcome = "success" if result.ok else "failed"
+        return call, theirs.ToolReturnPart(name, self._text(result), id, outcome=outcome)
+
+
+# What others said.
+
+
+def _request(heard: Sequence[theirs.ModelRequestPart], *, first: bool) -> theirs.ModelRequest:
+    """What is said up to a response; a model that was told nothing but its instructions still has to be asked."""
+    if first and all(isinstance(part, theirs.SystemPromptPart) for part in heard):
+        return theirs.ModelRequest([*heard, theirs.UserPromptPart(_START)])
+    return theirs.ModelRequest(heard or [theirs.UserPromptPart(_GO_ON)])
+
+
+def _heard(message: Message) -> Iterator[theirs.ModelRequestPart]:
+    """What a system message says as such; all else, by whomever, as the user's."""
+    content = [given for part in message.parts if (given := _given(part))]
+    if message.role == "system":
+        if text := message.text:
+            yield theirs.SystemPromptPart(text)
+        content = [given for given in content if not isinstance(given, str)]
+    if content:
+        [only, *more] = content
+        yield theirs.UserPromptPart(only if isinstance(only, str) and not more else content)
+
+
+def _given(part: Part) -> theirs.UserContent | None:
+    match part:
+        case TextPart():
+            return part.text
+        case ImagePart() | DocumentPart():
+            return user_file(part)
+        case _:
+            return None
+
+
+# What the model said.
+
+
+def _said(
+    message: Message, calls: _Calls
+) -> tuple[list[theirs.ModelResponsePart], list[theirs.ModelRequestPart]]:
+    """The parts of a response, and the answers to its calls."""
+    said: list[theirs.ModelResponsePart] = []
+    answers: list[theirs.ModelRequestPart] = []
+    for part in message.parts:
+        if isinstance(part, ToolCallPart):
+            call, answer = calls.pair(part)
+            said.append(call)
+            answers.append(answer)
+        elif (given := _given_back(part)) is not None:
+            said.append(given)
+    return said, answers
+
+
+def _given_back(part: Part) -> theirs.ModelResponsePart | None:
+    match part:
+        case TextPart():
+            return _text_back(part)
+        case ThinkingPart():
+            return theirs.ThinkingPart(part.text, signature=part.signature, **origin_of(part))
+        case ImagePart() | DocumentPart():
+            file = file_of(part)
+            return (
+                theirs.TextPart(file) if isinstance(file, str) else theirs.FilePart(file, **origin_of(part))
+            )
+        case OtherPart(type="model_part"):
+            return _model_part(part)
+        case _:
+            return None
+
+
+def _text_back(part: TextPart) -> theirs.TextPart | None:
+    """A text; an empty one only where a provider's signature hangs on it."""
+    origin = origin_of(part)
+    if not part.text and origin["provider_details"] is None:
+        return None
+    return theirs.TextPart(part.text, citations=citations_of(part), **origin)
+
+
+def _kept(part: theirs.ModelResponsePart, names: Names) -> Part:
+    kept = kept_of(part)
+    match part:
+        case theirs.TextPart():
+            return TextPart(type="text", text=sound(part.content), provider_metadata=kept)
+        case theirs.ThinkingPart():
+            signature = None if part.signature is None else sound(part.signature)
+            text = sound(part.content)
+            return ThinkingPart(type="thinking", text=text, signature=signature, provider_metadata=kept)
+        case theirs.ToolCallPart():
+            return _call(part, names, kept)
+        case theirs.FilePart() if part.content.is_image:
+            return image_of(part.content, kept)
+        case _:
+            return _unnamed(part)
+
+
+def _call(part: theirs.ToolCallPart, names: Names, kept: dict[str, Any] | None) -> ToolCallPart:
+    payload: dict[str, Any] | None = None if isinstance(part.args, str) else plain_json(part.args or {})
+    raw = None
+    if payload is None:
+        raw = sound(part.args if isinstance(part.args, str) else json.dumps(part.args, default=str))
+    return ToolCallPart(
+        type="tool_call",
+        tool_call_id=sound(part.tool_call_id),
+        name=names.id_of(sound(part.tool_name)),
+        payload=payload or {},
+        raw=raw,
+        provider_metadata=kept,
+    )
+
+
+# What we have no word for.
+
+
+def _unnamed(part: theirs.ModelResponsePart) -> OtherPart:
+    dumped = _any_part().dump_python(part, mode="json")
+    return OtherPart.model_validate({"type": "model_part", "part": plain_json(dumped)})
+
+
+def _model_part(part: OtherPart) -> theirs.ModelResponsePart | None:
+    try:
+        return _any_part().validate_json(to_json((part.model_extra or {}).get("part")))
+    except (ValidationError, ValueError):
+        return None
+
+
+@cache
+def _any_part() -> TypeAdapter[theirs.ModelResponsePart]:
+    return TypeAdapter(theirs.ModelResponsePart)

@@ -1,0 +1,201 @@
+"""What a model's response comes to: a plan, or a correction that it is asked for once.
+
+| response | comes to |
+|---|---|
+| calls, with or without text | the calls; arguments that are no JSON go to the boundary as they were written |
+| `ask_user` | a question; calls beside it are answered as not executed |
+| the typed answer, alone or beside calls | the answer, validated; calls beside it are left out, with a note |
+| text | the answer; where a typed one is wanted, the text counts when it is one JSON object that fits |
+| text, cut off at the output limit | the answer as far as it goes, with a note |
+| a refusal | the answer, with a note |
+| text that a content filter cut off | the answer as far as it goes, with a note |
+| nothing, or thinking alone | a correction; the second time `EmptyAnswer` |
+| nothing, cut off at the output limit | `OutputLimit` |
+| nothing, by a content filter | `ContentFiltered` |
+| a stream that ended without its last event | a fault, `ModelUnavailable`: it is asked again |
+| an unknown finish reason | what the parts say |
+| `ask_user` or a typed answer that does not fit | a correction; the second time `MalformedAnswer` |
+"""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from temporalio.exceptions import ApplicationError
+
+from sojourn.contracts.awaits import AwaitClarification
+from sojourn.contracts.message import Message, ToolCallPart
+from sojourn.contracts.plan import PlanResult
+from sojourn.contracts.tool_call import ToolRequest
+from sojourn.core.json_value import is_array
+from sojourn.core.parse import ParseFault, parse_arguments
+from sojourn.models.expected import Expected
+from sojourn.models.names import Names
+from sojourn.models.offered import ASK_USER, FINAL_RESULT
+
+__all__ = ["Correction", "Said", "plan_of"]
+
+_CUT_OFF = "the answer was cut off at the model's output limit"
+_FILTERED = "the answer was cut off by the provider's content filter"
+_REFUSED = "the model refused to answer"
+
+
+@dataclass(frozen=True)
+class Said:
+    """A model's response."""
+
+    message: Message
+    """In our words; the calls by tool id."""
+    finish: str | None
+    """`stop` `length` `content_filter` `tool_call` `error`, or none; open."""
+    refusal: str | None = None
+    """Why it would not answer, where a provider keeps that apart from the text."""
+
+
+@dataclass(frozen=True)
+class Correction:
+    """Why a response cannot be used, as the model is told."""
+
+    code: str
+    """Of the failure, when the next response is no better."""
+    text: str
+    """What to do in its place."""
+    answers: dict[str, str] = field(default_factory=dict[str, str])
+    """By call id: what each call of the response is answered with; none where it made no calls."""
+
+    def error(self) -> ApplicationError:
+        """What the run fails with when the model is not put right."""
+        return ApplicationError(
+            f"the model was corrected once and still did not answer as it has to: {self.text}",
+            type=self.code,
+            non_retryable=True,
+        )
+
+
+def plan_of(said: Said, names: Names, *, expected: Expected | None, may_ask: bool) -> PlanResult | Correction:
+    """The plan that a response comes to, by the table above.
+
+    Args:
+        said: The response.
+        names: Tools by the names that models know.
+        expected: The typed answer that is wanted, if one is.
+        may_ask: Whether `ask_user` was offered.
+
+    Raises:
+        ApplicationError: there is nothing to correct: `OutputLimit`, `ContentFiltered`.
+    """
+    calls = said.message.tool_calls
+    by_name = {call.name: call for call in reversed(calls)}
+    if expected and FINAL_RESULT in by_name:
+        return _typed(said, by_name[FINAL_RESULT], expected)
+    if may_ask and ASK_USER in by_name:
+        return _question(said, by_name[ASK_USER], names)
+    if calls:
+        return PlanResult(tool_calls=[_request(call) for call in calls], message=said.message)
+    if said.refusal:
+        return PlanResult(final_response=Message.assistant(said.refusal), notes=[_REFUSED])
+    if not said.message.text.strip():
+        return _nothing(said)
+    if expected:
+        return _typed_text(said, expected)
+    return PlanResult(final_response=said.message, notes=_notes(said))
+
+
+def _request(call: ToolCallPart) -> ToolRequest:
+    return ToolRequest(name=call.name, payload=call.payload, raw=call.raw, tool_call_id=call.tool_call_id)
+
+
+def _notes(said: Said) -> list[str]:
+    if said.finish == "length":
+        return [_CUT_OFF]
+    return [_FILTERED] if said.finish == "content_filter" else []
+
+
+def _nothing(said: Said) -> Correction:
+    if said.finish == "length":
+        raise ApplicationError(
+            f"{_CUT_OFF} before it began; allow more with ModelPlanner(settings={{'max_tokens': ...}})",
+            type="OutputLimit",
+            non_retryable=True,
+        )
+    if said.finish == "content_filter":
+        raise ApplicationError(
+            "the provider's content filter held the answer back; change what is asked, or the model",
+            type="ContentFiltered",
+            non_retryable=True,
+        )
+    return Correction("EmptyAnswer", "Your response was empty. Answer, or call a tool.")
+
+
+# The typed answer.
+
+
+def _typed(said: Said, call: ToolCallPart, expected: Expected) -> PlanResult | Correction:
+    payload = _arguments(call)
+    if isinstance(payload, str):
+        return Correction("MalformedAnswer", payload, _answered(said, call, payload))
+    fault = expected.fault(payload)
+    if fault is not None:
+        return Correction("MalformedAnswer", fault, _answered(said, call, fault))
+    beside = len(said.message.tool_calls) - 1
+    notes = [f"{beside} calls beside the answer were not made"] if beside else []
+    return _answer(said, expected.value(payload), [*_notes(said), *notes])
+
+
+def _typed_text(said: Said, expected: Expected) -> PlanResult | Correction:
+    read = parse_arguments(said.message.text)
+    if isinstance(read, ParseFault):
+        return Correction("MalformedAnswer", f"Give your answer by calling `{FINAL_RESULT}`.")
+    fault = expected.fault(read.payload)
+    if fault is not None:
+        return Correction("MalformedAnswer", fault)
+    return _answer(said, expected.value(read.payload), _notes(said))
+
+
+def _answer(said: Said, value: Any, notes: list[str]) -> PlanResult:
+    text = said.message.text.strip() or json.dumps(value, ensure_ascii=False)
+    return PlanResult(final_response=Message.assistant(text), result=value, notes=notes)
+
+
+# The question.
+
+
+def _question(said: Said, call: ToolCallPart, names: Names) -> PlanResult | Correction:
+    asked = _arguments(call)
+    if isinstance(asked, str):
+        return Correction("MalformedAnswer", asked, _answered(said, call, asked))
+    question, tool = asked.get("question"), asked.get("tool")
+    if not isinstance(question, str) or not question.strip():
+        text = f"`{ASK_USER}` takes a `question`, a text that says what to ask."
+        return Correction("MalformedAnswer", text, _answered(said, call, text))
+    return PlanResult(
+        await_=AwaitClarification(
+            question=question[:4_000],
+            missing_fields=_names(asked.get("missing_fields")),
+            restrict_to_tool=names.id_of(tool) if isinstance(tool, str) else None,
+            tool_call_id=call.tool_call_id,
+        ),
+        message=said.message,
+    )
+
+
+def _names(given: Any) -> list[str]:
+    """Names of fields, as far as they are some."""
+    return [name[:200] for name in given[:50] if isinstance(name, str)] if is_array(given) else []
+
+
+def _arguments(call: ToolCallPart) -> dict[str, Any] | str:
+    """The arguments, or why they cannot be read."""
+    if call.raw is None:
+        return call.payload
+    read = parse_arguments(call.raw)
+    if isinstance(read, ParseFault):
+        return (
+            f"The arguments of `{call.name}` cannot be read: {read.message}. Send one complete JSON object."
+        )
+    return read.payload
+
+
+def _answered(said: Said, wrong: ToolCallPart, text: str) -> dict[str, str]:
+    others = f"not executed: `{wrong.name}` beside it was not right"
+    return {call.tool_call_id: text if call is wrong else others for call in said.message.tool_calls}

@@ -1,0 +1,249 @@
+"""ModelPlanner: a language model decides what a run does next."""
+
+import inspect
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from pydantic_ai.messages import (
+    InstructionPart,
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    SystemPromptPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.models import Model, ModelRequestParameters, infer_model
+from pydantic_ai.models.fallback import FallbackModel
+from pydantic_ai.settings import ModelSettings
+
+from sojourn.contracts.plan import PlanInput, PlanResult, PlanResumeInput, RunContext, Usage
+from sojourn.contracts.tool_result import ToolResult
+from sojourn.errors import DefinitionError
+from sojourn.live import current_deltas
+from sojourn.models.expected import Expected
+from sojourn.models.faults import model_faults
+from sojourn.models.guarded import guarded
+from sojourn.models.limits import Limits
+from sojourn.models.messages import from_response, to_messages
+from sojourn.models.names import Names, wire_name
+from sojourn.models.offered import ASK_USER, answer_tool, definitions
+from sojourn.models.outcome import Correction, Said, plan_of
+from sojourn.models.reminders import reminders
+from sojourn.models.repair_text import result_text
+from sojourn.models.response import response_of
+from sojourn.models.usage import total, usage_of
+
+__all__ = ["Instructions", "ModelPlanner"]
+
+SCARCE = 4_000
+"""Tokens left in a run below which a response is cut to them; providers refuse more than a model can give."""
+
+Instructions = str | Callable[[RunContext], str | Awaitable[str]]
+"""A text, or a function, sync or async, that makes one for a run."""
+
+
+class ModelPlanner:
+    """Plans with a language model, of any provider that pydantic-ai knows.
+
+    Each turn is one request, made in an activity: the transcript, the agent's tools and the instructions go
+    out, and what comes back is the plan. A response that cannot be used is corrected once, in the same turn.
+
+    Args:
+        model: Such as `openai:gpt-5`, `anthropic:claude-sonnet-4-5`, `google:gemini-2.5-pro`; or a model object of
+            pydantic-ai, with a client of your own. A name is looked up, and its key read from the environment,
+            when a run first plans.
+        fallbacks: Asked in this order when the one before fails.
+        instructions: What the model is told before all else.
+        result: The answer's type; without it the answer is text.
+        settings: Of pydantic-ai, such as `{"temperature": 0, "max_tokens": 2000, "thinking": True}`.
+        asks: Whether the model may ask the person, in runs whose policy has `interrupts_allowed`.
+        result_text: What a model reads of a tool's answer; see `repair_text` by default.
+        max_concurrency: Requests of one provider that this worker has in flight; `SOJOURN_MODEL_CONCURRENCY`.
+        tokens_per_minute: Of one provider, for this worker; `SOJOURN_MODEL_TPM`.
+
+    Raises:
+        DefinitionError: the result's type has no JSON Schema.
+    """
+
+    def __init__(
+        self,
+        model: str | Model,
+        *,
+        fallbacks: Sequence[str | Model] = (),
+        instructions: Instructions | None = None,
+        result: Any = None,
+        settings: ModelSettings | None = None,
+        asks: bool = True,
+        result_text: Callable[[ToolResult], str] | None = None,
+        max_concurrency: int | None = None,
+        tokens_per_minute: int | None = None,
+    ) -> None:
+        for each in (model, *fallbacks):
+            if not isinstance(each, (str, Model)):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's mistake
+                raise DefinitionError(
+                    f"ModelPlanner takes a model by name, such as 'openai:gpt-5', or a model object of "
+                    f"pydantic-ai; {each!r} is neither"
+                )
+        self._sources = (model, *fallbacks)
+        self._instructions = instructions
+        self._expected = Expected.of(result) if result is not None else None
+        self._settings = settings
+        self._asks = asks
+        self._result_text = result_text
+        self._limits = Limits.given(max_concurrency, tokens_per_minute)
+
+    @property
+    def model_name(self) -> str:
+        """The model, such as `openai:gpt-5`, then its fallbacks."""
+        return ", ".join(
+            each if isinstance(each, str) else f"{each.system}:{each.model_name}" for each in self._sources
+        )
+
+    def check(self) -> None:
+        """Look names up and keys for them, as a run does when it first plans; nothing is asked.
+
+        Raises:
+            ApplicationError: `ModelMisconfigured`, with what to set or to install.
+        """
+        with model_faults(self._provider, attempt=1):
+            self._model  # noqa: B018 # pyright: ignore[reportUnusedExpression]
+
+    async def plan_start(self, turn: PlanInput) -> PlanResult:
+        """Ask the model for the first plan."""
+        return await self._plan(turn)
+
+    async def plan_resume(self, turn: PlanResumeInput) -> PlanResult:
+        """Ask the model for the next plan."""
+        return await self._plan(turn)
+
+    @contextmanager
+    def override(self, model: str | Model) -> Generator[None]:
+        """Ask another model inside the block, and no fallbacks; for tests (see `sojourn.testing.models`)."""
+        sources, self._sources = self._sources, (model,)
+        own = self.__dict__.pop("_model", None)
+        try:
+            yield
+        finally:
+            self._sources = sources
+            self.__dict__.pop("_model", None)
+            if own is not None:
+                self._model = own
+
+    async def _plan(self, turn: PlanInput) -> PlanResult:
+        names = Names([*(spec.id for spec in turn.tools), *_called(turn)])
+        expected = Expected(turn.run.answer) if turn.run.answer else self._expected
+        parameters = await self._parameters(turn, expected)
+        settings = self._settings_of(turn, typed=expected is not None)
+        messages = _messages(turn, names, self._result_text)
+        used: Usage | None = None
+        correction: Correction | None = None
+        while correction is None or _has_left(turn, used):
+            response = await self._response(messages, parameters, settings, names)
+            used = total(used, usage_of(response))
+            refusal = (response.provider_details or {}).get("refusal")
+            said = Said(from_response(response, names), response.finish_reason, refusal)
+            may_ask = any(tool.name == ASK_USER for tool in parameters.function_tools)
+            judged = plan_of(said, names, expected=expected, may_ask=may_ask)
+            if isinstance(judged, PlanResult):
+                return judged.model_copy(update={"usage": used})
+            if correction:
+                break
+            correction = judged
+            if deltas := current_deltas():
+                deltas.begin()  # what was told of this response no longer holds
+            messages = [*messages, response, _corrected(response, judged)]
+        assert correction
+        raise correction.error()
+
+    async def _response(
+        self,
+        messages: list[ModelMessage],
+        parameters: ModelRequestParameters,
+        settings: ModelSettings,
+        names: Names,
+    ) -> ModelResponse:
+        with model_faults(self._provider):
+            model = self._model
+            if not isinstance(model, FallbackModel):  # which prepares them for each of its models
+                messages = model.prepare_messages(messages, parameters)
+            return await response_of(model, messages, parameters, settings, id_of=names.id_of)
+
+    @cached_property
+    def _model(self) -> Model:
+        first, *rest = [guarded(infer_model(each), self._limits) for each in self._sources]
+        return FallbackModel(first, *rest) if rest else first
+
+    @property
+    def _provider(self) -> str:
+        """Who is asked first, as pydantic-ai names providers."""
+        first = self._sources[0]
+        return first.split(":", 1)[0] if isinstance(first, str) else first.system
+
+    async def _parameters(self, turn: PlanInput, expected: Expected | None) -> ModelRequestParameters:
+        told = self._instructions(turn.run) if callable(self._instructions) else self._instructions
+        text = await told if inspect.isawaitable(told) else told
+        parts = [InstructionPart(content=text, dynamic=callable(self._instructions))] if text else []
+        tools = definitions(turn, wire_name, asks=self._asks)
+        if expected is None:
+            return ModelRequestParameters(function_tools=tools, instruction_parts=parts)
+        return ModelRequestParameters(
+            function_tools=tools,
+            instruction_parts=parts,
+            output_mode="tool",
+            output_tools=[answer_tool(expected.arguments)],
+            allow_text_output=False,
+        )
+
+    def _settings_of(self, turn: PlanInput, *, typed: bool) -> ModelSettings:
+        settings = ModelSettings(**(self._settings or {}))
+        left, given = turn.caps.tokens, settings.get("max_tokens")
+        if left is not None and turn.finalize is None and (given is not None or left < SCARCE):
+            settings["max_tokens"] = max(1, min(left, given or left))
+        if turn.finalize and not typed:
+            settings["tool_choice"] = "none"
+        return settings
+
+
+def _called(turn: PlanInput) -> set[str]:
+    return {call.name for message in turn.messages for call in message.tool_calls}
+
+
+def _messages(turn: PlanInput, names: Names, told: Callable[[ToolResult], str] | None) -> list[ModelMessage]:
+    """The transcript, and after it what is said for this request only."""
+
+    def read(result: ToolResult) -> str:
+        return told(result) if told else result_text(result, names)
+
+    *before, last = to_messages(turn.messages, names, result_text=read)
+    notices = [SystemPromptPart(text, scope="request") for text in reminders(turn, wire_name)]
+    return [*before, replace(last, parts=[*last.parts, *notices])] if notices else [*before, last]
+
+
+def _has_left(turn: PlanInput, used: Usage | None) -> bool:
+    """Whether the run's limits leave room for another request in this turn."""
+    if used is None or turn.finalize:
+        return True
+    tokens, cost = turn.caps.tokens, turn.caps.cost
+    return (tokens is None or used.input_tokens + used.output_tokens < tokens) and (
+        cost is None or used.cost is None or used.cost < cost
+    )
+
+
+def _corrected(response: ModelResponse, correction: Correction) -> ModelRequest:
+    """What a model is told of a response that cannot be used: on its calls, where it made some."""
+    calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
+    answers: list[Any] = [
+        ToolReturnPart(
+            tool_name=call.tool_name,
+            content=correction.answers.get(call.tool_call_id, correction.text),
+            tool_call_id=call.tool_call_id,
+            outcome="failed",
+        )
+        for call in calls
+    ]
+    return ModelRequest(parts=answers or [UserPromptPart(correction.text)])

@@ -1,0 +1,107 @@
+"""One request to a model: plain, or streamed where somebody wants to see the answer grow."""
+
+from collections.abc import Callable
+
+from pydantic_ai.direct import model_request, model_request_stream
+from pydantic_ai.exceptions import ModelConnectionError
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelResponse,
+    ModelResponseStreamEvent,
+    PartDeltaEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+    ThinkingPart,
+    ThinkingPartDelta,
+    ToolCallPart,
+    ToolCallPartDelta,
+)
+from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.settings import ModelSettings
+
+from sojourn.live import Deltas, current_deltas
+
+__all__ = ["response_of", "was_cut_off"]
+
+_SAY_WHEN_THEY_END = ("openai", "anthropic")
+"""Providers whose streams end with a word; one without it was cut off, though the connection ended well."""
+
+
+async def response_of(
+    model: Model,
+    messages: list[ModelMessage],
+    parameters: ModelRequestParameters,
+    settings: ModelSettings,
+    *,
+    id_of: Callable[[str], str],
+) -> ModelResponse:
+    """What a model answers.
+
+    Args:
+        model: Which is asked.
+        messages: As they go out.
+        parameters: What it may call.
+        settings: Of the request.
+        id_of: The id of a tool by the name that models know.
+
+    Raises:
+        ModelConnectionError: the stream ended before the answer did.
+    """
+    deltas = current_deltas()
+    if deltas is None:
+        return await model_request(
+            model, messages, model_settings=settings, model_request_parameters=parameters
+        )
+    async with model_request_stream(
+        model, messages, model_settings=settings, model_request_parameters=parameters
+    ) as stream:
+        said = _Telling(deltas, id_of)
+        async for event in stream:
+            await said.tell(event)
+        response = stream.get()
+    if was_cut_off(response):
+        raise ModelConnectionError(model.model_name, "the stream ended before the answer did", phase="read")
+    return response
+
+
+def was_cut_off(response: ModelResponse) -> bool:
+    """Whether a stream ended before the answer did."""
+    details = response.provider_details or {}
+    return response.provider_name in _SAY_WHEN_THEY_END and "finish_reason" not in details
+
+
+class _Telling:
+    """Passes a stream's pieces on, calls by the order in which they come."""
+
+    def __init__(self, deltas: Deltas, id_of: Callable[[str], str]) -> None:
+        self._deltas = deltas
+        self._id_of = id_of
+        self._calls: dict[int, tuple[int, str]] = {}
+        """By the part's index: which call of the response, and the tool's name as far as it came."""
+
+    async def tell(self, event: ModelResponseStreamEvent) -> None:
+        match event:
+            case (
+                PartStartEvent(part=TextPart(content=text))
+                | PartDeltaEvent(delta=TextPartDelta(content_delta=text))
+            ):
+                await self._deltas.text(text)
+            case PartStartEvent(part=ThinkingPart(content=text)):
+                await self._deltas.thinking(text)
+            case PartDeltaEvent(delta=ThinkingPartDelta(content_delta=text)):
+                await self._deltas.thinking(text or "")
+            case PartStartEvent(index=index, part=ToolCallPart() as call):
+                self._calls[index] = (len(self._calls), call.tool_name)
+                await self._call(index, call.args)
+            case PartDeltaEvent(index=index, delta=ToolCallPartDelta() as delta) if index in self._calls:
+                number, name = self._calls[index]
+                self._calls[index] = (number, name + (delta.tool_name_delta or ""))
+                await self._call(index, delta.args_delta)
+            case _:
+                pass
+
+    async def _call(self, index: int, arguments: object) -> None:
+        number, name = self._calls[index]
+        piece = arguments if isinstance(arguments, str) else ""
+        await self._deltas.tool_call(self._id_of(name), piece, index=number)

@@ -1,0 +1,46 @@
+"""What a provider said of an error: a bounded piece, without keys, addresses or what it quotes of a prompt."""
+
+import re
+from typing import Any, Final
+
+from sojourn.core.json_value import is_object
+from sojourn.core.wording import plain
+
+__all__ = ["said_by"]
+
+_MAX_TEXT = 160
+
+_MAX_READ = 2_000
+
+_SECRETS: Final = (
+    (re.compile(r"\S*(?:://|\?\S*=|@\S*:)\S*"), "[address]"),
+    (re.compile(r"\b(?:(?:sk|pk|rk|gsk|xai|key)[-_*]|AIza|Bearer\s+)\S{6,}", re.IGNORECASE), "[key]"),
+    (re.compile(r"(?=[^\s\d*]*[\d*])[\w*+/=-]{32,}"), "[key]"),
+    (re.compile(r"""(?<!\w)(["'`]).{41,}?(?:\1|\Z)""", re.DOTALL), "[quoted]"),
+)
+"""Rather one too many; a long quotation is more likely of the prompt than of a setting."""
+
+_ECHO: Final = re.compile(r"""["']?\binput(?:_value)?["']?\s*[=:].*""", re.DOTALL)
+"""Where servers that validate with pydantic begin to repeat what they were sent."""
+
+
+def said_by(error: BaseException) -> str:
+    """The provider's own message, one line of at most 160 characters; empty when there is none.
+
+    Args:
+        error: With the answer as `body`, as pydantic-ai's errors have it.
+    """
+    text = _message(getattr(error, "body", None))
+    text = _ECHO.sub("", text[:_MAX_READ])
+    for pattern, shown in _SECRETS:
+        text = pattern.sub(shown, text)
+    return plain(text.strip(), _MAX_TEXT).rstrip(" .,;:")
+
+
+def _message(body: Any) -> str:
+    """The message in an error's body, in either of the two shapes that providers have."""
+    for each in (body.get("error"), body) if is_object(body) else ():
+        message = each.get("message") if is_object(each) else None
+        if isinstance(message, str):
+            return message
+    return ""

@@ -1,0 +1,58 @@
+"""A span for each request to a model, below that of its plan; with no prompt, answer or error's text."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from opentelemetry import trace
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode
+from pydantic_ai.messages import ModelResponse
+from pydantic_ai.models import Model
+
+from sojourn.core.wording import plain
+
+__all__ = ["request_span", "tell_response"]
+
+MAX_NAME = 100
+"""Characters of a model's name."""
+
+
+@contextmanager
+def request_span(model: Model, *, streams: bool) -> Generator[Span]:
+    """`chat <model>`, current while the request is made, by OpenTelemetry's conventions for generative AI.
+
+    Args:
+        model: Which is asked.
+        streams: Whether the answer is streamed.
+    """
+    name = plain(model.model_name, MAX_NAME)
+    with trace.get_tracer("sojourn").start_as_current_span(
+        f"chat {name}",
+        kind=SpanKind.CLIENT,
+        attributes={
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": plain(model.system, MAX_NAME),
+            "gen_ai.request.model": name,
+            "gen_ai.request.stream": streams,
+        },
+        record_exception=False,
+        set_status_on_exception=False,
+    ) as span:
+        try:
+            yield span
+        except BaseException as error:
+            span.set_attribute("error.type", type(error).__name__)
+            span.set_status(Status(StatusCode.ERROR))
+            raise
+
+
+def tell_response(span: Span, response: ModelResponse) -> None:
+    """Add what came back, as far as it is no text."""
+    if not span.is_recording():
+        return
+    used = response.usage
+    span.set_attribute("gen_ai.usage.input_tokens", used.input_tokens)
+    span.set_attribute("gen_ai.usage.output_tokens", used.output_tokens)
+    if response.model_name:
+        span.set_attribute("gen_ai.response.model", plain(response.model_name, MAX_NAME))
+    if response.finish_reason:
+        span.set_attribute("gen_ai.response.finish_reasons", [response.finish_reason])

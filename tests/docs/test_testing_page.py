@@ -1,0 +1,107 @@
+"""What docs/testing.md says is so: its three files are a user's tests, run by pytest in a process of its own."""
+
+import asyncio
+import os
+import re
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from tests.models.standin import Standin, ToolCall, calls, says
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "testing.md").read_text()
+ANSWERS = [
+    calls(ToolCall(name="site__lights__diagnose", arguments='{"site_id": "s-1"}')),
+    says("The fuse is gone."),
+]
+
+
+@pytest.fixture
+def project(tmp_path, blocks) -> Path:
+    """The folder of a user, with the files of the page."""
+    lights, conftest, *tests = blocks("testing.md")
+    (tmp_path / "lights.py").write_text(lights)
+    (tmp_path / "conftest.py").write_text(conftest)
+    (tmp_path / "test_lights.py").write_text("\n".join(tests))
+    return tmp_path
+
+
+@pytest.fixture
+def tested(project) -> Callable[..., Awaitable[str]]:
+    """Run the user's tests; gives what pytest printed."""
+
+    async def run(*words: str, **variables: str) -> str:
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("OPENAI_", "PYTEST_", "SOJOURN_"))
+        }
+        environment |= {"PYTHONPATH": f"{ROOT}{os.pathsep}{project}", "COLUMNS": "200", **variables}
+        environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+        plugins = ["-p", "sojourn.testing.pytest_plugin", "-p", "pytest_asyncio.plugin"]
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-m", "pytest", "-q", "-o", "asyncio_mode=auto", "--import-mode=importlib", *plugins, *words),
+            cwd=project,
+            env=environment,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        printed, _ = await process.communicate()
+        return printed.decode()
+
+    return run
+
+
+async def test_the_page_is_a_users_tests(project, tested):
+    """Without a key all pass but what is not recorded; it is recorded with one, and played when the provider is gone."""
+    assert "4 passed, 1 error" in (printed := await tested()), printed
+    assert "nothing is recorded here; run the test once with SOJOURN_RECORD=1" in printed
+    async with Standin(ANSWERS) as provider:
+        provider.script = lambda request: ANSWERS[len(request.tool_results)]
+        printed = await tested("-k", "why_s_1", SOJOURN_RECORD="1", **responses(provider))
+        assert "1 passed" in printed, printed
+        assert len(provider.requests) == 2
+    assert "5 passed" in (printed := await tested()), printed
+    await fails_as_the_page_shows(project, tested)
+
+
+async def fails_as_the_page_shows(project, tested) -> None:
+    """With other instructions, the text of the page stands in what pytest prints."""
+    lights = project / "lights.py"
+    lights.write_text(lights.read_text().replace("Be brief.", "Be kind."))
+    printed = await tested("-k", "why_s_1")
+    assert "NotRecorded" in printed
+    (shown,) = re.findall(r"^```text\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    first, *difference = shown.split("\n--- ")
+    assert " ".join(first.split()) in " ".join(printed.split())
+    for line in difference[0].splitlines():
+        assert line.strip() in printed
+
+
+def responses(provider: Standin) -> dict[str, str]:
+    """The variables by which `openai:...` asks the stand-in."""
+    return provider.environment
+
+
+async def test_a_request_by_mistake(project, tested):
+    """It fails at once, and nothing is sent."""
+    (project / "test_lights.py").write_text(
+        "from lights import app\n"
+        "async def test_it(serve):\n"
+        "    client = await serve(app)\n"
+        "    await client.execute('site.electrician', 'Why is s-1 dark?')\n"
+    )
+    async with Standin() as provider:
+        printed = await tested(**responses(provider))
+        assert "ModelMisconfigured" in printed
+        assert "ALLOW_MODEL_REQUESTS" in printed
+        assert provider.requests == []
+
+
+def test_the_shell_lines_are_those_that_were_tried(lines):
+    """The page records with the variable, and plays without."""
+    assert lines("testing.md", "pytest") == ["SOJOURN_RECORD=1 pytest -k why_s_1", "pytest"]

@@ -1,0 +1,44 @@
+"""A worker is killed while models answer: each answer is asked for once more, and nothing else is."""
+
+import asyncio
+from collections import Counter
+
+import pytest
+
+from tests.models.standin import PROTOCOLS, Standin, ToolCall, calls, says
+
+pytestmark = pytest.mark.durability
+
+
+async def test_a_model_is_asked_once_more(stage):
+    """The run goes on with one request more, and the transcript holds each message once; over every protocol."""
+    add, asked = ToolCall(name="model__sums__add", arguments='{"a": 1, "b": 2}'), Counter[str]()
+
+    def answer(request):
+        asked[request.protocol] += 1
+        return [calls(add), says("It is 3, I think.", hold=0.5), says("It is 3.")][
+            asked[request.protocol] - 1
+        ]
+
+    async with Standin() as standin:
+        standin.script = answer
+        lost = await stage.worker("model_app:app", **standin.environment)
+        runs = [
+            await stage.client.start(f"model.{name}", "1 + 2?") for name in ("chat", "responses", "claude")
+        ]
+        await standin.held(3)
+        lost.kill()
+        await stage.worker("model_app:app", **standin.environment)
+        outs = await asyncio.gather(*(run.result() for run in runs))
+        assert [out.text for out in outs] == ["It is 3."] * 3
+        for protocol in PROTOCOLS:
+            mine = [request for request in standin.requests if request.protocol == protocol]
+            assert [request.end for request in mine] == ["answered", "left", "answered"]
+            assert mine[1].body == mine[2].body
+    for run, out in zip(runs, outs, strict=True):
+        messages = await run.transcript()
+        assert [message.role for message in messages] == ["user", "assistant", "tool", "assistant"]
+        assert [message.text for message in messages if message.role == "assistant"] == ["", "It is 3."]
+        told = [event.type async for event in run.events()]
+        assert (told.count("assistant_message"), told.count("usage")) == (2, 2)
+        assert (out.usage.input_tokens, out.usage.output_tokens) == (20, 10)

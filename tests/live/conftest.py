@@ -1,0 +1,98 @@
+"""Fixtures: a real Redis, and deltas as a worker makes them."""
+
+import asyncio
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from sojourn.live import Delta
+
+START = datetime(2027, 1, 4, tzinfo=UTC)
+
+
+class RedisServer:
+    """A `redis-server` that can be killed and started again."""
+
+    def __init__(self, folder: Path) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port: int = probe.getsockname()[1]
+        self.url = f"redis://127.0.0.1:{self.port}/0"
+        self._folder = folder
+        self._process: subprocess.Popen[bytes] | None = None
+
+    async def start(self) -> None:
+        """Start it, empty, and wait until it answers."""
+        command = ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", ""]
+        with (self._folder / "redis.log").open("ab") as log:
+            self._process = subprocess.Popen(command, cwd=self._folder, stdout=log, stderr=log)
+        async with asyncio.timeout(20), Redis.from_url(self.url) as client:
+            while True:
+                try:
+                    await client.ping()
+                except RedisError:  # it does not listen yet
+                    assert self._process.poll() is None
+                    await asyncio.sleep(0.02)
+                else:
+                    return
+
+    def kill(self) -> None:
+        """End it with SIGKILL."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+
+@pytest.fixture
+async def redis(tmp_path) -> AsyncIterator[RedisServer]:
+    """A Redis of one's own on a free port."""
+    if shutil.which("redis-server") is None:
+        reason = "there is no Redis on this machine: apt-get install redis-server"
+        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
+    server = RedisServer(tmp_path)
+    await server.start()
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+def delta() -> Callable[..., Delta]:
+    """A delta of a plan and attempt, by their numbers: `delta("text", seq=3, plan=2, attempt=1)`."""
+
+    def make(text: str = "", *, plan: int = 1, attempt: int = 1, **more: Any) -> Delta:
+        scheduled = START + timedelta(minutes=plan)
+        fields = {"kind": "text", "at": scheduled, **more}
+        return Delta(
+            scheduled=scheduled,
+            started=scheduled + timedelta(seconds=attempt),
+            plan=plan,
+            attempt=attempt,
+            text=text,
+            **fields,
+        )
+
+    return make
+
+
+@pytest.fixture
+def first() -> Callable[..., Any]:
+    """The first deltas that a subscription gives, as many as are asked for."""
+
+    async def read(news, count: int) -> list[Delta]:
+        read: list[Delta] = []
+        async with asyncio.timeout(20):
+            while len(read) < count:
+                read += await anext(news)
+        return read
+
+    return read

@@ -1,0 +1,147 @@
+"""Live text on a terminal, and for machines."""
+
+import asyncio
+import io
+import json
+import os
+import pty
+import sys
+from contextlib import suppress
+from datetime import UTC, datetime
+
+import pytest
+from rich.console import Console
+
+from sojourn import Agent, App, Message, PlanResult
+from sojourn.cli.draft import MAX_LINES, Draft
+from sojourn.cli.run_tree import RunTree
+from sojourn.cli.view import RunView
+from sojourn.contracts.event import EVENT_CLASSES
+from sojourn.live import current_deltas
+
+
+def event(kind: str, **fields):
+    return EVENT_CLASSES[kind](run_id="r", time=datetime(2027, 1, 4, tzinfo=UTC), **fields)
+
+
+def drawn(tree: RunTree) -> str:
+    out = io.StringIO()
+    Console(file=out, width=200, highlight=False, color_system=None).print(tree.tree)
+    return out.getvalue()
+
+
+def test_an_answer_grows_and_gives_way_to_the_message():
+    """What is said stands below the run while it is said, and once only."""
+    tree = RunTree()
+    tree.feed(event("plan_started"))
+    tree.feed(event("text_delta", text="The site "))
+    tree.feed(event("text_delta", text="is dark."))
+    assert drawn(tree).count("The site is dark.") == 1
+    tree.feed(event("stream_restarted", plan=1, attempt=2))
+    assert "The site" not in drawn(tree)
+    tree.feed(event("text_delta", text="It is"))
+    assert "It is" in drawn(tree)
+    tree.feed(event("assistant_message", message=Message.assistant("It is dark.")))
+    assert "It is" not in drawn(tree)
+
+
+def test_a_draft_is_bounded_and_harmless():
+    """Only its end is kept, without control characters, and not as markup."""
+    draft = Draft()
+    for number in range(10_000):
+        draft.add(f"line {number}\n")
+    draft.add("\x1b[31m[bold]red\x07")
+    lines = draft.lines()
+    assert len(lines) == MAX_LINES + 1
+    assert lines[0] == "…"
+    assert lines[-1] == " [31m[bold]red "
+    tree = RunTree()
+    tree.feed(event("text_delta", text="\x1b[31m[bold]red"))
+    assert "[31m[bold]red" in drawn(tree)
+    assert "\x1b" not in drawn(tree)
+
+
+def test_with_no_terminal_nothing_is_said_before_the_end():
+    """A log holds what is final."""
+    out = io.StringIO()
+    with RunView(Console(file=out, force_terminal=False, width=100)) as view:
+        assert not view.is_live
+        view.show(event("text_delta", text="The site"))
+        view.show(event("stream_restarted", plan=1, attempt=2))
+    assert out.getvalue() == ""
+
+
+async def test_the_answer_grows_on_a_terminal(serve, redis, temporal_address):
+    """A person reads what was said before the model has ended."""
+    seen = asyncio.Event()
+
+    async def plan(turn):
+        await current_deltas().text("The site is ")
+        await seen.wait()
+        return PlanResult.final("The site is dark.")
+
+    client = await serve(App(agents=[Agent("test.agent", planner=plan)], live=redis.url))
+    here, there = pty.openpty()
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "sojourn", "run", "test.agent", "go"),
+        env={
+            **os.environ,
+            "TEMPORAL_ADDRESS": temporal_address,
+            "SOJOURN_TASK_QUEUE": client.task_queue,
+            "SOJOURN_LIVE": redis.url,
+            "TERM": "xterm",
+        },
+        stdin=there,
+        stdout=there,
+        stderr=there,
+    )
+    os.close(there)
+    screen = b""
+    async with asyncio.timeout(60):
+        while not seen.is_set():
+            screen += await asyncio.to_thread(os.read, here, 4096)
+            if b"The site is" in screen:
+                seen.set()
+        with suppress(OSError):  # the other end is closed
+            while new := await asyncio.to_thread(os.read, here, 4096):
+                screen += new
+        assert await process.wait() == 0
+    os.close(here)
+    assert b"= The site is dark." in screen
+
+
+@pytest.mark.parametrize("asked", [True, False])
+async def test_json_has_deltas_when_asked(serve, redis, temporal_address, asked):
+    """`sojourn run --json --deltas` in another process, by `SOJOURN_LIVE`."""
+    seen = asyncio.Event()
+
+    async def plan(turn):
+        await current_deltas().text("The site ")
+        if asked:
+            await seen.wait()
+        return PlanResult.final("The site is dark.")
+
+    client = await serve(App(agents=[Agent("test.agent", planner=plan)], live=redis.url))
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "sojourn",
+        *("run", "test.agent", "go", "--json", *(["--deltas"] if asked else [])),
+        env={
+            **os.environ,
+            "TEMPORAL_ADDRESS": temporal_address,
+            "SOJOURN_TASK_QUEUE": client.task_queue,
+            "SOJOURN_LIVE": redis.url,
+        },
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    types = []
+    async with asyncio.timeout(60):
+        async for line in process.stdout:
+            types.append(json.loads(line)["type"])
+            if types[-1] == "text_delta":
+                seen.set()
+        assert await process.wait() == 0
+    assert types[-1] == "run_stream_end"
+    assert ("text_delta" in types) is asked

@@ -1,0 +1,171 @@
+"""Deltas among events: never twice, never what no longer holds, whatever comes in whichever order."""
+
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sojourn import Message
+from sojourn.contracts.event import AssistantMessageEvent, PlanStartedEvent
+from sojourn.events.preview import Preview
+from sojourn.live import Delta
+
+START = datetime(2027, 1, 4, tzinfo=UTC)
+CHUNKS = st.lists(st.text("abc", min_size=1, max_size=3), max_size=4)
+STORIES = st.lists(st.lists(CHUNKS, min_size=1, max_size=3), min_size=1, max_size=3)
+"""Of each plan its attempts, of each attempt its pieces."""
+
+
+def time_of(plan: int) -> datetime:
+    return START + timedelta(minutes=plan)
+
+
+def deltas_of(plan: int, attempt: int, chunks: list[str]) -> list[Delta]:
+    begun = [("begun", "")] if attempt else []
+    return [
+        Delta(
+            kind=kind,
+            scheduled=time_of(plan),
+            started=time_of(plan) + timedelta(seconds=attempt),
+            plan=plan,
+            attempt=attempt,
+            seq=seq,
+            at=START,
+            text=text,
+        )
+        for seq, (kind, text) in enumerate([*begun, *(("text", chunk) for chunk in chunks)])
+    ]
+
+
+def history_of(plan: int) -> list:
+    message = Message.assistant("whole")
+    return [
+        PlanStartedEvent(run_id="r", event_id=f"{plan}-0", time=time_of(plan)),
+        AssistantMessageEvent(run_id="r", event_id=f"{plan}-1", time=time_of(plan), message=message),
+    ]
+
+
+def told(order: list) -> list:
+    """What a stream tells of events and deltas that come in this order."""
+    preview, stream = Preview(), []
+    for each in order:
+        if isinstance(each, Delta):
+            stream += preview.take(each)
+        else:
+            stream += [each, *preview.feed(each)]
+    return stream
+
+
+def shown(stream: list) -> list[tuple[int, list[str]]]:
+    """Of each plan what a reader held at its end, and before each restart."""
+    plans, is_open = [], False
+    for event in stream:
+        match event.type:
+            case "plan_started":
+                plans.append((event, [""]))
+                is_open = True
+            case "assistant_message":
+                is_open = False
+            case "stream_restarted":
+                assert is_open
+                assert plans[-1][1][-1], "nothing was shown that could be taken back"
+                plans[-1][1].append("")
+            case "text_delta":
+                assert is_open, "a delta outside of its plan"
+                plans[-1][1][-1] += event.text
+    return [(round((event.time - START) / timedelta(minutes=1)), texts) for event, texts in plans]
+
+
+def merged(data: st.DataObject, streams: list[list]) -> list:
+    """The streams in one, each in its own order."""
+    rest, order = [list(stream) for stream in streams], []
+    while any(rest):
+        stream = data.draw(st.sampled_from([stream for stream in rest if stream]))
+        order.append(stream.pop(0))
+    return order
+
+
+@given(STORIES, st.data())
+def test_what_is_shown_is_always_the_beginning_of_an_attempt(story, data):
+    """However deltas are mixed, repeated or lost: no text is doubled, mixed or shown after the message."""
+    sent = [
+        delta
+        for plan, attempts in enumerate(story)
+        for attempt, chunks in enumerate(attempts)
+        for delta in deltas_of(plan, attempt, chunks)
+    ]
+    some = data.draw(st.lists(st.sampled_from(sent), max_size=2 * len(sent))) if sent else []
+    history = [event for plan in range(len(story)) for event in history_of(plan)]
+    for plan, texts in shown(told(merged(data, [history, some]))):
+        whole = ["".join(chunks) for chunks in story[plan]]
+        attempt = 0
+        for text in texts:
+            fits = [n for n in range(attempt, len(whole)) if whole[n].startswith(text)]
+            assert fits, (text, whole)
+            attempt = fits[0]
+
+
+@given(STORIES, st.data())
+def test_what_comes_in_order_is_shown_whole(story, data):
+    """However early or late the history tells that the plan began: nothing is lost, and the last attempt stands."""
+    for plan, attempts in enumerate(story):
+        sent = [
+            delta for attempt, chunks in enumerate(attempts) for delta in deltas_of(plan, attempt, chunks)
+        ]
+        begin, end = history_of(plan)
+        again = data.draw(st.integers(0, len(sent)))
+        stream = told([*merged(data, [[begin], [*sent[:again], *sent]]), end])
+        ((_, texts),) = shown(stream)
+        assert texts[-1] == "".join(attempts[-1])
+        assert len(texts) <= len(attempts)
+
+
+@given(STORIES, st.data())
+def test_attempts_that_write_at_once_end_with_the_latest(story, data):
+    """An attempt that was given up, and still writes, is not heard once another began."""
+    for plan, attempts in enumerate(story):
+        streams = [deltas_of(plan, attempt, chunks) for attempt, chunks in enumerate(attempts)]
+        begin, end = history_of(plan)
+        ((_, texts),) = shown(told([begin, *merged(data, streams), end]))
+        assert texts[-1] == "".join(attempts[-1])
+
+
+def test_each_kind_is_told_as_its_event(delta):
+    """Text, thinking and calls; each with what the run's events have, and no id."""
+    preview = Preview()
+    begun = delta(kind="begun")
+    preview.feed(
+        PlanStartedEvent(
+            run_id="r", session_id="s", turn_id="t1", agent_id="a.b", event_id="1", time=begun.scheduled
+        )
+    )
+    pieces = [
+        begun,
+        delta("hm", seq=1, kind="thinking"),
+        delta("yes", seq=2),
+        delta('{"a"', seq=3, kind="tool_call", tool_name="x.y", index=1),
+    ]
+    events = [event for piece in pieces for event in preview.take(piece)]
+    assert [event.type for event in events] == ["thinking_delta", "text_delta", "tool_call_delta"]
+    assert (events[2].index, events[2].tool_name, events[2].text) == (1, "x.y", '{"a"')
+    assert {(e.run_id, e.session_id, e.turn_id, e.agent_id, e.event_id) for e in events} == {
+        ("r", "s", "t1", "a.b", "")
+    }
+
+
+def test_a_restart_names_the_attempt(delta):
+    """And comes when the attempt begins, before it says anything."""
+    preview = Preview()
+    preview.feed(PlanStartedEvent(run_id="r", event_id="1", time=delta(plan=3).scheduled))
+    preview.take(delta("half of", plan=3))
+    (event,) = preview.take(delta(plan=3, attempt=2, kind="begun"))
+    assert (event.type, event.plan, event.attempt) == ("stream_restarted", 3, 2)
+
+
+def test_an_answer_without_its_beginning_is_not_told(delta):
+    """A reader is never given the end of a text as the whole."""
+    preview = Preview()
+    preview.feed(PlanStartedEvent(run_id="r", event_id="1", time=delta().scheduled))
+    assert preview.take(delta("end", seq=7)) == []
+    assert preview.take(delta("s.", seq=8)) == []
+    assert [event.text for event in preview.take(delta("be", seq=0))] == ["be"]

@@ -1,0 +1,50 @@
+"""What another process may ask of a stand-in, beside the providers' paths.
+
+POST /admin/script      a script as JSON, see `tasks.load`
+POST /admin/release     let go on what is on hold
+GET  /admin/state       requests (protocol, headers, body, end, seconds), in_flight, most_in_flight, errors
+"""
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from tests.models.standin import tasks
+
+if TYPE_CHECKING:
+    from tests.models.standin.server import Standin
+
+
+def administer(standin: "Standin", path: str, content: bytes) -> tuple[int, dict[str, Any]]:
+    """Do what was asked; gives the status and the answer."""
+    match path:
+        case "/admin/script":
+            standin.script = tasks.load(json.loads(content))
+            return 200, {}
+        case "/admin/release":
+            standin.release()
+            return 200, {}
+        case "/admin/state":
+            return 200, state_of(standin)
+        case _:
+            return 404, {"error": {"message": f"Nothing here: {path}"}}
+
+
+def state_of(standin: "Standin") -> dict[str, Any]:
+    """What came, as JSON."""
+    requests = [
+        {
+            "protocol": request.protocol,
+            "headers": request.headers,
+            "body": request.body,
+            "end": request.end,
+            "arrived_at": request.arrived_at,
+            "ended_at": request.ended_at,
+        }
+        for request in standin.requests
+    ]
+    return {
+        "requests": requests,
+        "in_flight": standin.in_flight,
+        "most_in_flight": standin.most_in_flight,
+        "errors": [repr(error) for error in standin.errors],
+    }

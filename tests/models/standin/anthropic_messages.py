@@ -1,0 +1,201 @@
+"""The wire of Anthropic's Messages: `POST /v1/messages`."""
+
+import json
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+from tests.models.standin.reply import (
+    ErrorKind,
+    Refusal,
+    Reply,
+    Text,
+    Thinking,
+    ToolCall,
+    Usage,
+    natural_finish,
+    object_of,
+    pieces,
+)
+from tests.models.standin.request import Message, Request, ToolOffer, ToolResult
+
+PATH = "/v1/messages"
+FINISH = {"stop": "end_turn", "tool_call": "tool_use", "length": "max_tokens", "content_filter": "refusal"}
+
+Event = tuple[str | None, dict[str, Any] | str]
+
+
+def read(body: dict[str, Any]) -> tuple[list[Message], list[ToolOffer]]:
+    """The messages and the tools of a request."""
+    messages = [Message("system", text_of(body["system"]))] if body.get("system") else []
+    for message in body["messages"]:
+        messages += read_message(message)
+    tools = [
+        ToolOffer(tool["name"], tool.get("description", ""), tool["input_schema"], tool.get("strict"))
+        for tool in body.get("tools", [])
+        if "input_schema" in tool
+    ]
+    return messages, tools
+
+
+def read_message(message: dict[str, Any]) -> Iterator[Message]:
+    """A message in the one shape: each tool result is one of its own, before the text beside it."""
+    content = message["content"]
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    said = Message(message["role"], text_of(blocks))
+    for block in blocks:
+        if block["type"] == "tool_result":
+            text = text_of(block.get("content", ""))
+            result = ToolResult(block["tool_use_id"], text, bool(block.get("is_error")))
+            yield Message("tool", tool_results=[result])
+        elif block["type"] == "tool_use":
+            call = ToolCall(id=block["id"], name=block["name"], arguments=json_of(block["input"]))
+            said.tool_calls.append(call)
+        elif block["type"] == "thinking":
+            said.thinking += block["thinking"]
+            said.signature += block["signature"]
+    if said.text or said.tool_calls or said.thinking:
+        yield said
+
+
+def text_of(content: str | list[dict[str, Any]]) -> str:
+    """The text of content, without what is not text."""
+    return content if isinstance(content, str) else "".join(block.get("text", "") for block in content)
+
+
+def json_of(value: Any) -> str:
+    """Arguments as text again."""
+    return json.dumps(value)
+
+
+def answer(reply: Reply, request: Request) -> dict[str, Any]:
+    """The whole answer, a `Message`."""
+    content = [block for part in reply.parts if (block := block_of(part, request)) is not None]
+    return {**opening(reply, request), "content": content, **end_of(reply), "usage": usage_of(reply.usage)}
+
+
+def events(reply: Reply, request: Request) -> Iterator[Event]:
+    """The answer as a stream of `RawMessageStreamEvent`."""
+    opened = opening(reply, request)
+    usage = {**usage_of(reply.usage), "output_tokens": 1}
+    message = {**opened, "content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
+    yield event("message_start", message=message)
+    yield event("ping")
+    shown = [part for part in reply.parts if not isinstance(part, Refusal)]
+    for index, part in enumerate(shown):
+        yield event("content_block_start", index=index, content_block=empty_block_of(part, request))
+        for delta in deltas_of(part, reply.piece):
+            yield event("content_block_delta", index=index, delta=delta)
+        yield event("content_block_stop", index=index)
+    spent = {"output_tokens": reply.usage.output}
+    yield event("message_delta", delta=end_of(reply), usage=spent)
+    yield event("message_stop")
+
+
+def event(kind: str, **fields: Any) -> Event:
+    """An event, named twice as the API does."""
+    return kind, {"type": kind, **fields}
+
+
+def opening(reply: Reply, request: Request) -> dict[str, Any]:
+    """What a message begins with."""
+    return {
+        "id": f"msg_{uuid.uuid4().hex[:24]}",
+        "type": "message",
+        "role": "assistant",
+        "model": request.model,
+    }
+
+
+def end_of(reply: Reply) -> dict[str, Any]:
+    """Why the message ended."""
+    refusals = [part.text for part in reply.parts if isinstance(part, Refusal)]
+    finish = natural_finish(reply)
+    if refusals and reply.finish is None:
+        finish = "content_filter"
+    details = {"type": "refusal", "category": None, "explanation": refusals[0]} if refusals else None
+    return {"stop_reason": FINISH.get(finish, finish), "stop_sequence": None, "stop_details": details}
+
+
+def block_of(part: Text | Thinking | ToolCall | Refusal, request: Request) -> dict[str, Any] | None:
+    """A block of the whole answer; a refusal is none."""
+    match part:
+        case Text():
+            return {"type": "text", "text": part.text, "citations": None}
+        case Thinking():
+            return {"type": "thinking", "thinking": part.text, "signature": part.signature}
+        case ToolCall():
+            return {**empty_block_of(part, request), "input": object_of(part.arguments)}
+        case Refusal():
+            return None
+
+
+def empty_block_of(part: Text | Thinking | ToolCall, request: Request) -> dict[str, Any]:
+    """A block as a stream opens it."""
+    match part:
+        case Text():
+            return {"type": "text", "text": "", "citations": None}
+        case Thinking():
+            return {"type": "thinking", "thinking": "", "signature": ""}
+        case ToolCall():
+            return {"type": "tool_use", "id": part.id or new_id(), "name": part.name, "input": {}}
+
+
+def deltas_of(part: Text | Thinking | ToolCall, size: int) -> Iterator[dict[str, Any]]:
+    """What fills a block that a stream has opened."""
+    match part:
+        case Text():
+            yield from ({"type": "text_delta", "text": piece} for piece in pieces(part.text, size))
+        case Thinking():
+            yield from ({"type": "thinking_delta", "thinking": piece} for piece in pieces(part.text, size))
+            yield {"type": "signature_delta", "signature": part.signature}
+        case ToolCall():
+            yield {"type": "input_json_delta", "partial_json": ""}
+            for piece in pieces(part.arguments, size):
+                yield {"type": "input_json_delta", "partial_json": piece}
+
+
+def error(kind: ErrorKind, request: Request) -> tuple[int, dict[str, Any]]:
+    """The status and the body of an error."""
+    status, name, message = {
+        "bad_request": (400, "invalid_request_error", "temperature: range: 0..1"),
+        "context_length": (
+            400,
+            "invalid_request_error",
+            "prompt is too long: 208310 tokens > 200000 maximum",
+        ),
+        "forbidden": (403, "permission_error", "Your API key does not have permission to use the resource."),
+        "overloaded": (529, "overloaded_error", "Overloaded"),
+        "quota": (
+            400,
+            "invalid_request_error",
+            "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing.",
+        ),
+        "rate_limit": (429, "rate_limit_error", "This request would exceed your organization's rate limit."),
+        "server_error": (500, "api_error", "Internal server error"),
+        "unauthorized": (401, "authentication_error", "invalid x-api-key"),
+        "unknown_model": (404, "not_found_error", f"model: {request.model}"),
+    }[kind]
+    body = {"type": "error", "error": {"type": name, "message": message}, "request_id": "req_standin"}
+    return status, body
+
+
+def error_event(kind: ErrorKind, request: Request, number: int) -> Event:
+    """The event that ends an open stream."""
+    return "error", error(kind, request)[1]
+
+
+def usage_of(usage: Usage) -> dict[str, Any]:
+    """The tokens; those read from the cache are counted beside the others."""
+    return {
+        "input_tokens": usage.input - usage.cached,
+        "output_tokens": usage.output,
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": usage.cached,
+        "service_tier": "standard",
+    }
+
+
+def new_id() -> str:
+    """An id for a tool call."""
+    return f"toolu_{uuid.uuid4().hex[:24]}"

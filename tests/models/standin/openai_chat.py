@@ -1,0 +1,144 @@
+"""The wire of OpenAI's Chat Completions: `POST /v1/chat/completions`."""
+
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+from tests.models.standin.openai_errors import error_of
+from tests.models.standin.reply import (
+    ErrorKind,
+    Refusal,
+    Reply,
+    Text,
+    ToolCall,
+    Usage,
+    natural_finish,
+    pieces,
+)
+from tests.models.standin.request import Message, Request, ToolOffer, ToolResult
+
+PATH = "/v1/chat/completions"
+FINISH = {"tool_call": "tool_calls"}
+CREATED = 1_780_000_000
+ROLES: dict[str, Any] = {"developer": "system"}
+
+Event = tuple[str | None, dict[str, Any] | str]
+
+
+def read(body: dict[str, Any]) -> tuple[list[Message], list[ToolOffer]]:
+    """The messages and the tools of a request."""
+    tools = [
+        ToolOffer(
+            function["name"], function.get("description", ""), function["parameters"], function.get("strict")
+        )
+        for tool in body.get("tools", [])
+        if (function := tool.get("function"))
+    ]
+    return [read_message(message) for message in body["messages"]], tools
+
+
+def read_message(message: dict[str, Any]) -> Message:
+    """A message in the one shape."""
+    content = message.get("content") or ""
+    text = content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
+    if message["role"] == "tool":
+        return Message("tool", tool_results=[ToolResult(message["tool_call_id"], text)])
+    tool_calls = [
+        ToolCall(id=call["id"], name=call["function"]["name"], arguments=call["function"]["arguments"])
+        for call in message.get("tool_calls") or []
+    ]
+    return Message(ROLES.get(message["role"], message["role"]), text, tool_calls=tool_calls)
+
+
+def answer(reply: Reply, request: Request) -> dict[str, Any]:
+    """The whole answer, a `ChatCompletion`."""
+    tool_calls = [
+        {
+            "id": call.id or new_id(),
+            "type": "function",
+            "function": {"name": call.name, "arguments": call.arguments},
+        }
+        for call in reply.parts
+        if isinstance(call, ToolCall)
+    ]
+    message = {
+        "role": "assistant",
+        "content": "".join(part.text for part in reply.parts if isinstance(part, Text)) or None,
+        "refusal": "".join(part.text for part in reply.parts if isinstance(part, Refusal)) or None,
+        "annotations": [],
+        **({"tool_calls": tool_calls} if tool_calls else {}),
+    }
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish_of(reply)}
+    return {**envelope(request, "chat.completion"), "choices": [choice], "usage": usage_of(reply.usage)}
+
+
+def events(reply: Reply, request: Request) -> Iterator[Event]:
+    """The answer as a stream of `ChatCompletionChunk`."""
+    shared = envelope(request, "chat.completion.chunk")
+
+    def chunk(delta: dict[str, Any], finish: str | None = None) -> Event:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+        return None, {**shared, "choices": [choice]}
+
+    yield chunk({"role": "assistant", "content": "", "refusal": None})
+    calls = 0
+    for part in reply.parts:
+        if isinstance(part, ToolCall):
+            head = {"index": calls, "id": part.id or new_id(), "type": "function"}
+            yield chunk({"tool_calls": [{**head, "function": {"name": part.name, "arguments": ""}}]})
+            for piece in pieces(part.arguments, reply.piece):
+                yield chunk({"tool_calls": [{"index": calls, "function": {"arguments": piece}}]})
+            calls += 1
+        elif isinstance(part, Text | Refusal):
+            name = "content" if isinstance(part, Text) else "refusal"
+            for piece in pieces(part.text, reply.piece):
+                yield chunk({name: piece})
+    yield chunk({}, finish_of(reply))
+    if (request.body.get("stream_options") or {}).get("include_usage"):
+        yield None, {**shared, "choices": [], "usage": usage_of(reply.usage)}
+    yield None, "[DONE]"
+
+
+def error(kind: ErrorKind, request: Request) -> tuple[int, dict[str, Any]]:
+    """The status and the body of an error."""
+    status, found = error_of(kind, request)
+    return status, {"error": found}
+
+
+def error_event(kind: ErrorKind, request: Request, number: int) -> Event:
+    """The event that ends an open stream."""
+    return None, error(kind, request)[1]
+
+
+def envelope(request: Request, kind: str) -> dict[str, Any]:
+    """What an answer and every chunk begin with."""
+    return {
+        "id": f"chatcmpl-{uuid.uuid4().hex}",
+        "object": kind,
+        "created": CREATED,
+        "model": request.model,
+        "service_tier": "default",
+        "system_fingerprint": None,
+    }
+
+
+def finish_of(reply: Reply) -> str:
+    """The finish in the protocol's words."""
+    finish = natural_finish(reply)
+    return FINISH.get(finish, finish)
+
+
+def usage_of(usage: Usage) -> dict[str, Any]:
+    """The tokens; those of the prompt count the cached ones."""
+    return {
+        "prompt_tokens": usage.input,
+        "completion_tokens": usage.output,
+        "total_tokens": usage.input + usage.output,
+        "prompt_tokens_details": {"cached_tokens": usage.cached, "audio_tokens": 0},
+        "completion_tokens_details": {"reasoning_tokens": 0, "audio_tokens": 0},
+    }
+
+
+def new_id() -> str:
+    """An id for a tool call."""
+    return f"call_{uuid.uuid4().hex[:24]}"

@@ -1,0 +1,226 @@
+"""The wire of OpenAI's Responses: `POST /v1/responses`."""
+
+import uuid
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+from tests.models.standin.openai_errors import error_of
+from tests.models.standin.reply import (
+    ErrorKind,
+    Refusal,
+    Reply,
+    Text,
+    Thinking,
+    ToolCall,
+    Usage,
+    natural_finish,
+    pieces,
+)
+from tests.models.standin.request import Message, Request, ToolOffer, ToolResult
+
+PATH = "/v1/responses"
+WHOLE = {"stop", "tool_call"}
+INCOMPLETE = {"length": "max_output_tokens"}
+CREATED = 1_780_000_000
+ROLES = {"developer": "system"}
+
+Event = tuple[str | None, dict[str, Any] | str]
+Item = dict[str, Any]
+
+
+def read(body: dict[str, Any]) -> tuple[list[Message], list[ToolOffer]]:
+    """The messages and the tools of a request; the items of one turn of the model are one message."""
+    messages = [Message("system", body["instructions"])] if body.get("instructions") else []
+    items = body["input"]
+    items = [{"role": "user", "content": items}] if isinstance(items, str) else items
+    for item in items:
+        role = role_of(item)
+        if role != "assistant" or not messages or messages[-1].role != "assistant":
+            messages.append(Message(role))
+        read_into(messages[-1], item)
+    tools = [
+        ToolOffer(tool["name"], tool.get("description") or "", tool["parameters"], tool.get("strict"))
+        for tool in body.get("tools", [])
+        if tool["type"] == "function"
+    ]
+    return messages, tools
+
+
+def role_of(item: Item) -> Any:
+    """Who said an item."""
+    if item.get("type") == "function_call_output":
+        return "tool"
+    return ROLES.get(item["role"], item["role"]) if "role" in item else "assistant"
+
+
+def read_into(message: Message, item: Item) -> None:
+    """Add an item to the message that it belongs to."""
+    match item.get("type"):
+        case "function_call":
+            call = ToolCall(id=item["call_id"], name=item["name"], arguments=item["arguments"])
+            message.tool_calls.append(call)
+        case "function_call_output":
+            message.tool_results.append(ToolResult(item["call_id"], text_of(item["output"])))
+        case "reasoning":
+            message.thinking += text_of(item.get("summary") or [])
+            message.signature += item.get("encrypted_content") or ""
+        case _:
+            message.text += text_of(item.get("content") or "")
+
+
+def text_of(content: str | list[Item]) -> str:
+    """The text of content, without what is not text."""
+    return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
+
+
+def answer(reply: Reply, request: Request) -> dict[str, Any]:
+    """The whole answer, a `Response`."""
+    return closing(reply, request, opening(request), [item_of(part) for part in reply.parts])
+
+
+def events(reply: Reply, request: Request) -> Iterator[Event]:
+    """The answer as a stream of `ResponseStreamEvent`."""
+    numbers = count()
+
+    def event(kind: str, **fields: Any) -> Event:
+        return kind, {"type": kind, "sequence_number": next(numbers), **fields}
+
+    opened = opening(request)
+    yield event("response.created", response=opened)
+    yield event("response.in_progress", response=opened)
+    items = [item_of(part) for part in reply.parts]
+    for index, item in enumerate(items):
+        place = {"output_index": index, "item_id": item["id"]}
+        yield event("response.output_item.added", output_index=index, item=empty_item_of(item))
+        for kind, fields in steps_of(item, reply.piece):
+            yield event(kind, **place, **fields)
+        yield event("response.output_item.done", output_index=index, item=item)
+    closed = closing(reply, request, opened, items)
+    yield event(f"response.{closed['status']}", response=closed)
+
+
+def opening(request: Request) -> dict[str, Any]:
+    """A response that has only begun."""
+    return {
+        "id": f"resp_{uuid.uuid4().hex}",
+        "object": "response",
+        "created_at": CREATED,
+        "status": "in_progress",
+        "error": None,
+        "incomplete_details": None,
+        "instructions": request.body.get("instructions"),
+        "metadata": {},
+        "model": request.model,
+        "output": [],
+        "parallel_tool_calls": True,
+        "tool_choice": request.body.get("tool_choice", "auto"),
+        "tools": request.body.get("tools", []),
+        "usage": None,
+    }
+
+
+def closing(reply: Reply, request: Request, opened: Item, output: list[Item]) -> dict[str, Any]:
+    """The response that has ended."""
+    finish = natural_finish(reply)
+    whole = finish in WHOLE
+    return {
+        **opened,
+        "status": "completed" if whole else "incomplete",
+        "incomplete_details": None if whole else {"reason": INCOMPLETE.get(finish, finish)},
+        "output": output,
+        "usage": usage_of(reply.usage),
+    }
+
+
+def item_of(part: Text | Thinking | ToolCall | Refusal) -> Item:
+    """A finished item of the output."""
+    unique = uuid.uuid4().hex
+    match part:
+        case Thinking():
+            summary = [{"type": "summary_text", "text": part.text}]
+            kept = {"encrypted_content": part.signature, "summary": summary}
+            return {"type": "reasoning", "id": f"rs_{unique}", **kept}
+        case ToolCall():
+            return {
+                "type": "function_call",
+                "id": f"fc_{unique}",
+                "call_id": part.id or f"call_{unique[:24]}",
+                "name": part.name,
+                "arguments": part.arguments,
+                "status": "completed",
+            }
+        case Text():
+            content = {"type": "output_text", "text": part.text, "annotations": [], "logprobs": []}
+        case Refusal():
+            content = {"type": "refusal", "refusal": part.text}
+    message = {"type": "message", "id": f"msg_{unique}", "role": "assistant", "status": "completed"}
+    return {**message, "content": [content]}
+
+
+def empty_item_of(item: Item) -> Item:
+    """An item as a stream opens it."""
+    match item["type"]:
+        case "reasoning":
+            return {**item, "encrypted_content": None, "summary": []}
+        case "function_call":
+            return {**item, "status": "in_progress", "arguments": ""}
+        case _:
+            return {**item, "status": "in_progress", "content": []}
+
+
+def steps_of(item: Item, size: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What fills an item that a stream has opened."""
+    match item["type"]:
+        case "reasoning":
+            yield from summary_steps(item["summary"][0], size)
+        case "function_call":
+            name = "response.function_call_arguments"
+            yield from ((f"{name}.delta", {"delta": piece}) for piece in pieces(item["arguments"], size))
+            yield f"{name}.done", {"arguments": item["arguments"]}
+        case _:
+            yield from content_steps(item["content"][0], size)
+
+
+def summary_steps(summary: Item, size: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The summary of a reasoning item."""
+    name, place = "response.reasoning_summary", {"summary_index": 0}
+    yield f"{name}_part.added", {**place, "part": {**summary, "text": ""}}
+    for piece in pieces(summary["text"], size):
+        yield f"{name}_text.delta", {**place, "delta": piece}
+    yield f"{name}_text.done", {**place, "text": summary["text"]}
+    yield f"{name}_part.done", {**place, "part": summary}
+
+
+def content_steps(content: Item, size: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The text of a message, or its refusal."""
+    key = "text" if content["type"] == "output_text" else "refusal"
+    name, place = f"response.{content['type']}", {"content_index": 0}
+    logprobs = {"logprobs": []} if key == "text" else {}
+    yield "response.content_part.added", {**place, "part": {**content, key: ""}}
+    for piece in pieces(content[key], size):
+        yield f"{name}.delta", {**place, **logprobs, "delta": piece}
+    yield f"{name}.done", {**place, **logprobs, key: content[key]}
+    yield "response.content_part.done", {**place, "part": content}
+
+
+def error(kind: ErrorKind, request: Request) -> tuple[int, dict[str, Any]]:
+    """The status and the body of an error."""
+    status, found = error_of(kind, request)
+    return status, {"error": found}
+
+
+def error_event(kind: ErrorKind, request: Request, number: int) -> Event:
+    """The event that ends an open stream. The API nests the error, unlike its specification."""
+    return "error", {"type": "error", "error": error_of(kind, request)[1], "sequence_number": number}
+
+
+def usage_of(usage: Usage) -> dict[str, Any]:
+    """The tokens; those of the input count the cached ones."""
+    return {
+        "input_tokens": usage.input,
+        "input_tokens_details": {"cached_tokens": usage.cached, "cache_write_tokens": 0},
+        "output_tokens": usage.output,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": usage.input + usage.output,
+    }

@@ -1,0 +1,67 @@
+"""A stand-in as a process of its own, seen from the process that started it."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import httpx2
+
+from tests.models.standin.reply import SCRIPT, Answer, spoken
+from tests.models.standin.wire import environment
+
+ROOT = Path(__file__).parents[3]
+COMMAND = [sys.executable, "-m", "tests.models.standin"]
+
+WrittenScript = Sequence[Answer | str] | dict[str, Any]
+"""Answers, or a task by name: `{"task": "counts", "tool": "orders__find", "times": 3}`."""
+
+
+class StandinProcess:
+    """A provider that outlives what is killed beside it: `with StandinProcess(script) as standin`."""
+
+    def __init__(self, script: WrittenScript = ()) -> None:
+        self._script = script
+
+    def __enter__(self) -> Self:
+        """Start it; returns when it serves."""
+        command = [*COMMAND, json.dumps(write(self._script))]
+        self.process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        self.url = f"http://127.0.0.1:{int(self.process.stdout.readline())}"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End it."""
+        self.process.kill()
+        self.process.communicate()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables that make the SDKs of another process ask this stand-in."""
+        return environment(self.url)
+
+    def load(self, script: WrittenScript) -> None:
+        """Give it another script; the next request gets its first answer."""
+        self._ask("script", write(script))
+
+    def release(self) -> None:
+        """Let every answer go on that is on hold now."""
+        self._ask("release", None)
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """What came: see `admin`."""
+        return httpx2.get(f"{self.url}/admin/state").raise_for_status().json()
+
+    def _ask(self, what: str, content: Any) -> None:
+        httpx2.post(f"{self.url}/admin/{what}", json=content).raise_for_status()
+
+
+def write(script: WrittenScript) -> Any:
+    """A script as JSON."""
+    if isinstance(script, dict):
+        return script
+    return SCRIPT.dump_python([spoken(answer) for answer in script], mode="json")

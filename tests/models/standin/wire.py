@@ -1,0 +1,69 @@
+"""Which protocol speaks which wire, and how an answer becomes bytes."""
+
+import json
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+from tests.models.standin import anthropic_messages, openai_chat, openai_responses
+from tests.models.standin.reply import ErrorKind, Reply
+from tests.models.standin.request import Protocol, Request
+
+WIRES: dict[Protocol, ModuleType] = {
+    "openai-chat": openai_chat,
+    "openai-responses": openai_responses,
+    "anthropic": anthropic_messages,
+}
+MODELS: dict[Protocol, str] = {
+    "openai-chat": "gpt-5-mini",
+    "openai-responses": "gpt-5-mini",
+    "anthropic": "claude-sonnet-4-6",
+}
+"""The models that are asked for when none is named: priced ones, that think."""
+
+KEY = "sk-standin"
+PROTOCOLS: Sequence[Protocol] = tuple(WIRES)
+BY_PATH: dict[str, Protocol] = {wire.PATH: protocol for protocol, wire in WIRES.items()}
+
+
+def read(protocol: Protocol, body: dict[str, Any], headers: dict[str, str], number: int) -> Request:
+    """Read a request."""
+    messages, tools = WIRES[protocol].read(body)
+    return Request(protocol, body, headers, messages, tools, body.get("tool_choice"), number)
+
+
+def plain(reply: Reply, request: Request) -> bytes:
+    """The body of a plain answer."""
+    return json.dumps(WIRES[request.protocol].answer(reply, request)).encode()
+
+
+def stream(reply: Reply, request: Request) -> list[bytes]:
+    """The events of a streamed answer, as Server-Sent Events."""
+    wire = WIRES[request.protocol]
+    events = list(wire.events(reply, request))
+    if reply.breaks is not None:
+        half = len(events) // 2
+        events = [*events[:half], wire.error_event(reply.breaks, request, half)]
+    return [encode_event(name, data) for name, data in events]
+
+
+def error(kind: ErrorKind, request: Request) -> tuple[int, bytes]:
+    """The status and the body of an error."""
+    status, body = WIRES[request.protocol].error(kind, request)
+    return status, json.dumps(body).encode()
+
+
+def encode_event(name: str | None, data: dict[str, Any] | str) -> bytes:
+    """One event; only OpenAI's chat leaves its events without names."""
+    text = data if isinstance(data, str) else json.dumps(data)
+    return (f"event: {name}\n" if name else "").encode() + f"data: {text}\n\n".encode()
+
+
+def environment(url: str) -> dict[str, str]:
+    """The variables that send the SDKs' own clients, such as those of `openai:gpt-5-mini`, to a stand-in."""
+    return {
+        "OPENAI_BASE_URL": f"{url}/v1",
+        "OPENAI_API_KEY": KEY,
+        "ANTHROPIC_BASE_URL": url,
+        "ANTHROPIC_API_KEY": KEY,
+    }

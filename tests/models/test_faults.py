@@ -1,0 +1,367 @@
+"""What a failed model request becomes: one row of the table each."""
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+from itertools import pairwise
+
+import pytest
+from pydantic_ai import exceptions as raised
+from pydantic_ai.messages import ModelRequest
+from pydantic_ai.models import infer_model
+from temporalio.exceptions import ApplicationError
+from temporalio.testing import ActivityEnvironment
+
+from sojourn import ToolError
+from sojourn.models.faults import LONGEST_DELAY, LONGEST_RETRY_AFTER, fault, model_faults, provider_title
+from sojourn.models.said import said_by
+from tests.models.standin import Body, HttpError, says
+from tests.models.standin.sdk import model_of
+
+
+def http(category, status, **fields):
+    """An error of a provider, as pydantic-ai raises it."""
+    return raised.ModelHTTPError.for_category(category, status_code=status, model_name="gpt-5", **fields)
+
+
+def api(category, **fields):
+    """An error without a status, as inside a stream."""
+    return category("gpt-5", "it failed", **fields)
+
+
+TRANSIENT = [
+    (http(raised.ModelRateLimitError, 429), "ModelRateLimited", "over its rate limit (HTTP 429"),
+    (api(raised.ModelRateLimitError, in_stream=True), "ModelRateLimited", "(said in its answer)"),
+    (api(raised.ModelRateLimitError), "ModelRateLimited", "(by this worker's count)"),
+    (raised.ConcurrencyLimitExceeded("full"), "ModelRateLimited", "over its rate limit"),
+    (http(raised.ModelOverloadedError, 529), "ModelOverloaded", "cannot answer now (HTTP 529)"),
+    (http(raised.ModelUnavailableError, 503), "ModelUnavailable", "HTTP 503 Service Unavailable"),
+    (http(raised.ModelServerError, 500), "ModelUnavailable", "HTTP 500 Internal Server Error"),
+    (http(raised.ModelServerError, 502), "ModelUnavailable", "HTTP 502 Bad Gateway"),
+    (http(None, 409), "ModelUnavailable", "HTTP 409 Conflict"),
+    (http(None, 425), "ModelUnavailable", "HTTP 425 Too Early"),
+    (http(None, 408), "ModelTimeout", "timed out"),
+    (api(raised.ModelConnectionError), "ModelUnavailable", "Unable to connect to OpenAI (connection failed)"),
+    (api(raised.ModelTimeoutError), "ModelTimeout", "timed out"),
+    (raised.ModelRequestTimeout("gpt-5", 3.0), "ModelTimeout", "timed out"),
+    (ConnectionResetError(104, "reset"), "ModelUnavailable", "Unable to connect to OpenAI"),
+    (TimeoutError("read"), "ModelTimeout", "timed out"),
+]
+
+PERMANENT = [
+    (http(raised.ModelAuthenticationError, 401), "ModelUnauthorized", "set OPENAI_API_KEY"),
+    (http(raised.ModelAuthenticationError, 403), "ModelUnauthorized", "(HTTP 403 Forbidden)"),
+    (http(raised.ModelQuotaExceededError, 429), "QuotaExceeded", "add credit or raise its limit"),
+    (http(raised.ModelQuotaExceededError, 402), "QuotaExceeded", "used up its quota"),
+    (http(raised.ModelNotFoundError, 404), "ModelNotFound", "has no model gpt-5"),
+    (
+        http(raised.ModelNotFoundError, 404, suggested_model_id="gpt-5-mini"),
+        "ModelNotFound",
+        "did you mean gpt-5-mini?",
+    ),
+    (http(raised.ModelContextWindowExceededError, 400), "ContextWindowExceeded", "larger context window"),
+    (raised.ContentFilterError("filtered"), "ContentFiltered", "content filter of OpenAI"),
+    (
+        http(raised.ModelRequestRejectedError, 400),
+        "ModelRejected",
+        "refused the request (HTTP 400 Bad Request).",
+    ),
+    (http(raised.ModelRequestRejectedError, 422), "ModelRejected", "(HTTP 422"),
+    (http(None, 413), "ModelRejected", "(HTTP 413"),
+    (
+        raised.UserError("Set the `OPENAI_API_KEY` variable."),
+        "ModelMisconfigured",
+        "Set the OPENAI_API_KEY variable",
+    ),
+]
+
+UNEXPLAINED = [
+    (api(raised.ModelAPIError), "ModelFailed", "OpenAI request failed."),
+    (api(raised.ModelAPIError, body={"message": "odd"}), "ModelFailed", "OpenAI request failed: odd."),
+    (raised.UnexpectedModelBehavior("bad", body="<html>"), "ModelFailed", "an answer that cannot be read"),
+]
+
+
+@pytest.mark.parametrize(("error", "kind", "said"), TRANSIENT)
+def test_what_waiting_mends_is_repeated_at_a_time_of_its_own(error, kind, said):
+    """With a type, a sentence and a delay, so that Temporal's attempts outlast an outage."""
+    known = fault(error, "openai")
+    assert (known.type, known.non_retryable) == (kind, False)
+    assert timedelta(seconds=1) <= known.next_retry_delay <= timedelta(seconds=1.3)
+    assert said in known.message
+
+
+@pytest.mark.parametrize(("error", "kind", "said"), PERMANENT)
+def test_what_a_person_has_to_mend_is_not_repeated(error, kind, said):
+    """It says what to do next."""
+    known = fault(error, "openai")
+    assert (known.type, known.non_retryable, known.next_retry_delay) == (kind, True, None)
+    assert said in known.message
+
+
+@pytest.mark.parametrize(("error", "kind", "said"), UNEXPLAINED)
+def test_what_nobody_explains_is_repeated_as_a_planners_exceptions_are(error, kind, said):
+    """No delay of its own: five attempts, then the run fails with it."""
+    known = fault(error, "openai")
+    assert (known.type, known.non_retryable, known.next_retry_delay) == (kind, False, None)
+    assert said in known.message
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("x"), KeyError("x"), raised.ModelRetry("x"), FileNotFoundError("x")]
+)
+def test_what_is_no_fault_of_a_request_passes(error):
+    """A mistake of the program keeps its own type."""
+    assert fault(error, "openai") is None
+    with pytest.raises(type(error)) as caught, model_faults("openai"):
+        raise error
+    assert caught.value is error
+
+
+@pytest.mark.parametrize(
+    ("headers", "delay"),
+    [
+        ({"retry-after": "7"}, timedelta(seconds=7)),
+        ({"retry-after": "0"}, timedelta(0)),
+        ({"retry-after-ms": "1500"}, timedelta(seconds=1.5)),
+        ({"retry-after": "900"}, timedelta(minutes=15)),
+        ({"retry-after": "86400"}, LONGEST_RETRY_AFTER),
+    ],
+)
+def test_the_providers_time_is_kept(headers, delay):
+    """A wait of minutes too: it is Temporal's timer; a day is asked again each hour."""
+    known = fault(http(raised.ModelRateLimitError, 429, headers=headers), "openai")
+    assert known.next_retry_delay == delay
+
+
+def test_the_sentence_tells_the_providers_time():
+    """For whoever looks at the attempt."""
+    known = fault(http(raised.ModelRateLimitError, 429, headers={"retry-after": "7"}), "anthropic")
+    assert known.message == "Anthropic is over its rate limit (HTTP 429 Too Many Requests); try again in 7 s."
+
+
+def test_delays_grow_and_the_attempts_of_an_activity_outlast_an_outage_of_100_minutes():
+    """1 s, doubled, up to 10 minutes."""
+    error = http(raised.ModelServerError, 500)
+    delays = [fault(error, "openai", attempt).next_retry_delay for attempt in range(1, 20)]
+    assert all(two > one or two == LONGEST_DELAY for one, two in pairwise(delays))
+    assert delays[-1] == LONGEST_DELAY
+    assert sum(delays, timedelta(0)) >= timedelta(minutes=100)
+
+
+def test_a_short_retry_after_is_not_believed_for_ever():
+    """Else a provider that says one second for an hour uses up every attempt in twenty."""
+    error = http(raised.ModelRateLimitError, 429, headers={"retry-after": "1"})
+    assert fault(error, "openai", 5).next_retry_delay == timedelta(seconds=1)
+    assert fault(error, "openai", 6).next_retry_delay >= timedelta(seconds=32)
+
+
+def test_the_time_of_the_provider_is_the_least_there_is():
+    """However small the growing delay would be."""
+    error = http(raised.ModelRateLimitError, 429, headers={"retry-after": "1800"})
+    assert fault(error, "openai", 9).next_retry_delay == timedelta(minutes=30)
+
+
+async def test_the_attempt_is_the_activitys():
+    """Nobody has to hand it over."""
+    environment = ActivityEnvironment()
+    environment.info = replace(environment.info, attempt=4)
+
+    async def ask():
+        with model_faults("openai"):
+            raise http(raised.ModelServerError, 500)
+
+    with pytest.raises(ApplicationError) as caught:
+        await environment.run(ask)
+    assert timedelta(seconds=8) <= caught.value.next_retry_delay <= timedelta(seconds=10.4)
+
+
+# Several models.
+
+
+def group(*errors):
+    """What pydantic-ai raises when every model failed."""
+    return raised.FallbackExceptionGroup("All models failed", list(errors))
+
+
+def test_several_models_are_repeated_as_soon_as_one_may_answer():
+    """With the shortest delay, and its type; each is told."""
+    known = fault(
+        group(
+            http(raised.ModelAuthenticationError, 401),
+            http(raised.ModelRateLimitError, 429, headers={"retry-after": "60"}),
+            http(raised.ModelServerError, 500, headers={"retry-after": "5"}),
+        ),
+        "openai",
+    )
+    assert (known.type, known.non_retryable) == ("ModelUnavailable", False)
+    assert known.next_retry_delay == timedelta(seconds=5)
+    for said in ("Every model failed.", "HTTP 401", "in 60 s", "in 5 s"):
+        assert said in known.message
+
+
+def test_several_models_that_a_person_has_to_mend_are_not_repeated():
+    """The type is the first's."""
+    known = fault(
+        group(http(raised.ModelNotFoundError, 404), http(raised.ModelAuthenticationError, 401)), "openai"
+    )
+    assert (known.type, known.non_retryable, known.next_retry_delay) == ("ModelNotFound", True, None)
+
+
+def test_several_models_of_which_one_is_unexplained_are_repeated():
+    """A group in the group counts as well."""
+    known = fault(
+        group(http(raised.ModelNotFoundError, 404), group(api(raised.ModelAPIError), ValueError("s3cret"))),
+        "openai",
+    )
+    assert (known.type, known.non_retryable, known.next_retry_delay) == ("ModelFailed", False, None)
+    assert "s3cret" not in known.message
+
+
+# What is said.
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"error": {"message": "Unknown parameter: 'x'."}}, "Unknown parameter: 'x'"),
+        ({"message": "too\n\x1b[31mmany `tools`"}, "too [31mmany tools"),
+        ({"error": "odd"}, ""),
+        ("text", ""),
+        (None, ""),
+        ({"message": "see https://u:p@host/x?key=1 now"}, "see [address] now"),
+        ({"message": "Incorrect API key provided: sk-proj-12345678"}, "Incorrect API key provided: [key]"),
+        ({"message": "bad token abcdefghijklmnopqrstuvwxyz0123456789"}, "bad token [key]"),
+        ({"message": f"Invalid value: '{'my prompt ' * 9}' here"}, "Invalid value: [quoted] here"),
+        ({"message": f'Invalid value: "{"my prompt " * 900}'}, "Invalid value: [quoted]"),
+        ({"message": "1 error [type=x, input_value='my prompt']"}, "1 error [type=x"),
+        ({"message": "[{'type': 'x', 'input': 'my prompt'}]"}, "[{'type': 'x'"),
+        ({"message": "word " * 100}, ("word " * 32)[:159].rstrip() + "…"),
+    ],
+)
+def test_a_bounded_piece_of_the_providers_words_is_told(body, said):
+    """Neither keys nor addresses, nor what it quotes of a prompt."""
+    error = http(raised.ModelRequestRejectedError, 400, body=body)
+    assert said_by(error) == said
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        (
+            "openai:gpt-5",
+            "Set the OPENAI_API_KEY environment variable or pass it via OpenAIProvider(api_key=...)",
+        ),
+        ("gpt-55:x", "Unknown model: gpt-55:x"),
+    ],
+)
+def test_a_model_that_cannot_be_made_is_told_to_a_person(name, said, monkeypatch):
+    """No key, no such provider: by pydantic-ai's own words, less its advertisement."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    with pytest.raises(ApplicationError) as caught, model_faults(name.split(":")[0]):
+        infer_model(name)
+    assert (caught.value.type, caught.value.non_retryable) == ("ModelMisconfigured", True)
+    assert said in caught.value.message
+    assert "Pydantic AI" not in caught.value.message
+
+
+def test_an_error_about_credentials_quotes_nothing():
+    """OpenAI's repeats a part of the key."""
+    body = {"error": {"message": "Incorrect API key provided: abc."}}
+    assert "abc" not in fault(http(raised.ModelAuthenticationError, 401, body=body), "openai").message
+
+
+@pytest.mark.parametrize(
+    ("provider", "title", "mend"),
+    [
+        ("anthropic", "Anthropic", "set ANTHROPIC_API_KEY to a key that may use gpt-5."),
+        ("google", "Google", "set GOOGLE_API_KEY to a key"),
+        ("openai-responses", "OpenAI", "set OPENAI_API_KEY to a key"),
+        ("gateway/openai-chat", "OpenAI", "set OPENAI_API_KEY to a key"),
+        ("bedrock", "Amazon Bedrock", "give it credentials that may use gpt-5."),
+        ("my\x1blab", "my lab", "give it credentials"),
+        ("", "The model's provider", "give it credentials"),
+    ],
+)
+def test_each_provider_is_called_by_its_name(provider, title, mend):
+    """And one that nobody knows by its own, made plain."""
+    assert provider_title(provider) == title
+    assert mend in fault(http(raised.ModelAuthenticationError, 401), provider).message
+
+
+# Over real HTTP.
+
+ROWS = [
+    ("rate_limit", "ModelRateLimited", False),
+    ("overloaded", "ModelOverloaded", False),
+    ("server_error", "ModelUnavailable", False),
+    ("unauthorized", "ModelUnauthorized", True),
+    ("forbidden", "ModelUnauthorized", True),
+    ("quota", "QuotaExceeded", True),
+    ("unknown_model", "ModelNotFound", True),
+    ("context_length", "ContextWindowExceeded", True),
+    ("bad_request", "ModelRejected", True),
+]
+
+
+@pytest.fixture
+def failing(standin, ask, protocol, streamed):
+    """Ask a provider that answers so; gives the error that Temporal acts on."""
+
+    async def fail(*answers, **options):
+        standin.script = list(answers)
+        model = standin.model(protocol, **options)
+        with pytest.raises(ApplicationError) as caught, model_faults(model.system):
+            await ask(model, [ModelRequest.user_text_prompt("My s3cret prompt")], streamed=streamed)
+        return caught.value
+
+    return fail
+
+
+@pytest.mark.parametrize(("word", "kind", "is_final"), ROWS)
+async def test_genuine_errors_of_providers(failing, standin, word, kind, is_final):
+    """Each provider's own status and body, through its own SDK, is the row of the table."""
+    known = await failing(HttpError(error=word, headers={"retry-after": "3"}))
+    assert (known.type, known.non_retryable) == (kind, is_final)
+    assert known.next_retry_delay == (None if is_final else timedelta(seconds=3))
+    for told in (known.message, json.dumps(str(ToolError.from_error(known)))):
+        assert "sk-" not in told
+        assert standin.url not in told
+        assert "s3cret" not in told
+
+
+async def test_a_connection_cut_in_mid_answer(failing):
+    """It may be another one soon."""
+    known = await failing(says("A long answer that nobody hears", cut=0.5))
+    assert (known.type, known.non_retryable) == ("ModelUnavailable", False)
+
+
+async def test_a_connection_cut_before_the_answer(failing):
+    """As a provider restarts."""
+    known = await failing(says("", cut=0))
+    assert (known.type, known.next_retry_delay is not None) == ("ModelUnavailable", True)
+
+
+async def test_an_answer_that_does_not_come(failing):
+    """The SDK's time-out."""
+    known = await failing(says("late", hold=0), timeout=0.1)
+    assert known.type == "ModelTimeout"
+    assert "timed out" in known.message
+
+
+async def test_an_answer_that_is_no_json(failing):
+    """As of a proxy that shows its own page."""
+    known = await failing(Body(content="<html>", content_type="text/html"))
+    assert (known.type, known.non_retryable) == ("ModelFailed", False)
+
+
+async def test_nobody_listens(ask, protocol, unused_tcp_port):
+    """The server is away."""
+    model, client = model_of(protocol, f"http://127.0.0.1:{unused_tcp_port}")
+    async with client:
+        with pytest.raises(ApplicationError) as caught, model_faults(model.system):
+            await ask(model)
+    assert caught.value.type == "ModelUnavailable"
+    assert "Unable to connect" in caught.value.message
+    assert str(unused_tcp_port) not in caught.value.message

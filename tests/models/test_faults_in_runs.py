@@ -1,0 +1,57 @@
+"""A model's faults in real runs: Temporal repeats what waiting mends, a person is told the rest."""
+
+import pytest
+from temporalio.api.enums.v1 import EventType
+
+from sojourn import PlanResult, RunFailed
+from sojourn.models.faults import model_faults
+from sojourn.models.guarded import guarded
+from tests.models.standin import HttpError, says
+
+
+@pytest.fixture
+def planner(standin, ask, protocol):
+    """A planner that asks a model of the stand-in, and answers with what it says."""
+    model = guarded(standin.model(protocol))
+
+    async def plan(turn):
+        with model_faults(model.system):
+            response = await ask(model)
+        return PlanResult.final(response.text)
+
+    return plan
+
+
+async def test_a_run_goes_on_when_its_provider_does(serve, traces, standin, planner):
+    """One request an attempt, and one plan in the history."""
+    soon = {"retry-after-ms": "20"}
+    standin.script = [
+        says("cut off", cut=0.5),
+        HttpError(error="overloaded", headers=soon),
+        HttpError(error="server_error", headers=soon),
+        HttpError(error="rate_limit", headers=soon),
+        says("Hello to you"),
+    ]
+    client = await serve(planner=planner)
+    run = await client.start("test.agent", "go")
+    assert (await run.result()).text == "Hello to you"
+    assert len(standin.requests) == 5
+    assert await traces(run).count(EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED) == 1
+    await traces(run).check()
+
+
+async def test_a_person_is_told_at_once_what_waiting_does_not_mend(serve, traces, standin, planner):
+    """In one sentence that says what to do, and holds neither the key nor the address; after one request."""
+    standin.script = [HttpError(error="unauthorized")]
+    client = await serve(planner=planner)
+    run = await client.start("test.agent", "go")
+    with pytest.raises(RunFailed) as failed:
+        await run.result()
+    assert failed.value.code == "ModelUnauthorized"
+    assert "the planner of test.agent failed: " in str(failed.value)
+    assert "refused the credentials (HTTP 401 Unauthorized); set " in str(failed.value)
+    assert "ModelUnauthorized" not in str(failed.value)
+    assert len(standin.requests) == 1
+    history = str(await traces(run).history())
+    assert "sk-" not in history
+    assert standin.url not in history

@@ -1,0 +1,109 @@
+"""Images and documents on their way to a model; no URL is ever fetched here."""
+
+import base64
+from typing import Any
+
+import pytest
+from pydantic_ai import messages as theirs
+from pydantic_ai.direct import model_request
+from pydantic_ai.models import Model, download_item
+from pydantic_ai.models.google import GoogleModel
+from pydantic_ai.providers.google import GoogleProvider
+
+from sojourn import Message
+from sojourn.contracts.message import DocumentPart, ImagePart
+from sojourn.models.files import UrlNotFetched, user_file
+from sojourn.models.messages import to_messages
+from sojourn.models.names import Names
+
+PNG = b"\x89PNG\r\n\x1a\n picture"
+DATA = base64.b64encode(PNG).decode()
+
+
+def image(media_type: str = "image/png", **fields: Any) -> ImagePart:
+    return ImagePart(type="image", media_type=media_type, **fields)
+
+
+def document(media_type: str = "application/pdf", **fields: Any) -> DocumentPart:
+    return DocumentPart(type="document", media_type=media_type, **fields)
+
+
+def handed(*parts: Any) -> list[theirs.ModelMessage]:
+    return to_messages([Message(role="user", parts=list(parts))], Names([]), result_text=str)
+
+
+def test_data_goes_as_bytes() -> None:
+    """An image's and a document's bytes, type and title reach the model's adapter."""
+    picture = user_file(image(data=DATA, url="https://example.org/a.png"))
+    assert picture == theirs.BinaryImage(PNG, media_type="image/png")
+    paper = user_file(document(data=DATA, title="Rules"))
+    assert isinstance(paper, theirs.BinaryContent)
+    assert (paper.data, paper.media_type, paper.identifier) == (PNG, "application/pdf", "Rules")
+
+
+def test_base64_in_lines_is_read() -> None:
+    """The `base64` command wraps its lines."""
+    picture = user_file(image(data=base64.encodebytes(PNG * 20).decode()))
+    assert isinstance(picture, theirs.BinaryImage)
+    assert picture.data == PNG * 20
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        image(),
+        image(data="!"),
+        image(data="abc"),
+        image(url=""),
+        image("text/plain", data=DATA),
+        document(data=""),
+    ],
+)
+def test_what_cannot_be_read_is_told(part: Any) -> None:
+    """A model is told of a file that is none; nothing fails."""
+    assert user_file(part) == f"({part.type} that cannot be read)"
+
+
+def test_a_url_keeps_its_type() -> None:
+    """Nothing is guessed from a URL's ending where the part says the type."""
+    file = user_file(image(url="https://example.org/picture"))
+    assert isinstance(file, theirs.ImageUrl)
+    assert (file.url, file.media_type) == ("https://example.org/picture", "image/png")
+
+
+async def test_a_download_is_refused() -> None:
+    """The one function by which every adapter would fetch a file gives up before it looks up a name."""
+    for part in (image(url="https://example.org/a.png"), document(url="https://example.org/a.pdf")):
+        file = user_file(part)
+        assert isinstance(file, theirs.FileUrl)
+        with pytest.raises(UrlNotFetched, match="send the file's `data` in its place"):
+            await download_item(file)
+
+
+@pytest.mark.parametrize("kind", ["openai-responses", "openai-chat", "anthropic"])
+async def test_a_picture_s_url_goes_to_those_who_take_it(standin: Any, kind: Any) -> None:
+    """The URL is in the request as it is."""
+    standin.script = ["A dog."]
+    url = "https://example.org/a.png"
+    await model_request(standin.model(kind), handed(image(url=url)), model_settings={"max_tokens": 100})
+    assert url in str(standin.requests[0].body)
+
+
+@pytest.mark.parametrize(
+    ("kind", "part"),
+    [
+        ("openai-chat", document(url="https://example.org/a.pdf")),
+        ("anthropic", document("text/plain", url="https://example.org/a.txt")),
+        ("google", image(url="https://example.org/a.png")),
+    ],
+)
+async def test_nothing_is_fetched_for_those_who_take_no_url(standin: Any, kind: Any, part: Any) -> None:
+    """Where the adapter would download the file, the request fails with what to do, and nothing is sent."""
+    model: Model = (
+        standin.model(kind)
+        if kind != "google"
+        else GoogleModel("gemini-3-pro", provider=GoogleProvider(api_key="k"))
+    )
+    with pytest.raises(UrlNotFetched):
+        await model_request(model, handed(part), model_settings={"max_tokens": 100})
+    assert not standin.requests

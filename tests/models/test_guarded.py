@@ -1,0 +1,222 @@
+"""A model with guards, over real HTTP: one request is one, each provider has its own limits, models in order."""
+
+import asyncio
+from datetime import timedelta
+from itertools import pairwise
+
+import pytest
+from pydantic_ai.exceptions import ModelRateLimitError
+from pydantic_ai.messages import BinaryContent, ModelRequest, ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.models import infer_model
+from pydantic_ai.models.fallback import FallbackModel
+from pydantic_ai.models.test import TestModel
+from temporalio.exceptions import ApplicationError
+
+from sojourn.models.faults import model_faults
+from sojourn.models.guarded import GuardedModel, estimate, guarded
+from sojourn.models.limits import Limits, limits_of
+from tests.models.standin import HttpError, Usage, says
+
+
+def refusing(after=None, error="rate_limit"):
+    """An answer of a provider that is asked too much."""
+    return HttpError(error=error, headers={} if after is None else {"retry-after": str(after)})
+
+
+@pytest.mark.parametrize("error", ["rate_limit", "server_error", "overloaded"])
+async def test_a_failing_request_is_one_request(standin, ask, protocol, streamed, error):
+    """The SDK would make three: exactly one layer repeats, and it is Temporal."""
+    standin.script = lambda _: refusing(0, error)
+    model = guarded(standin.model(protocol, max_retries=2))
+    with pytest.raises(ApplicationError), model_faults(model.system):
+        await asyncio.wait_for(ask(model, streamed=streamed), 10)
+    assert len(standin.requests) == 1
+
+
+@pytest.mark.parametrize("error", ["rate_limit", "server_error"])
+async def test_without_guards_the_sdk_repeats(standin, ask, protocol, error):
+    """What the guard is for: else this test says nothing of it."""
+    standin.script = lambda _: HttpError(error=error, headers={"retry-after-ms": "1"})
+    with pytest.raises(ApplicationError), model_faults("x"):
+        await ask(standin.model(protocol, max_retries=2))
+    assert len(standin.requests) == 3
+
+
+async def test_the_time_out_is_the_providers(standin, ask, protocol, streamed, monkeypatch):
+    """The setting of the environment is what a request keeps to."""
+    standin.script = [says("late", hold=0)]
+    model = guarded(standin.model(protocol))
+    monkeypatch.setenv(f"SOJOURN_TIMEOUT_{model.system.upper()}", "10/0.1/10")
+    with pytest.raises(ApplicationError) as caught, model_faults(model.system):
+        await ask(model, streamed=streamed)
+    assert caught.value.type == "ModelTimeout"
+
+
+async def test_a_guard_changes_nothing_else(standin, ask, protocol, streamed):
+    """Name, provider and answer are the model's; guarding twice guards once."""
+    standin.script = [says("Hello to you")]
+    model = standin.model(protocol)
+    ours = guarded(model)
+    assert (ours.model_id, ours.system, ours.base_url) == (model.model_id, model.system, model.base_url)
+    assert guarded(ours) is ours
+    assert (await ask(ours, streamed=streamed)).text == "Hello to you"
+
+
+@pytest.mark.filterwarnings("error")
+async def test_a_model_that_takes_no_settings_is_not_warned_of(ask):
+    """Such as pydantic-ai's own for tests."""
+    assert (await ask(guarded(TestModel(call_tools=[])))).text
+
+
+async def test_a_refusal_holds_the_next_request_back(standin, ask, protocol, streamed):
+    """Another planner's model of the same provider and key obeys: nothing is sent, Temporal is told when to."""
+    standin.script = [refusing(60)]
+    one, two = guarded(standin.model(protocol)), guarded(standin.model(protocol))
+    with pytest.raises(ModelRateLimitError):
+        await ask(one, streamed=streamed)
+    with pytest.raises(ApplicationError) as caught, model_faults(two.system):
+        await ask(two, streamed=streamed)
+    assert len(standin.requests) == 1
+    assert timedelta(seconds=55) < caught.value.next_retry_delay <= timedelta(seconds=60)
+    assert (caught.value.type, caught.value.non_retryable) == ("ModelRateLimited", False)
+    assert "by this worker's count" in caught.value.message
+
+
+async def test_no_more_requests_than_allowed_are_in_flight(standin, ask, protocol, streamed):
+    """The provider itself counts them."""
+    standin.script = lambda _: says("Hello", hold=0)
+    models = [guarded(standin.model(protocol), Limits(concurrency=2)) for _ in range(3)]
+    tasks = [asyncio.create_task(ask(each, streamed=streamed)) for each in models * 2]
+    for answered in (2, 4, 6):
+        await standin.arrived(answered)
+        await standin.held(2)
+        standin.release()
+        await standin.ended(answered)
+    await asyncio.gather(*tasks)
+    assert standin.most_in_flight == 2
+    assert len(standin.requests) == 6
+
+
+async def test_what_was_used_counts(standin, ask, protocol, streamed):
+    """The provider's own number takes the estimate's place."""
+    standin.script = [says("Hello", usage=Usage(input=7000, output=1000))]
+    model = standin.model(protocol)
+    await ask(guarded(model, Limits(tokens_per_minute=60_000)), streamed=streamed)
+    allowance, now = limits_of(model).allowance, asyncio.get_running_loop().time()
+    assert allowance.wait(60_000, now) == pytest.approx(8, abs=1)
+
+
+async def test_a_cancelled_request_gives_its_slot_back(standin, ask, protocol, streamed):
+    """The next one does not wait for ever."""
+    standin.script = [says("never heard", hold=0), says("Hello")]
+    model = guarded(standin.model(protocol), Limits(concurrency=1))
+    task = asyncio.create_task(ask(model, streamed=streamed))
+    await standin.held()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (await ask(model, streamed=streamed)).text == "Hello"
+
+
+def test_a_model_serves_one_event_loop_after_the_other(monkeypatch):
+    """A client of pydantic-ai's making is made anew: its connections belong to a loop that is gone."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
+    model = guarded(infer_model("openai:gpt-5"))
+
+    async def client():
+        model._ready(None)
+        return model.client._client
+
+    one, two = asyncio.run(client()), asyncio.run(client())
+    assert one is not two
+
+
+def test_the_client_of_a_model_has_room_for_every_activity(monkeypatch):
+    """500 activities at once, a connection each."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-none")
+    pool = infer_model("anthropic:claude-sonnet-4-5").client._client._transport._pool
+    assert pool._max_connections >= 500
+
+
+# Models in order.
+
+
+@pytest.mark.parametrize(
+    "error",
+    ["rate_limit", "server_error", "overloaded", "quota", "unauthorized", "unknown_model", "bad_request"],
+)
+async def test_the_next_model_answers_when_one_fails(standin, ask, streamed, error):
+    """After one request to the first, whatever it failed with."""
+    standin.script = [refusing(0, error), says("Hello")]
+    model = guarded(FallbackModel(standin.model("openai-chat"), standin.model("anthropic")))
+    assert (await ask(model, streamed=streamed)).text == "Hello"
+    assert [request.protocol for request in standin.requests] == ["openai-chat", "anthropic"]
+
+
+async def test_a_provider_that_waits_is_passed_over_without_a_request(standin, ask, streamed):
+    """Each model keeps to its own provider's limits."""
+    standin.script = [refusing(60), says("one"), says("two")]
+    model = guarded(FallbackModel(standin.model("openai-chat"), standin.model("anthropic")))
+    assert [(await ask(model, streamed=streamed)).text for _ in range(2)] == ["one", "two"]
+    asked = [request.protocol for request in standin.requests]
+    assert asked == ["openai-chat", "anthropic", "anthropic"]
+
+
+async def test_when_every_model_fails_the_soonest_tells_the_delay(standin, ask, streamed):
+    """One error for Temporal, that names each; one request for each model."""
+    standin.script = [refusing(45), refusing(20, "overloaded")]
+    model = guarded(FallbackModel(standin.model("openai-chat"), standin.model("anthropic")))
+    with pytest.raises(ApplicationError) as caught, model_faults(model.system):
+        await ask(model, streamed=streamed)
+    assert (caught.value.type, caught.value.non_retryable) == ("ModelOverloaded", False)
+    assert caught.value.next_retry_delay == timedelta(seconds=20)
+    assert all(each.model_name in caught.value.message for each in model.models)
+    assert len(standin.requests) == 2
+
+
+async def test_when_no_model_can_be_mended_by_waiting_the_run_is_told_at_once(standin, ask, streamed):
+    """Two wrong keys are wrong an hour later."""
+    standin.script = [refusing(error="unauthorized"), refusing(error="unknown_model")]
+    model = guarded(FallbackModel(standin.model("openai-chat"), standin.model("anthropic")))
+    with pytest.raises(ApplicationError) as caught, model_faults(model.system):
+        await ask(model, streamed=streamed)
+    assert (caught.value.type, caught.value.non_retryable) == ("ModelUnauthorized", True)
+
+
+async def test_a_stream_that_breaks_off_is_not_taken_up_by_the_next_model(standin, ask):
+    """Its text was told already: the whole request is repeated, by Temporal."""
+    standin.script = [says("A long answer that nobody hears to its end", cut=0.7)]
+    model = guarded(FallbackModel(standin.model("openai-chat"), standin.model("anthropic")))
+    with pytest.raises(ApplicationError) as caught, model_faults(model.system):
+        await ask(model, streamed=True)
+    assert caught.value.type == "ModelUnavailable"
+    assert len(standin.requests) == 1
+
+
+async def test_a_users_models_in_order_are_left_as_they_were(standin):
+    """The guards are around copies."""
+    given = FallbackModel(standin.model("openai-chat"), standin.model("anthropic"))
+    ours = guarded(given)
+    assert [type(each) is GuardedModel for each in (*given.models, *ours.models)] == [
+        False,
+        False,
+        True,
+        True,
+    ]
+
+
+# The estimate.
+
+
+def test_the_estimate_is_a_third_of_the_characters_and_500():
+    """Texts, arguments, instructions; images are not counted."""
+    assert estimate([]) == 500
+    texts = [ModelRequest.user_text_prompt("x" * 300), ModelResponse(parts=[TextPart("y" * 300)])]
+    assert estimate(texts) == 700
+    calls = [
+        ModelResponse(parts=[ToolCallPart("t", '{"a": "' + "z" * 291 + '"}'), ToolCallPart("t", {"a": 1})])
+    ]
+    assert estimate(calls) == 600 + len("{'a': 1}") // 3
+    image = BinaryContent(b"x" * 9000, media_type="image/png")
+    assert estimate([ModelRequest.user_text_prompt(["x" * 300, image])]) == 600
+    assert all(estimate(more) > estimate(less) for less, more in pairwise([[], texts[:1], texts]))

@@ -1,0 +1,428 @@
+"""Our transcript and pydantic-ai's messages, both ways."""
+
+import base64
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from pydantic_ai import messages as theirs
+
+from sojourn import Message, ToolError, ToolResult
+from sojourn.contracts.message import (
+    DocumentPart,
+    ImagePart,
+    OtherPart,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultPart,
+)
+from sojourn.core.wire import decode_messages, encode_messages
+from sojourn.models.messages import from_response, to_messages
+from sojourn.models.names import Names, wire_name
+
+NAMES = Names(["ops.devices.list", "ops.mcp.fs/read"])
+PNG = b"\x89PNG\r\n\x1a\n picture"
+
+
+def outcome_text(result: ToolResult) -> Any:
+    """What a model reads of a result, for tests."""
+    return result.error.message if result.error else result.result
+
+
+def sent(*messages: Message) -> list[theirs.ModelMessage]:
+    return to_messages(messages, NAMES, result_text=outcome_text)
+
+
+def stored(message: Message) -> Message:
+    """A message that has been in a history."""
+    [back] = decode_messages(encode_messages([message]))
+    return back
+
+
+def sent_back(response: theirs.ModelResponse) -> theirs.ModelResponse:
+    """A response as the next request holds it, after it has been in a history."""
+    [back] = [m for m in sent(stored(from_response(response, NAMES))) if isinstance(m, theirs.ModelResponse)]
+    return back
+
+
+def of_openai(*parts: theirs.ModelResponsePart) -> theirs.ModelResponse:
+    return theirs.ModelResponse(
+        parts,
+        provider_name="openai",
+        provider_url="https://api.openai.com/v1/",
+        canonical_system="openai",
+        model_name="gpt-5",
+        provider_response_id="resp_1",
+    )
+
+
+def of_anthropic(*parts: theirs.ModelResponsePart) -> theirs.ModelResponse:
+    return theirs.ModelResponse(
+        parts, provider_name="anthropic", model_name="claude-opus-5", provider_response_id="m1"
+    )
+
+
+def of_google(*parts: theirs.ModelResponsePart) -> theirs.ModelResponse:
+    return theirs.ModelResponse(
+        parts, provider_name="google", canonical_system="google", model_name="gemini-3-pro"
+    )
+
+
+SIGNED = {"thought_signature": base64.b64encode(b"signed").decode()}
+SHAPES = {
+    "openai reasoning, encrypted": of_openai(
+        theirs.ThinkingPart("first", id="rs_1", signature="encrypted", provider_name="openai"),
+        theirs.ThinkingPart(
+            "second", id="rs_1", provider_name="openai", provider_details={"raw_content": ["raw"]}
+        ),
+        theirs.TextPart(
+            "On it.", id="msg_1", provider_name="openai", provider_details={"phase": "commentary"}
+        ),
+        theirs.ToolCallPart(
+            "ops__devices__list", '{"site": "s-1"}', "call_1", id="fc_1", provider_name="openai"
+        ),
+    ),
+    "openai chat, a field for reasoning": of_openai(
+        theirs.ThinkingPart("thought", id="reasoning_content", provider_name="openai"),
+        theirs.ToolCallPart("ops__devices__list", '{"site": ', "call_1"),
+        theirs.ToolCallPart("ops__devices__list", "", "call_2"),
+    ),
+    "anthropic thinking": of_anthropic(
+        theirs.ThinkingPart("I look.", signature="sig", provider_name="anthropic"),
+        theirs.ThinkingPart("", id="redacted_thinking", signature="opaque", provider_name="anthropic"),
+        theirs.TextPart("Looking."),
+        theirs.ToolCallPart("ops__devices__list", {"site": "s-1"}, "toolu_1"),
+    ),
+    "google thought signatures": of_google(
+        theirs.ToolCallPart(
+            "ops__devices__list", {"n": 1.5}, "pyd_1", provider_name="google", provider_details=SIGNED
+        ),
+        theirs.ToolCallPart(wire_name("ops.mcp.fs/read"), {"path": "/"}, "pyd_2"),
+        theirs.TextPart("", provider_name="google", provider_details=SIGNED),
+        theirs.FilePart(theirs.BinaryImage(PNG, media_type="image/png"), provider_name="google"),
+    ),
+    "citations": of_anthropic(
+        theirs.TextPart(
+            "So it is.",
+            citations=[
+                theirs.Citation(
+                    [
+                        theirs.WebCitationSource("https://example.org", title="Why", excerpts=["it is"]),
+                        theirs.DocumentCitationSource(document_id="d1"),
+                    ],
+                    anchor=theirs.ContentCitationAnchor(start=0, end=9),
+                )
+            ],
+        )
+    ),
+    "kinds of theirs": of_openai(
+        theirs.CompactionPart(
+            "before", id="c", provider_name="openai", provider_details={"encrypted_content": "e"}
+        ),
+        theirs.NativeToolCallPart("web_search", {"query": "q"}, "ws_1", provider_name="openai"),
+        theirs.NativeToolReturnPart("web_search", {"status": "completed"}, "ws_1", provider_name="openai"),
+        theirs.FilePart(theirs.BinaryContent(b"%PDF", media_type="application/pdf")),
+    ),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_a_provider_gave_goes_back_to_it(shape: str) -> None:
+    """Ids, signatures, details, citations and arguments come back as they were, through a history's JSON."""
+    response = SHAPES[shape]
+    back = sent_back(response)
+    assert [without_time(part) for part in back.parts] == [without_time(part) for part in response.parts]
+    assert back.provider_name == response.provider_name
+    assert back.canonical_system == (response.canonical_system or response.provider_name)
+    has_state = any(getattr(part, "id", None) for part in response.parts)
+    for field in ("provider_url", "provider_response_id"):
+        assert getattr(back, field) == (getattr(response, field) if has_state else None)
+
+
+def without_time(part: Any) -> Any:
+    if hasattr(part, "timestamp"):
+        part.timestamp = None
+    return part
+
+
+def test_what_is_stored_is_ours() -> None:
+    """A history holds plain JSON under our own keys, readable without the library."""
+    message = from_response(SHAPES["openai reasoning, encrypted"], NAMES)
+    assert [part.model_dump(exclude_defaults=True) for part in message.parts] == [
+        {
+            "type": "thinking",
+            "text": "first",
+            "signature": "encrypted",
+            "provider_metadata": {
+                "id": "rs_1",
+                "provider": "openai",
+                "response": {
+                    "provider": "openai",
+                    "url": "https://api.openai.com/v1/",
+                    "id": "resp_1",
+                },
+            },
+        },
+        {
+            "type": "thinking",
+            "text": "second",
+            "provider_metadata": {"id": "rs_1", "provider": "openai", "details": {"raw_content": ["raw"]}},
+        },
+        {
+            "type": "text",
+            "text": "On it.",
+            "provider_metadata": {"id": "msg_1", "provider": "openai", "details": {"phase": "commentary"}},
+        },
+        {
+            "type": "tool_call",
+            "tool_call_id": "call_1",
+            "name": "ops.devices.list",
+            "raw": '{"site": "s-1"}',
+            "provider_metadata": {"id": "fc_1", "provider": "openai"},
+        },
+    ]
+
+
+def test_arguments_are_kept_as_they_were_written() -> None:
+    """Text stays text, JSON or not; an object is an object; half a character does no harm."""
+    arguments: list[Any] = ['{"a": 1, }', "", "not JSON", {"a": [1]}, None, '"\ud800"', {"a": "\ud800"}]
+    response = of_openai(
+        *[theirs.ToolCallPart("ops__devices__list", given, f"c{n}") for n, given in enumerate(arguments)]
+    )
+    calls = stored(from_response(response, NAMES)).tool_calls
+    assert [call.raw for call in calls] == [
+        '{"a": 1, }',
+        "",
+        "not JSON",
+        None,
+        None,
+        '"?"',
+        '{"a": "\\ud800"}',
+    ]
+    assert [call.payload for call in calls] == [{}, {}, {}, {"a": [1]}, {}, {}, {}]
+
+
+def test_a_tool_that_nobody_has_keeps_its_name() -> None:
+    """The run answers a call of an unknown tool, so that the name is what the model wrote."""
+    message = from_response(of_openai(theirs.ToolCallPart("getDevices", "{}", "c")), NAMES)
+    assert [call.name for call in message.tool_calls] == ["getDevices"]
+    assert (
+        sent_back(of_openai(theirs.ToolCallPart("getDevices", "{}", "c"))).parts[0].tool_name == "getDevices"
+    )
+
+
+def test_details_that_are_no_json_are_left_out_or_written_as_text() -> None:
+    """What an adapter keeps for itself does not break a history."""
+    details = {
+        "when": theirs.ModelResponse([]).timestamp,
+        "bytes": b"\xff",
+        "number": float("nan"),
+        "odd": object(),
+    }
+    kept = stored(from_response(of_google(theirs.TextPart("x", provider_details=details)), NAMES)).parts[0]
+    assert kept.provider_metadata
+    assert kept.provider_metadata["details"].keys() == details.keys()
+    broken = {"half": "\ud800"}
+    kept = stored(from_response(of_google(theirs.TextPart("x\ud800", provider_details=broken)), NAMES)).parts[
+        0
+    ]
+    assert kept == TextPart(type="text", text="x?", provider_metadata=kept.provider_metadata)
+    assert "details" not in (kept.provider_metadata or {})
+
+
+def test_of_the_response_only_what_is_read_later_is_kept() -> None:
+    """Log probabilities and figures do not fill a history; a container's id is wanted again."""
+    details = {
+        "container_id": "c1",
+        "logprobs": [1.0] * 1000,
+        "timestamp": theirs.ModelResponse([]).timestamp,
+    }
+    response = theirs.ModelResponse(
+        [theirs.TextPart("x")], provider_name="anthropic", provider_details=details
+    )
+    assert sent_back(response).provider_details == {"container_id": "c1"}
+
+
+def test_an_empty_response_is_an_empty_message() -> None:
+    """A model that says nothing has said nothing; there is no part to keep anything beside."""
+    assert from_response(of_openai(), NAMES) == Message(role="assistant", parts=[])
+
+
+def test_metadata_of_another_origin_is_left_out() -> None:
+    """A client's transcript may hold anything there; what is not of our form is not sent."""
+    odd = {
+        "id": 7,
+        "provider": ["x"],
+        "details": "y",
+        "citations": [{"z": 1}],
+        "response": [],
+        "openai": {"a": 1},
+    }
+    [_, response, _] = sent(
+        Message(role="assistant", parts=[TextPart(type="text", text="Hello", provider_metadata=odd)])
+    )
+    assert isinstance(response, theirs.ModelResponse)
+    assert list(response.parts) == [theirs.TextPart("Hello")]
+    assert response.provider_name is None
+
+
+# Laws.
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=8,
+)
+OBJECT = st.dictionaries(TEXT, JSON, max_size=3)
+ORIGIN = {
+    "id": st.none() | TEXT,
+    "provider_name": st.none() | st.sampled_from(["openai", "anthropic", "google"]),
+    "provider_details": st.none() | OBJECT,
+}
+TOOL = st.sampled_from([wire_name("ops.devices.list"), wire_name("ops.mcp.fs/read"), "ask_user", "made_up"])
+PARTS = st.one_of(
+    st.builds(theirs.TextPart, content=TEXT.filter(bool), **ORIGIN),
+    st.builds(theirs.ThinkingPart, content=TEXT, signature=st.none() | TEXT, **ORIGIN),
+    st.builds(
+        theirs.ToolCallPart,
+        tool_name=TOOL,
+        args=TEXT | OBJECT,
+        tool_call_id=st.integers().map("call {}".format),
+        **ORIGIN,
+    ),
+    st.builds(
+        theirs.FilePart,
+        content=st.builds(
+            theirs.BinaryImage, data=st.binary(min_size=1, max_size=9), media_type=st.just("image/png")
+        ),
+        **ORIGIN,
+    ),
+)
+RESPONSES = st.builds(
+    theirs.ModelResponse,
+    parts=st.lists(
+        PARTS, min_size=1, max_size=6, unique_by=lambda part: getattr(part, "tool_call_id", id(part))
+    ),
+    provider_name=st.none() | TEXT,
+    provider_url=st.none() | TEXT,
+    canonical_system=st.none() | TEXT,
+    model_name=st.none() | TEXT,
+    provider_response_id=st.none() | TEXT,
+)
+
+
+@given(RESPONSES)
+def test_a_message_comes_back_from_a_model_that_repeats_it(response: theirs.ModelResponse) -> None:
+    """There and back again is where one was, whatever the parts: the response, and the message of it."""
+    message = from_response(response, NAMES)
+    assert stored(message) == message
+    back = sent_back(response)
+    assert back.parts == response.parts
+    assert from_response(back, NAMES) == message
+
+
+JUNK = st.none() | st.dictionaries(
+    st.sampled_from(["id", "provider", "details", "citations", "response", "tool_call_id", "openai"]),
+    JSON | OBJECT,
+)
+IDS = st.sampled_from(["", "c1", "c2", "c1-2"])
+ANY_PART = st.one_of(
+    st.builds(TextPart, type=st.just("text"), text=TEXT, provider_metadata=JUNK),
+    st.builds(
+        ThinkingPart, type=st.just("thinking"), text=TEXT, signature=st.none() | TEXT, provider_metadata=JUNK
+    ),
+    st.builds(
+        ToolCallPart,
+        type=st.just("tool_call"),
+        tool_call_id=IDS,
+        name=TEXT,
+        raw=st.none() | TEXT,
+        provider_metadata=JUNK,
+    ),
+    st.builds(
+        ToolResultPart,
+        type=st.just("tool_result"),
+        result=st.builds(
+            ToolResult, tool_call_id=IDS, result=JSON, error=st.none() | st.builds(ToolError, message=TEXT)
+        ),
+    ),
+    st.builds(
+        ImagePart,
+        type=st.just("image"),
+        media_type=TEXT | st.just("image/png"),
+        data=st.none() | TEXT | st.just("cGlj"),
+        url=st.none() | TEXT,
+        provider_metadata=JUNK,
+    ),
+    st.builds(
+        DocumentPart,
+        type=st.just("document"),
+        media_type=TEXT | st.just("image/png"),
+        data=st.none() | TEXT | st.just("cGlj"),
+        url=st.none() | TEXT,
+        title=st.none() | TEXT,
+    ),
+    st.builds(OtherPart, type=st.sampled_from(["model_part", "hologram"]), part=JSON, provider_metadata=JUNK),
+)
+ROLES = st.sampled_from(["system", "user", "assistant", "tool", "developer", ""])
+TRANSCRIPTS = st.lists(st.builds(Message, role=ROLES, parts=st.lists(ANY_PART, max_size=4)), max_size=8)
+
+
+@settings(max_examples=60)
+@given(TRANSCRIPTS)
+@example([])
+@example([Message(role="user", parts=[ImagePart(type="image", media_type="", data="0000")])])
+@example([Message.system("Be brief.")])
+@example([Message.assistant("Hello"), Message.assistant("again")])
+def test_whatever_the_transcript_what_goes_out_is_well_formed(transcript: list[Message]) -> None:
+    """Requests and responses alternate, none is empty, and each call is answered once, next and first."""
+    messages = to_messages(transcript, NAMES, result_text=outcome_text)
+    assert len(messages) % 2 == 1
+    assert all(
+        isinstance(m, theirs.ModelRequest if n % 2 == 0 else theirs.ModelResponse)
+        for n, m in enumerate(messages)
+    )
+    assert all(message.parts for message in messages)
+    assert any(isinstance(part, theirs.UserPromptPart) for part in messages[0].parts)
+    called: list[str] = []
+    for response, request in zip(messages[1::2], messages[2::2], strict=True):
+        calls = [(p.tool_name, p.tool_call_id) for p in response.parts if isinstance(p, theirs.ToolCallPart)]
+        answers = [
+            (p.tool_name, p.tool_call_id) for p in request.parts if isinstance(p, theirs.ToolReturnPart)
+        ]
+        assert answers == calls
+        assert all(isinstance(part, theirs.ToolReturnPart) for part in request.parts[: len(calls)])
+        called += [id for _, id in calls]
+    assert len(set(called)) == len(called)
+    assert not any(isinstance(part, theirs.ToolReturnPart) for part in messages[0].parts)
+
+
+TALK = st.lists(
+    st.builds(Message.system, TEXT)
+    | st.builds(Message.user, TEXT)
+    | st.builds(Message.assistant, TEXT)
+    | st.just(Message(role="assistant", parts=[])),
+    max_size=6,
+)
+
+
+@settings(max_examples=60)
+@given(TALK, TALK)
+@example([Message.assistant("a")], [Message.assistant("b")])
+def test_a_longer_transcript_begins_as_the_shorter_did(talk: list[Message], more: list[Message]) -> None:
+    """What was sent stays as it was when more is said, so that a provider's prompt cache holds."""
+    shorter, longer = sent(*talk), sent(*talk, Message.assistant("so"), *more)
+    assert [parts_of(message) for message in longer[: len(shorter)]] == [
+        parts_of(message) for message in shorter
+    ]
+
+
+def parts_of(message: theirs.ModelMessage) -> list[Any]:
+    return [(type(part), getattr(part, "content", None)) for part in message.parts]

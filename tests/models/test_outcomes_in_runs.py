@@ -1,0 +1,402 @@
+"""What a model says in a real run, over real HTTP and the providers' own SDKs: every row of the tables in docs/models.md."""
+
+import json
+
+import pytest
+from pydantic import BaseModel, Field
+
+from sojourn import Agent, AgentTool, App, ModelPlanner, RunFailed, RunPolicy, Toolset
+from tests.models.standin import HttpError, Refusal, Reply, Text, Thinking, ToolCall, Usage, calls, says
+
+ADD = "test__tools__add"
+
+
+def make_tools() -> Toolset:
+    tools = Toolset("test.tools")
+
+    @tools.tool(examples=[{"a": 1, "b": 2}])
+    async def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        return a + b
+
+    return tools
+
+
+class Sum(BaseModel):
+    total: int = Field(ge=0)
+    how: str = ""
+
+
+def add(a: object, b: object, **fields) -> ToolCall:
+    return ToolCall(name=ADD, arguments=json.dumps({"a": a, "b": b}), **fields)
+
+
+@pytest.fixture
+def decided(serve, standin, protocol):
+    """An agent that a model of the stand-in decides for: its client."""
+
+    async def start(*script, policy: RunPolicy | None = None, **options):
+        standin.script = list(script)
+        planner = ModelPlanner(standin.model(protocol), settings={"max_tokens": 1000}, **options)
+        return await serve(planner=planner, uses=(make_tools(),), policy=policy)
+
+    return start
+
+
+async def run_of(client, text: str = "1 + 2?"):
+    run = await client.start("test.agent", text)
+    return run, await run.result()
+
+
+async def results(run) -> list[str]:
+    """The tools' answers, as a person reads them."""
+    messages = await run.transcript()
+    return [str(one.error or one.result) for message in messages for one in message.tool_results]
+
+
+async def test_happy_path(decided, standin, traces):
+    """A call, its result, the answer: what went out holds the instructions, the tool and the result."""
+    client = await decided(
+        Reply(parts=(Text(text="Let me add."), add(1, 2))), "It is 3.", instructions="Use the tool."
+    )
+    run, out = await run_of(client)
+    assert (out.text, out.tool_calls, out.reason) == ("It is 3.", 1, "answered")
+    first, second = standin.requests
+    assert "Use the tool." in first.instructions
+    assert [tool.name for tool in first.tools] == [ADD]
+    assert [message.text for message in first.messages if message.role == "user"] == ["1 + 2?"]
+    assert [(result.text) for result in second.tool_results] == ["3"]
+    assert [(out.usage.input_tokens, out.usage.output_tokens)] == [(20, 10)]
+    transcript = await traces(run).check()
+    assert transcript[1].text == "Let me add."
+    assert await run.transcript() == transcript
+
+
+async def test_parallel_calls(decided, standin):
+    """All run, and each result stands with its own call."""
+    client = await decided(calls(add(1, 2), add(3, 4), add(5, "x")), "Done.")
+    _, out = await run_of(client)
+    assert out.tool_calls == 3
+    told = standin.requests[1].tool_results
+    assert [result.text for result in told[:2]] == ["3", "7"]
+    assert "must be integer" in told[2].text
+    assert [call.id for call in standin.requests[1].tool_calls] == [result.id for result in told]
+
+
+@pytest.mark.parametrize("written", ['{"a": 1, "b"', "[1, 2]", "1 + 2"], ids=["cut", "array", "no JSON"])
+async def test_arguments_that_are_no_payload(decided, standin, protocol, written):
+    """They are `invalid_arguments`, never `{}` and never a crash, and the model mends them."""
+    client = await decided(calls(ToolCall(name=ADD, arguments=written)), calls(add(1, 2)), "It is 3.")
+    run, out = await run_of(client)
+    assert out.text == "It is 3."
+    (told,) = standin.requests[1].tool_results
+    assert told.text.count("failed: ") == 1
+    assert "invalid_arguments" in told.text or protocol == "anthropic"
+    assert (await results(run))[-1] == "3"
+
+
+async def test_wrong_types_are_repaired_by_what_is_told(decided, standin):
+    """The model reads which field is wrong and what fits, and what it sent."""
+    client = await decided(calls(add("one", 2)), calls(add(1, 2)), "It is 3.")
+    _, out = await run_of(client)
+    assert out.text == "It is 3."
+    (told,) = standin.requests[1].tool_results
+    for fact in (
+        "failed: invalid_arguments",
+        f"call {ADD} again",
+        "`a`",
+        "integer",
+        "one",
+        "arguments that fit: ",
+    ):
+        assert fact in told.text.replace('\\"', '"')
+    assert [tool.name for tool in standin.requests[1].tools] == [ADD]
+
+
+async def test_an_unknown_tool_is_answered_with_close_names(decided, standin):
+    """The run answers for a tool that does not exist, as for any other failure."""
+    client = await decided(calls(ToolCall(name="test__tools__ad", arguments="{}")), "I cannot.")
+    _, out = await run_of(client)
+    assert out.text == "I cannot."
+    (told,) = standin.requests[1].tool_results
+    assert f"Did you mean {ADD}?" in told.text
+
+
+async def test_a_rate_limit_is_waited_for(decided, standin, traces):
+    """HTTP 429 with Retry-After is a retry of Temporal's, after that time; one plan in the history."""
+    limit = HttpError(error="rate_limit", headers={"Retry-After": "1"})
+    client = await decided(limit, calls(add(1, 2)), "It is 3.")
+    run, out = await run_of(client)
+    assert out.text == "It is 3."
+    first, second, _ = standin.requests
+    assert second.arrived_at - first.arrived_at >= 1
+    assert len(await traces(run).check()) == 4
+
+
+async def test_a_server_that_errs_is_asked_again(decided, standin):
+    """HTTP 500, a connection that is cut in mid-answer, one that never answers: the run goes on."""
+    soon = {"retry-after-ms": "10"}
+    client = await decided(
+        HttpError(error="server_error", headers=soon),
+        HttpError(error="overloaded", headers=soon),
+        says("a half ans", cut=0.5),
+        "Whole.",
+    )
+    _, out = await run_of(client)
+    assert out.text == "Whole."
+    assert len(standin.requests) == 4
+
+
+async def test_a_slow_first_byte_times_out_and_is_asked_again(serve, standin, protocol):
+    """The time-out is the provider's, and Temporal repeats."""
+    standin.script = [says("too late", hold=0), "In time."]
+    model = standin.model(protocol)
+    planner = ModelPlanner(model, settings={"max_tokens": 1000, "timeout": 0.3})
+    _, out = await run_of(await serve(planner=planner))
+    standin.release()
+    assert out.text == "In time."
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        ("unauthorized", "ModelUnauthorized"),
+        ("unknown_model", "ModelNotFound"),
+        ("bad_request", "ModelRejected"),
+        ("context_length", "ContextWindowExceeded"),
+        ("quota", "QuotaExceeded"),
+    ],
+)
+async def test_what_waiting_does_not_mend_fails_the_run(decided, standin, error, code):
+    """After one request, with a sentence for a person."""
+    client = await decided(HttpError(error=error))
+    run = await client.start("test.agent", "1 + 2?")
+    with pytest.raises(RunFailed) as failed:
+        await run.result()
+    assert failed.value.code == code
+    assert len(standin.requests) == 1
+
+
+async def test_a_refusal_is_the_answer(decided, protocol):
+    """In the model's own words, with a note."""
+    client = await decided(Reply(parts=(Refusal(text="I will not do that."),)))
+    _, out = await run_of(client)
+    assert out.text == "I will not do that."
+    assert "refused" in str(out.notes) or protocol == "anthropic"
+
+
+async def test_an_answer_at_the_output_limit_is_given_as_far_as_it_goes(decided):
+    """With a note; nobody pays for another."""
+    client = await decided(says("The first half", finish="length"))
+    _, out = await run_of(client)
+    assert out.text == "The first half"
+    assert out.notes == ["the answer was cut off at the model's output limit"]
+
+
+async def test_nothing_at_the_output_limit_says_what_to_allow(decided):
+    """All was spent on thinking, say: the failure tells which setting."""
+    client = await decided(Reply(parts=(), finish="length"))
+    with pytest.raises(RunFailed, match="max_tokens") as failed:
+        await run_of(client)
+    assert failed.value.code == "OutputLimit"
+
+
+async def test_an_unknown_finish_reason_is_no_matter(decided):
+    """What the parts say counts."""
+    client = await decided(calls(add(1, 2), finish="because"), says("It is 3.", finish="because"))
+    _, out = await run_of(client)
+    assert (out.text, out.tool_calls) == ("It is 3.", 1)
+
+
+async def test_an_empty_answer_is_corrected_once(decided, standin, traces):
+    """In the same turn, so that the transcript holds one answer; its tokens are counted too."""
+    client = await decided(Reply(), "Here I am.")
+    run, out = await run_of(client)
+    assert out.text == "Here I am."
+    assert "empty" in standin.requests[1].messages[-1].text
+    assert out.usage.input_tokens == 20
+    assert len(await traces(run).check()) == 2
+
+
+async def test_two_empty_answers_fail_the_run(decided, standin):
+    """A model that says nothing is not asked for ever."""
+    client = await decided(Reply(), Reply(parts=(Thinking(text="hm"),)))
+    with pytest.raises(RunFailed) as failed:
+        await run_of(client)
+    assert failed.value.code == "EmptyAnswer"
+    assert len(standin.requests) == 2
+
+
+# The typed answer.
+
+
+def final(**fields) -> ToolCall:
+    return ToolCall(name="final_result", arguments=json.dumps(fields))
+
+
+async def test_a_typed_answer(decided, standin):
+    """Given by the answer tool, validated, and in the run's output as JSON."""
+    client = await decided(calls(add(1, 2)), calls(final(total=3)), result=Sum)
+    _, out = await run_of(client)
+    assert out.result == {"total": 3}
+    assert json.loads(out.text) == {"total": 3}
+    assert [tool.name for tool in standin.requests[0].tools] == [ADD, "final_result"]
+
+
+async def test_a_typed_answer_is_corrected_once(decided, standin):
+    """The faults are told field by field, on the call that was wrong."""
+    client = await decided(calls(final(total=-3)), calls(final(total=3, how="added")), result=Sum)
+    _, out = await run_of(client)
+    assert out.result == {"total": 3, "how": "added"}
+    (told,) = standin.requests[1].tool_results
+    assert "`total` must be at least 0" in told.text
+
+
+async def test_a_typed_answer_that_stays_wrong_fails_the_run(decided, standin):
+    """After one correction."""
+    client = await decided(calls(final(total="three")), calls(final()), result=Sum)
+    with pytest.raises(RunFailed) as failed:
+        await run_of(client)
+    assert failed.value.code == "MalformedAnswer"
+    assert len(standin.requests) == 2
+
+
+async def test_a_text_that_is_the_answer_counts(decided):
+    """A model that does not call the answer tool, and writes the same."""
+    client = await decided('```json\n{"total": 3}\n```', result=Sum)
+    _, out = await run_of(client)
+    assert out.result == {"total": 3}
+
+
+async def test_another_text_is_asked_for_the_answer_tool(decided, standin):
+    """Once."""
+    client = await decided("It is three.", calls(final(total=3)), result=Sum)
+    _, out = await run_of(client)
+    assert out.result == {"total": 3}
+    assert "final_result" in standin.requests[1].messages[-1].text
+
+
+async def test_an_answer_that_is_no_object(decided, standin):
+    """Providers take objects: it is wrapped on the wire, and the run's result is the value."""
+    client = await decided(calls(final(answer=[1, "x"])), calls(final(answer=[1, 2])), result=list[int])
+    _, out = await run_of(client)
+    assert out.result == [1, 2]
+    assert "`answer[1]`" in standin.requests[1].tool_results[0].text
+
+
+async def test_calls_beside_the_answer_are_left_out(decided):
+    """The answer ends the run; a note says what was not done."""
+    client = await decided(calls(add(1, 2), final(total=3)), result=Sum)
+    _, out = await run_of(client)
+    assert (out.result, out.tool_calls, out.notes) == (
+        {"total": 3},
+        0,
+        ["1 calls beside the answer were not made"],
+    )
+
+
+# The question.
+
+
+async def test_a_question(decided, standin, status_when, traces):
+    """`ask_user` parks the run; the answer is the result of that call."""
+    ask = ToolCall(
+        name="ask_user",
+        arguments='{"question": "Which?", "missing_fields": ["a"], "tool": "test__tools__add"}',
+    )
+    client = await decided(
+        Reply(parts=(Text(text="One moment."), ask, add(1, 2))),
+        "Thanks.",
+        policy=RunPolicy(interrupts_allowed=True),
+    )
+    run = await client.start("test.agent", "add")
+    status = await status_when(run, lambda status: status.awaits)
+    question = status.awaits[0]
+    assert (question.question, question.missing_fields, question.restrict_to_tool) == (
+        "Which?",
+        ["a"],
+        "test.tools.add",
+    )
+    await run.answer(None, "the first")
+    assert (await run.result()).text == "Thanks."
+    answer, beside = standin.requests[1].tool_results
+    assert answer.text == "the first"
+    assert "not executed" in beside.text
+    await traces(run).check()
+
+
+async def test_without_interrupts_nobody_is_asked(decided, standin):
+    """The tool is not offered, and a model that calls it all the same is told that there is none."""
+    ask = ToolCall(name="ask_user", arguments='{"question": "Which?"}')
+    client = await decided(calls(ask), "I decided myself.")
+    _, out = await run_of(client)
+    assert out.text == "I decided myself."
+    assert "ask_user" not in [tool.name for tool in standin.requests[0].tools]
+    assert "there is no tool" in standin.requests[1].tool_results[0].text.lower()
+
+
+async def test_a_question_that_says_nothing_is_corrected(decided, standin, status_when):
+    """Once, in the same turn."""
+    bad, good = ('{"question": ""}', '{"question": "Which?"}')
+    client = await decided(
+        *(calls(ToolCall(name="ask_user", arguments=written)) for written in (bad, good)),
+        "Thanks.",
+        policy=RunPolicy(interrupts_allowed=True),
+    )
+    run = await client.start("test.agent", "add")
+    await status_when(run, lambda status: status.awaits)
+    await run.answer(None, "the first")
+    assert (await run.result()).text == "Thanks."
+    assert "question" in standin.requests[1].tool_results[0].text
+
+
+# The run's own limits and agents.
+
+
+async def test_the_last_turn_only_answers(decided, standin):
+    """When calls are used up the model is told so, keeps its tools' names, and is not let call them."""
+    client = await decided(calls(add(1, 2)), "It is 3.", policy=RunPolicy(max_tool_calls=0))
+    _, out = await run_of(client)
+    assert (out.text, out.reason) == ("It is 3.", "max_tool_calls")
+    assert "not executed" in standin.requests[1].tool_results[0].text
+
+
+async def test_an_agent_as_a_tool(serve, standin, protocol):
+    """The child is another model run: its system and user messages, its typed answer, its tokens in the sum."""
+    standin.script = [
+        calls(ToolCall(name="test__experts__ask", arguments='{"question": "1 + 2?"}')),
+        calls(final(total=3)),
+        "It is 3.",
+    ]
+    model = standin.model(protocol)
+
+    class Question(BaseModel):
+        question: str
+
+    settings = {"max_tokens": 1000}
+    expert = Agent("test.expert", planner=ModelPlanner(model, settings=settings))
+    ask = AgentTool("ask", args=Question, result=Sum, system="You add.", user="{question}")
+    boss = Agent(
+        "test.boss",
+        planner=ModelPlanner(model, settings=settings),
+        uses=[expert.export("test.experts", tools=[ask])],
+    )
+    client = await serve(App(agents=[boss, expert]))
+    out = await client.execute("test.boss", "go")
+    assert out.text == "It is 3."
+    child = standin.requests[1]
+    assert "You add." in child.instructions + child.messages[0].text
+    assert [message.text for message in child.messages if message.role == "user"][-1] == "1 + 2?"
+    assert (out.telemetry.input_tokens, out.usage.input_tokens, out.total_usage.input_tokens) == (10, 20, 30)
+
+
+async def test_tokens_are_a_limit(decided, standin):
+    """A run that has used up its tokens answers with what it knows; a request may write no more than is left."""
+    used = Usage(input=900, output=50)
+    client = await decided(calls(add(1, 2), usage=used), "It is 3.", policy=RunPolicy(max_tokens=940))
+    _, out = await run_of(client)
+    assert out.reason == "max_tokens"
+    assert 940 in [
+        standin.requests[0].body.get(name)
+        for name in ("max_tokens", "max_output_tokens", "max_completion_tokens")
+    ]

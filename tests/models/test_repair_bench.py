@@ -1,0 +1,122 @@
+"""The tasks by which repair is measured: each bad call is refused, with what is needed to repair it."""
+
+import asyncio
+import json
+import sys
+
+import pytest
+from pydantic_ai import ModelRequest, ModelResponse
+from pydantic_ai.messages import ToolCallPart, ToolReturnPart, UserPromptPart
+
+from bench import repair
+from bench.repair_reader import reader
+from bench.repair_tasks import KINDS, tasks
+from bench.repair_tools import toolsets
+from sojourn import ToolRequest
+from sojourn.core import boundary, hints
+from sojourn.models.names import Names, wire_name
+from sojourn.models.repair_text import result_text
+
+TASKS = tasks()
+TOOLS = {str(tool.id): tool for toolset in toolsets for tool in toolset.tools.values()}
+each_task = pytest.mark.parametrize("task", TASKS, ids=lambda task: task.id)
+
+
+def answered(task, **call):
+    """What the boundary makes of a call: the payload, or the refusal."""
+    tool = TOOLS.get(task.called)
+    request = ToolRequest(name=task.called, tool_call_id="c", **call)
+    if tool is None:
+        return boundary.refusal(request, hints.unknown_tool(task.called, list(TOOLS)))
+    return boundary.checked(tool.spec, tool.validator, request)
+
+
+def test_there_are_sixty_of_eleven_kinds_the_same_each_time():
+    """Ten for each tool; the first few are of all tools and of several kinds."""
+    assert len({task.id for task in TASKS}) == 60
+    assert {task.kind for task in TASKS} == set(KINDS)
+    assert [sum(task.tool == tool for task in TASKS) for tool in TOOLS] == [10] * 6
+    assert tasks() == TASKS
+    assert tasks(6) == TASKS[:6]
+    assert len({task.tool for task in TASKS[:6]}) == 6
+
+
+@each_task
+def test_the_right_payload_is_taken(task):
+    """And each of its values is in the words of the task."""
+    tool = TOOLS[task.tool]
+    request = ToolRequest(name=task.tool, payload=task.right)
+    assert boundary.checked(tool.spec, tool.validator, request) == task.right
+    for value in values(task.right):
+        said = task.wanted.lower()
+        assert str(value).lower() in said or str(value).replace("_", " ") in said
+
+
+def values(payload):
+    """The values of a payload; the kind of a union is in the sentence's form."""
+    match payload:
+        case dict():
+            union = payload.get("kind") in {"agency", "weekly"}
+            given = [v for k, v in payload.items() if not (union and k == "kind")]
+            return [value for each in given for value in values(each)]
+        case list():
+            return [value for each in payload for value in values(each)]
+        case _:
+            return [payload]
+
+
+@each_task
+def test_the_bad_call_is_refused_with_what_repairs_it(task):
+    """Which field, and what would fit; or the tools there are; or that it is to be one whole JSON object."""
+    call = {"raw": task.raw} if task.raw else {"payload": task.sent}
+    refused = answered(task, **call)
+    assert not isinstance(refused, dict)
+    text = result_text(refused, Names(TOOLS)).split("\narguments that fit", maxsplit=1)[0]
+    for change in task.changes:
+        for fact in (f"`{change.field}`", *change.fits):
+            assert fact in text
+    if task.kind == "no_json":
+        assert "JSON object" in text
+    if task.kind == "unknown_tool":
+        assert wire_name(task.tool) in text
+
+
+@pytest.mark.parametrize("told", ["no", "arguments that fit: `cabin`", "`name` is required"])
+async def test_the_stand_in_repairs_only_what_is_named(ask, told):
+    """A text that names nothing that is wrong gets the same call again; an example is not looked at."""
+    task = next(task for task in TASKS if task.id == "travel.trips.book:wrong_enum")
+    call = ToolCallPart(wire_name(task.called), json.dumps(task.sent), "c")
+    messages = [
+        ModelRequest([UserPromptPart(task.wanted)]),
+        ModelResponse([call]),
+        ModelRequest([ToolReturnPart(call.tool_name, told, "c")]),
+    ]
+    [again] = (await ask(reader(TASKS), messages)).parts
+    assert (again.tool_name, json.loads(again.args)) == (call.tool_name, task.sent)
+
+
+async def test_each_kind_is_repaired_by_its_hint_in_one_turn_and_several_faults_one_by_one_without(serve):
+    """Real runs, judged by what the tool was called with."""
+    chosen = [next(task for task in TASKS if task.kind == kind) for kind in KINDS]
+    client = await serve(repair.app_of(reader(chosen), chosen))
+    attempts = [repair.attempt(client, task, arm) for task in chosen for arm in repair.ARMS]
+    done = await asyncio.gather(*attempts)
+    by_arm = {arm: {each.kind: each for each in done if each.arm == arm} for arm in repair.ARMS}
+    assert {kind: (each.ended, each.turns) for kind, each in by_arm["hints"].items()} == dict.fromkeys(
+        KINDS, ("right", 1)
+    )
+    assert by_arm["plain"]["three_missing"].turns == 3
+    assert by_arm["plain"]["several"].turns > 1
+    assert all(each.input_tokens and each.output_tokens for each in done)
+
+
+async def test_it_reports_as_json():
+    """From the command line: figures of both arms, and every attempt."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "bench.repair", "--tasks", "2", "--json", stdout=asyncio.subprocess.PIPE
+    )
+    printed, _ = await process.communicate()
+    told = json.loads(printed)
+    assert told["model"] == "standin"
+    assert [told["summary"][arm]["repaired"] for arm in ("hints", "plain")] == [1, 1]
+    assert len(told["attempts"]) == 4

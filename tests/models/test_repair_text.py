@@ -1,0 +1,143 @@
+"""What a model reads of a tool's answer: compact, complete, by the tools' names as it knows them (SR-124, SR-128)."""
+
+import json
+from datetime import timedelta
+from typing import Literal
+
+import pytest
+from pydantic import BaseModel, Field
+
+from sojourn import Artifact, ToolError, ToolResult, Toolset
+from sojourn.core import hints
+from sojourn.core.boundary import checked
+from sojourn.core.validate import Validator
+from sojourn.models.names import Names
+from sojourn.models.repair_text import MAX_ISSUES, MAX_JSON, result_text
+
+NAMES = Names(["shop.orders.place", "shop.orders.cancel"])
+
+
+class Line(BaseModel):
+    sku: str = Field(pattern="^[A-Z]{3}$")
+    count: int = Field(ge=1, le=99)
+
+
+class Order(BaseModel):
+    """Place an order."""
+
+    customer: str
+    speed: Literal["slow", "fast"]
+    lines: list[Line]
+
+
+orders = Toolset("shop.orders")
+
+
+@orders.tool(examples=[{"customer": "c-1", "speed": "fast", "lines": [{"sku": "ABC", "count": 1}]}])
+async def place(args: Order) -> str:
+    """Place an order."""
+    return args.customer
+
+
+def read(payload: dict) -> str:
+    refused = checked(place.spec, Validator(place.spec.payload.json_schema), place.call(**payload))
+    assert isinstance(refused, ToolResult)
+    return result_text(refused, NAMES)
+
+
+def test_a_success_is_its_result():
+    """A text as it is, anything else as JSON on one line."""
+    assert result_text(ToolResult(name="a.b.c", result="as it is"), NAMES) == "as it is"
+    assert result_text(ToolResult(name="a.b.c", result={"ä": [1, None]}), NAMES) == '{"ä":[1,null]}'
+    assert result_text(ToolResult(name="a.b.c"), NAMES) == "null"
+
+
+def test_artifacts_are_named():
+    """A model knows that there is more than it is shown."""
+    chart = Artifact(kind="chart", source_tool="a.b.c", size=2048)
+    told = result_text(ToolResult(name="a.b.c", result="done", artifacts=[chart]), NAMES)
+    assert told.splitlines() == [
+        "done",
+        "[kept for the people who follow the run, and not shown to you: chart (2,048 bytes)]",
+    ]
+
+
+def test_a_refusal_says_all_that_mends_it():
+    """The reason, each fault with what fits, arguments that fit, and what was sent."""
+    sent = {"customer": 7, "speed": "fats", "lines": [{"sku": "abc", "count": 100}]}
+    first, second, example, prior = read(sent).splitlines()
+    assert first == "failed: invalid_arguments"
+    assert "call shop__orders__place again" in second
+    for fact in (
+        "`customer`",
+        "string",
+        '"slow", "fast"',
+        "`lines[0].sku`",
+        "^[A-Z]{3}$",
+        "`lines[0].count`",
+        "99",
+    ):
+        assert fact in second
+    assert json.loads(example.removeprefix("arguments that fit: "))["speed"] in ("slow", "fast")
+    assert json.loads(prior.removeprefix("you sent: ")) == sent
+
+
+def test_missing_fields_are_named():
+    """With the reason that says that nothing else is wrong."""
+    told = read({"customer": "c-1"})
+    assert told.startswith("failed: missing_fields\n")
+    assert "`speed`" in told
+    assert "`lines`" in told
+
+
+def test_many_faults_are_listed_one_by_one():
+    """Where one sentence has no room for all, each has a line; to a bound."""
+    sent = {"customer": "c-1", "speed": "slow", "lines": [{"sku": "abc", "count": 0}] * 60}
+    lines = read(sent).splitlines()
+    told = [line for line in lines if line.startswith("- ")]
+    assert len(told) == MAX_ISSUES
+    assert told[0].startswith("- `lines[0].")
+    assert "and 10 more" in lines
+    assert max(map(len, lines)) <= MAX_JSON + 30
+
+
+@pytest.mark.parametrize(
+    ("failure", "facts"),
+    [
+        (hints.timeout("shop.orders.place", timedelta(seconds=3)), ["timeout", "3 s", "shop__orders__place"]),
+        (hints.rate_limited("shop.orders.place", "busy", timedelta(seconds=9)), ["rate_limited", "9 s"]),
+        (hints.unavailable("shop.orders.place", "away"), ["tool_unavailable", "another tool"]),
+        (
+            hints.unknown_tool("shop.orders.plaice", ["shop.orders.place"]),
+            ["tool_unavailable", "Did you mean shop__orders__place?"],
+        ),
+    ],
+    ids=["timeout", "rate limited", "unavailable", "unknown"],
+)
+def test_other_failures(failure, facts):
+    """Each says what to do; arguments are not repeated where they are not at fault."""
+    error, hint = failure
+    told = result_text(ToolResult(name="shop.orders.place", error=error, retry_hint=hint), NAMES)
+    assert [fact for fact in facts if fact not in told] == []
+    assert "you sent" not in told
+    assert "shop.orders." not in told.replace("shop.orders.plaice", "")
+
+
+def test_an_error_without_a_hint_is_told_with_its_causes():
+    """What a tool raised, and why."""
+    error = ToolError.with_cause("cannot place", ToolError.new("no stock"))
+    told = result_text(ToolResult(name="shop.orders.place", error=error), NAMES)
+    assert told.startswith("failed\n")
+    assert "cannot place" in told
+    assert "no stock" in told
+
+
+def test_only_whole_ids_are_renamed():
+    """A text of a tool that looks like an id, and is not one that the model knows, stays."""
+    error = ToolError.new(
+        "see shop.orders.place2, xshop.orders.place and shop.orders.place/x; or shop.orders.cancel."
+    )
+    told = result_text(ToolResult(name="other.tools.it", error=error), NAMES)
+    assert (
+        "see shop.orders.place2, xshop.orders.place and shop.orders.place/x; or shop__orders__cancel." in told
+    )

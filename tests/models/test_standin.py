@@ -1,0 +1,177 @@
+"""The stand-in, asked by the genuine SDKs: what comes back is what was scripted."""
+
+import pytest
+from pydantic_ai import (
+    ModelRequest,
+    ModelResponse,
+    SystemPromptPart,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolDefinition,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.direct import model_request_stream
+from pydantic_ai.messages import ModelMessage, PartDeltaEvent, PartStartEvent, TextPartDelta
+
+from tests.models.standin import Refusal, Reply, Text, Thinking, ToolCall, Usage, calls, says
+
+FIND = ToolDefinition(
+    name="orders__find",
+    description="Find an order.",
+    parameters_json_schema={
+        "type": "object",
+        "properties": {"id": {"type": "integer"}},
+        "required": ["id"],
+        "additionalProperties": False,
+    },
+)
+HELLO: list[ModelMessage] = [ModelRequest.user_text_prompt("Hello")]
+RICH = Reply(
+    parts=(
+        Thinking(text="They greet me, so I look.", signature="c2lnbmF0dXJl"),
+        Text(text="I look for your order, one moment please."),
+        ToolCall(id="call_1", name="orders__find", arguments='{"id": 7}'),
+        ToolCall(id="call_2", name="orders__find", arguments='{"id": 8, "note": "äöü ☃"}'),
+    ),
+    usage=Usage(input=100, output=20, cached=60),
+)
+
+
+async def test_a_text_comes_back(standin, protocol, streamed, ask) -> None:
+    """A text is the model's text, and the answer is the one that was asked for."""
+    standin.script = ["Good morning, what can I do for you today?"]
+    response = await ask(standin.model(protocol), streamed=streamed)
+    assert response.text == "Good morning, what can I do for you today?"
+    assert response.finish_reason == "stop"
+    assert [request.stream for request in standin.requests] == [streamed]
+    assert standin.requests[0].end == "answered"
+
+
+async def test_a_stream_comes_in_pieces(standin, protocol, ask) -> None:
+    """Each piece of a streamed text is a delta of its own."""
+    standin.script = [says("one two three four", piece=4)]
+    found: list[str] = []
+    async with model_request_stream(standin.model(protocol), HELLO) as stream:
+        async for event in stream:
+            if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):
+                found.append(event.part.content)
+            elif isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
+                found.append(event.delta.content_delta)
+    assert [piece for piece in found if piece] == ["one ", "two ", "thre", "e fo", "ur"]
+
+
+async def test_tool_calls_come_back_with_their_ids(standin, protocol, streamed, ask) -> None:
+    """Calls keep their order, ids, names and arguments."""
+    standin.script = [RICH]
+    response = await ask(standin.model(protocol), streamed=streamed, tools=(FIND,))
+    found = [(call.tool_call_id, call.tool_name, call.args_as_dict()) for call in response.tool_calls]
+    assert found == [
+        ("call_1", "orders__find", {"id": 7}),
+        ("call_2", "orders__find", {"id": 8, "note": "äöü ☃"}),
+    ]
+    assert response.finish_reason == ("stop" if protocol == "openai-responses" else "tool_call")
+
+
+async def test_arguments_that_are_no_json_come_back_as_written(standin, protocol, streamed, ask) -> None:
+    """What a model writes badly stays bad, but where the wire has no place for it."""
+    standin.script = [calls(ToolCall(name="orders__find", arguments='{"id": 7'))]
+    response = await ask(standin.model(protocol), streamed=streamed, tools=(FIND,))
+    whole = protocol == "anthropic" and not streamed
+    assert response.tool_calls[0].args == ({"INVALID_JSON": '{"id": 7'} if whole else '{"id": 7')
+
+
+async def test_thinking_comes_back_with_its_signature(standin, protocol, streamed, ask) -> None:
+    """What signs the thinking is there, to be sent back; Chat Completions has no thinking."""
+    standin.script = [RICH]
+    response = await ask(standin.model(protocol), streamed=streamed)
+    thought = [part for part in response.parts if isinstance(part, ThinkingPart)]
+    expected = [] if protocol == "openai-chat" else [("They greet me, so I look.", "c2lnbmF0dXJl")]
+    assert [(part.content, part.signature) for part in thought] == expected
+
+
+async def test_a_refusal_is_filtered_content(standin, protocol, streamed, ask) -> None:
+    """A refusal has no text; its words are beside it."""
+    standin.script = [Reply(parts=(Refusal(text="I cannot help with that."),))]
+    response = await ask(standin.model(protocol), streamed=streamed)
+    assert (response.text, response.finish_reason) == (None, "content_filter")
+    assert (response.provider_details or {})["refusal"] == "I cannot help with that."
+
+
+FINISHES = {
+    "length": ("length", "max_output_tokens", "max_tokens"),
+    "content_filter": ("content_filter", "content_filter", "refusal"),
+    "surprised": ("surprised", "surprised", "surprised"),
+}
+
+
+@pytest.mark.parametrize("finish", FINISHES)
+async def test_a_finish_comes_back(standin, protocol, streamed, finish, ask) -> None:
+    """A finish is told in the provider's word; one that nobody knows is no known reason."""
+    standin.script = [says("It was a dark and", finish=finish)]
+    response = await ask(standin.model(protocol), streamed=streamed)
+    word = dict(zip(("openai-chat", "openai-responses", "anthropic"), FINISHES[finish], strict=True))[
+        protocol
+    ]
+    assert (response.provider_details or {})["finish_reason"] == word
+    assert response.finish_reason == (None if finish == "surprised" else finish)
+
+
+async def test_usage_comes_back(standin, protocol, streamed, ask) -> None:
+    """The tokens are those of the script, the cached among those of the input."""
+    standin.script = [RICH]
+    usage = (await ask(standin.model(protocol), streamed=streamed)).usage
+    assert (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens) == (100, 20, 60)
+
+
+async def test_an_answer_may_say_nothing(standin, protocol, streamed, ask) -> None:
+    """No parts is a whole answer too."""
+    standin.script = [Reply()]
+    response = await ask(standin.model(protocol), streamed=streamed)
+    assert (list(response.parts), response.finish_reason) == ([], "stop")
+
+
+async def test_a_conversation_reads_the_same_in_every_protocol(standin, protocol, ask) -> None:
+    """A request is told in one shape: instructions, texts, calls, results, tools."""
+    model = standin.model(protocol)
+    standin.script = ["It is on its way."]
+    conversation: list[ModelMessage] = [
+        ModelRequest(parts=[SystemPromptPart("Be brief."), UserPromptPart("Where is order 7?")]),
+        ModelResponse(
+            parts=[TextPart("I look."), ToolCallPart("orders__find", '{"id": 7}', tool_call_id="call_1")]
+        ),
+        ModelRequest(parts=[ToolReturnPart("orders__find", "Shipped.", tool_call_id="call_1")]),
+        ModelRequest.user_text_prompt("So?"),
+    ]
+    await ask(model, conversation, tools=(FIND,))
+    (request,) = standin.requests
+    assert (request.model, request.instructions, request.text) == (model.model_name, "Be brief.", "So?")
+    roles = [message.role for message in request.messages]
+    assert roles == ["system", "user", "assistant", "tool", "user"]
+    assert [message.text for message in request.messages] == [
+        "Be brief.",
+        "Where is order 7?",
+        "I look.",
+        "",
+        "So?",
+    ]
+    assert [(call.id, call.name) for call in request.tool_calls] == [("call_1", "orders__find")]
+    assert [(result.id, result.text) for result in request.tool_results] == [("call_1", "Shipped.")]
+    assert [(tool.name, tool.description, tool.schema["required"]) for tool in request.tools] == [
+        ("orders__find", "Find an order.", ["id"])
+    ]
+    assert "sk-standin" in (request.headers.get("x-api-key") or request.headers["authorization"])
+
+
+@pytest.mark.parametrize("protocol", ["openai-responses", "anthropic"])
+async def test_thinking_goes_back_to_its_provider(standin, protocol, ask) -> None:
+    """A signature that came is sent back with the thinking."""
+    model = standin.model(protocol)
+    standin.script = [Reply(parts=RICH.parts[:2]), "Bye."]
+    first = await ask(model)
+    await ask(model, [*HELLO, first, *HELLO])
+    assistant = next(message for message in standin.requests[1].messages if message.role == "assistant")
+    thinking = RICH.parts[0]
+    assert isinstance(thinking, Thinking)
+    assert (assistant.thinking, assistant.signature) == (thinking.text, thinking.signature)

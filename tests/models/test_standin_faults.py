@@ -1,0 +1,162 @@
+"""Each fault of a provider, and the exception that it becomes through the genuine SDKs."""
+
+import datetime as dt
+import email.utils
+from typing import Any
+
+import pytest
+from pydantic_ai import exceptions as faults
+
+from tests.models.standin import Answer, Body, HttpError, Protocol, Reply, Text, ToolCall, says
+
+REFUSED = {
+    # error: the status of OpenAI and of Anthropic, and what pydantic-ai makes of it
+    "bad_request": (400, 400, faults.ModelRequestRejectedError),
+    "context_length": (400, 400, faults.ModelContextWindowExceededError),
+    "forbidden": (403, 403, faults.ModelAuthenticationError),
+    "overloaded": (503, 529, faults.ModelOverloadedError),
+    "quota": (429, 400, faults.ModelQuotaExceededError),
+    "rate_limit": (429, 429, faults.ModelRateLimitError),
+    "server_error": (500, 500, faults.ModelServerError),
+    "unauthorized": (401, 401, faults.ModelAuthenticationError),
+    "unknown_model": (404, 404, faults.ModelNotFoundError),
+}
+LONG = Reply(parts=(Text(text="I look for it. " * 20), ToolCall(name="orders__find", arguments='{"id": 7}')))
+
+
+@pytest.fixture
+def fault_of(standin, ask):
+    """Ask for an answer, and give the exception that this raises."""
+
+    async def raised_by(protocol: Protocol, answer: Answer, *, streamed: bool = True, **options: Any) -> Any:
+        standin.script = [answer]
+        with pytest.raises(faults.AgentRunError) as caught:
+            await ask(standin.model(protocol, **options), streamed=streamed)
+        return caught.value
+
+    return raised_by
+
+
+@pytest.mark.parametrize("error", REFUSED)
+async def test_a_refused_request_is_the_right_exception(standin, fault_of, protocol, streamed, error) -> None:
+    """The provider's status and body say what went wrong, and nobody asks twice."""
+    openai, anthropic, kind = REFUSED[error]
+    raised = await fault_of(protocol, HttpError(error=error), streamed=streamed)
+    assert isinstance(raised, kind)
+    assert isinstance(raised, faults.ModelHTTPError)
+    assert raised.status_code == (anthropic if protocol == "anthropic" else openai)
+    assert len(standin.requests) == 1
+
+
+async def test_a_status_may_be_another(fault_of, protocol, streamed) -> None:
+    """A script may say the status of an error."""
+    raised = await fault_of(protocol, HttpError(error="server_error", status=502), streamed=streamed)
+    assert isinstance(raised, faults.ModelServerError)
+    assert raised.status_code == 502
+
+
+async def test_the_time_to_wait_is_told(fault_of, protocol, streamed) -> None:
+    """Headers say when to ask again: in seconds, in milliseconds, or as a date."""
+    date = dt.datetime.now(dt.UTC) + dt.timedelta(hours=1)
+    told = [
+        {"Retry-After": "7"},
+        {"retry-after-ms": "1500"},
+        {"Retry-After": email.utils.format_datetime(date, usegmt=True)},
+    ]
+    limited = [HttpError(error="rate_limit", headers=headers) for headers in told]
+    waits = [(await fault_of(protocol, answer, streamed=streamed)).retry_after for answer in limited]
+    assert waits[:2] == [7, 1.5]
+    assert 3000 < waits[2] <= 3600
+
+
+@pytest.mark.parametrize("cut", [0, 0.5])
+async def test_a_cut_connection_is_a_connection_error(standin, fault_of, protocol, streamed, cut) -> None:
+    """A connection that ends before or in the answer is no answer."""
+    raised = await fault_of(protocol, LONG.model_copy(update={"cut": cut}), streamed=streamed)
+    assert type(raised) is faults.ModelConnectionError
+    assert raised.phase == "read"
+    assert standin.requests[0].end == "cut"
+
+
+@pytest.mark.parametrize("hold", [0, 0.5])
+async def test_an_answer_that_does_not_come_is_a_timeout(standin, fault_of, protocol, streamed, hold) -> None:
+    """A client that waits too long goes away, and the stand-in tells so."""
+    answer = LONG.model_copy(update={"hold": hold})
+    raised = await fault_of(protocol, answer, streamed=streamed, timeout=0.2)
+    assert isinstance(raised, faults.ModelTimeoutError)
+    await standin.ended()
+    assert standin.requests[0].end == "left"
+
+
+async def test_a_slow_answer_arrives(standin, ask, protocol, streamed) -> None:
+    """Delay and pace change nothing of the answer, only when it comes."""
+    standin.script = [says("slow but sure", delay=0.05, pace=0.01)]
+    response = await ask(standin.model(protocol), streamed=streamed)
+    (request,) = standin.requests
+    assert response.text == "slow but sure"
+    assert request.ended_at - request.arrived_at >= 0.05
+
+
+@pytest.mark.parametrize("error", ["context_length", "overloaded", "quota", "rate_limit", "server_error"])
+async def test_a_stream_may_break_with_an_error(fault_of, protocol, error) -> None:
+    """An error inside an open stream is the same error as before it, with its status."""
+    raised = await fault_of(protocol, LONG.model_copy(update={"breaks": error}))
+    openai, anthropic, kind = REFUSED[error]
+    assert isinstance(raised, kind)
+    assert raised.in_stream
+    assert raised.status_code == (anthropic if protocol == "anthropic" else openai)
+
+
+async def test_a_plain_answer_cannot_break(fault_of, protocol) -> None:
+    """Where nothing is streamed, the error is the answer."""
+    raised = await fault_of(protocol, LONG.model_copy(update={"breaks": "overloaded"}), streamed=False)
+    assert isinstance(raised, faults.ModelOverloadedError)
+    assert not raised.in_stream
+
+
+async def test_a_stream_may_end_as_if_it_were_whole(standin, ask, protocol) -> None:
+    """A stream that ends early is no error of the connection: only its end is missing."""
+    standin.script = [LONG.model_copy(update={"ends": 0.5})]
+    response = await ask(standin.model(protocol), streamed=True)
+    text = LONG.parts[0].text
+    assert 0 < len(response.text) < len(text)
+    assert text.startswith(response.text)
+    assert response.finish_reason == ("stop" if protocol == "openai-chat" else None)
+    assert "finish_reason" not in (response.provider_details or {})
+
+
+NO_ANSWERS = {
+    "no JSON": Body(content="<html>Hello</html>", content_type="text/html"),
+    "half of it": Body(content='{"id": "x", "choi'),
+    "nothing": Body(),
+    "another object": Body(content="{}"),
+}
+
+
+@pytest.mark.parametrize("body", NO_ANSWERS)
+async def test_a_stream_that_is_none_is_unexpected(fault_of, protocol, body) -> None:
+    """A body without events is a stream that never began."""
+    raised = await fault_of(protocol, NO_ANSWERS[body])
+    assert type(raised) is faults.UnexpectedModelBehavior
+
+
+@pytest.mark.parametrize("body", NO_ANSWERS)
+async def test_a_plain_answer_that_is_none_raises(standin, ask, protocol, body) -> None:
+    """Most are errors of the API; an object of another shape escapes as the code's own error."""
+    kind = faults.ModelAPIError
+    if protocol == "openai-chat" and body in {"no JSON", "another object"}:
+        kind = faults.UnexpectedModelBehavior
+    elif body == "another object":
+        kind = TypeError
+    standin.script = [NO_ANSWERS[body]]
+    with pytest.raises(kind) as caught:
+        await ask(standin.model(protocol))
+    assert caught.type is kind
+
+
+async def test_an_error_page_is_told_by_its_status(fault_of, protocol, streamed) -> None:
+    """What stands before a provider answers in no protocol; its status is enough."""
+    page = Body(content="<html>Bad gateway</html>", content_type="text/html", status=502)
+    raised = await fault_of(protocol, page, streamed=streamed)
+    assert isinstance(raised, faults.ModelServerError)
+    assert raised.status_code == 502

@@ -1,0 +1,138 @@
+"""How a script is told, and what the stand-in tells of the requests."""
+
+import asyncio
+
+import pytest
+from pydantic_ai import ModelRequest, ModelResponse, ToolDefinition, ToolReturnPart
+from pydantic_ai import exceptions as faults
+from pydantic_ai.messages import ModelMessage
+from pydantic_ai.models import infer_model
+
+from tests.models.standin import MODELS, Reply, Standin, ToolCall, calls, says, tasks
+
+FIND = ToolDefinition(
+    name="orders__find",
+    parameters_json_schema={"type": "object", "properties": {"id": {"type": "integer"}}},
+)
+
+
+@pytest.fixture
+def converse(ask):
+    """Talk until the model answers in text; a function gives the result of each call. Gives all answers."""
+
+    async def until_text(model, result_of, **options) -> list[ModelResponse]:
+        messages: list[ModelMessage] = [ModelRequest.user_text_prompt("Where is my order?")]
+        answers: list[ModelResponse] = []
+        while not answers or answers[-1].tool_calls:
+            assert len(answers) < 10
+            answers.append(await ask(model, messages, tools=[FIND], **options))
+            results = [
+                ToolReturnPart(call.tool_name, result_of(call), tool_call_id=call.tool_call_id)
+                for call in answers[-1].tool_calls
+            ]
+            messages += [answers[-1], ModelRequest(parts=results)]
+        return answers
+
+    return until_text
+
+
+async def test_answers_come_in_order(standin, ask) -> None:
+    """Each request gets the next answer; another script begins anew."""
+    model = standin.model("openai-chat")
+    standin.script = ["one", says("two")]
+    assert [(await ask(model)).text for _ in range(2)] == ["one", "two"]
+    standin.script = ["three"]
+    assert (await ask(model)).text == "three"
+    assert [request.number for request in standin.requests] == [0, 1, 2]
+
+
+async def test_a_function_may_answer(standin, ask, protocol, streamed) -> None:
+    """A function reads the request, and may wait."""
+
+    async def echo(request) -> Reply:
+        await asyncio.sleep(0)
+        return says(f"You said {request.text}")
+
+    standin.script = echo
+    assert (await ask(standin.model(protocol), streamed=streamed)).text == "You said Hello"
+
+
+async def test_a_script_that_is_at_its_end_is_the_tests_error(ask) -> None:
+    """A request that nobody foresaw is refused, and noted."""
+    async with Standin() as standin:
+        with pytest.raises(faults.ModelRequestRejectedError):
+            await ask(standin.model("anthropic"))
+        (error,) = standin.errors
+        assert "no answer left for request 0" in str(error)
+
+
+async def test_answers_on_hold_are_counted(standin, ask, protocol) -> None:
+    """How many are answered at once is known, and each waits until it is released."""
+    model = standin.model(protocol)
+    standin.script = [says("a", hold=0), says("b", hold=0), "c"]
+    asking = [asyncio.create_task(ask(model)) for _ in range(2)]
+    await standin.held(2)
+    assert (standin.in_flight, standin.most_in_flight) == (2, 2)
+    standin.release()
+    assert sorted([(await task).text for task in asking]) == ["a", "b"]
+    await ask(model)
+    assert (standin.in_flight, standin.most_in_flight) == (0, 2)
+
+
+async def test_a_client_that_goes_is_noticed(standin, ask, protocol, streamed) -> None:
+    """A request that is given up ends at the stand-in too."""
+    standin.script = [says("never read" * 50, hold=0.5)]
+    asking = asyncio.create_task(ask(standin.model(protocol), streamed=streamed))
+    await standin.held()
+    asking.cancel()
+    await standin.ended()
+    assert standin.requests[0].end == "left"
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+
+
+async def test_a_little_model_counts(standin, converse, protocol, streamed) -> None:
+    """It calls once a turn, so often as told, then answers."""
+    standin.script = tasks.counts("orders__find", 3, '{"id": {turn}}', answer="All found.")
+    answers = await converse(standin.model(protocol), lambda call: "found", streamed=streamed)
+    asked = [call.args_as_dict() for answer in answers for call in answer.tool_calls]
+    assert asked == [{"id": 1}, {"id": 2}, {"id": 3}]
+    assert answers[-1].text == "All found."
+
+
+BAD_CALLS = {"another field": '{"number": 7}', "no JSON": '{"id": 7'}
+
+
+@pytest.mark.parametrize("bad", BAD_CALLS)
+async def test_a_little_model_repairs_by_what_it_reads(standin, converse, protocol, streamed, bad) -> None:
+    """It makes the bad call until a result tells it the field, and then the good one."""
+    standin.script = tasks.repairs("orders__find", BAD_CALLS[bad], '{"id": 7}', ["id", "integer"])
+    results = iter(["Something is wrong.", "The field `id` is missing; it is an integer.", "Shipped."])
+    answers = await converse(standin.model(protocol), lambda call: next(results), streamed=streamed)
+    asked = [call.args for answer in answers for call in answer.tool_calls]
+    assert len(asked) == 3
+    assert asked[0] == asked[1]
+    last = answers[2].tool_calls[0]
+    assert last.args_as_dict() == {"id": 7}
+    assert answers[-1].text == "Done."
+
+
+async def test_a_call_may_be_read_by_its_id(standin, converse) -> None:
+    """An id that a script gives is the id that the result answers."""
+    standin.script = [calls(ToolCall(id="call_x", name="orders__find")), "Done."]
+    await converse(standin.model("openai-responses"), lambda call: "found")
+    assert [(result.id, result.text) for result in standin.requests[1].tool_results] == [("call_x", "found")]
+
+
+NAMES = {"openai-chat": "openai-chat:", "openai-responses": "openai-responses:", "anthropic": "anthropic:"}
+
+
+async def test_models_by_name_are_sent_here_by_variables(standin, ask, protocol, monkeypatch) -> None:
+    """What a program names, with the SDKs' own variables, asks the stand-in."""
+    for name, value in standin.environment.items():
+        monkeypatch.setenv(name, value)
+    standin.script = ["Here."]
+    model = infer_model(NAMES[protocol] + MODELS[protocol])
+    async with model:
+        assert (await ask(model)).text == "Here."
+    assert [request.protocol for request in standin.requests] == [protocol]

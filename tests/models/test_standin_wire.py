@@ -1,0 +1,72 @@
+"""What the stand-in sends, judged by the types of the genuine SDKs."""
+
+from typing import Any
+
+import pytest
+from anthropic.types.beta import BetaMessage, BetaRawMessageStreamEvent
+from openai.types.chat import ChatCompletion, ChatCompletionChunk
+from openai.types.responses import Response, ResponseStreamEvent
+from pydantic import BaseModel, TypeAdapter
+
+from tests.models.standin import Refusal, Reply, Text, Thinking, ToolCall, Usage, says, wire
+
+PLAIN_TYPES = {"openai-chat": ChatCompletion, "openai-responses": Response, "anthropic": BetaMessage}
+EVENT_TYPES: dict[str, Any] = {
+    "openai-chat": ChatCompletionChunk,
+    "openai-responses": ResponseStreamEvent,
+    "anthropic": BetaRawMessageStreamEvent,
+}
+ANSWERS = {
+    "rich": Reply(
+        parts=(
+            Thinking(text="They greet me, so I look."),
+            Text(text="One moment please."),
+            ToolCall(name="orders__find", arguments='{"id": 7}'),
+            ToolCall(name="orders__find", arguments='{"id": 8'),
+        ),
+        usage=Usage(input=100, output=20, cached=60),
+    ),
+    "empty": Reply(),
+    "refusal": Reply(parts=(Refusal(text="No."),)),
+    "length": says("It was", finish="length"),
+    "content_filter": says("It was", finish="content_filter"),
+}
+ASKED = {
+    "model": "some-model",
+    "messages": [{"role": "user", "content": "Hello"}],
+    "input": "Hello",
+    "stream_options": {"include_usage": True},
+}
+
+
+def unknown_in(value: Any) -> list[str]:
+    """The fields that the SDK's types do not know, however deep; these types would let them pass."""
+    if isinstance(value, BaseModel):
+        within = [name for field in dict(value).values() for name in unknown_in(field)]
+        return [*(value.model_extra or {}), *within]
+    return [name for each in value for name in unknown_in(each)] if isinstance(value, list) else []
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_a_plain_answer_has_the_shape_of_the_sdk(protocol, answer) -> None:
+    """The SDK's own model takes the body, strictly."""
+    request = wire.read(protocol, ASKED, {}, 0)
+    found = PLAIN_TYPES[protocol].model_validate_json(wire.plain(ANSWERS[answer], request), strict=True)
+    assert unknown_in(found) == []
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_every_event_has_the_shape_of_the_sdk(protocol, answer) -> None:
+    """The SDK's own model takes each event of a stream, strictly."""
+    request = wire.read(protocol, ASKED, {}, 0)
+    adapter = TypeAdapter(EVENT_TYPES[protocol])
+    judged = 0
+    for event in wire.stream(ANSWERS[answer], request):
+        name, _, data = event.decode().rstrip().rpartition("data: ")
+        if data == "[DONE]" or name == "event: ping\n":
+            continue
+        found = adapter.validate_json(data, strict=True)
+        assert unknown_in(found) == []
+        judged += 1
+        assert name == ("" if protocol == "openai-chat" else f"event: {found.type}\n")
+    assert judged >= 3

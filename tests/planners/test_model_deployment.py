@@ -1,0 +1,302 @@
+"""The reference deployment decided by a model: which one the environment chooses, and whole runs by it."""
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from genai_prices import Usage, calc_price
+from pydantic_ai.models import KnownModelName
+
+from planners import models
+from planners.facts import Advice
+from planners.models import chosen_model
+from sojourn import Client, RunFailed
+from sojourn.cli.doctor.model import MODEL_VARIABLES
+from tests.models.standin import Request, Standin, Text, ToolCall, calls, says
+from tests.models.standin.reply import Answer, Reply
+from tests.models.standin.wire import KEY
+
+ROOT = Path(__file__).parents[2]
+CLAUDE, GPT, GEMINI = "anthropic:claude-sonnet-5-5", "openai:gpt-6.1-terra", "google:gemini-3.8-flash"
+
+# Which model.
+
+
+@pytest.mark.parametrize(
+    ("environment", "model"),
+    [
+        ({}, None),
+        ({"SOJOURN_MODEL": ""}, None),
+        ({"ANTHROPIC_API_KEY": ""}, None),
+        ({"MISTRAL_API_KEY": "k"}, None),
+        ({"ANTHROPIC_API_KEY": "k"}, CLAUDE),
+        ({"OPENAI_API_KEY": "k"}, GPT),
+        ({"GOOGLE_API_KEY": "k"}, GEMINI),
+        ({"GEMINI_API_KEY": "k"}, GEMINI),
+        ({"GEMINI_API_KEY": "k", "OPENAI_API_KEY": "k"}, GPT),
+        ({"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k"}, CLAUDE),
+        ({"SOJOURN_MODEL": "ollama:qwen3"}, "ollama:qwen3"),
+        ({"SOJOURN_MODEL": " openai-chat:qwen3 ", "ANTHROPIC_API_KEY": "k"}, "openai-chat:qwen3"),
+        ({"SOJOURN_MODEL": "off", "ANTHROPIC_API_KEY": "k"}, None),
+        ({"SOJOURN_MODEL": "OFF"}, None),
+    ],
+)
+def test_the_environment_chooses(environment, model):
+    """A named model, else the first key's, else rules."""
+    assert chosen_model(environment) == model
+
+
+@pytest.mark.parametrize("model", sorted(set(models.DEFAULTS.values())))
+def test_the_defaults_are_models(model, monkeypatch):
+    """Each is known, has a price, so that `max_cost` holds, and can be made with its key."""
+    assert model in KnownModelName.__value__.__args__
+    provider, name = model.split(":")
+    assert calc_price(Usage(input_tokens=1_000), name, provider_id=provider).total_price > 0
+    for key in models.DEFAULTS:
+        monkeypatch.setenv(key, KEY)
+    models.assistant(model).check()
+    models.advisor(model).check()
+
+
+def outcome(*, without_extra: bool = False, **environment: str) -> tuple[str, str]:
+    """Import the deployment in a process of its own; what decides, and what was said on standard error."""
+    code = (
+        f"import sys\nsys.modules.update({dict.fromkeys(['pydantic_ai']) if without_extra else {}})\n"
+        "from worker import app\nprint(*(type(app.agent(id).planner).__name__ for id in app.list_agents()))"
+    )
+    env = {name: value for name, value in os.environ.items() if name not in MODEL_VARIABLES}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env=env | environment,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    return done.stdout.strip(), done.stderr
+
+
+def test_a_key_without_the_extra_means_rules():
+    """And one warning that says what to install."""
+    planners, said = outcome(without_extra=True, OPENAI_API_KEY="sk-secret")
+    assert planners == "_FunctionPlanner _FunctionPlanner"
+    assert said.count("OPENAI_API_KEY is set, and rules decide") == 1
+    assert "pip install 'sojourn[models]'" in said
+    assert "sk-secret" not in said
+
+
+def test_a_named_model_without_the_extra_is_an_error():
+    """Nobody who asks for a model gets rules."""
+    planners, said = outcome(without_extra=True, SOJOURN_MODEL="openai:gpt-5")
+    assert planners == ""
+    assert re.search(r"DefinitionError: .*pip install 'sojourn\[models\]'", said)
+
+
+def test_rules_import_no_model_layer():
+    """A deployment without a model starts as fast as before, and says nothing."""
+    code = "import sys, worker; print('pydantic_ai' in sys.modules)"
+    env = {name: value for name, value in os.environ.items() if name not in MODEL_VARIABLES}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=env, check=True, capture_output=True, text=True
+    )
+    assert (done.stdout, done.stderr) == ("False\n", "")
+
+
+# Whole runs.
+
+
+def call(tool: str, **arguments: object) -> ToolCall:
+    """A call as a model writes it."""
+    return ToolCall(name=tool.replace(".", "__"), arguments=json.dumps(arguments))
+
+
+def read(told: str) -> str:
+    """What a result says; a failure reaches OpenAI's protocols as `{"error": text}`."""
+    return json.loads(told)["error"] if told.startswith('{"error":') else told
+
+
+def decide(request: Request) -> Answer:
+    """A little model for both agents, led by the results that it reads."""
+    offered = {tool.name for tool in request.tools}
+    return advise(request) if "ops__runbooks__search_runbooks" in offered else look(request)
+
+
+def advise(request: Request) -> Answer:
+    """Find the runbook, read it, answer by type."""
+    results = request.tool_results
+    if not results:
+        return calls(call("ops.runbooks.search_runbooks", query="gateway battery flat"))
+    if len(results) == 1:
+        best = json.loads(results[0].text)["runbooks"][0]
+        return calls(call("ops.runbooks.get_runbook", runbook_id=best["runbook_id"]))
+    book = json.loads(results[1].text)
+    return calls(
+        call("final_result", answer=book["title"], runbook_id=book["runbook_id"], steps=book["steps"][:2])
+    )
+
+
+def look(request: Request) -> Answer:
+    """Why s-7 is dark, with one call that has to be repaired, and a person who is asked and approves."""
+    told = [read(result.text) for result in request.tool_results]
+    match len(told):
+        case 0:
+            first = (call("ops.sites.get_site", site_id="s-7"), call("ops.devices.scan_site", site_id="s-7"))
+            return Reply(parts=(Text(text="Let me look."), *first))
+        case 2:
+            return calls(call("ops.devices.get_time_series", device_id=json.loads(told[0])["gateway_id"]))
+        case 3:
+            example = re.search(r"^arguments that fit: (.*)$", told[2], re.MULTILINE)
+            assert example, told[2]
+            return calls(call("ops.devices.get_time_series", **json.loads(example[1])))
+        case 4:
+            return calls(call("ops.work_orders.list_work_orders", site_id="s-7", status="open"))
+        case 5:
+            return calls(call("ops.advice.ask", question="gateway battery flat", site_id="s-7"))
+        case 6:
+            return calls(
+                call("ask_user", question="Whom shall I register?", missing_fields=["name", "email"])
+            )
+        case 7:
+            name, email = told[6].split(", ")
+            contact = {"site_id": "s-7", "name": name, "email": email, "role": "operations"}
+            return calls(call("ops.profiles.upsert", **contact))
+        case _:
+            advice, contact = json.loads(told[5]), json.loads(told[7])
+            return says(
+                f"{advice['runbook_id']}: {len(advice['steps'])} steps. {contact['name']} is registered."
+            )
+
+
+@pytest.fixture
+async def standin() -> AsyncIterator[Standin]:
+    """A provider whose model decides for both agents."""
+    async with Standin(decide) as standin:
+        yield standin
+    for error in standin.errors:
+        raise error
+
+
+STARTS = 90.0
+"""Seconds until a worker that has not started is a failure: it imports an SDK, beside other tests."""
+
+Deploy = Callable[..., Awaitable[tuple[Client, str]]]
+
+
+@pytest.fixture
+async def deploy(temporal_address: str, tmp_path: Path) -> AsyncIterator[Deploy]:
+    """Serve the deployment as a process, in an environment; gives a client and the line of its start."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    async def start(**environment: str) -> tuple[Client, str]:
+        queue, log = f"q-{uuid.uuid4().hex[:8]}", tmp_path / "worker.log"
+        env = {name: value for name, value in os.environ.items() if name not in MODEL_VARIABLES}
+        env |= {"TEMPORAL_ADDRESS": temporal_address, "SOJOURN_LOG_FORMAT": "json", **environment}
+        command = [sys.executable, "-m", "sojourn", "worker", "worker:app", "--task-queue", queue]
+        with log.open("wb") as written:
+            started.append(subprocess.Popen(command, cwd=ROOT, env=env, stderr=written))
+
+        def ready() -> str | None:
+            assert started[-1].poll() is None, log.read_text()
+            return next((line for line in log.read_text().splitlines() if '"worker_ready"' in line), None)
+
+        async with asyncio.timeout(STARTS):
+            while not (line := ready()):
+                await asyncio.sleep(0.05)
+        return await Client.connect(temporal_address, task_queue=queue), line
+
+    yield start
+    for process in started:
+        process.terminate()
+        process.wait(60)
+
+
+PROVIDERS = [
+    pytest.param({"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": ""}, CLAUDE, "anthropic", id="anthropic"),
+    pytest.param({"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "/v1"}, GPT, "openai-responses", id="openai"),
+    pytest.param(
+        {"SOJOURN_MODEL": "openai-chat:qwen3", "OPENAI_BASE_URL": "/v1"},
+        "openai-chat:qwen3",
+        "openai-chat",
+        id="chat",
+    ),
+    pytest.param(
+        {"SOJOURN_MODEL": "ollama:qwen3", "OLLAMA_BASE_URL": "/v1"},
+        "ollama:qwen3",
+        "openai-chat",
+        id="ollama",
+    ),
+]
+"""The environment, its base URL's path, the model, and the protocol that is spoken."""
+
+
+@pytest.mark.parametrize(("environment", "model", "protocol"), PROVIDERS)
+async def test_a_model_decides_a_whole_run(deploy, standin, traces, environment, model, protocol):
+    """Parallel calls, a repair, an MCP server, a child run by the same model, a question, an approval, an answer."""
+    at = {
+        name: f"{standin.url}{value}" if name.endswith("_URL") else value
+        for name, value in environment.items()
+    }
+    client, line = await deploy(**at)
+    assert json.loads(line)["planners"] == {"ops.assistant": model, "ops.advisor": model}
+    run = await client.start("ops.assistant", "why is site s-7 dark")
+    seen = []
+    async for event in run.events(children=True):
+        seen.append(event)
+        if event.type == "await_clarification":
+            await run.answer(event.question.id, "Mara Lindt, mara.lindt@example.org")
+        elif event.type == "await_confirmation":
+            await run.approve(event.confirmation.id, by="ana")
+    output = await run.result()
+    assert re.fullmatch(r"rb-\d+: 2 steps\. Mara Lindt is registered\.", output.text)
+    failed = [event for event in seen if event.type == "tool_end" and event.error]
+    assert [(event.tool_name, event.retry_hint.reason) for event in failed] == [
+        ("ops.devices.get_time_series", "missing_fields")
+    ]
+    (advice,) = [event.result for event in seen if event.type == "tool_end" and event.result.run_link]
+    assert Advice.model_validate(advice.result).steps
+    assert {request.protocol for request in standin.requests} == {protocol}
+    assert {request.model for request in standin.requests} == {model.split(":")[1]}
+    assert {request.instructions.split("\n")[0] for request in standin.requests} >= {
+        models.ASSISTANT.split("\n")[0]
+    }
+    assert len(standin.requests) == 8 + 3
+    assert (output.usage.input_tokens, output.total_usage.input_tokens) == (10 * 8, 10 * (8 + 3))
+    await traces(run).check()
+
+
+async def test_without_a_model_rules_decide(deploy, standin):
+    """`off` keeps the rules, though a key is set; nobody is asked."""
+    client, line = await deploy(SOJOURN_MODEL="off", **standin.environment)
+    assert json.loads(line)["planners"] == {"ops.assistant": "code", "ops.advisor": "code"}
+    assert "dark" in (await client.execute("ops.assistant", "which sites are dark")).text
+    assert standin.requests == []
+
+
+async def test_a_spent_budget_ends_with_an_answer(deploy, standin):
+    """The deployment's policy bounds what a run may use: its model gets one last turn."""
+
+    def spend(request: Request) -> Answer:
+        if any(tool.description == "Not available any more." for tool in request.tools):
+            return says("That is all I found.")
+        return calls(call("ops.sites.get_site", site_id="s-7"), usage={"input": 700_000})
+
+    standin.script = spend
+    client, _ = await deploy(SOJOURN_MODEL="anthropic:claude-sonnet-5-5", **standin.environment)
+    output = await client.execute("ops.assistant", "why is site s-7 dark")
+    assert (output.text, output.reason) == ("That is all I found.", "max_tokens")
+    assert len(standin.requests) == 2
+
+
+async def test_a_model_that_cannot_be_made_is_told(deploy):
+    """Without its key a run fails at once, and says what to set."""
+    client, _ = await deploy(SOJOURN_MODEL="anthropic:claude-sonnet-5-5")
+    with pytest.raises(RunFailed, match="ANTHROPIC_API_KEY") as failed:
+        await client.execute("ops.assistant", "why is site s-7 dark")
+    assert failed.value.code == "ModelMisconfigured"

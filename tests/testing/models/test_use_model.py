@@ -1,0 +1,120 @@
+"""`use_model`: the model of an agent's planner, replaced for a block or a test."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from pydantic_ai import models
+from pydantic_ai.models.test import TestModel
+
+from sojourn import Agent, App, PlanResult, RunFailed
+from sojourn.contracts.message import Message
+from sojourn.contracts.plan import PlanInput, RunContext
+from sojourn.models import ModelPlanner
+from sojourn.repair import RepairingPlanner
+from sojourn.testing.models import use_model
+
+TURN = PlanInput(run=RunContext(run_id="r-1", agent_id="a.b"), messages=[Message.user("go")], tools=[])
+
+
+def says(text: str) -> TestModel:
+    """A model that says this."""
+    return TestModel(custom_output_text=text)
+
+
+async def said_by(planner) -> str:
+    """What a planner answers."""
+    plan = await planner.plan_start(TURN)
+    assert plan.final_response
+    return plan.final_response.text
+
+
+async def test_a_block_in_a_block():
+    """The inner model plans inside it, and the planner's own one, with its fallbacks, plans again after it."""
+    planner = ModelPlanner(says("own"), fallbacks=[says("other")])
+    assert await said_by(planner) == "own"
+    with use_model(planner, says("first")) as given:
+        assert given.custom_output_text == "first"
+        assert await said_by(planner) == "first"
+        with use_model(planner, says("second")):
+            assert await said_by(planner) == "second"
+        assert await said_by(planner) == "first"
+    assert await said_by(planner) == "own"
+
+
+async def test_all_of_an_app():
+    """Each planner of an app asks the model once, whether it is shared by agents or inside another planner."""
+
+    async def own(turn) -> PlanResult:
+        return PlanResult.final("own")
+
+    shared, inner = ModelPlanner("openai:gpt-5-mini"), ModelPlanner("anthropic:claude-sonnet-4-6")
+    agents = [
+        Agent("a.one", planner=shared),
+        Agent("a.two", planner=shared),
+        Agent("a.three", planner=RepairingPlanner(inner)),
+        Agent("a.four", planner=own),
+    ]
+    with use_model(App(agents=agents), says("it")):
+        assert [await said_by(agent.planner) for agent in agents] == ["it", "it", "it", "own"]
+        with use_model(agents[2], says("this")):
+            assert [await said_by(planner) for planner in (shared, inner)] == ["it", "this"]
+
+
+@pytest.mark.parametrize("kind", ["agent", "app"])
+def test_where_no_model_plans(kind):
+    """It says so, rather than do nothing."""
+
+    async def own(turn) -> PlanResult:
+        return PlanResult.final("own")
+
+    agent = Agent("a.one", planner=own)
+    with (
+        pytest.raises(LookupError, match=r"(agent a.one|this App) has no ModelPlanner"),
+        use_model(agent if kind == "agent" else App(agents=[agent]), says("it")),
+    ):
+        pass
+
+
+async def test_requests_that_are_switched_off(standin, serve, monkeypatch):
+    """A run that would ask a provider fails at once, and asks nobody; a model for tests may still plan."""
+    monkeypatch.setattr(models, "ALLOW_MODEL_REQUESTS", False)
+    planner = ModelPlanner(standin.model("openai-chat"))
+    client = await serve(planner=planner)
+    with pytest.raises(RunFailed, match=r"sojourn\.testing\.models") as failed:
+        await client.execute("test.agent", "go")
+    assert failed.value.code == "ModelMisconfigured"
+    assert standin.requests == []
+    with use_model(planner, says("it")):
+        assert (await client.execute("test.agent", "go")).text == "it"
+
+
+def test_the_fixture(tmp_path):
+    """It lasts until the test ends."""
+    (tmp_path / "test_it.py").write_text(
+        "from pydantic_ai.models.test import TestModel\n"
+        "from sojourn.models import ModelPlanner\n"
+        "planner = ModelPlanner('openai:gpt-5-mini')\n"
+        "def test_other(use_model):\n"
+        "    model = TestModel()\n"
+        "    assert use_model(planner, model) is model\n"
+        "    assert planner._provider == 'test'\n"
+        "def test_own():\n"
+        "    assert planner._provider == 'openai'\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.getcwd(), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "sojourn.testing.pytest_plugin", "-W", "error"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_what_needs_no_model_layer():
+    """Without the extra, `sojourn.testing` and its plugin are loaded and a script can be played."""
+    script = (
+        "import sys; sys.modules['pydantic_ai'] = None\n"
+        "import sojourn.testing.pytest_plugin\n"
+        "from sojourn.testing import ScriptedPlanner\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
