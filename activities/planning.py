@@ -296,11 +296,7 @@ class Planning:
         self, plan: PlanResult, question: AwaitClarification, decision: PolicyDecision | None
     ) -> PlanOutcome:
         """A plan that asks, with the message by which a model did so."""
-        parts = plan.message.tool_calls if plan.message else []
-        calls = [
-            ToolRequest(name=part.name, payload=part.payload, raw=part.raw, tool_call_id=part.tool_call_id)
-            for part in parts
-        ]
+        calls = [part.request for part in plan.message.tool_calls] if plan.message else []
         stamped = self._stamped(calls)
         omitted = [call.tool_call_id for call in stamped if unfit(call)]
         final = dict(zip((call.tool_call_id for call in calls), stamped, strict=True))

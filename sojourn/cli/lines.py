@@ -107,16 +107,11 @@ def summed(output: RunOutput) -> str:
     below = output.children_count - output.tool_calls
     if below > 0:
         parts.append(f"{below} in child runs")
-    tokens = sum(
-        count or 0
-        for each in (output.usage, output.telemetry)
-        for count in (each.input_tokens, each.output_tokens)
-    )
-    if tokens:
+    used = output.total_usage
+    if tokens := used.input_tokens + used.output_tokens:
         parts.append(f"{tokens:,} tokens")
-    cost = (output.usage.cost or 0) + (output.telemetry.cost or 0)
-    if cost:
-        parts.append(f"${cost:.4f}")
+    if used.cost:
+        parts.append(f"${used.cost:.4f}")
     return ", ".join(parts)
 
 

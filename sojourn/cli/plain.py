@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+from sojourn.core.wording import clip
+
 __all__ = ["WIDTH", "plain"]
 
 WIDTH = 160
@@ -12,5 +14,4 @@ WIDTH = 160
 def plain(value: Any, width: int = WIDTH) -> str:
     """Text from outside in one printable line of bounded width."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    line = "".join(c if c.isprintable() else " " for c in text[: width + 1])
-    return line if len(line) <= width else line[: width - 1] + "…"
+    return clip("".join(c if c.isprintable() else " " for c in text[: width + 1]), width)

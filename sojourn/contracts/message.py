@@ -49,6 +49,11 @@ class ToolCallPart(_Part):
     raw: str | None = None
     """The arguments as a model wrote them, when the boundary parses them."""
 
+    @property
+    def request(self) -> ToolRequest:
+        """The call itself."""
+        return ToolRequest(name=self.name, payload=self.payload, raw=self.raw, tool_call_id=self.tool_call_id)
+
 
 class ToolResultPart(_Part):
     """The answer to one tool_call."""

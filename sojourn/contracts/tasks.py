@@ -166,10 +166,7 @@ class PlanOutcome(Record):
 
 
 def _calls_of(message: Message) -> list[ToolRequest]:
-    return [
-        ToolRequest(name=part.name, payload=part.payload, raw=part.raw, tool_call_id=part.tool_call_id)
-        for part in message.tool_calls
-    ]
+    return [part.request for part in message.tool_calls]
 
 
 class ToolTask(Record):

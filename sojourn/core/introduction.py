@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from sojourn.contracts.message import Message
 from sojourn.contracts.run import RunInput
 from sojourn.core.markdown import code, fence, printable
+from sojourn.core.wording import CUT, clip
 
 __all__ = ["Introduction", "introduce"]
 
@@ -32,12 +33,12 @@ def introduce(run: RunInput, tool: str | None = None) -> Introduction:
     """Introduce a run; a child run by the tool whose call it answers."""
     asked = printable(_asked(run.messages)[: 2 * _MAX_DETAILS])
     what = tool or code(_cut_to_bytes(" ".join(asked.split()), _MAX_SUMMARY_BYTES))
-    parts = [f"**Asked:**\n\n{fence(_cut(asked, _MAX_DETAILS))}"] if asked else []
+    parts = [f"**Asked:**\n\n{fence(clip(asked, _MAX_DETAILS))}"] if asked else []
     if run.labels:
         labels = "\n".join(f"{name}: {value}" for name, value in run.labels.items())
-        parts.append(f"**Labels:**\n\n{fence(_cut(labels, _MAX_DETAILS))}")
+        parts.append(f"**Labels:**\n\n{fence(clip(labels, _MAX_DETAILS))}")
     return Introduction(
-        memo={"message": _cut(asked, _MAX_MEMO)} if asked else {},
+        memo={"message": clip(asked, _MAX_MEMO)} if asked else {},
         summary=f"{run.agent_id}: {what}" if what else run.agent_id,
         details="\n\n".join(parts) or None,
     )
@@ -48,15 +49,11 @@ def _asked(messages: Sequence[Message]) -> str:
     return next((message.text for message in reversed(messages) if message.role == "user"), "")
 
 
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
-
-
 def _cut_to_bytes(text: str, most: int) -> str:
     """At most so many bytes of JSON in UTF-8, in which quotes and backslashes count twice."""
     size = 0
     for index, character in enumerate(text):
         size += 2 if character in '"\\' else len(character.encode(errors="replace"))
         if size > most:
-            return text[:index] + "…"
+            return text[:index] + CUT
     return text

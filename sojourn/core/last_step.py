@@ -55,7 +55,7 @@ class LastStep:
         call = self._calls.get(result.tool_call_id) or ToolCallPart(
             type="tool_call", tool_call_id=result.tool_call_id, name=result.name
         )
-        return ToolRequest(name=call.name, payload=call.payload, raw=call.raw)
+        return call.request.model_copy(update={"tool_call_id": ""})
 
     def sent(self, result: ToolResult) -> dict[str, Any] | None:
         """The payload of the call that a result answers; None where it could not be read."""

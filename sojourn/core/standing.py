@@ -124,10 +124,7 @@ class Standing:
     def _guard(self, event: Event) -> None:
         """Judge a step when it is settled, in call order, as the run did."""
         if event.type == "assistant_message":
-            self._step = [
-                ToolRequest(name=one.name, payload=one.payload, raw=one.raw, tool_call_id=one.tool_call_id)
-                for one in event.message.tool_calls
-            ]
+            self._step = [part.request for part in event.message.tool_calls]
             self._results = {}
         elif event.type == "tool_end":
             self._results[event.result.tool_call_id] = event.result
@@ -137,9 +134,10 @@ class Standing:
                 for call in self._step
                 if call.tool_call_id in self._results
             ]
-            self._guards = self._guards.settle(
-                [call for call, _ in done], [result for _, result in done], event.time
-            )
+            if done:  # the calls of a message that asks are no step
+                self._guards = self._guards.settle(
+                    [call for call, _ in done], [result for _, result in done], event.time
+                )
             self._step = []
 
     def status(self) -> RunStatus:

@@ -13,7 +13,7 @@ from sojourn.core.formats import FORMAT_EXAMPLES
 from sojourn.core.json_value import is_array, is_object, json_type
 from sojourn.core.pointer import ABSENT, to_tokens
 
-__all__ = ["CUT", "clip", "echo", "field_name", "one_of", "phrase", "plain", "sentence"]
+__all__ = ["CUT", "clip", "echo", "field_name", "one_of", "phrase", "plain", "readable", "sentence"]
 
 CUT = "…"
 """Ends a text that was cut."""
@@ -30,6 +30,11 @@ _MAX_CHOICES = 12
 def clip(text: str, limit: int) -> str:
     """A text of at most `limit` characters, the cut marked."""
     return text if len(text) <= limit else f"{text[: limit - 1]}{CUT}"
+
+
+def readable(text: str) -> str:
+    """A text without control, escape and direction characters; line breaks and tabs stay."""
+    return "".join(each if each.isprintable() or each in "\n\t" else " " for each in text)
 
 
 def plain(text: str, limit: int) -> str:

@@ -14,7 +14,7 @@ from uuid import UUID
 from structlog.typing import EventDict, WrappedLogger
 
 from sojourn.contracts.tool_error import ToolError
-from sojourn.core.wording import clip
+from sojourn.core.wording import clip, readable
 from sojourn.logs.context import current_mask
 
 __all__ = ["masked", "printable"]
@@ -47,9 +47,7 @@ def printable(text: str, limit: int = MAX_TEXT) -> str:
     """A text with its secrets masked, without control characters but line breaks and tabs, cut short."""
     mask = current_mask()
     shown = mask(text) if mask else text
-    return clip(
-        "".join(each if each.isprintable() or each in "\n\t" else " " for each in shown[: limit + 1]), limit
-    )
+    return clip(readable(shown[: limit + 1]), limit)
 
 
 def _json(value: Any, depth: int) -> Any:

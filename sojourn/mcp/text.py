@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from sojourn.core.wording import clip
+from sojourn.core.wording import clip, readable
 
 __all__ = ["cleaned", "masked"]
 
@@ -12,8 +12,7 @@ _MIN_SECRET = 6
 
 def cleaned(text: str, limit: int) -> str:
     """At most `limit` printable characters; line breaks and tabs stay, control and direction characters go."""
-    shown = "".join(each if each.isprintable() or each in "\n\t" else " " for each in text[: limit + 1])
-    return clip(shown.strip(), limit)
+    return clip(readable(text[: limit + 1]).strip(), limit)
 
 
 def masked(text: str, secrets: Iterable[str]) -> str:

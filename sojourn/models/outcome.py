@@ -26,7 +26,6 @@ from temporalio.exceptions import ApplicationError
 from sojourn.contracts.awaits import AwaitClarification
 from sojourn.contracts.message import Message, ToolCallPart
 from sojourn.contracts.plan import PlanResult
-from sojourn.contracts.tool_call import ToolRequest
 from sojourn.core.json_value import is_array
 from sojourn.core.parse import ParseFault, parse_arguments
 from sojourn.models.expected import Expected
@@ -91,7 +90,7 @@ def plan_of(said: Said, names: Names, *, expected: Expected | None, may_ask: boo
     if may_ask and ASK_USER in by_name:
         return _question(said, by_name[ASK_USER], names)
     if calls:
-        return PlanResult(tool_calls=[_request(call) for call in calls], message=said.message)
+        return PlanResult(tool_calls=[call.request for call in calls], message=said.message)
     if said.refusal:
         return PlanResult(final_response=Message.assistant(said.refusal), notes=[_REFUSED])
     if not said.message.text.strip():
@@ -99,10 +98,6 @@ def plan_of(said: Said, names: Names, *, expected: Expected | None, may_ask: boo
     if expected:
         return _typed_text(said, expected)
     return PlanResult(final_response=said.message, notes=_notes(said))
-
-
-def _request(call: ToolCallPart) -> ToolRequest:
-    return ToolRequest(name=call.name, payload=call.payload, raw=call.raw, tool_call_id=call.tool_call_id)
 
 
 def _notes(said: Said) -> list[str]:

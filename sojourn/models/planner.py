@@ -23,6 +23,7 @@ from pydantic_ai.settings import ModelSettings
 
 from sojourn.contracts.plan import PlanInput, PlanResult, PlanResumeInput, RunContext, Usage
 from sojourn.contracts.tool_result import ToolResult
+from sojourn.core.counts import add_usage
 from sojourn.errors import DefinitionError
 from sojourn.live import current_deltas
 from sojourn.models.expected import Expected
@@ -36,7 +37,7 @@ from sojourn.models.outcome import Correction, Said, plan_of
 from sojourn.models.reminders import reminders
 from sojourn.models.repair_text import result_text
 from sojourn.models.response import response_of
-from sojourn.models.usage import total, usage_of
+from sojourn.models.usage import usage_of
 
 __all__ = ["Instructions", "ModelPlanner"]
 
@@ -140,11 +141,11 @@ class ModelPlanner:
         parameters = await self._parameters(turn, expected)
         settings = self._settings_of(turn, typed=expected is not None)
         messages = _messages(turn, names, self._result_text)
-        used: Usage | None = None
+        used = Usage()
         correction: Correction | None = None
         while correction is None or _has_left(turn, used):
             response = await self._response(messages, parameters, settings, names)
-            used = total(used, usage_of(response))
+            used = add_usage(used, usage_of(response))
             refusal = (response.provider_details or {}).get("refusal")
             said = Said(from_response(response, names), response.finish_reason, refusal)
             may_ask = any(tool.name == ASK_USER for tool in parameters.function_tools)
@@ -224,9 +225,9 @@ def _messages(turn: PlanInput, names: Names, told: Callable[[ToolResult], str] |
     return [*before, replace(last, parts=[*last.parts, *notices])] if notices else [*before, last]
 
 
-def _has_left(turn: PlanInput, used: Usage | None) -> bool:
+def _has_left(turn: PlanInput, used: Usage) -> bool:
     """Whether the run's limits leave room for another request in this turn."""
-    if used is None or turn.finalize:
+    if turn.finalize:
         return True
     tokens, cost = turn.caps.tokens, turn.caps.cost
     return (tokens is None or used.input_tokens + used.output_tokens < tokens) and (

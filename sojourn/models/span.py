@@ -4,16 +4,14 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from opentelemetry import trace
-from opentelemetry.trace import Span, SpanKind, Status, StatusCode
+from opentelemetry.trace import Span, SpanKind
 from pydantic_ai.messages import ModelResponse
 from pydantic_ai.models import Model
 
-from sojourn.core.wording import plain
+from sojourn.telemetry.names import OPERATION, short
+from sojourn.telemetry.recorder import fail
 
 __all__ = ["request_span", "tell_response"]
-
-MAX_NAME = 100
-"""Characters of a model's name."""
 
 
 @contextmanager
@@ -24,13 +22,13 @@ def request_span(model: Model, *, streams: bool) -> Generator[Span]:
         model: Which is asked.
         streams: Whether the answer is streamed.
     """
-    name = plain(model.model_name, MAX_NAME)
+    name = short(model.model_name)
     with trace.get_tracer("sojourn").start_as_current_span(
         f"chat {name}",
         kind=SpanKind.CLIENT,
         attributes={
-            "gen_ai.operation.name": "chat",
-            "gen_ai.provider.name": plain(model.system, MAX_NAME),
+            OPERATION: "chat",
+            "gen_ai.provider.name": short(model.system),
             "gen_ai.request.model": name,
             "gen_ai.request.stream": streams,
         },
@@ -40,8 +38,7 @@ def request_span(model: Model, *, streams: bool) -> Generator[Span]:
         try:
             yield span
         except BaseException as error:
-            span.set_attribute("error.type", type(error).__name__)
-            span.set_status(Status(StatusCode.ERROR))
+            fail(span, type(error).__name__)
             raise
 
 
@@ -53,6 +50,6 @@ def tell_response(span: Span, response: ModelResponse) -> None:
     span.set_attribute("gen_ai.usage.input_tokens", used.input_tokens)
     span.set_attribute("gen_ai.usage.output_tokens", used.output_tokens)
     if response.model_name:
-        span.set_attribute("gen_ai.response.model", plain(response.model_name, MAX_NAME))
+        span.set_attribute("gen_ai.response.model", short(response.model_name))
     if response.finish_reason:
         span.set_attribute("gen_ai.response.finish_reasons", [response.finish_reason])

@@ -4,7 +4,7 @@ from pydantic_ai.messages import ModelResponse
 
 from sojourn.contracts.plan import Usage
 
-__all__ = ["total", "usage_of"]
+__all__ = ["usage_of"]
 
 
 def usage_of(response: ModelResponse) -> Usage:
@@ -16,20 +16,6 @@ def usage_of(response: ModelResponse) -> Usage:
         cached_tokens=used.cache_read_tokens,
         cost=_cost(response),
         model=response.model_name,
-    )
-
-
-def total(first: Usage | None, then: Usage) -> Usage:
-    """Both together; a cost that is not known counts nothing."""
-    if first is None:
-        return then
-    known = first.cost is not None or then.cost is not None
-    return Usage(
-        input_tokens=first.input_tokens + then.input_tokens,
-        output_tokens=first.output_tokens + then.output_tokens,
-        cached_tokens=first.cached_tokens + then.cached_tokens,
-        cost=(first.cost or 0.0) + (then.cost or 0.0) if known else None,
-        model=then.model,
     )
 
 

@@ -49,6 +49,8 @@ async def test_the_answer_is_the_result_of_the_call_that_asks(serve, traces, sta
     assert messages == await run.transcript()
     assert planner.turns[-1].messages == messages[:-1]
     assert planner.turns[-1].run.turn_id == "t2"
+    status = await run.status()
+    assert (status.status, status.calls, status.safeguards) == ("completed", [], None)
     told = [event.message.text async for event in run.events() if event.type == "assistant_message"]
     assert told == ["Let me ask.", "done"]
 
