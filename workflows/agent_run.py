@@ -32,13 +32,14 @@ from sojourn.core.asking_message import question_message, reply
 from sojourn.core.guards import Guards
 from sojourn.core.limits import MAX_INLINE_BYTES
 from sojourn.core.run_input import read_run_input
-from sojourn.core.steering import Paused, Resumed
+from sojourn.core.steering import Paused, Resumed, is_overtaken
 from sojourn.core.timers import WAITS
 from sojourn.core.transcript import for_planner
 from sojourn.core.waits import Released
 from sojourn.core.wire import size_of
 from sojourn.telemetry.observer import Observer
 
+from .cancellation import is_canceled, stop_if_canceled
 from .children import Children
 from .clock import Clock
 from .doors import Doors
@@ -95,6 +96,7 @@ class AgentRun(Shown, Doors):
         self._planned_from = 0
         self._unseen: int | None = None
         self._children = Children()
+        self._heeded = 0
         self._observer = Observer()
         super().__init__()
         self._artifacts: list[Artifact] = []
@@ -106,6 +108,15 @@ class AgentRun(Shown, Doors):
             raise ApplicationError(self._fault, type="InvalidInput", non_retryable=True)
         if self._run.policy and self._run.policy.time_budget:
             self._clock.limit(self._run.policy.time_budget)
+        try:
+            return await self._go()
+        except ApplicationError as error:
+            if is_canceled():
+                raise asyncio.CancelledError from error
+            raise
+
+    async def _go(self) -> RunOutput:
+        """Turn after turn; what begins looks for a cancellation first."""
         while True:
             plan = await self._plan()
             if plan.calls:
@@ -116,7 +127,9 @@ class AgentRun(Shown, Doors):
                 await self._sleep(plan.wait_, is_active=plan.wait_counts)
             else:
                 self._clock.stop()
-                return self._output(plan)
+                output = self._output(plan)
+                stop_if_canceled()
+                return output
 
     def observe(self, observer: Observer) -> None:
         """Let somebody on this worker watch; nothing they do may change the run."""
@@ -157,6 +170,7 @@ class AgentRun(Shown, Doors):
             return await self._plan_once()
 
     async def _plan_once(self) -> PlanOutcome:
+        stop_if_canceled()
         self._plans += 1
         task = self._plan_task()
         try:
@@ -247,12 +261,11 @@ class AgentRun(Shown, Doors):
             self._observer,
         )
         calls = list(zip(plan.calls, plan.dispatches, strict=False))
-        step.open_external(calls, plan.external)
+        if not is_canceled():
+            step.open_external(calls, plan.external)
         if len(calls) == 1 and self._clock.budget is None:
             # The usual step; a task of its own for the one call would only cost.
             self._settle(plan, [await step.carry_out(*calls[0])])
-            if _is_being_canceled():
-                raise asyncio.CancelledError
             return
         tasks = [asyncio.create_task(step.carry_out(call, dispatch)) for call, dispatch in calls]
         try:
@@ -308,6 +321,7 @@ class AgentRun(Shown, Doors):
 
     async def _sleep(self, duration: timedelta, *, is_active: bool) -> None:
         """Sleep durably; the notice tells a planner that decides by the transcript that it has waited."""
+        stop_if_canceled()
         self._phase = "waiting"
         if is_active:
             with self._clock.busy():
@@ -349,6 +363,11 @@ class AgentRun(Shown, Doors):
         """Pause, go on, or stop asking about tools."""
         if isinstance(given, Released):
             self.waiting.release(given)
+            return
+        if is_overtaken(given, self._heeded):
+            return
+        self._heeded = given.number or self._heeded
+        if isinstance(given, Resumed) and self.waiting.paused is None:
             return
         self.waiting.paused = given if isinstance(given, Paused) else None
         self._clock.pause(paused=isinstance(given, Paused))
@@ -423,9 +442,3 @@ class AgentRun(Shown, Doors):
     @property
     def _caps(self) -> Caps:
         return counts.caps_left(self._policy, self._counts, self._clock.spent)
-
-
-def _is_being_canceled() -> bool:
-    """Whether a call that was answered as canceled was so because the whole run is."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0

@@ -1,4 +1,8 @@
-"""Children: the child runs at work, which pause and go on with their parent."""
+"""Children: the child runs at work, which pause and go on with their parent.
+
+Signals between workflows may overtake each other, and one to a child that has not started yet is lost. So each
+tells the whole state with a number, a child heeds only a higher one than the last, and a child that has started is told again.
+"""
 
 import asyncio
 import contextlib
@@ -7,7 +11,7 @@ from collections.abc import Generator
 from temporalio import workflow
 from temporalio.exceptions import FailureError
 
-from sojourn.core.steering import PAUSE, RESUME, Paused, Resumed
+from sojourn.core.steering import NUMBER, PAUSE, RESUME, Paused, Resumed
 
 
 class Children:
@@ -16,6 +20,8 @@ class Children:
     def __init__(self) -> None:
         self._ids: dict[str, None] = {}
         self._errands: set[asyncio.Task[None]] = set()
+        self._last: Paused | Resumed | None = None
+        self._number = 0
 
     @contextlib.contextmanager
     def living(self, run_id: str) -> Generator[None]:
@@ -26,17 +32,29 @@ class Children:
         finally:
             self._ids.pop(run_id, None)
 
+    def started(self, run_id: str) -> None:
+        """Tell a child that the run was paused while the child was started."""
+        if isinstance(self._last, Paused) and workflow.patched("told-again"):
+            self._send(run_id, self._last)
+
     def tell(self, given: Paused | Resumed) -> None:
         """Tell each to pause or to go on, too; nobody waits for that."""
+        self._last = given
+        self._number += 1
         for run_id in self._ids:
-            task = asyncio.create_task(_told(run_id, given))
-            self._errands.add(task)
-            task.add_done_callback(self._errands.discard)
+            self._send(run_id, given)
+
+    def _send(self, run_id: str, given: Paused | Resumed) -> None:
+        task = asyncio.create_task(_told(run_id, given, self._number))
+        self._errands.add(task)
+        task.add_done_callback(self._errands.discard)
 
 
-async def _told(run_id: str, given: Paused | Resumed) -> None:
+async def _told(run_id: str, given: Paused | Resumed, number: int) -> None:
     """One that has ended needs it no more."""
     name, said = (PAUSE, "reason") if isinstance(given, Paused) else (RESUME, "note")
     text = given.reason if isinstance(given, Paused) else given.note
     with contextlib.suppress(FailureError):
-        await workflow.get_external_workflow_handle(run_id).signal(name, {said: text, "by": given.by})
+        await workflow.get_external_workflow_handle(run_id).signal(
+            name, {said: text, "by": given.by, NUMBER: number}
+        )

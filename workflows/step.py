@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 from temporalio import workflow
-from temporalio.common import RetryPolicy, TypedSearchAttributes
+from temporalio.common import RetryPolicy, TypedSearchAttributes, WorkflowIDReusePolicy
 from temporalio.exceptions import (
     ActivityError,
     ApplicationError,
@@ -47,6 +47,7 @@ from sojourn.core.standing import status_of
 from sojourn.search_attributes import AGENT, attributes_of
 from sojourn.telemetry.observer import Observer
 
+from .cancellation import stop_if_canceled
 from .children import Children
 from .clock import Clock
 from .waiting import Waiting
@@ -118,6 +119,10 @@ class Step:
         )
         return result
 
+    def _is_overtime(self) -> bool:
+        """Whether the time budget was used up while a call ran that ended in spite of it."""
+        return self._clock.expired and workflow.patched("overtime-asks-nobody")
+
     def _cut_short(self, call: ToolRequest) -> ToolResult:
         reason = workflow.cancellation_reason()
         return outcomes.overtime(call) if self._clock.expired else outcomes.canceled(call, reason)
@@ -155,6 +160,8 @@ class Step:
             needed, rounds = result.input_required, rounds + 1
             if needed is None:
                 return result
+            if self._is_overtime():
+                return self._cut_short(call)
             if not self._policy.interrupts_allowed:
                 return outcomes.no_input(call, needed.server)
             if rounds > MAX_INPUT_ROUNDS:
@@ -207,6 +214,7 @@ class Step:
 
         A check takes no turn and no pause holds it up, since whoever sent the result waits for it.
         """
+        stop_if_canceled()
         wait = self._external
         assert wait is not None
         while True:
@@ -244,18 +252,22 @@ class Step:
         introduction = introduce(child, call.name)
         try:
             with self._children.living(link.run_id):
-                output = await workflow.execute_child_workflow(
+                handle = await workflow.start_child_workflow(
                     "AgentRun",
                     child,
                     id=link.run_id,
                     result_type=RunOutput,
                     task_queue=dispatch.task_queue,
+                    # A parent that was reset starts its child anew; the one before it would run on unheard.
+                    id_reuse_policy=WorkflowIDReusePolicy.TERMINATE_IF_RUNNING,
                     parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
                     search_attributes=self._search_attributes(agent_id),
                     memo=introduction.memo,
                     static_summary=introduction.summary,
                     static_details=introduction.details,
                 )
+                self._children.started(link.run_id)
+                output: RunOutput = await handle
         except ChildWorkflowError as error:
             if is_cancelled_exception(error):
                 return self._cut_short(call).model_copy(update={"run_link": link})

@@ -18,6 +18,8 @@ from sojourn.core.waits import Released, Repeated, Waits
 from sojourn.search_attributes import AGENT, AWAITING, PAUSED
 from sojourn.telemetry.observer import Observer
 
+from .cancellation import stop_if_canceled
+
 _Part = tuple[str, str]
 """A wait's id and a call's."""
 
@@ -54,6 +56,7 @@ class Waiting:
 
     async def answer_to(self, wait: Await) -> Answer | None:
         """The one answer to a wait; None when it expires before anybody answers."""
+        stop_if_canceled()
         opened = self.waits.add(wait)
         future = self._futures[opened.id] = asyncio.get_running_loop().create_future()
         self.show()
@@ -73,6 +76,7 @@ class Waiting:
             self._close(opened.id)
             raise
         self._close(opened.id)
+        stop_if_canceled()
         return future.result()
 
     def open_external(self, wait: AwaitExternalTools) -> AwaitExternalTools:
@@ -89,6 +93,7 @@ class Waiting:
     async def result_of(self, wait: AwaitExternalTools, tool_call_id: str) -> dict[str, Any] | None:
         """What was sent for one call; None when the wait expires first."""
         future = self._parts[wait.id, tool_call_id]
+        stop_if_canceled()
         if wait.expires_after is None:
             return await future
         left = self._opened_at[wait.id] + wait.expires_after - workflow.now()
@@ -98,6 +103,7 @@ class Waiting:
             )
         except TimeoutError:
             return None
+        stop_if_canceled()
         return future.result()
 
     def settle_part(self, await_id: str, tool_call_id: str, result: ToolResult) -> bool:
@@ -115,9 +121,10 @@ class Waiting:
         return final
 
     async def while_paused(self) -> None:
-        """Hold back what would start while the run is paused."""
+        """Hold back what would start while the run is paused; once it was asked to cancel nothing starts."""
         if self.paused:
             await workflow.wait_condition(lambda: self.paused is None)
+        stop_if_canceled()
 
     # Receive.
 

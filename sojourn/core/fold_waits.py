@@ -42,6 +42,7 @@ from sojourn.core.steering import (
     RESUME,
     STOP_ASKING,
     Paused,
+    is_overtaken,
     read_pause,
     read_release,
     read_resume,
@@ -83,6 +84,8 @@ class WaitFold:
     _supplier: dict[str, Any] = field(default_factory=dict[str, Any])
     _overtime: bool = False
     _paused: bool = False
+    _heeded: int = 0
+    """The highest number of what a parent run told."""
 
     def _event(self, record: HistoryRecord, kind: type[Kind], **payload: Any) -> Kind:
         run = self.run
@@ -220,10 +223,16 @@ class WaitFold:
             )
             for settled in self._waits.release(given):
                 yield from self._settled(record, settled)
+        elif is_overtaken(given, self._heeded):
+            return
         elif isinstance(given, Paused):
+            self._heeded = given.number or self._heeded
             self._paused = True
             yield self._event(record, RunPausedEvent, text=given.reason, by=given.by, identity=identity)
         else:
+            self._heeded = given.number or self._heeded
+            if not self._paused:
+                return
             self._paused = False
             yield self._event(record, RunResumedEvent, text=given.note, by=given.by, identity=identity)
             self._turn += bool(given.messages)

@@ -8,11 +8,25 @@ from sojourn.core.answers import Refused, by_of, is_writable, text_of
 from sojourn.core.limits import MAX_ANSWER_CHARS
 from sojourn.core.waits import Released
 
-__all__ = ["PAUSE", "RESUME", "STOP_ASKING", "Paused", "Resumed", "read_pause", "read_release", "read_resume"]
+__all__ = [
+    "NUMBER",
+    "PAUSE",
+    "RESUME",
+    "STOP_ASKING",
+    "Paused",
+    "Resumed",
+    "is_overtaken",
+    "read_pause",
+    "read_release",
+    "read_resume",
+]
 
 PAUSE = "pause"
 RESUME = "resume"
 STOP_ASKING = "stop_asking"
+
+NUMBER = "number"
+"""The field by which a parent run numbers what it tells a child: signals between workflows may overtake each other."""
 
 _MAX_MESSAGES = 20
 _MAX_NAMES = 100
@@ -25,6 +39,8 @@ class Paused:
 
     reason: str
     by: str | None
+    number: int | None = None
+    """Where a parent run told it: how often that told its child runs something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +51,13 @@ class Resumed:
     by: str | None
     messages: tuple[str, ...]
     """Said by a person; they begin a new user turn."""
+    number: int | None = None
+    """Where a parent run told it: how often that told its child runs something."""
+
+
+def is_overtaken(given: Paused | Resumed, heeded: int) -> bool:
+    """Whether what a parent told later was heeded already, by its number."""
+    return given.number is not None and given.number <= heeded
 
 
 def read_pause(values: Sequence[Any]) -> Paused | Refused:
@@ -43,21 +66,22 @@ def read_pause(values: Sequence[Any]) -> Paused | Refused:
     by, reason = by_of(fields), text_of(fields, "reason")
     if isinstance(by, Refused):
         return by
-    return reason if isinstance(reason, Refused) else Paused(reason, by)
+    return reason if isinstance(reason, Refused) else Paused(reason, by, _number(fields))
 
 
 def read_resume(values: Sequence[Any], *, is_paused: bool) -> Resumed | Refused:
-    """Judge `{"note", "by", "messages"}`, a text, or nothing at all."""
-    if not is_paused:
-        return Refused("the run is not paused", "AwaitNotOpen")
+    """Judge `{"note", "by", "messages"}`, a text, or nothing at all; a parent's own may come before its pause."""
     fields = _fields(values, "note")
+    number = _number(fields)
+    if not is_paused and number is None:
+        return Refused("the run is not paused", "AwaitNotOpen")
     by, note = by_of(fields), text_of(fields, "note")
     if isinstance(by, Refused):
         return by
     if isinstance(note, Refused):
         return note
     messages = _texts(fields.get("messages"))
-    return messages if isinstance(messages, Refused) else Resumed(note, by, messages)
+    return messages if isinstance(messages, Refused) else Resumed(note, by, messages, number)
 
 
 def read_release(values: Sequence[Any]) -> Released | Refused:
@@ -79,6 +103,11 @@ def _fields(values: Sequence[Any], text: str) -> dict[str, Any]:
     if isinstance(value, dict):
         return cast("dict[str, Any]", value)
     return {} if value is None else {text: value}
+
+
+def _number(fields: dict[str, Any]) -> int | None:
+    value = fields.get(NUMBER)
+    return value if type(value) is int and value > 0 else None
 
 
 def _texts(value: Any) -> tuple[str, ...] | Refused:

@@ -4,7 +4,7 @@ import pytest
 
 from sojourn.core.answers import Refused
 from sojourn.core.limits import MAX_ANSWER_CHARS
-from sojourn.core.steering import Paused, Resumed, read_pause, read_release, read_resume
+from sojourn.core.steering import Paused, Resumed, is_overtaken, read_pause, read_release, read_resume
 from sojourn.core.waits import Released
 
 
@@ -121,3 +121,19 @@ def test_who_and_why_are_short_texts(read, text: str) -> None:
     assert f"`{text}` is a text of at most 2,000" in reason(read([{text: "x" * 2_001, "tools": ["*"]}]))
     assert f"`{text}` is a text of at most 2,000" in reason(read([[text]]))
     assert "`by` is a name" in reason(read([{"by": 5, "tools": ["*"]}]))
+
+
+def test_what_a_parent_told_later_is_heeded() -> None:
+    """Signals between workflows may overtake each other, so a parent numbers what it tells."""
+    paused, resumed = read_pause([{"number": 1}]), read_resume([{"number": 2}], is_paused=False)
+    assert (paused, resumed) == (Paused("", None, 1), Resumed("", None, (), 2))
+    assert is_overtaken(paused, 2)
+    assert not is_overtaken(resumed, 1)
+    assert not is_overtaken(Paused("", None), 9)
+
+
+@pytest.mark.parametrize("number", [0, -1, True, 1.0, "1", None])
+def test_only_a_number_is_one(number: object) -> None:
+    """Whatever else somebody sends there counts nothing."""
+    assert read_pause([{"number": number}]) == Paused("", None)
+    assert isinstance(read_resume([{"number": number}], is_paused=False), Refused)

@@ -206,3 +206,66 @@ async def test_cancel_works_from_every_state(serve, until, status_when, traces, 
     events = [event.type async for event in run.events()]
     assert events[-2:] == ["run_canceled", "run_stream_end"]
     assert events.count("tool_start") == events.count("tool_end")
+
+
+async def test_children_heed_what_their_parent_told_last(serve, until, status_when, traces):
+    """Pauses and resumes that follow each other at once reach child runs in any order; the last one holds."""
+    gate = Gate()
+
+    class Question(BaseModel):
+        text: str
+
+    async def below(turn):
+        return PlanResult.final("below") if turn.tool_results else PlanResult.calls(work("x"))
+
+    child = Agent("test.child", planner=below, uses=[gate.tools])
+    asked = child.export("test.below", tools=[AgentTool("ask", args=Question)])
+    calls = [ToolRequest(name="test.below.ask", payload={"text": "?"})] * 8
+    planner = ScriptedPlanner([PlanResult.calls(*calls), PlanResult.final("done")])
+    client = await serve(App(agents=[Agent("test.agent", planner=planner, uses=[asked]), child]))
+    run = await client.start("test.agent", "go")
+    await until(lambda: len(gate.started) == 8)
+    handle = client.temporal.get_workflow_handle(run.id)
+    for _ in range(4):
+        await handle.signal("pause", {"reason": "look"})
+        await handle.signal("resume", {})
+    gate.open.set()
+    assert (await run.result()).text == "done"
+    for call in (await run.status()).calls:
+        events = [event async for event in client.get_run(call.run_link.run_id).events()]
+        turns = [event.type for event in events if event.type in ("run_paused", "run_resumed")]
+        assert turns[-1:] in ([], ["run_resumed"])
+        assert not [event for event in events if event.type == "planner_note"]
+
+
+async def test_a_child_that_starts_meanwhile_pauses_too(serve, until, status_when, traces):
+    """A pause that comes while children are started reaches each of them."""
+
+    class Question(BaseModel):
+        text: str
+
+    async def below(turn):
+        return PlanResult.final("below") if turn.tool_results else PlanResult.wait(timedelta(days=1))
+
+    child = Agent("test.child", planner=below)
+    asked = child.export("test.below", tools=[AgentTool("ask", args=Question)])
+    calls = [ToolRequest(name="test.below.ask", payload={"text": "?"})] * 16
+    errands = []
+
+    async def planner(turn):
+        handle = client.temporal.get_workflow_handle(turn.run.run_id)
+
+        async def soon():
+            await asyncio.sleep(float(turn.run.labels["delay"]))
+            await handle.signal("pause", {"reason": "look"})
+
+        errands.append(asyncio.create_task(soon()))
+        return PlanResult.calls(*calls)
+
+    client = await serve(App(agents=[Agent("test.agent", planner=planner, uses=[asked]), child]))
+    for delay in (0.008, 0.012, 0.016, 0.02, 0.024):
+        run = await client.start("test.agent", "go", labels={"delay": str(delay)})
+        status = await status_when(run, lambda status: status.paused == "look" and len(status.calls) == 16)
+        for link in [call.run_link for call in status.calls if call.run_link]:
+            await status_when(client.get_run(link.run_id), lambda status: status.paused == "look")
+        await run.cancel()

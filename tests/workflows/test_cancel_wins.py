@@ -1,0 +1,285 @@
+"""A cancel that no activity heard of before it ended still ends the run, and nothing begins after it."""
+
+from datetime import timedelta
+
+import pytest
+from pydantic import BaseModel
+from temporalio.api.enums.v1 import EventType
+
+from sojourn import (
+    Agent,
+    AgentTool,
+    App,
+    AwaitClarification,
+    InputForm,
+    InputRequired,
+    PlanResult,
+    RunCanceled,
+    RunPolicy,
+    ToolCallMeta,
+    ToolRequest,
+    ToolResult,
+    Toolset,
+)
+
+BEGINNINGS = {
+    EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED,
+    EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED,
+    EventType.EVENT_TYPE_TIMER_STARTED,
+    EventType.EVENT_TYPE_MARKER_RECORDED,
+}
+FORM = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+
+class Question(BaseModel):
+    text: str = ""
+
+
+class Stage:
+    """An agent whose planner or tool cancels its own run, and ends before a heartbeat could tell it so."""
+
+    def __init__(self) -> None:
+        self.client = None
+        self.tools = Toolset("test.tools")
+        self.executed: list[str] = []
+
+        @self.tools.tool
+        async def work(name: str = "") -> str:
+            """Work."""
+            self.executed.append(name)
+            return name
+
+        @self.tools.tool
+        async def halt(meta: ToolCallMeta) -> str:
+            """Cancel the run, and answer."""
+            await self.cancel(meta.run_id)
+            return "halted"
+
+        @self.tools.tool(local=True, read_only=True)
+        async def halt_near(meta: ToolCallMeta) -> str:
+            """Cancel the run beside the workflow, and answer."""
+            await self.cancel(meta.run_id)
+            return "halted"
+
+        @self.tools.tool
+        async def halt_and_ask(meta: ToolCallMeta) -> ToolResult:
+            """Cancel the run, and ask a person."""
+            await self.cancel(meta.run_id)
+            return ToolResult(
+                input_required=InputRequired(forms=[InputForm(key="k", message="n?", form=FORM)])
+            )
+
+    async def cancel(self, run_id: str) -> None:
+        assert self.client is not None
+        await self.client.get_run(run_id).cancel("enough")
+
+
+def calls(*names: str) -> PlanResult:
+    return PlanResult.calls(*[ToolRequest(name=f"test.tools.{name}") for name in names])
+
+
+async def assert_ended(run, traces) -> None:
+    """Canceled; nothing began in a workflow task that knew of the request."""
+    with pytest.raises(RunCanceled, match="enough"):
+        await run.result()
+    history = await traces(run).history()
+    asked = next(
+        event.event_id
+        for event in history
+        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED
+    )
+    knew = next(
+        event.event_id
+        for event in history
+        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED and event.event_id > asked
+    )
+    began = [
+        event.event_type
+        for event in history
+        if event.event_id > knew
+        and event.event_type in BEGINNINGS
+        and event.marker_recorded_event_attributes.marker_name != "core_patch"
+    ]
+    assert began == []
+    await traces(run).check()
+    events = [event async for event in run.events()]
+    started = [event.call.tool_call_id for event in events if event.type == "tool_start"]
+    ended = [event.result.tool_call_id for event in events if event.type == "tool_end"]
+    assert sorted(started) == sorted(ended)
+    told = await run.transcript()
+    asked_for = [call.tool_call_id for message in told for call in message.tool_calls]
+    assert asked_for == [result.tool_call_id for message in told for result in message.tool_results]
+
+
+@pytest.mark.parametrize("budget", [None, timedelta(minutes=5)], ids=["", "with a time budget"])
+@pytest.mark.parametrize(
+    "plan",
+    [
+        pytest.param(PlanResult.wait(timedelta(hours=1)), id="waits"),
+        pytest.param(PlanResult.ask(AwaitClarification(question="?")), id="asks"),
+        pytest.param(calls("work"), id="calls"),
+        pytest.param(calls("work", "work", "work"), id="calls three"),
+        pytest.param(
+            PlanResult.calls(ToolRequest(name="test.desk.ask"), ToolRequest(name="test.tools.work")),
+            id="hires",
+        ),
+        pytest.param(PlanResult.calls(ToolRequest(name="test.outside.pick")), id="calls outside"),
+        pytest.param(PlanResult(), id="is faulty"),
+        pytest.param(PlanResult.final("done"), id="answers"),
+    ],
+)
+async def test_a_plan_that_ends_in_spite_of_a_cancel(serve, traces, plan, budget):
+    """What the plan asks for does not begin."""
+    stage = Stage()
+    outside = Toolset("test.outside", external=True)
+    outside.declare("pick", args=dict[str, int], result=int)
+
+    async def answer(turn):
+        return PlanResult.final("below")
+
+    below = Agent("test.below", planner=answer)
+    desk = below.export("test.desk", tools=[AgentTool("ask", args=Question)])
+
+    async def planner(turn):
+        await stage.cancel(turn.run.run_id)
+        return plan
+
+    agent = Agent(
+        "test.agent",
+        planner=planner,
+        uses=[stage.tools, desk, outside],
+        policy=RunPolicy(interrupts_allowed=True, time_budget=budget),
+    )
+    stage.client = await serve(App(agents=[agent, below]))
+    run = await stage.client.start("test.agent", "go")
+    await assert_ended(run, traces)
+    assert stage.executed == []
+
+
+@pytest.mark.parametrize("names", [["halt"], ["halt_near"], ["halt_and_ask"], ["halt", "work"]])
+async def test_a_call_that_ends_in_spite_of_a_cancel(serve, traces, names):
+    """Neither its siblings in the queue begin, nor a question of its own, nor the next plan."""
+    stage = Stage()
+
+    async def planner(turn):
+        return calls(*names) if len(turn.messages) == 1 else PlanResult.wait(timedelta(hours=1))
+
+    policy = RunPolicy(interrupts_allowed=True, max_parallel_calls=1)
+    stage.client = await serve(planner=planner, uses=(stage.tools,), policy=policy)
+    run = await stage.client.start("test.agent", "go")
+    await assert_ended(run, traces)
+    assert stage.executed == []
+
+
+async def test_a_child_that_ends_in_spite_of_a_cancel(serve, traces, until):
+    """A parent cancelled during the last plan of its child begins nothing more, and its child has ended."""
+    stage = Stage()
+
+    async def halt(turn):
+        await stage.cancel(turn.run.parent.parent_run_id)
+        own = traces(stage.client.get_run(turn.run.run_id))
+        await until(lambda: own.count(EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED))
+        return calls("work")
+
+    async def planner(turn):
+        return PlanResult.calls(ToolRequest(name="test.desk.ask"))
+
+    below = Agent("test.below", planner=halt, uses=[stage.tools])
+    desk = below.export("test.desk", tools=[AgentTool("ask", args=Question)])
+    stage.client = await serve(App(agents=[Agent("test.agent", planner=planner, uses=[desk]), below]))
+    run = await stage.client.start("test.agent", "go")
+    await assert_ended(run, traces)
+    link = (await run.status()).calls[0].run_link
+    with pytest.raises(RunCanceled):
+        await stage.client.get_run(link.run_id).result()
+    assert stage.executed == []
+
+
+async def test_cancel_twice_while_paused(serve, traces, status_when):
+    """A second cancel changes nothing, and neither does a pause."""
+    stage = Stage()
+
+    async def planner(turn):
+        return PlanResult.ask(AwaitClarification(question="?"))
+
+    stage.client = await serve(planner=planner, policy=RunPolicy(interrupts_allowed=True))
+    run = await stage.client.start("test.agent", "go")
+    await status_when(run, lambda status: status.awaits)
+    await run.pause("look")
+    await run.cancel("enough")
+    await run.cancel("enough")
+    await assert_ended(run, traces)
+
+
+async def test_cancel_after_a_reset(serve, traces, status_when):
+    """A run that was taken back to an earlier point is cancelled like any other."""
+    stage = Stage()
+
+    async def planner(turn):
+        return calls("work") if len(turn.messages) == 1 else PlanResult.ask(AwaitClarification(question="?"))
+
+    stage.client = await serve(
+        planner=planner, uses=(stage.tools,), policy=RunPolicy(interrupts_allowed=True)
+    )
+    run = await stage.client.start("test.agent", "go")
+    await status_when(run, lambda status: status.awaits)
+    await reset(stage.client, run, traces, EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED)
+    await status_when(run, lambda status: status.awaits)
+    assert stage.executed == ["", ""]
+    await run.cancel("enough")
+    with pytest.raises(RunCanceled, match="enough"):
+        await run.result()
+
+
+async def test_a_reset_parent_ends_the_child_it_had(serve, traces, status_when, until):
+    """Taken back to before its child's start, a parent starts it anew; the one before does not ask on."""
+    script = {"test.below": PlanResult.ask(AwaitClarification(id="q", question="?"))}
+
+    async def planner(turn):
+        if turn.tool_results:
+            return PlanResult.final(str(turn.tool_results[0].result))
+        return PlanResult.calls(ToolRequest(name="test.desk.ask"))
+
+    async def below(turn):
+        return PlanResult.final("below") if turn.messages[-1].text == "yes" else script["test.below"]
+
+    policy = RunPolicy(interrupts_allowed=True)
+    child = Agent("test.below", planner=below, policy=policy)
+    desk = child.export("test.desk", tools=[AgentTool("ask", args=Question)])
+    client = await serve(
+        App(agents=[Agent("test.agent", planner=planner, uses=[desk], policy=policy), child])
+    )
+    run = await client.start("test.agent", "go")
+    link = (await status_when(run, lambda status: status.child_awaits)).calls[0].run_link
+    before = await client.temporal.get_workflow_handle(link.run_id).describe()
+    await reset(client, run, traces, EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED)
+
+    async def anew():
+        now = await client.temporal.get_workflow_handle(link.run_id).describe()
+        status = await client.get_run(link.run_id).status()
+        return now.run_id != before.run_id and status.awaits
+
+    await until(anew)
+    old = await client.temporal.get_workflow_handle(link.run_id, run_id=before.run_id).describe()
+    assert old.status is not None
+    assert old.status.name == "TERMINATED"
+    await client.get_run(link.run_id).answer("q", "yes")
+    assert (await run.result()).text == "below"
+
+
+async def reset(client, run, traces, kind) -> None:
+    """Take a run back to its first workflow task."""
+    from temporalio.api.common.v1 import WorkflowExecution
+    from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
+
+    first = next(event for event in await traces(run).history() if event.event_type == kind)
+    described = await client.temporal.get_workflow_handle(run.id).describe()
+    await client.temporal.workflow_service.reset_workflow_execution(
+        ResetWorkflowExecutionRequest(
+            namespace=client.temporal.namespace,
+            workflow_execution=WorkflowExecution(workflow_id=run.id, run_id=described.run_id),
+            reason="again",
+            workflow_task_finish_event_id=first.event_id,
+            request_id="r-1",
+        )
+    )
