@@ -1,0 +1,162 @@
+"""A cancel at any moment of any run ends it canceled, with every call answered, and nothing begins once it was seen.
+
+`SOJOURN_CASES=1000 pytest tests/workflows/test_any_cancel.py` takes as many runs and moments.
+"""
+
+import asyncio
+import contextlib
+import os
+import random
+import uuid
+from collections import Counter
+from collections.abc import Sequence
+
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import WorkflowExecutionStatus
+from temporalio.service import RPCError
+from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
+
+from sojourn import Agent, AgentTool, App, ApprovalPolicy, Client, Run, RunPolicy, Worker, data_converter
+from sojourn.worker import shell
+
+from .anything import NAMES, AnyPlanner, Question, make_tools, operate
+
+CASES = int(os.environ.get("SOJOURN_CASES", "24"))
+AT_ONCE = 12
+
+BEGINNINGS = {
+    EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED,
+    EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED,
+    EventType.EVENT_TYPE_TIMER_STARTED,
+    EventType.EVENT_TYPE_MARKER_RECORDED,
+}
+REQUESTED = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED
+
+POLICIES = [
+    RunPolicy(interrupts_allowed=True, max_parallel_calls=2),
+    RunPolicy(interrupts_allowed=True, max_parallel_calls=1, approval=ApprovalPolicy.unattended()),
+    RunPolicy(interrupts_allowed=True, max_tool_rounds=3, on_missing_fields="await_clarification"),
+]
+
+
+class Canceling(AnyPlanner):
+    """Plans as its run's labels say, and cancels the tree of runs just before its n-th plan ends."""
+
+    def __init__(self, names: list[str]) -> None:
+        super().__init__("", names)
+        self.client: Client | None = None
+        self.plans: Counter[str] = Counter()
+
+    async def plan_start(self, turn):
+        labels, run_id = turn.run.labels, turn.run.run_id
+        self.plans[run_id] += 1
+        mine = AnyPlanner(labels["seed"], self.names).plan(turn)
+        self.seen[run_id] = list(turn.messages)
+        if labels["moment"] == f"plan {self.plans[run_id]}":
+            assert self.client is not None
+            await cancel(self.client, run_id.split("/", maxsplit=1)[0])
+        return mine
+
+    plan_resume = plan_start
+
+
+async def cancel(client: Client, run_id: str) -> None:
+    with contextlib.suppress(RPCError):  # it has ended meanwhile
+        await client.temporal.get_workflow_handle(run_id).cancel()
+
+
+async def cancel_at(run: Run, moment: str) -> None:
+    """Cancel when the history has so many events."""
+    kind, number = moment.split()
+    if kind != "event":
+        return
+    handle = run.client.temporal.get_workflow_handle(run.id)
+    async for event in handle.fetch_history_events(wait_new_event=True):
+        if event.event_id >= int(number):
+            await cancel(run.client, run.id)
+            return
+
+
+async def test_a_cancel_at_any_moment(temporal_address, traces):
+    """Whatever a run and its child runs are at (D-18)."""
+    upper, lower = Canceling(NAMES), Canceling([name for name in NAMES if name != "below.ask"])
+    toolsets = make_tools()
+    child = Agent("any.child", planner=lower, uses=toolsets, policy=POLICIES[0])
+    asked = child.export("any.below", tools=[AgentTool("ask", args=Question)])
+    agents = [
+        Agent(f"any.agent{n}", planner=upper, uses=[*toolsets, asked], policy=policy)
+        for n, policy in enumerate(POLICIES)
+    ]
+    app = App(agents=[*agents, child])
+    client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
+    upper.client = lower.client = client
+    slots, ends = asyncio.Semaphore(AT_ONCE), Counter[str]()
+
+    async def case(number: int) -> None:
+        dice = random.Random(number)
+        moment = f"event {dice.randint(1, 90)}" if dice.random() < 0.6 else f"plan {dice.randint(1, 6)}"
+        labels = {"seed": str(number), "moment": moment}
+        async with slots, asyncio.timeout(60):
+            run = await client.start(f"any.agent{number % len(POLICIES)}", "go", labels=labels)
+            ended = asyncio.Event()
+            operator = asyncio.create_task(operate(run, dice, ended))
+            watcher = asyncio.create_task(cancel_at(run, moment))
+            try:
+                with contextlib.suppress(Exception):
+                    await client.temporal.get_workflow_handle(run.id).result()
+            finally:
+                ended.set()
+                watcher.cancel()
+                await asyncio.gather(operator, watcher, return_exceptions=True)
+            ends[await check(run, traces, app)] += 1
+            for below in [run_id for run_id in lower.seen if run_id.startswith(f"{run.id}/")]:
+                with contextlib.suppress(Exception):
+                    await client.temporal.get_workflow_handle(below).result()
+                await check(client.get_run(below), traces, app)
+
+    async with Worker(app, client):
+        await asyncio.gather(*[case(number) for number in range(CASES)])
+    print(dict(ends))
+    assert ends["canceled"] > CASES // 3
+
+
+async def check(run: Run, traces, app: App) -> str:
+    """Whether a run that has ended was canceled, and kept its promises."""
+    history = await traces(run).history()
+    requests = [event.event_id for event in history if event.event_type == REQUESTED]
+    status = (await run.client.temporal.get_workflow_handle(run.id).describe()).status
+    assert await traces(run).failed_tasks() == []
+    if requests:
+        assert status == WorkflowExecutionStatus.CANCELED, run.id
+        assert begun_after(history, requests[0]) == [], run.id
+    else:
+        assert status == WorkflowExecutionStatus.COMPLETED, run.id
+    messages = await run.transcript()
+    asked = [call.tool_call_id for message in messages for call in message.tool_calls]
+    answered = [result.tool_call_id for message in messages for result in message.tool_results]
+    assert answered == asked, run.id
+    replayer = Replayer(
+        workflows=list(shell(app).workflows),
+        workflow_runner=UnsandboxedWorkflowRunner(),
+        data_converter=data_converter,
+    )
+    await replayer.replay_workflow(await run.client.temporal.get_workflow_handle(run.id).fetch_history())
+    return "canceled" if requests else "completed"
+
+
+def begun_after(history: Sequence[HistoryEvent], request: int) -> list[str]:
+    """What began in a workflow task that knew of the request."""
+    knew = [
+        event.event_id
+        for event in history
+        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED and event.event_id > request
+    ]
+    return [
+        EventType.Name(event.event_type)
+        for event in history
+        if knew
+        and event.event_id > knew[0]
+        and event.event_type in BEGINNINGS
+        and event.marker_recorded_event_attributes.marker_name != "core_patch"
+    ]
