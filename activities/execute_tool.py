@@ -9,7 +9,6 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 import structlog
@@ -22,15 +21,15 @@ from sojourn.contracts.dispatch import NET
 from sojourn.contracts.retry_hint import FieldIssue
 from sojourn.contracts.tasks import ToolTask
 from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
-from sojourn.contracts.tool_error import ToolError
+from sojourn.contracts.tool_error import MAX_CODE, ToolError
 from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
 from sojourn.contracts.tool_spec import ToolSpec
-from sojourn.core import boundary, hints
+from sojourn.core import boundary, hints, retry
 from sojourn.core.approval import digest_of
 from sojourn.core.boundary import Oversized, refusal
 from sojourn.core.hidden import Mask, mask_for, masked, masked_fault, split
 from sojourn.core.secret import secrets_in
-from sojourn.errors import RateLimited, ToolFailed, ToolUnavailable
+from sojourn.errors import ToolFailed
 from sojourn.logs.context import current_mask, hide
 from sojourn.logs.exceptions import described
 from sojourn.tool import MalformedResultError, Tool
@@ -43,9 +42,6 @@ from .overtime import ended
 from .threads import SyncThreads
 
 __all__ = ["ExecuteToolActivity"]
-
-LONGEST_RETRY = timedelta(seconds=30)
-"""A longer `retry_after` is returned to the planner at once, which can do something else meanwhile."""
 
 _log = structlog.get_logger("sojourn.tool")
 
@@ -142,7 +138,7 @@ class _Crossing:
                     result = await self._carried_out(sent, meta)
             except TimeoutError as error:
                 result = self._timed_out() if clock.expired() else self._failed(error)
-            except (RateLimited, ToolUnavailable, ConnectionError) as error:
+            except retry.TRANSIENT as error:
                 result = self._transient(error)
             except ToolFailed as error:
                 hint = error.hint.model_copy(update={"tool": self._call.name}) if error.hint else None
@@ -212,31 +208,20 @@ class _Crossing:
         return refusal(self._call, (ToolError.from_error(error), None))
 
     def _timed_out(self) -> ToolResult:
-        """A time-out is repeated only where twice is as once."""
-        repeatable = self._spec.annotations.read_only or self._spec.annotations.idempotent
-        if repeatable and self._info.attempt < self._spec.retry.max_attempts:
-            said = f"{self._spec.id} did not answer within {self._limit}"
-            delay = self._spec.retry.initial_interval
-            raise ApplicationError(said, type="Timeout", next_retry_delay=delay)
-        return refusal(self._call, hints.timeout(self._call.name, self._limit))
+        said = f"{self._spec.id} did not answer within {self._limit}"
+        return self._again_or(retry.timed_out(self._spec, self._limit), said, "Timeout")
 
-    def _transient(self, error: Exception) -> ToolResult:
-        """Retry a rate limit or an unavailable service a few times, then hand it to the planner with its hint."""
-        spec, attempt = self._spec, self._info.attempt
-        after: timedelta | None = getattr(error, "retry_after", None)
-        said = self._hidden(str(error))  # before it is cut: half a secret tells much
-        may_retry = spec.annotations.idempotent is not False and attempt < spec.retry.max_attempts
-        if may_retry and (after is None or after <= LONGEST_RETRY):
-            delay = after or min(spec.retry.initial_interval * 2 ** (attempt - 1), LONGEST_RETRY)
-            cause = None if self._has_masks else error
-            raise ApplicationError(said, type=type(error).__name__, next_retry_delay=delay) from cause
-        if isinstance(error, RateLimited):
-            return refusal(self._call, hints.rate_limited(self._call.name, said, after))
-        return refusal(self._call, hints.unavailable(self._call.name, said, after))
+    def _transient(self, error: BaseException) -> ToolResult:
+        # Cleaned, and masked before it is cut further: half a secret tells much.
+        said = self._hidden(ToolError.from_error(error).message)
+        return self._again_or(retry.transient(self._spec, error, said), said, type(error).__name__[:MAX_CODE])
 
-    @property
-    def _has_masks(self) -> bool:
-        return self._injection.mask is not None or self._secrets is not None
+    def _again_or(self, failure: retry.Failure, said: str, kind: str) -> ToolResult:
+        """The answer to a call that is not repeated; what Temporal is told of one that is holds no strangers' object."""
+        decided = retry.decide(self._spec, failure, self._info.attempt)
+        if isinstance(decided, retry.Retry):
+            raise ApplicationError(said, type=kind, next_retry_delay=decided.delay) from None
+        return refusal(self._call, decided)
 
     def _hidden(self, text: str) -> str:
         for mask in (self._injection.mask, self._secrets):

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from sojourn.contracts.record import Record
 
-__all__ = ["MAX_CAUSES", "MAX_MESSAGE", "ToolError"]
+__all__ = ["MAX_CAUSES", "MAX_CODE", "MAX_MESSAGE", "ToolError"]
 
 MAX_MESSAGE = 2_000
 """Characters kept of one message."""
