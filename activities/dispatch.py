@@ -125,7 +125,7 @@ class Dispatcher:
                 kind="answered",
                 result=refused(tool.spec, call, payload, issues_of(error), tool.validator),
             )
-        except Exception as error:  # noqa: BLE001 - a prompt function is the author's code
+        except BaseException as error:  # noqa: BLE001 - a prompt function is the author's code, and waits for nothing
             return _answered(call, (ToolError.from_error(error), None))
         return Dispatch(
             kind="child",
