@@ -9,14 +9,14 @@ from pydantic import ValidationError
 from sojourn.agent import ExportedTool
 from sojourn.app import AnyTool, App
 from sojourn.contracts.awaits import AwaitExternalTools
-from sojourn.contracts.dispatch import ACTIVITY_ATTEMPTS, Dispatch
+from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.plan import RunContext
 from sojourn.contracts.policy_decision import PolicyDecision
 from sojourn.contracts.tasks import Limits
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core import hints, outcomes
+from sojourn.core import hints, outcomes, retry
 from sojourn.core.approval import confirmation_of, judge
 from sojourn.core.boundary import Answer, checked, issues_of, refusal, refused
 from sojourn.core.misfit import ParseFault
@@ -95,7 +95,7 @@ class Dispatcher:
             task_queue=spec.task_queue,
             schedule_to_start=SCHEDULE_TO_START if spec.task_queue else None,
             timeout=spec.timeout or self.limits.tool_timeout,
-            max_attempts=1 if spec.annotations.idempotent is False else ACTIVITY_ATTEMPTS,
+            max_attempts=retry.most_attempts(spec.annotations),
         )
 
     def _external(self, call: ToolRequest, tool: AnyTool) -> Dispatch:
@@ -125,7 +125,7 @@ class Dispatcher:
                 kind="answered",
                 result=refused(tool.spec, call, payload, issues_of(error), tool.validator),
             )
-        except Exception as error:  # noqa: BLE001 - a prompt function is the author's code
+        except BaseException as error:  # noqa: BLE001 - a prompt function is the author's code, and waits for nothing
             return _answered(call, (ToolError.from_error(error), None))
         return Dispatch(
             kind="child",

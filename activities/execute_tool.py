@@ -1,15 +1,14 @@
 """ExecuteToolActivity: one tool call across the boundary.
 
 Size and depth, parse, drop injected fields, interceptors, validate once, decode, call, validate and
-encode the result, bounds, artifacts, size. A bad call is data: everything but a transient fault and
-a cancellation comes back as a `ToolResult` (SR-51, SR-115, SR-133, SR-140).
+encode the result, artifacts, bounds, the gate. A bad call is data: everything but a transient fault and
+a cancellation comes back as a `ToolResult` (SR-51, SR-115, SR-133, SR-140). What is raised here is what
+`sojourn.core.retry` has repeated; all else would only be executed again.
 """
 
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 import structlog
@@ -19,18 +18,21 @@ from temporalio.exceptions import ApplicationError
 
 from sojourn.app import App, BoundTool
 from sojourn.contracts.dispatch import NET
-from sojourn.contracts.retry_hint import FieldIssue
+from sojourn.contracts.retry_hint import FieldIssue, RetryHint
 from sojourn.contracts.tasks import ToolTask
 from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
-from sojourn.contracts.tool_error import ToolError
+from sojourn.contracts.tool_error import MAX_CODE, ToolError
 from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
 from sojourn.contracts.tool_spec import ToolSpec
-from sojourn.core import boundary, hints
+from sojourn.core import boundary, hints, retry
 from sojourn.core.approval import digest_of
-from sojourn.core.boundary import Oversized, refusal
-from sojourn.core.hidden import Mask, mask_for, masked, masked_fault, split
+from sojourn.core.boundary import refusal
+from sojourn.core.bounds import oddity
+from sojourn.core.gate import Oversized, passed
+from sojourn.core.hidden import split
+from sojourn.core.masking import masked, masked_fault
 from sojourn.core.secret import secrets_in
-from sojourn.errors import RateLimited, ToolFailed, ToolUnavailable
+from sojourn.errors import ToolFailed
 from sojourn.logs.context import current_mask, hide
 from sojourn.logs.exceptions import described
 from sojourn.tool import MalformedResultError, Tool
@@ -39,13 +41,10 @@ from .heartbeat import beating
 from .injection import Injection
 from .offload import offloaded
 from .outside import supplied
-from .overtime import ended
+from .overtime import ended, is_cancellation
 from .threads import SyncThreads
 
 __all__ = ["ExecuteToolActivity"]
-
-LONGEST_RETRY = timedelta(seconds=30)
-"""A longer `retry_after` is returned to the planner at once, which can do something else meanwhile."""
 
 _log = structlog.get_logger("sojourn.tool")
 
@@ -68,9 +67,9 @@ class ExecuteToolActivity:
         call = ToolRequest(name=task.name, payload=task.payload, raw=task.raw, tool_call_id=info.activity_id)
         try:
             result = await self._across(task, call, info)
-        except ApplicationError:
-            raise
-        except Exception as error:  # noqa: BLE001
+        except BaseException as error:
+            if isinstance(error, ApplicationError) or is_cancellation(error):
+                raise
             # A fault of the boundary itself, which a repetition would meet again: the run goes on, the log tells.
             _log.error(
                 "tool_boundary_failed", tool=call.name, run_id=info.workflow_id, raised=described(error)
@@ -92,13 +91,7 @@ class ExecuteToolActivity:
             return refusal(call, hints.changed_since_approved(call.name))
         if task.given is not None:
             return supplied(tool, call, task.given)  # pyright: ignore[reportArgumentType]
-        crossing = _Crossing(self._app, self._threads, tool, call, task, info)  # pyright: ignore[reportArgumentType]
-        started = time.monotonic()
-        result = await crossing.answer()
-        spent = ToolTelemetry(duration_ms=round((time.monotonic() - started) * 1000), attempts=info.attempt)
-        if result.telemetry or spent == ToolTelemetry():
-            return result
-        return result.model_copy(update={"telemetry": spent})
+        return await _Crossing(self._app, self._threads, tool, call, task, info).answer()  # pyright: ignore[reportArgumentType]
 
 
 class _Crossing:
@@ -123,36 +116,78 @@ class _Crossing:
         self._limit = (info.start_to_close_timeout or NET) - NET
         fillers = tool.fillers if isinstance(tool, Tool) else {}
         self._injection = Injection(fillers, app.interceptors)
-        self._secrets: Mask | None = None
-        """Hides the fields that the payload's schema marks."""
+        self._started = time.monotonic()
 
     async def answer(self) -> ToolResult:
         """The call's answer, in which no injected value is told."""
         sent = self._sent()
         if isinstance(sent, ToolResult):
-            return sent
+            return await self._recorded(sent)
         meta = _meta(self._task, self._info, sent)
         if self._tool.validator.has_secrets:
-            self._secrets = mask_for(secrets_in(self._tool.validator.schema, sent.payload))
+            self._injection.mark(secrets_in(self._tool.validator.schema, sent.payload))
         hide(self._hidden)
-        clock = asyncio.timeout(self._limit.total_seconds())
         with beating(mask=self._hidden):
-            try:
-                async with clock:
-                    result = await self._carried_out(sent, meta)
-            except TimeoutError as error:
-                result = self._timed_out() if clock.expired() else self._failed(error)
-            except (RateLimited, ToolUnavailable, ConnectionError) as error:
-                result = self._transient(error)
-            except ToolFailed as error:
-                hint = error.hint.model_copy(update={"tool": self._call.name}) if error.hint else None
-                result = refusal(self._call, (ToolError.from_error(error), hint))
-            except (Exception, SystemExit) as error:  # noqa: BLE001 - a tool's fault is the planner's business
-                result = self._failed(error)
-            if isinstance(result, Oversized):
-                whole = replace(result, result=self._masked(result.result))
-                return await offloaded(whole, self._app.storage, self._spec, self._call, self._info)
-        return self._masked(result)
+            return await self._recorded(await self._outcome(sent, meta))
+
+    async def _outcome(self, sent: ToolRequest, meta: ToolCallMeta) -> ToolResult:
+        """What came of the call, whatever was raised on the way; only a cancellation is one."""
+        clock = asyncio.timeout(self._limit.total_seconds())
+        try:
+            async with clock:
+                return await self._carried_out(sent, meta)
+        except TimeoutError as error:
+            return self._timed_out() if clock.expired() else self._failed(error)
+        except retry.TRANSIENT as error:
+            return self._transient(error)
+        except ToolFailed as error:
+            given: Any = error.hint
+            hint = (
+                given.model_copy(update={"tool": self._call.name}) if isinstance(given, RetryHint) else None
+            )
+            return refusal(self._call, (ToolError.from_error(error), hint))
+        except BaseException as error:
+            if is_cancellation(error):
+                raise
+            return self._failed(error)
+
+    async def _recorded(self, result: ToolResult) -> ToolResult:
+        """The answer as it passes the gate, with what is too large for a history in storage."""
+        answer = passed(self._spec, self._call, self._timed(result), self._masking)
+        if isinstance(answer, Oversized):
+            stored = await offloaded(answer, self._app.storage, self._spec, self._call, self._info)
+            answer = passed(self._spec, self._call, stored)
+        if isinstance(answer, Oversized):  # by what no storage takes
+            return refusal(self._call, hints.oversized_result(self._spec, answer.size))
+        self._tell_oddities(result, answer)
+        return answer
+
+    def _tell_oddities(self, result: ToolResult, answer: ToolResult) -> None:
+        """Tell the operator what a tool's author should mend, and no planner can."""
+        odd = oddity(answer.bounds, result.result) if self._spec.bounded and answer.ok else None
+        if odd:
+            _log.warning("bounds_odd", tool=self._spec.id, run_id=self._info.workflow_id, why=odd)
+        if result.retry_hint and answer.retry_hint is None:
+            _log.warning("hint_left_out", tool=self._spec.id, run_id=self._info.workflow_id)
+
+    def _timed(self, result: ToolResult) -> ToolResult:
+        """The result with the time and the attempts that it took, where the tool itself says nothing of them."""
+        spent = round((time.monotonic() - self._started) * 1000)
+        measured = ToolTelemetry(duration_ms=spent, attempts=self._info.attempt)
+        own = result.telemetry
+        if own is None:
+            return (
+                result if measured == ToolTelemetry() else result.model_copy(update={"telemetry": measured})
+            )
+        if not isinstance(own, ToolTelemetry):  # pyright: ignore[reportUnnecessaryIsInstance] - a copy of a record is not validated
+            return result
+        blank = ToolTelemetry()
+        filled = {
+            name: getattr(measured, name)
+            for name in ("duration_ms", "attempts")
+            if getattr(own, name) == getattr(blank, name)
+        }
+        return result.model_copy(update={"telemetry": own.model_copy(update=filled)})
 
     def _sent(self) -> ToolRequest | ToolResult:
         """The call as its planner made it, read; what is decoded in the executor goes as it came."""
@@ -163,7 +198,7 @@ class _Crossing:
             return payload
         return self._call.model_copy(update={"payload": payload, "raw": None})
 
-    async def _carried_out(self, sent: ToolRequest, meta: ToolCallMeta) -> ToolResult | Oversized:
+    async def _carried_out(self, sent: ToolRequest, meta: ToolCallMeta) -> ToolResult:
         call = await self._injection.prepare(sent, meta)
         work = self._work(sent, call, meta)
         if isinstance(work, ToolResult):
@@ -212,42 +247,35 @@ class _Crossing:
         return refusal(self._call, (ToolError.from_error(error), None))
 
     def _timed_out(self) -> ToolResult:
-        """A time-out is repeated only where twice is as once."""
-        repeatable = self._spec.annotations.read_only or self._spec.annotations.idempotent
-        if repeatable and self._info.attempt < self._spec.retry.max_attempts:
-            said = f"{self._spec.id} did not answer within {self._limit}"
-            delay = self._spec.retry.initial_interval
-            raise ApplicationError(said, type="Timeout", next_retry_delay=delay)
-        return refusal(self._call, hints.timeout(self._call.name, self._limit))
+        said = f"{self._spec.id} did not answer within {self._limit}"
+        return self._again_or(retry.timed_out(self._spec, self._limit), said, "Timeout")
 
-    def _transient(self, error: Exception) -> ToolResult:
-        """Retry a rate limit or an unavailable service a few times, then hand it to the planner with its hint."""
-        spec, attempt = self._spec, self._info.attempt
-        after: timedelta | None = getattr(error, "retry_after", None)
-        said = self._hidden(str(error))  # before it is cut: half a secret tells much
-        may_retry = spec.annotations.idempotent is not False and attempt < spec.retry.max_attempts
-        if may_retry and (after is None or after <= LONGEST_RETRY):
-            delay = after or min(spec.retry.initial_interval * 2 ** (attempt - 1), LONGEST_RETRY)
-            cause = None if self._has_masks else error
-            raise ApplicationError(said, type=type(error).__name__, next_retry_delay=delay) from cause
-        if isinstance(error, RateLimited):
-            return refusal(self._call, hints.rate_limited(self._call.name, said, after))
-        return refusal(self._call, hints.unavailable(self._call.name, said, after))
+    def _transient(self, error: BaseException) -> ToolResult:
+        # Cleaned, and masked before it is cut further: half a secret tells much.
+        said = self._hidden(ToolError.from_error(error).message)
+        return self._again_or(retry.transient(self._spec, error, said), said, type(error).__name__[:MAX_CODE])
 
-    @property
-    def _has_masks(self) -> bool:
-        return self._injection.mask is not None or self._secrets is not None
+    def _again_or(self, failure: retry.Failure, said: str, kind: str) -> ToolResult:
+        """The answer to a call that is not repeated; what Temporal is told of one that is holds no strangers' object."""
+        decided = retry.decide(self._spec, failure, self._info.attempt)
+        if isinstance(decided, retry.Retry):
+            raise ApplicationError(said, type=kind, next_retry_delay=decided.delay) from None
+        return refusal(self._call, decided)
 
     def _hidden(self, text: str) -> str:
-        for mask in (self._injection.mask, self._secrets):
-            text = mask(text) if mask else text
-        return text
+        mask = self._injection.whole
+        return mask(text) if mask else text
+
+    @property
+    def _masking(self) -> Callable[[ToolResult], ToolResult] | None:
+        """Hides injected values, and in words the payload's own secrets; None when there are none."""
+        return self._masked if self._injection.whole else None
 
     def _masked(self, result: ToolResult) -> ToolResult:
-        """No injected value is told; of the payload's own secrets nothing is said that was not asked for."""
-        if self._injection.mask:
-            result = masked(result, self._injection.mask)
-        return masked_fault(result, self._secrets) if self._secrets else result
+        injection = self._injection
+        if injection.whole:
+            result = masked_fault(result, injection.whole)
+        return masked(result, injection.mask) if injection.mask else result
 
 
 def _unchanged(value: Any) -> Any:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
-from sojourn.core.hidden import Mask, mask_for
+from sojourn.core.masking import Mask, mask_for
 from sojourn.interceptor import Interceptor
 from sojourn.tool import Filler, injecting
 
@@ -27,7 +27,16 @@ class Injection:
         self._fillers = fillers
         self._interceptors = interceptors
         self._secrets: dict[str, list[Any]] = {}
+        self._marked: Mapping[str, Any] = {}
         self.mask: Mask | None = None
+        """Hides the injected values."""
+        self.whole: Mask | None = None
+        """Hides the payload's own secrets too; one mask, so that of two the longer goes first."""
+
+    def mark(self, secrets: Mapping[str, Any]) -> None:
+        """Have the values of fields that the payload's schema marks hidden too."""
+        self._marked = secrets
+        self.whole = mask_for(secrets)
 
     async def prepare(self, call: ToolRequest, meta: ToolCallMeta) -> ToolRequest:
         """The call with its fields filled; what a filler or an interceptor raises is the caller's to answer."""
@@ -56,3 +65,4 @@ class Injection:
             if name not in _TOLD_EVERYWHERE and value not in known:
                 known.append(value)
         self.mask = mask_for(self._secrets)
+        self.whole = mask_for({**self._marked, **self._secrets}) if self._marked else self.mask

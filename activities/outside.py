@@ -1,4 +1,4 @@
-"""Results of calls that somebody outside executed: checked as a worker's own are."""
+"""Results of calls that somebody outside executed: checked as a worker's own are, and through the same gate."""
 
 from typing import Any, cast
 
@@ -11,6 +11,7 @@ from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core import boundary, hints
 from sojourn.core.boundary import refusal
+from sojourn.core.gate import passed
 from sojourn.tool import Tool
 
 __all__ = ["supplied"]
@@ -18,20 +19,23 @@ __all__ = ["supplied"]
 
 def supplied(tool: BoundTool, call: ToolRequest, given: dict[str, Any]) -> ToolResult:
     """The call's answer, made of what was sent: `result`, or `error` and perhaps `retry_hint`."""
-    if "error" in given:
-        return refusal(call, (_error(given["error"]), _hint(call, given.get("retry_hint"))))
-    value = given.get("result")
-    if isinstance(tool, Tool):
-        try:
-            value = tool.result_shape.decode(value)
-        except ValidationError as error:
-            return boundary.malformed(tool.spec, call, boundary.brief(error))
-        made = boundary.delivered(tool.spec, call, value, tool.result_shape.encode)
-    else:
-        made = boundary.delivered(tool.spec, call, value, lambda given: given)
+    made = passed(tool.spec, call, _answer(tool, call, given))
     if isinstance(made, ToolResult):
         return made
     return refusal(call, hints.oversized_result(tool.spec, made.size))
+
+
+def _answer(tool: BoundTool, call: ToolRequest, given: dict[str, Any]) -> ToolResult:
+    if "error" in given:
+        return refusal(call, (_error(given["error"]), _hint(call, given.get("retry_hint"))))
+    value = given.get("result")
+    if not isinstance(tool, Tool):
+        return boundary.delivered(tool.spec, call, value, lambda given: given)
+    try:
+        value = tool.result_shape.decode(value)
+    except ValidationError as error:
+        return boundary.malformed(tool.spec, call, boundary.brief(error))
+    return boundary.delivered(tool.spec, call, value, tool.result_shape.encode)
 
 
 def _error(said: Any) -> ToolError:

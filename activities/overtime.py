@@ -1,6 +1,7 @@
 """Overtime: a call that is out of time is answered, even when its coroutine will not end.
 
-Were it waited for, the server would give the whole activity up and have it done again.
+Were it waited for, the server would give the whole activity up and have it done again. And what looks like
+a cancellation is one only when somebody asked for it.
 """
 
 import asyncio
@@ -8,8 +9,9 @@ from collections.abc import Awaitable
 from typing import Any
 
 import structlog
+from temporalio import activity
 
-__all__ = ["ended"]
+__all__ = ["ended", "is_cancellation"]
 
 GRACE = 2.0
 """Seconds that a cancelled tool has to put things in order; within the 5 s after its own time limit."""
@@ -17,12 +19,20 @@ GRACE = 2.0
 _log = structlog.get_logger("sojourn.tool")
 
 
+def is_cancellation(error: BaseException) -> bool:
+    """Whether an activity is cancelled, by its run or with its worker; a stranger's code may raise the same."""
+    if not isinstance(error, asyncio.CancelledError):
+        return False
+    this = asyncio.current_task()
+    return activity.is_cancelled() or (this is not None and this.cancelling() > 0)
+
+
 async def ended(tool_id: str, work: Awaitable[Any]) -> Any:
     """What the work gives; cancelled, it has 2 s to end, and is then left to itself.
 
     Raises:
-        RuntimeError: the work raised what an event loop takes for its own (`KeyboardInterrupt`, a
-            `CancelledError` that nobody asked for); that is the cause.
+        RuntimeError: the work raised what an event loop takes for its own (`KeyboardInterrupt`,
+            `GeneratorExit`, a `CancelledError` that nobody asked for); that is the cause.
     """
     task = asyncio.create_task(_contained(work))
     try:
@@ -53,10 +63,14 @@ class _Exit:
 
 
 async def _contained(work: Awaitable[Any]) -> Any:
-    """What would end the event loop if it left a task, as a value."""
+    """What is no `Exception` as a value: it would end the event loop, or be taken for the task's own end."""
     try:
         return await work
-    except (KeyboardInterrupt, SystemExit) as error:
+    except asyncio.CancelledError:
+        raise
+    except Exception:
+        raise
+    except BaseException as error:  # noqa: BLE001 - it is the caller's to judge
         return _Exit(error)
 
 

@@ -15,7 +15,7 @@ from temporalio.exceptions import ApplicationError
 from sojourn.agent import Agent
 from sojourn.app import App
 from sojourn.contracts.awaits import AwaitClarification, AwaitExternalTools
-from sojourn.contracts.dispatch import ACTIVITY_ATTEMPTS, Dispatch
+from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.message import Message
 from sojourn.contracts.plan import PlanInput, PlanResult, PlanResumeInput, RunContext
 from sojourn.contracts.policy_decision import PolicyDecision, PolicyInput
@@ -24,7 +24,7 @@ from sojourn.contracts.tasks import Limits, PlanOutcome, PlanTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core import counts
+from sojourn.core import counts, retry
 from sojourn.core.admit import admit
 from sojourn.core.answer import MALFORMED_ANSWER, typed
 from sojourn.core.call_ids import restamped, stamp
@@ -38,15 +38,10 @@ from sojourn.core.shares import share_of
 from sojourn.core.transcript import call_ids
 
 from .dispatch import Dispatcher
+from .failures import carried
+from .overtime import is_cancellation
 
-__all__ = ["PLANNER_ATTEMPTS", "Planning"]
-
-PLANNER_ATTEMPTS = 5
-"""Attempts of a planner that raises or exceeds `plan_timeout`, before the run fails with its reason.
-
-One that says when to try again, by `next_retry_delay` or `retry_after`, has all the attempts of an
-activity: a provider may be away for an hour.
-"""
+__all__ = ["Planning"]
 
 
 @dataclass(frozen=True)
@@ -88,11 +83,13 @@ class Planning:
                 if asked and self.app.policy_engine:
                     whose = "the policy engine"
                     decision = await self._decision(asked, decision)
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            if is_cancellation(error):
+                raise
             failure = self._failure(error, whose, timed_out=clock.expired())
             if (clock.expired() and self._ends_with_the_budget) or self._is_too_late(failure):
                 return PlanOutcome(overtime=True)
-            raise failure from error
+            raise failure from carried(error)
         try:
             return trimmed(self._outcome(plan, asked, external, decision))
         except (ValueError, TypeError) as error:
@@ -216,14 +213,15 @@ class Planning:
         limit = self._limit
         said = error if isinstance(error, ApplicationError) else None
         message = f"no plan within {limit}" if timed_out else str(ToolError.from_error(error))
-        message = message.removeprefix(f"{said and said.type}: ")  # told as the failure's type
-        asked = said.next_retry_delay if said else getattr(error, "retry_after", None)
-        delay = asked if isinstance(asked, timedelta) else None
+        kind = carried(error).type
+        if said:
+            message = message.removeprefix(f"{kind}: ")  # told as the failure's type
+        delay = retry.delay_of(said.next_retry_delay if said else _asked(error))
         is_last = self.task.finalize is not None and self.task.finalize.reason == "time_budget"
-        most = PLANNER_ATTEMPTS if delay is None or is_last else ACTIVITY_ATTEMPTS
+        most = retry.planner_attempts(delay, is_last_turn=is_last)
         return ApplicationError(
             f"{whose} failed: {message}",
-            type=(said and said.type) or type(error).__name__,
+            type=kind,
             non_retryable=self.attempt >= most
             or (is_last and (timed_out or (delay is not None and delay > limit)))
             or (said is not None and said.non_retryable),
@@ -311,6 +309,14 @@ class Planning:
             notes=plan.notes,
             usage=plan.usage,
         )
+
+
+def _asked(error: BaseException) -> Any:
+    """What an exception says of when to try again, under the name that those of Sojourn have."""
+    try:
+        return getattr(error, "retry_after", None)
+    except BaseException:  # noqa: BLE001 - a stranger's property
+        return None
 
 
 def _calls_of(external: AwaitExternalTools) -> list[ToolRequest]:

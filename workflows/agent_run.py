@@ -31,6 +31,7 @@ from sojourn.core.answers import Clarified, Refused
 from sojourn.core.asking_message import question_message, reply
 from sojourn.core.guards import Guards
 from sojourn.core.limits import MAX_INLINE_BYTES
+from sojourn.core.retry import LONGEST_INTERVAL
 from sojourn.core.run_input import read_run_input
 from sojourn.core.steering import Paused, Resumed, is_overtaken
 from sojourn.core.timers import WAITS
@@ -50,7 +51,7 @@ from .waiting import Waiting
 PLAN_LIMIT = timedelta(hours=1)
 """Start-to-close of a plan: a net; `PlanActivity` enforces the policy's `plan_timeout` itself."""
 
-RETRY = RetryPolicy(maximum_interval=timedelta(seconds=30), maximum_attempts=ACTIVITY_ATTEMPTS)
+RETRY = RetryPolicy(maximum_interval=LONGEST_INTERVAL, maximum_attempts=ACTIVITY_ATTEMPTS)
 """1 s, doubled, at most 30 s apart: three deploys during one activity use up three attempts."""
 
 MAX_ARTIFACTS = 100

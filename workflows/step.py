@@ -42,6 +42,7 @@ from sojourn.core.asking import (
 )
 from sojourn.core.call_ids import child_run_id
 from sojourn.core.introduction import introduce
+from sojourn.core.retry import LONGEST_INTERVAL
 from sojourn.core.shares import inherited
 from sojourn.core.standing import status_of
 from sojourn.search_attributes import AGENT, attributes_of
@@ -319,7 +320,7 @@ async def _local(call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolR
 
 
 def _retry(dispatch: Dispatch) -> RetryPolicy:
-    return RetryPolicy(maximum_interval=timedelta(seconds=30), maximum_attempts=dispatch.max_attempts)
+    return RetryPolicy(maximum_interval=LONGEST_INTERVAL, maximum_attempts=dispatch.max_attempts)
 
 
 def failure_of(error: FailureError) -> ToolError:

@@ -18,3 +18,5 @@ class Bounds(Record):
     """How to narrow the query."""
     next_cursor: str | None = None
     """Where the next page starts, for tools that page."""
+    note: str | None = None
+    """What is odd about these figures, which stand as the tool gave them."""

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from sojourn.contracts.record import Record
 
-__all__ = ["MAX_CAUSES", "MAX_MESSAGE", "ToolError"]
+__all__ = ["MAX_CAUSES", "MAX_CODE", "MAX_MESSAGE", "ToolError"]
 
 MAX_MESSAGE = 2_000
 """Characters kept of one message."""
@@ -46,12 +46,8 @@ class ToolError(Record):
             return error
         built: ToolError | None = None
         for link in reversed(list(_links(error))):
-            code = getattr(link, "code", None)
-            built = cls(
-                message=_clip(_text(link)) or type(link).__name__,
-                cause=built,
-                code=_clip(code)[:MAX_CODE] if isinstance(code, str) else type(link).__name__,
-            )
+            code, kind = _code(link), type(link).__name__[:MAX_CODE]
+            built = cls(message=_clip(_text(link)) or kind, cause=built, code=code or kind)
         assert built is not None
         return built
 
@@ -97,8 +93,16 @@ def _text(error: BaseException) -> str:
                 f"{'.'.join(map(str, fault['loc'])) or error.title}: {fault['msg']}" for fault in faults[:5]
             )
         return str(error)
-    except Exception:  # noqa: BLE001 - a stranger's `__str__`; the class still tells something
+    except BaseException:  # noqa: BLE001 - a stranger's `__str__`; the class still tells something
         return ""
+
+
+def _code(error: BaseException) -> str | None:
+    try:
+        code = getattr(error, "code", None)
+        return _clip(code)[:MAX_CODE] if isinstance(code, str) else None
+    except BaseException:  # noqa: BLE001 - a stranger's property
+        return None
 
 
 def _clip(text: str) -> str:

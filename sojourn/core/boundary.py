@@ -1,16 +1,16 @@
 """The tool boundary: what may go in, what may come out, each in one function.
 
-In: size and depth, parse, validate once. Out: encode by the result's type, bounds, size. What
-fails on the way is a `ToolResult` with its hint; nothing is validated again in services (SR-118).
+In: size and depth, parse, validate once. Out: encode by the result's type, artifacts, bounds; then through
+`gate`. What fails on the way is a `ToolResult` with its hint; nothing is validated again in services (SR-118).
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 from pydantic import ValidationError
 
 from sojourn.contracts.artifact import Artifact, WithArtifacts
+from sojourn.contracts.bounds import Bounds
 from sojourn.contracts.input_required import InputRequired
 from sojourn.contracts.retry_hint import FieldIssue, RetryHint
 from sojourn.contracts.tool_call import ToolRequest
@@ -18,17 +18,15 @@ from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core import hints
-from sojourn.core.bounds import bounds_of
+from sojourn.core.bounds import bounds_of, with_note
 from sojourn.core.hidden import split
-from sojourn.core.limits import MAX_ARTIFACT_BYTES, MAX_RESULT_BYTES
 from sojourn.core.parse import ParseFault, misfit, parse_arguments
 from sojourn.core.validate import Validator
 from sojourn.core.wire import encode_readable
-from sojourn.core.wording import clip
+from sojourn.core.wording import clip, echo
 
 __all__ = [
     "Answer",
-    "Oversized",
     "brief",
     "checked",
     "delivered",
@@ -116,22 +114,13 @@ def issues_of(error: ValidationError) -> list[FieldIssue]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class Oversized:
-    """A result that is good, and larger than a run's history may carry."""
-
-    result: ToolResult
-    size: int
-    """Bytes of the whole as JSON."""
-
-
 def delivered(
     spec: ToolSpec,
     call: ToolRequest,
     value: Any,
     encode: Encode,
     beside: Mapping[str, Encode] | None = None,
-) -> ToolResult | Oversized:
+) -> ToolResult:
     """What a tool returned as its result, or `malformed_response` with the reason (SR-37, SR-90).
 
     Args:
@@ -139,49 +128,54 @@ def delivered(
         call: The call.
         value: The tool's own value, `WithArtifacts` or a `ToolResult`.
         encode: From the value to JSON, by the result's type.
-        beside: The same for each declared artifact.
+        beside: The same for each declared artifact; None where any kind may come, as from MCP servers.
     """
     try:
-        given = _encoded(spec, value, encode, beside or {})
-        size = len(encode_readable(given))
-    except (ValueError, TypeError) as error:
-        return refusal(call, hints.malformed_response(spec, brief(error)))
-    if given.input_required:
-        return _asking(spec, call, given.input_required)
-    bounds = bounds_of(given.result) if spec.bounded and given.ok and not given.bounds else given.bounds
-    if isinstance(bounds, str):
-        return refusal(call, hints.malformed_response(spec, bounds))
-    made = given.model_copy(update={"name": call.name, "tool_call_id": call.tool_call_id, "bounds": bounds})
-    if size <= MAX_RESULT_BYTES:
-        return made
-    beside_it = sum(artifact.size for artifact in made.artifacts)
-    fits = size - beside_it <= MAX_RESULT_BYTES and beside_it <= MAX_ARTIFACT_BYTES
-    return made if fits else Oversized(made, size)
+        given = _encoded(value, encode, beside)
+        if given.input_required:
+            return _asking(spec, call, given.input_required)
+        bounds = _bounds(spec, given)
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        return malformed(spec, call, brief(error))
+    return given.model_copy(update={"name": call.name, "tool_call_id": call.tool_call_id, "bounds": bounds})
 
 
-def _encoded(spec: ToolSpec, value: Any, encode: Encode, beside: Mapping[str, Encode]) -> ToolResult:
+def _bounds(spec: ToolSpec, given: ToolResult) -> Bounds | None:
+    """Those that the tool states beside its result, else those in it; a count below 0 bounds nothing."""
+    stated = given.bounds
+    if stated is None:
+        return bounds_of(given.result) if spec.bounded and given.ok else None
+    if stated.returned < 0 or (stated.total or 0) < 0:
+        return None
+    return with_note(stated, given.result)
+
+
+def _encoded(value: Any, encode: Encode, beside: Mapping[str, Encode] | None) -> ToolResult:
     if isinstance(value, ToolResult):
         result = encode(value.result) if value.ok and value.result is not None else value.result
-        artifacts = [_artifact(one.kind, one.data) for one in value.artifacts]
-        return value.model_copy(update={"result": result, "artifacts": artifacts})
+        given = [(one.kind, one.data) for one in value.artifacts]
+        return value.model_copy(update={"result": result, "artifacts": _artifacts(given, beside)})
     if not isinstance(value, WithArtifacts):
         return ToolResult(result=encode(value))
     whole = cast("WithArtifacts[Any]", value)
-    if unknown := [
-        kind for kind in whole.artifacts if spec.decode_in_executor is False and kind not in beside
-    ]:
-        declared = ", ".join(beside) or "none"
-        raise ValueError(f"artifact {unknown[0]!r} is not declared; declared: {declared}")
-    made = [
-        _artifact(kind, beside[kind](data) if kind in beside else data)
-        for kind, data in whole.artifacts.items()
-        if data is not None
-    ]
-    return ToolResult(result=encode(whole.result), artifacts=made)
+    return ToolResult(
+        result=encode(whole.result), artifacts=_artifacts(list(whole.artifacts.items()), beside)
+    )
 
 
-def _artifact(kind: str, data: Any) -> Artifact:
-    return Artifact(kind=kind, size=len(encode_readable(data)), data=data)
+def _artifacts(given: Sequence[tuple[str, Any]], beside: Mapping[str, Encode] | None) -> list[Artifact]:
+    """What came beside a result, each once, of a declared kind and with data of its type (SR-105)."""
+    made: dict[str, Artifact] = {}
+    for kind, data in given:
+        if beside is not None and kind not in beside:
+            raise ValueError(
+                f"artifact {echo(kind)} is not declared; declared: {', '.join(beside) or 'none'}"
+            )
+        if kind in made:
+            raise ValueError(f"artifact {echo(kind)} is given twice")
+        if data is not None:
+            made[kind] = Artifact(kind=kind, data=data if beside is None else beside[kind](data))
+    return list(made.values())
 
 
 def _asking(spec: ToolSpec, call: ToolRequest, needed: InputRequired) -> ToolResult:

@@ -1,37 +1,71 @@
-"""Bounds of a bounded tool's result: read from it, checked, never made by trimming (SR-22 to SR-40)."""
+"""Bounds of a bounded tool's result: read from it, noted where they are odd, never made by trimming (SR-22 to SR-40)."""
 
 from typing import Any, TypeGuard, cast
 
 from sojourn.contracts.bounds import Bounds
+from sojourn.core.wording import echo
 
-__all__ = ["bounds_of"]
+__all__ = ["bounds_of", "oddity", "with_note"]
 
 
-def bounds_of(result: Any) -> Bounds | str:
-    """The bounds that a result states, or why they contradict themselves."""
+def bounds_of(result: Any) -> Bounds | None:
+    """The bounds that a result states, as they are (D-22); None where it does not say how much it returned."""
     if not isinstance(result, dict):
-        return "a bounded tool's result is an object with `returned`"
+        return None
     fields = cast("dict[str, Any]", result)
-    returned, total = fields.get("returned"), fields.get("total")
+    returned = fields.get("returned")
     if not _is_count(returned):
-        return f"`returned` is the number of items in the result, not {returned!r}"
-    if total is not None and not _is_count(total):
-        return f"`total` is the number of items there are, or absent, not {total!r}"
+        return None
+    total = fields.get("total")
+    made = Bounds(
+        returned=returned,
+        total=total if _is_count(total) else None,
+        truncated=fields.get("truncated") is True,
+        refinement_hint=_text(fields.get("refinement_hint")),
+        next_cursor=_text(fields.get("next_cursor")),
+    )
+    return with_note(made, result)
+
+
+def with_note(bounds: Bounds, result: Any) -> Bounds:
+    """The bounds with a note on what is odd about them, for the planner and the operator; no figure is changed."""
+    note = oddity(bounds, result)
+    return bounds.model_copy(update={"note": note}) if note else bounds
+
+
+def oddity(bounds: Bounds | None, result: Any) -> str | None:
+    """What cannot be true of a bounded result and its bounds, or None."""
+    fields = cast("dict[str, Any]", result) if isinstance(result, dict) else {}
+    if bounds is None:
+        said = f", not {echo(fields['returned'])}" if "returned" in fields else ""
+        return f"a bounded tool's result is an object with `returned`, a number of items{said}"
+    odd = _odd_figures(bounds, fields) or _odd_words(fields)
+    if odd is None and bounds.truncated and not bounds.refinement_hint and not bounds.next_cursor:
+        return "`truncated` without a `refinement_hint` or a `next_cursor`"
+    return odd
+
+
+def _odd_figures(bounds: Bounds, fields: dict[str, Any]) -> str | None:
+    returned, total = bounds.returned, bounds.total
     if total is not None and total < returned:
-        return f"`total` ({total}) is less than `returned` ({returned})"
-    truncated = fields.get("truncated") is True
-    hint, cursor = fields.get("refinement_hint") or None, fields.get("next_cursor") or None
-    for name, text in (("refinement_hint", hint), ("next_cursor", cursor)):
-        if text is not None and not isinstance(text, str):
-            return f"`{name}` is a text, or absent, not {text!r}"[:300]
-    if truncated and not hint and not cursor:
-        return "`truncated` needs a `refinement_hint` or a `next_cursor`"
+        return f"`total` ({echo(total)}) is less than `returned` ({echo(returned)})"
+    if fields.get("total") is not None and total is None:
+        return f"`total` is a number of items, or absent, not {echo(fields['total'])}"
     lists = [cast("list[Any]", value) for value in fields.values() if isinstance(value, list)]
     if len(lists) == 1 and len(lists[0]) != returned:
-        return f"`returned` is {returned}, the list holds {len(lists[0])}"
-    return Bounds(
-        returned=returned, total=total, truncated=truncated, refinement_hint=hint, next_cursor=cursor
-    )
+        return f"`returned` is {echo(returned)}, the list holds {len(lists[0])}"
+    return None
+
+
+def _odd_words(fields: dict[str, Any]) -> str | None:
+    for name in ("refinement_hint", "next_cursor"):
+        if fields.get(name) and not isinstance(fields[name], str):
+            return f"`{name}` is a text, or absent, not {echo(fields[name])}"
+    return None
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
 
 
 def _is_count(value: Any) -> TypeGuard[int]:

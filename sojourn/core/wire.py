@@ -9,9 +9,9 @@ from pydantic_core.core_schema import any_schema
 
 from sojourn.contracts.message import Message
 
-__all__ = ["decode_messages", "encode", "encode_messages", "encode_readable", "size_of"]
+__all__ = ["ENVELOPE", "decode_messages", "encode", "encode_messages", "encode_readable", "size_of"]
 
-_ENVELOPE = 20
+ENVELOPE = 20
 """Levels of nesting that may come around a value; readers take 200 in all."""
 
 _ENCODER = SchemaSerializer(any_schema())
@@ -37,7 +37,7 @@ def encode_readable(value: Any) -> bytes:
         ValueError: it is no JSON, is nested deeper than about 180, or holds an endless number.
     """
     data = encode(value)
-    from_json(b"[" * _ENVELOPE + data + b"]" * _ENVELOPE)
+    from_json(b"[" * ENVELOPE + data + b"]" * ENVELOPE)
     return data
 
 

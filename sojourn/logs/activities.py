@@ -70,7 +70,7 @@ def _ids(info: activity.Info, task: PlanTask | ToolTask) -> dict[str, str]:
 
 def _tell_failure(task: PlanTask | ToolTask, info: activity.Info, error: ApplicationError) -> None:
     mark_as_said(error)
-    cause = error.__cause__
+    cause = error.__context__  # what was raised itself: the cause is what Temporal is told of it
     delay = error.next_retry_delay
     beside: dict[str, Any] = {
         "reason": error.message,

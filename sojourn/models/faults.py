@@ -1,7 +1,7 @@
 """Faults: what a failed model request becomes, for Temporal and for a person.
 
 One layer repeats, Temporal's. What waiting mends is raised with `next_retry_delay`, which makes the
-planner's attempts outlast an outage (see `PLANNER_ATTEMPTS`); what a person must mend is not repeated.
+planner's attempts outlast an outage (see `sojourn.core.retry`); what a person must mend is not repeated.
 
 | type of the error | what went wrong | repeated |
 |---|---|---|

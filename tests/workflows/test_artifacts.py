@@ -132,7 +132,7 @@ async def test_artifacts_are_validated(serve):
     await finished(await serve(app(planner)))
     unknown, wrong = planner.turns[1].tool_results
     assert unknown.retry_hint.reason == wrong.retry_hint.reason == "malformed_response"
-    assert "'chart' is not declared; declared: time_series" in unknown.error.message
+    assert 'artifact "chart" is not declared; declared: time_series' in unknown.error.message
     assert "data_points" in wrong.error.message
 
 

@@ -6,9 +6,9 @@ from datetime import timedelta
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from activities import planning
 from sojourn import AwaitClarification, Message, PlanResult, RunFailed, RunPolicy, ToolRequest, Toolset
 from sojourn.contracts.message import TextPart, ThinkingPart, ToolCallPart
+from sojourn.core import retry
 from sojourn.testing.scripted import ScriptedPlanner
 
 
@@ -158,7 +158,7 @@ async def test_arguments_that_are_no_json_are_a_bad_call_not_a_failure(serve, tr
 
 async def test_an_exception_is_retried_then_names_itself(serve, traces, monkeypatch):
     """A planner that raises is tried again, and the run fails with the exception's type and text."""
-    monkeypatch.setattr(planning, "PLANNER_ATTEMPTS", 2)
+    monkeypatch.setattr(retry, "PLANNER_ATTEMPTS", 2)
     attempts = []
 
     async def plan(turn):
@@ -207,7 +207,7 @@ async def test_a_planner_may_forbid_the_retry(serve):
 
 async def test_a_planner_over_its_time_limit_fails_the_run(serve, monkeypatch):
     """A planner slower than `plan_timeout` is cut off, tried again, and named with its limit."""
-    monkeypatch.setattr(planning, "PLANNER_ATTEMPTS", 2)
+    monkeypatch.setattr(retry, "PLANNER_ATTEMPTS", 2)
     cut_off = []
 
     async def plan(turn):

@@ -11,7 +11,7 @@ from sojourn.contracts.input_required import InputForm, InputRequired
 from sojourn.contracts.retry_hint import FieldIssue, RetryHint
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
-from sojourn.core.hidden import mask_for, masked, masked_fault
+from sojourn.core.masking import mask_for, masked, masked_fault
 from sojourn.core.wording import clip, plain
 
 SECRET = '-----BEGIN "KEY"\nline\\2\té/+-----'
