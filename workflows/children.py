@@ -7,6 +7,7 @@ from collections.abc import Generator
 from temporalio import workflow
 from temporalio.exceptions import FailureError
 
+from sojourn.contracts.spent import Spent
 from sojourn.core.steering import PAUSE, RESUME, Paused, Resumed
 
 
@@ -16,6 +17,7 @@ class Children:
     def __init__(self) -> None:
         self._ids: dict[str, None] = {}
         self._errands: set[asyncio.Task[None]] = set()
+        self._spent: dict[str, Spent] = {}
 
     @contextlib.contextmanager
     def living(self, run_id: str) -> Generator[None]:
@@ -25,6 +27,15 @@ class Children:
             yield
         finally:
             self._ids.pop(run_id, None)
+
+    def told(self, run_id: str, spent: Spent) -> None:
+        """A child run that is being cancelled says what it has spent."""
+        if run_id in self._ids:
+            self._spent[run_id] = spent
+
+    def spent(self, run_id: str) -> Spent | None:
+        """What a child run that was cancelled has spent, as far as it said so."""
+        return self._spent.pop(run_id, None)
 
     def tell(self, given: Paused | Resumed) -> None:
         """Tell each to pause or to go on, too; nobody waits for that."""
