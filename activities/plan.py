@@ -67,7 +67,7 @@ class PlanActivity:
             )
             async with telling(self._app.live, _attempt(task)):
                 outcome = await planning.outcome()
-        if outcome.final:
+        if outcome.final or outcome.failure:
             self.transcripts.drop(key)
         else:
             self.transcripts.keep(key, [*messages, *_said(outcome)], plan=task.plan, attempt=info.attempt)

@@ -5,6 +5,7 @@ that it asks for, and a Dispatch for each of them.
 """
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
@@ -25,7 +26,7 @@ from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core import counts, retry
-from sojourn.core.admit import admit
+from sojourn.core.admit import admit, not_executed
 from sojourn.core.answer import MALFORMED_ANSWER, typed
 from sojourn.core.call_ids import restamped, stamp
 from sojourn.core.clarify import question_for
@@ -34,7 +35,7 @@ from sojourn.core.plan_shape import fault_of
 from sojourn.core.plan_size import trimmed, unfit, without_payload, without_payloads
 from sojourn.core.policy_merge import merged, policy_fault
 from sojourn.core.selection import offered
-from sojourn.core.shares import share_of
+from sojourn.core.shares import lacking_in, share_of
 from sojourn.core.transcript import call_ids
 
 from .dispatch import Dispatcher
@@ -276,7 +277,7 @@ class Planning:
         if isinstance(plan.await_, AwaitClarification):
             return self._question(plan, plan.await_, decision)
         return PlanOutcome(
-            dispatches=_with_shares(dispatches, caps, self.limits),
+            dispatches=_with_shares(calls, dispatches, counts.caps_after(caps, plan.usage), self.limits),
             calls=calls,
             refused=admission.refused,
             final=plan.final_response,
@@ -284,6 +285,7 @@ class Planning:
             external=external and external.model_copy(update={"items": []}),
             wait_=plan.wait_,
             wait_counts=plan.wait_counts,
+            failure=plan.failure and plan.failure.told_once(),
             decision=decision,
             message=without_payloads(restamped(plan, calls), omitted),
             notes=plan.notes,
@@ -326,13 +328,20 @@ def _calls_of(external: AwaitExternalTools) -> list[ToolRequest]:
     ]
 
 
-def _with_shares(dispatches: list[Dispatch], caps: Caps, limits: Limits) -> list[Dispatch]:
-    """The child runs' dispatches with what each may spend of what is left."""
+def _with_shares(
+    calls: Sequence[ToolRequest], dispatches: list[Dispatch], caps: Caps, limits: Limits
+) -> list[Dispatch]:
+    """The child runs' dispatches with what each may spend of what is left; with nothing to spend none is started."""
     children = sum(dispatch.kind == "child" for dispatch in dispatches)
     if not children:
         return dispatches
     share = share_of(caps, len(dispatches), children, limits)
+    lacking = lacking_in(share)
     return [
-        dispatch.model_copy(update={"policy": share}) if dispatch.kind == "child" else dispatch
-        for dispatch in dispatches
+        dispatch
+        if dispatch.kind != "child"
+        else Dispatch(kind="answered", result=not_executed(call, lacking, limits))
+        if lacking
+        else dispatch.model_copy(update={"policy": share})
+        for call, dispatch in zip(calls, dispatches, strict=False)
     ]

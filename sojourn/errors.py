@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sojourn.contracts.retry_hint import RetryHint
+    from sojourn.contracts.tool_error import ToolError
 
 __all__ = [
     "ArtifactNotFound",
@@ -133,11 +134,26 @@ class RunAlreadyExists(RunError):
 
 
 class RunFailed(RunError):
-    """The run ended without an answer; `code` is the failure's type, such as `PlannerError`."""
+    """The run ended without an answer.
 
-    def __init__(self, message: str, *, run_id: str | None = None, code: str | None = None) -> None:
+    Args:
+        message: What happened, with its causes.
+        run_id: The run.
+        code: The failure's type, such as `PlannerError`.
+        error: The chain of what led to it, outermost first; None where the run did not fail by itself.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        run_id: str | None = None,
+        code: str | None = None,
+        error: "ToolError | None" = None,
+    ) -> None:
         super().__init__(message, run_id=run_id)
         self.code = code
+        self.error = error
 
 
 class RunCanceled(RunFailed):

@@ -47,6 +47,7 @@ from sojourn.errors import (
 )
 from sojourn.events.one_run import events_of, transcript_of
 from sojourn.events.stream import stream
+from sojourn.failures import chain_of
 from sojourn.rpc_errors import Patience, translated
 
 if TYPE_CHECKING:
@@ -396,8 +397,8 @@ class Run:
                 f"run {self.id} exceeded its execution time-out", run_id=self.id, code="TimedOut"
             )
         code = cause.type if isinstance(cause, ApplicationError) else type(cause).__name__
-        text = getattr(cause, "message", None) or str(cause)
-        return RunFailed(f"run {self.id} failed: {text}", run_id=self.id, code=code)
+        error = chain_of(cause).told_once() if cause else None
+        return RunFailed(f"run {self.id} failed: {error}", run_id=self.id, code=code, error=error)
 
     async def _cancel_request(self) -> tuple[str | None, str | None]:
         """Who asked for the cancellation, and why: a workflow that closes as Canceled carries no output."""

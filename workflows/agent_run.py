@@ -13,7 +13,7 @@ from typing import Any
 
 from temporalio import workflow
 from temporalio.common import RetryPolicy
-from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
+from temporalio.exceptions import ActivityError, ApplicationError, FailureError, is_cancelled_exception
 
 from sojourn.contracts.artifact import Artifact
 from sojourn.contracts.dispatch import ACTIVITY_ATTEMPTS, HEARTBEAT, Dispatch
@@ -22,30 +22,36 @@ from sojourn.contracts.plan import Finalize
 from sojourn.contracts.policy_decision import PolicyDecision
 from sojourn.contracts.run import CallStatus, RunInput, RunOutput, RunStatus
 from sojourn.contracts.run_policy import Caps, RunPolicy
+from sojourn.contracts.spent import Spent
 from sojourn.contracts.tasks import Limits, PlanOutcome, PlanTask
 from sojourn.contracts.tool_call import ToolRequest
+from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core import call_ids, counts, outcomes
 from sojourn.core.admit import not_executed
 from sojourn.core.answers import Clarified, Refused
 from sojourn.core.asking_message import question_message, reply
+from sojourn.core.giving_up import gave_up
 from sojourn.core.guards import Guards
 from sojourn.core.limits import MAX_INLINE_BYTES
 from sojourn.core.retry import LONGEST_INTERVAL
 from sojourn.core.run_input import read_run_input
+from sojourn.core.spent import MAX_ARTIFACTS, spent_by
 from sojourn.core.steering import Paused, Resumed, is_overtaken
 from sojourn.core.timers import WAITS
 from sojourn.core.transcript import for_planner
 from sojourn.core.waits import Released
 from sojourn.core.wire import size_of
+from sojourn.failures import closing, failure_of
 from sojourn.telemetry.observer import Observer
 
+from .accounts import Accounts, tell_parent
 from .cancellation import is_canceled, stop_if_canceled
 from .children import Children
 from .clock import Clock
 from .doors import Doors
 from .shown import Shown
-from .step import Step, failure_of
+from .step import Step
 from .waiting import Waiting
 
 PLAN_LIMIT = timedelta(hours=1)
@@ -54,15 +60,12 @@ PLAN_LIMIT = timedelta(hours=1)
 RETRY = RetryPolicy(maximum_interval=LONGEST_INTERVAL, maximum_attempts=ACTIVITY_ATTEMPTS)
 """1 s, doubled, at most 30 s apart: three deploys during one activity use up three attempts."""
 
-MAX_ARTIFACTS = 100
-"""Artifacts that a run's output refers to, the last ones."""
-
 MAX_FAULTS = 2
 """Planner faults in a row that are corrected; the next ends the run."""
 
 
 @workflow.defn(name="AgentRun")
-class AgentRun(Shown, Doors):
+class AgentRun(Shown, Doors, Accounts):
     """One run of an agent; its workflow id is the run id."""
 
     @workflow.init
@@ -91,6 +94,7 @@ class AgentRun(Shown, Doors):
         self._plans = 0
         self._accepted_attempt = 1
         self._finalize: Finalize | None = None
+        self._unanswered_for: ToolError | None = None
         self._phase = "planning"
         self.waiting = Waiting(self._run_id, lambda note: self._note([note]), self._unnote)
         self._said: list[Message] = []
@@ -111,8 +115,11 @@ class AgentRun(Shown, Doors):
             self._clock.limit(self._run.policy.time_budget)
         try:
             return await self._go()
-        except ApplicationError as error:
-            if is_canceled():
+        except (asyncio.CancelledError, FailureError) as error:
+            was_asked = is_canceled()
+            if was_asked or is_cancelled_exception(error):
+                await tell_parent(self._spent())
+            if was_asked:
                 raise asyncio.CancelledError from error
             raise
 
@@ -120,6 +127,8 @@ class AgentRun(Shown, Doors):
         """Turn after turn; what begins looks for a cancellation first."""
         while True:
             plan = await self._plan()
+            if plan.failure:
+                raise self._failed(plan.failure)
             if plan.calls:
                 await self._step(plan)
             elif plan.await_:
@@ -141,21 +150,20 @@ class AgentRun(Shown, Doors):
 
     async def _plan(self) -> PlanOutcome:
         """The planner's next plan; a faulty one goes back with the reason, at most twice in a row."""
-        self._phase = "finalizing" if self._finalize else "planning"
         plan = PlanOutcome()
         for _ in range(1 + MAX_FAULTS):
+            if not self._finalize:  # tokens and money may be used up by plans that call nothing too
+                self._end_with(counts.used_up(self._policy, self._counts))
+            self._phase = "finalizing" if self._finalize else "planning"
             plan = await self._timed_plan()
             if plan.fault is None:
                 return plan
             self._note([f"planner fault: {plan.fault}"])
             self._new = [Message.system(f"The last plan was refused: {plan.fault}.")]
         if self._finalize:
-            return self._unanswered(plan.fault or "")
-        raise ApplicationError(
-            f"the planner of {self._run.agent_id} was refused {1 + MAX_FAULTS} times in a row: {plan.fault}",
-            type=plan.fault_code or "PlannerError",
-            non_retryable=True,
-        )
+            return self._unanswered(ToolError.new(plan.fault or "", code=plan.fault_code or "PlannerError"))
+        refused = f"the planner of {self._run.agent_id} was refused {1 + MAX_FAULTS} times in a row"
+        raise self._failed(ToolError.new(f"{refused}: {plan.fault}", code=plan.fault_code or "PlannerError"))
 
     async def _timed_plan(self) -> PlanOutcome:
         """A plan within the time budget; when that is used up meanwhile, the final one."""
@@ -163,7 +171,7 @@ class AgentRun(Shown, Doors):
         with self._clock.busy():
             plan = await self._clock.within(self._plan_once())
             in_time = plan and not (plan.overtime or self._clock.expired)
-            if plan and (in_time or plan.final or self._finalize):
+            if plan and (in_time or plan.final or plan.failure or self._finalize):
                 return plan
             self._clock.expired = True
             self._phase, self._unseen = "finalizing", self._planned_from
@@ -190,10 +198,9 @@ class AgentRun(Shown, Doors):
                 raise
             cause = failure_of(error)
             if self._finalize:
-                return self._unanswered(str(cause))
-            raise ApplicationError(
-                str(cause), type=cause.code or "PlannerError", non_retryable=True
-            ) from error
+                return self._unanswered(cause)
+            failed = self._failed(cause)
+            raise failed from failed.__cause__
         self._accepted_attempt = plan.attempt
         if plan.policy:
             self._policy, self._is_known = plan.policy, True
@@ -272,6 +279,7 @@ class AgentRun(Shown, Doors):
         try:
             await self._clock.bound(tasks)
         except asyncio.CancelledError:
+            self._clock.add(step.spent_by_children())
             self._settle(plan, self._results(calls, tasks))
             raise
         self._clock.add(step.spent_by_children())
@@ -395,6 +403,7 @@ class AgentRun(Shown, Doors):
             final=plan.final,
             result=plan.result,
             reason=self._finalize.reason if self._finalize else "answered",
+            error=gave_up(self._finalize, self._unanswered_for) if self._finalize else None,
             tool_calls=self._counts.tool_calls,
             rounds=self._counts.rounds,
             children_count=self._counts.children_count,
@@ -405,10 +414,19 @@ class AgentRun(Shown, Doors):
             active_time=self._clock.spent if self._clock.budget else None,
         )
 
-    def _unanswered(self, why: str) -> PlanOutcome:
+    def _unanswered(self, why: ToolError) -> PlanOutcome:
         """The end of a run whose final turn failed: clear, not an error."""
         assert self._finalize is not None
-        return PlanOutcome(final=outcomes.unanswered(why, self._finalize.message))
+        self._unanswered_for = why
+        return PlanOutcome(final=outcomes.unanswered(str(why), self._finalize.message))
+
+    def _failed(self, error: ToolError) -> ApplicationError:
+        """The end of a run that failed, with what it has spent: whoever called it gets both."""
+        return closing(error, self._spent())
+
+    def _spent(self) -> Spent | None:
+        active = self._clock.spent if self._clock.budget else None
+        return spent_by(self._counts, self._artifacts, active)
 
     # Stand.
 

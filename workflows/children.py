@@ -11,6 +11,7 @@ from collections.abc import Generator
 from temporalio import workflow
 from temporalio.exceptions import FailureError
 
+from sojourn.contracts.spent import Spent
 from sojourn.core.steering import NUMBER, PAUSE, RESUME, Paused, Resumed
 
 
@@ -22,6 +23,7 @@ class Children:
         self._errands: set[asyncio.Task[None]] = set()
         self._last: Paused | Resumed | None = None
         self._number = 0
+        self._spent: dict[str, Spent] = {}
 
     @contextlib.contextmanager
     def living(self, run_id: str) -> Generator[None]:
@@ -36,6 +38,15 @@ class Children:
         """Tell a child that the run was paused while the child was started."""
         if isinstance(self._last, Paused) and workflow.patched("told-again"):
             self._send(run_id, self._last)
+
+    def told(self, run_id: str, spent: Spent) -> None:
+        """A child run that is being cancelled says what it has spent."""
+        if run_id in self._ids:
+            self._spent[run_id] = spent
+
+    def spent(self, run_id: str) -> Spent | None:
+        """What a child run that was cancelled has spent, as far as it said so."""
+        return self._spent.pop(run_id, None)
 
     def tell(self, given: Paused | Resumed) -> None:
         """Tell each to pause or to go on, too; nobody waits for that."""

@@ -12,11 +12,8 @@ from temporalio import workflow
 from temporalio.common import RetryPolicy, TypedSearchAttributes, WorkflowIDReusePolicy
 from temporalio.exceptions import (
     ActivityError,
-    ApplicationError,
     ChildWorkflowError,
-    FailureError,
     TimeoutError,  # noqa: A004 - Temporal's name for it
-    TimeoutType,
     WorkflowAlreadyStartedError,
     is_cancelled_exception,
 )
@@ -31,7 +28,7 @@ from sojourn.contracts.tasks import ToolTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core import outcomes
+from sojourn.core import child_outcomes, outcomes
 from sojourn.core.answers import Clarified, Decided
 from sojourn.core.asking import (
     MAX_INPUT_ROUNDS,
@@ -41,10 +38,12 @@ from sojourn.core.asking import (
     shown,
 )
 from sojourn.core.call_ids import child_run_id
+from sojourn.core.child_time import ChildTime
 from sojourn.core.introduction import introduce
 from sojourn.core.retry import LONGEST_INTERVAL
 from sojourn.core.shares import inherited
 from sojourn.core.standing import status_of
+from sojourn.failures import failure_of, spent_of
 from sojourn.search_attributes import AGENT, attributes_of
 from sojourn.telemetry.observer import Observer
 
@@ -91,7 +90,7 @@ class Step:
         self._slots = asyncio.Semaphore(policy.max_parallel_calls)
         self._external: AwaitExternalTools | None = None
         self._began = clock.spent
-        self._spent_by_child = timedelta(0)
+        self._child_time = ChildTime()
 
     def open_external(
         self, calls: Sequence[tuple[ToolRequest, Dispatch]], wait: AwaitExternalTools | None
@@ -102,9 +101,14 @@ class Step:
             self._external = self._waiting.open_external(opened)
 
     def spent_by_children(self) -> timedelta:
-        """Active time of the busiest child run, less what this run itself was active meanwhile."""
-        own = self._clock.spent - self._began
-        return max(self._spent_by_child - own, timedelta(0))
+        """Active time of the child runs that ended, less what this run itself was active meanwhile."""
+        return self._child_time.beyond(self._clock.spent - self._began)
+
+    @property
+    def _time_left(self) -> timedelta | None:
+        """Of the run's time budget, for a child run that starts now."""
+        left = self._clock.left
+        return None if left is None else max(left - self.spent_by_children(), timedelta(0))
 
     async def carry_out(self, call: ToolRequest, dispatch: Dispatch) -> ToolResult:
         """The call's one answer."""
@@ -245,12 +249,12 @@ class Step:
             turn_id=self._turn_id,
             parent=link,
             labels=self._run.labels,
-            policy=inherited(self._run.policy, dispatch.policy, self._clock.left),
+            policy=inherited(self._run.policy, dispatch.policy, self._time_left),
             depth=self._run.depth + 1,
             callers=[*self._run.callers, self._run.agent_id],
             answer=dispatch.answer,
         )
-        introduction = introduce(child, call.name)
+        introduction, began = introduce(child, call.name), self._child_time.total
         try:
             with self._children.living(link.run_id):
                 handle = await workflow.start_child_workflow(
@@ -271,14 +275,17 @@ class Step:
                 output: RunOutput = await handle
         except ChildWorkflowError as error:
             if is_cancelled_exception(error):
-                return self._cut_short(call).model_copy(update={"run_link": link})
-            return outcomes.child_failed(call, failure_of(error), link)
+                spent = self._children.spent(link.run_id)
+                self._child_time.ended(began, spent and spent.active_time)
+                return child_outcomes.with_spent(self._cut_short(call), link, spent)
+            spent = spent_of(error)
+            self._child_time.ended(began, spent and spent.active_time)
+            return child_outcomes.failed(call, failure_of(error), link, spent)
         except WorkflowAlreadyStartedError:
             taken = ToolError.new("a run with this id exists already", code="run_already_exists")
-            return outcomes.child_failed(call, taken, link)
-        if output.active_time:
-            self._spent_by_child = max(self._spent_by_child, output.active_time)
-        return outcomes.child_finished(call, output, link, typed=dispatch.answer is not None)
+            return child_outcomes.failed(call, taken, link, None)
+        self._child_time.ended(began, output.active_time)
+        return child_outcomes.finished(call, output, link, typed=dispatch.answer is not None)
 
     def _search_attributes(self, agent_id: str) -> TypedSearchAttributes | None:
         """The child's own, where this server knows them: a child inherits nothing."""
@@ -321,19 +328,6 @@ async def _local(call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolR
 
 def _retry(dispatch: Dispatch) -> RetryPolicy:
     return RetryPolicy(maximum_interval=LONGEST_INTERVAL, maximum_attempts=dispatch.max_attempts)
-
-
-def failure_of(error: FailureError) -> ToolError:
-    """The chain of causes below an activity's or child's failure; the wrappers say nothing of their own."""
-    cause = error.cause
-    while isinstance(cause, (ActivityError, ChildWorkflowError)) and cause.cause is not None:
-        cause = cause.cause
-    if isinstance(cause, ApplicationError):
-        nested = failure_of(cause) if isinstance(cause.cause, FailureError) else None
-        return ToolError(message=cause.message, code=cause.type, cause=nested)
-    if isinstance(cause, TimeoutError):
-        return ToolError.new(f"timed out ({(cause.type or TimeoutType.START_TO_CLOSE).name.lower()})")
-    return ToolError.new(str(cause or error))
 
 
 def _answer_to(call: ToolRequest, dispatch: Dispatch, error: ActivityError) -> ToolResult:

@@ -1,6 +1,6 @@
 """What is printed about one event, in lines of text: by the live tree, by plain output and by `show`."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from sojourn.cli.plain import plain
@@ -34,6 +34,7 @@ from sojourn.contracts.event import (
 )
 from sojourn.contracts.retry_hint import RetryHint
 from sojourn.contracts.run import RunOutput
+from sojourn.contracts.tool_error import LEFT_OUT, ToolError
 
 __all__ = ["Line", "called", "detailed", "ended", "in_flight", "lines_of", "summed"]
 
@@ -76,8 +77,7 @@ def detailed(event: ToolEndEvent) -> list[Line]:
     """What a call gave: its result or error, what was cut, what comes beside it, and how to repair it."""
     result = event.result
     if result.error:
-        lines = [Line(f"error: {plain(result.error.message, 300)}", "red")]
-        lines += [Line(f"  because: {plain(said, 300)}", "red") for said in _causes(result.error.cause)]
+        lines = _chain("error", result.error, "red", 300)
     else:
         lines = [Line(plain(result.result))]
     if result.bounds:
@@ -195,6 +195,8 @@ def _completed(event: RunCompletedEvent) -> list[Line]:
 
 def _failed(event: RunFailedEvent | RunCanceledEvent | RunTerminatedEvent | RunTimedOutEvent) -> list[Line]:
     kind = event.type.removeprefix("run_").replace("_", " ")
+    if event.type == "run_failed" and event.error:
+        return _chain(f"✗ {kind}", event.error, "bold red", 1_000)
     return [Line(f"✗ {kind}: {plain(event.text or '', 1_000)}", "bold red")]
 
 
@@ -230,10 +232,14 @@ def _said(event: AwaitAnsweredEvent | RunPausedEvent | RunResumedEvent) -> str:
     return f": {plain(event.text)}" if event.text else ""
 
 
-def _causes(error: Any) -> Iterable[str]:
-    while error is not None:
-        yield error.message
-        error = error.cause
+def _chain(head: str, error: ToolError, style: str, most: int) -> list[Line]:
+    """An error and its causes, each further in than what it led to; the root is the last."""
+    links = list(error.chain())
+    lines = [Line(f"{head}: {plain(links[0].message, most)}", style)]
+    for depth, link in enumerate(links[1:], 1):
+        said = plain(link.message, most)
+        lines.append(Line(f"{'  ' * depth}{said if link.code == LEFT_OUT else f'because: {said}'}", style))
+    return lines
 
 
 def _bounded(bounds: Bounds) -> str:

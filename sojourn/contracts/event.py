@@ -329,6 +329,8 @@ class RunFailedEvent(_Ended):
 
     type: Literal["run_failed"] = "run_failed"
     """Which kind it is."""
+    error: ToolError | None = None
+    """The chain of what led to it, outermost first; `text` tells it in one line."""
 
 
 class RunCanceledEvent(_Ended):

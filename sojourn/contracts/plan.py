@@ -12,6 +12,7 @@ from sojourn.contracts.retry_hint import RetryHint
 from sojourn.contracts.run_link import RunLink
 from sojourn.contracts.run_policy import Caps
 from sojourn.contracts.tool_call import ToolRequest
+from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
 
@@ -98,7 +99,7 @@ Turn = PlanInput | PlanResumeInput
 
 
 class PlanResult(Input):
-    """What a planner decides: exactly one of `tool_calls`, `final_response`, `await_`, `wait_`."""
+    """What a planner decides: exactly one of `tool_calls`, `final_response`, `await_`, `wait_`, `failure`."""
 
     tool_calls: list[ToolRequest] = []
     """Calls to make, together."""
@@ -114,6 +115,8 @@ class PlanResult(Input):
     """Sleep durably, then plan again."""
     wait_counts: bool = False
     """Whether the sleep is active time, which a time budget limits."""
+    failure: ToolError | None = None
+    """The run fails with this, at once; its callers get the chain whole."""
     result: Any = None
     """A typed answer beside `final_response`, as JSON."""
     message: Message | None = None
@@ -146,3 +149,9 @@ class PlanResult(Input):
     ) -> "PlanResult":
         """Sleep durably, then plan again; with `counts` the sleep spends the time budget."""
         return cls(wait_=duration, wait_counts=counts, notes=notes or [])
+
+    @classmethod
+    def fail(cls, error: ToolError | str, *, notes: list[str] | None = None) -> "PlanResult":
+        """Fail the run, at once and with no other attempt; a parent's call, clients and events get the chain (D-26)."""
+        failure = ToolError.new(error) if isinstance(error, str) else error
+        return cls(failure=failure, notes=notes or [])

@@ -10,6 +10,7 @@ from sojourn.contracts.plan import Usage
 from sojourn.contracts.record import Record
 from sojourn.contracts.run_link import RunLink
 from sojourn.contracts.run_policy import Caps, RunPolicyOverride
+from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolTelemetry
 
 __all__ = ["CallStatus", "RunInput", "RunOutput", "RunStatus", "Safeguards"]
@@ -53,6 +54,9 @@ class RunOutput(Record):
     """Its typed answer, where the planner gave one."""
     reason: str = "answered"
     """Why it ended: `answered`, or the limit that ran out, as `Finalize.reason`."""
+    error: ToolError | None = None
+    """Why it gave up, when a limit or a safeguard ended it; its code is the reason, and its cause is set when the last
+    turn failed too. `final` then holds what the planner knew."""
     tool_calls: int = 0
     """Calls executed in this run."""
     rounds: int = 0

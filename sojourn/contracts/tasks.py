@@ -19,6 +19,7 @@ from sojourn.contracts.record import Record
 from sojourn.contracts.run_link import RunLink
 from sojourn.contracts.run_policy import Caps, RunPolicy, RunPolicyOverride
 from sojourn.contracts.tool_call import ToolRequest
+from sojourn.contracts.tool_error import ToolError
 
 __all__ = ["Limits", "PlanOutcome", "PlanTask", "ToolTask"]
 
@@ -128,6 +129,8 @@ class PlanOutcome(Record):
     """How long to sleep."""
     wait_counts: bool = False
     """Whether the sleep is active time."""
+    failure: ToolError | None = None
+    """Why the run fails, as its planner decided."""
     decision: PolicyDecision | None = None
     """What the policy engine decided, where it changed anything."""
     message: Message | None = None

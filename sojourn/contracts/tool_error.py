@@ -1,13 +1,13 @@
 """ToolError: what went wrong in a tool call, as a value that survives every hop."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pydantic import ValidationError
 
 from sojourn.contracts.record import Record
 
-__all__ = ["MAX_CAUSES", "MAX_CODE", "MAX_MESSAGE", "ToolError"]
+__all__ = ["LEFT_OUT", "MAX_CAUSES", "MAX_CODE", "MAX_MESSAGE", "ToolError"]
 
 MAX_MESSAGE = 2_000
 """Characters kept of one message."""
@@ -16,7 +16,16 @@ MAX_CODE = 100
 """Characters kept of an exception's own code."""
 
 MAX_CAUSES = 8
-"""Links kept of a chain of causes."""
+"""Links kept of a chain of causes: the outermost ones and the root, of a longer one."""
+
+LEFT_OUT = "left_out"
+"""The code of the link that stands for those that were left out in the middle of a chain."""
+
+_MAX_READ = 1_000
+"""Links of an exception's chain that are looked at, to find its root."""
+
+_MAX_COMPARED = 50
+"""Links of a chain whose texts are compared."""
 
 
 class ToolError(Record):
@@ -25,7 +34,7 @@ class ToolError(Record):
     message: str
     """What happened, in one or two sentences; at most 2,000 characters."""
     cause: "ToolError | None" = None
-    """What led to it; at most 8 links."""
+    """What led to it; of more than 8 links the middle is left out, never the root."""
     code: str | None = None
     """A short machine-readable kind: the exception's class, or a tool's own code."""
 
@@ -37,19 +46,24 @@ class ToolError(Record):
     @classmethod
     def with_cause(cls, message: str, cause: "BaseException | ToolError") -> "ToolError":
         """An error that wraps another (SR-88 `NewToolErrorWithCause`); an exception becomes a chain."""
-        return cls(message=_clip(message), cause=_bounded(cls.from_error(cause), MAX_CAUSES - 1))
+        return _chained(_shortened([cls(message=_clip(message)), *cls.from_error(cause).chain()]))
 
     @classmethod
     def from_error(cls, error: "BaseException | ToolError") -> "ToolError":
-        """An exception with its `__cause__` and `__context__` as a chain; a ToolError unchanged (SR-123)."""
+        """An exception with its `__cause__` and `__context__` as a chain; a ToolError unchanged (SR-123).
+
+        An exception that carries a ToolError as its `error`, as `RunFailed` does, goes on with that one's links.
+        """
         if isinstance(error, ToolError):
             return error
-        built: ToolError | None = None
-        for link in reversed(list(_links(error))):
-            code, kind = _code(link), type(link).__name__[:MAX_CODE]
-            built = cls(message=_clip(_text(link)) or kind, cause=built, code=code or kind)
-        assert built is not None
-        return built
+        links: list[ToolError] = []
+        for link in _links(error):
+            kind = type(link).__name__[:MAX_CODE]
+            links.append(cls(message=_clip(_text(link)) or kind, code=_code(link) or kind))
+            carried = _carried(link)
+            if carried is not None:
+                return _chained([*links, *carried.chain()]).told_once()
+        return _chained(_shortened(links))
 
     @classmethod
     def format(cls, fmt: str, *args: Any) -> "ToolError":
@@ -63,25 +77,82 @@ class ToolError(Record):
             yield link
             link = link.cause
 
+    def told_once(self) -> "ToolError":
+        """The chain bounded, and without what a link says that its cause says again (SR-87).
+
+        A message that ends with the text of its causes keeps what stands before it; a link that
+        says no more than its cause is left out. So a chain neither doubles from one run to the
+        next nor loses its root.
+        """
+        told: list[ToolError] = []
+        below, heard = "", ""
+        for link in reversed(_shortened([_clean(link) for link in self.chain()], _MAX_COMPARED)):
+            said = _without(link.message, (below, heard, told[-1].message if told else ""))
+            if said:
+                told.append(link.model_copy(update={"message": said, "cause": None}))
+                below = f"{said}: {below}" if below else said
+            elif told and link.code:
+                told[-1] = told[-1].model_copy(update={"code": link.code})
+            heard = f"{link.message}: {heard}" if heard else link.message
+        return _chained(_shortened(told[::-1] or [_clean(self)]))
+
     def __str__(self) -> str:
-        """The messages, outermost first."""
-        return ": ".join(link.message for link in self.chain())
+        """The messages, outermost first; what the message before ends with is not said again."""
+        said = ""
+        for link in self.chain():
+            if not said.endswith(link.message):
+                said = f"{said}: {link.message}" if said else link.message
+        return said
 
 
 def _links(error: BaseException) -> Iterator[BaseException]:
     seen: set[int] = set()
     link: BaseException | None = error
-    while link is not None and id(link) not in seen and len(seen) < MAX_CAUSES:
+    while link is not None and id(link) not in seen and len(seen) < _MAX_READ:
         seen.add(id(link))
         yield link
         link = link.__cause__ if link.__suppress_context__ else link.__context__
 
 
-def _bounded(error: ToolError, links: int) -> ToolError:
-    if error.cause is None:
-        return error
-    cause = _bounded(error.cause, links - 1) if links > 1 else None
-    return error if cause is error.cause else error.model_copy(update={"cause": cause})
+def _chained(links: Iterable[ToolError]) -> ToolError:
+    """The links as one error, each the cause of the one before."""
+    built: ToolError | None = None
+    for link in reversed(list(links)):
+        built = link if link.cause is built else link.model_copy(update={"cause": built})
+    assert built is not None
+    return built
+
+
+def _shortened(links: list[ToolError], most: int = MAX_CAUSES) -> list[ToolError]:
+    """At most so many links: the outermost and the innermost, and one that says how many stood between."""
+    if len(links) <= most:
+        return links
+    head, tail = links[: most // 2], links[-(most // 2 - 1) :]
+    between = sum(_counted(link) for link in links[len(head) : -len(tail)])
+    return [*head, ToolError(message=f"({between} more)", code=LEFT_OUT), *tail]
+
+
+def _counted(link: ToolError) -> int:
+    """How many links one stands for."""
+    number = link.message.removeprefix("(").removesuffix(" more)")
+    return int(number) if link.code == LEFT_OUT and number.isdecimal() and len(number) < 10 else 1
+
+
+def _without(message: str, below: tuple[str, ...]) -> str:
+    """A message less what its causes say at its end; empty where it says nothing else."""
+    for said in filter(None, below):
+        if message == said:
+            return ""
+        if message.endswith(f": {said}"):
+            return message.removesuffix(f": {said}")
+    return message
+
+
+def _clean(link: ToolError) -> ToolError:
+    message = _clip(link.message)
+    code = _clip(link.code)[:MAX_CODE] if link.code else link.code
+    same = message == link.message and code == link.code
+    return link if same else link.model_copy(update={"message": message, "code": code})
 
 
 def _text(error: BaseException) -> str:
@@ -105,6 +176,17 @@ def _code(error: BaseException) -> str | None:
         return None
 
 
+def _carried(error: BaseException) -> "ToolError | None":
+    try:
+        carried = getattr(error, "error", None)
+    except BaseException:  # noqa: BLE001 - a stranger's property
+        return None
+    return carried if isinstance(carried, ToolError) else None
+
+
 def _clip(text: str) -> str:
-    clipped = text if len(text) <= MAX_MESSAGE else text[: MAX_MESSAGE - 1] + "…"
-    return clipped.encode("utf-8", "replace").decode()  # half a surrogate pair cannot be sent
+    """The text within its limit, less its middle: what led to an error often stands at its end."""
+    if len(text) > MAX_MESSAGE:
+        tail = MAX_MESSAGE // 4
+        text = f"{text[: MAX_MESSAGE - tail - 1]}…{text[-tail:]}"
+    return text.encode("utf-8", "replace").decode()  # half a surrogate pair cannot be sent

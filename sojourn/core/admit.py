@@ -50,6 +50,8 @@ def _within_bytes(calls: Sequence[ToolRequest]) -> int:
 _WHY = {
     "max_calls_per_step": "one plan may execute at most {limit} calls; ask for the rest in the next",
     "max_tool_calls": "the run's tool calls are used up",
+    "max_tokens": "no tokens are left for another agent",
+    "max_cost": "no money is left for another agent",
     "max_tool_rounds": "the maximum tool depth of this turn was exceeded",
     "plan_size": f"the arguments of one plan's calls are together at most {MAX_STEP_BYTES:,} bytes; ask for fewer",
 }

@@ -14,6 +14,7 @@ __all__ = [
     "Counts",
     "add_telemetry",
     "add_usage",
+    "caps_after",
     "caps_left",
     "exhausted",
     "finalize",
@@ -22,6 +23,7 @@ __all__ = [
     "lowered",
     "settle",
     "stricter_caps",
+    "used_up",
     "was_tried",
 ]
 
@@ -135,6 +137,18 @@ def stricter_caps(caps: Caps, other: Caps | None) -> Caps:
     return caps.model_copy(update=changes) if changes else caps
 
 
+def caps_after(caps: Caps, usage: Usage | None) -> Caps:
+    """What is left for a plan's calls, less what the plan itself used."""
+    if usage is None:
+        return caps
+    changes: dict[str, Any] = {}
+    if caps.tokens is not None:
+        changes["tokens"] = max(caps.tokens - usage.input_tokens - usage.output_tokens, 0)
+    if caps.cost is not None:
+        changes["cost"] = max(caps.cost - (usage.cost or 0.0), 0.0)
+    return caps.model_copy(update=changes) if changes else caps
+
+
 def _left(most: int | None, used: int) -> int | None:
     return None if most is None else max(most - used, 0)
 
@@ -185,14 +199,21 @@ def exhausted(
     streak = policy.max_consecutive_failed_tool_calls
     if refused in ("max_tool_calls", "max_tool_rounds"):
         return finalize(policy, refused)
-    if policy.max_tokens is not None and tokens_of(counts) >= policy.max_tokens:
-        return finalize(policy, "max_tokens")
-    if policy.max_cost is not None and cost_of(counts) >= policy.max_cost:
-        return finalize(policy, "max_cost")
+    if spent := used_up(policy, counts):
+        return spent
     if streak is not None and counts.failed_steps >= streak:
         return finalize(policy, "failure_streak")
     if policy.on_missing_fields == "finalize" and any(lacks_fields(result) for result in results):
         return finalize(policy, "missing_fields")
+    return None
+
+
+def used_up(policy: RunPolicy, counts: Counts) -> Finalize | None:
+    """The notice of a final turn when tokens or money are spent; looked at after plans without calls too."""
+    if policy.max_tokens is not None and tokens_of(counts) >= policy.max_tokens:
+        return finalize(policy, "max_tokens")
+    if policy.max_cost is not None and cost_of(counts) >= policy.max_cost:
+        return finalize(policy, "max_cost")
     return None
 
 

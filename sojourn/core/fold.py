@@ -6,6 +6,7 @@ by a function of `sojourn.core` is derived here by the same function from the sa
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from sojourn.contracts.event import (
     AgentRunStartedEvent,
@@ -32,16 +33,18 @@ from sojourn.contracts.plan import Finalize
 from sojourn.contracts.run import RunInput, RunOutput
 from sojourn.contracts.run_link import RunLink
 from sojourn.contracts.run_policy import RunPolicy
+from sojourn.contracts.spent import Spent
 from sojourn.contracts.tasks import PlanOutcome, PlanTask, ToolTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core import outcomes
+from sojourn.core import child_outcomes, outcomes
 from sojourn.core.admit import not_executed
 from sojourn.core.asking import external_wait, input_wait, shown
 from sojourn.core.counts import limits_of
 from sojourn.core.fold_waits import WaitFold
 from sojourn.core.guards import RETRIES_STOPPED
 from sojourn.core.history_record import HistoryRecord, OpenCall
+from sojourn.core.spent import SPENT, read_told
 
 __all__ = ["END", "Fold", "HistoryRecord"]
 
@@ -69,6 +72,8 @@ class Fold(WaitFold):
     """How often the run has been continued as new, or reset."""
     _open: dict[int, OpenCall] = field(default_factory=dict[int, OpenCall])
     _planned: dict[str, ToolRequest] = field(default_factory=dict[str, ToolRequest])
+    _spent: dict[str, Spent] = field(default_factory=dict[str, Spent])
+    """By child run: what one that is being cancelled says it has spent."""
 
     def feed(self, record: HistoryRecord) -> list[Event]:
         """The events of one record, in order."""
@@ -177,7 +182,7 @@ class Fold(WaitFold):
 
     def _planned_events(self, record: HistoryRecord, plan: PlanOutcome) -> Iterator[Event]:
         self.policy = plan.policy or self.policy
-        if (plan.overtime or self._overtime) and not (plan.final or self._limit):
+        if (plan.overtime or self._overtime) and not (plan.final or plan.failure or self._limit):
             # It came too late to be carried out; what it used is used.
             plan = PlanOutcome(usage=plan.usage)
         if plan.decision:
@@ -231,6 +236,14 @@ class Fold(WaitFold):
                 yield self._event(record, ToolStartEvent, call=call)
                 yield from self._tool_end(record, result, record.time)
 
+    def _sent(self, record: HistoryRecord) -> Iterator[Event]:
+        if record.name != SPENT:
+            yield from super(Fold, self)._sent(record)  # of a dataclass with slots: it has no bare `super()`
+            return
+        run_id, spent = read_told(record.value)
+        if spent and any(opened.link and opened.link.run_id == run_id for opened in self._open.values()):
+            self._spent[run_id] = spent
+
     def _child_initiated(self, record: HistoryRecord) -> Iterator[Event]:
         call_id = record.name.rsplit("/", 1)[-1]
         call = self._planned.get(call_id, ToolRequest(name="", tool_call_id=call_id))
@@ -252,12 +265,14 @@ class Fold(WaitFold):
         opened = self._open.pop(record.of, None)
         if not opened or not opened.link:
             return
+        told = self._spent.pop(opened.link.run_id, None)
         if isinstance(record.value, RunOutput):
-            result = outcomes.child_finished(opened.call, record.value, opened.link, typed=opened.typed)
+            result = child_outcomes.finished(opened.call, record.value, opened.link, typed=opened.typed)
         elif record.error:
-            result = outcomes.child_failed(opened.call, record.error, opened.link)
+            spent = record.value if isinstance(record.value, Spent) else None
+            result = child_outcomes.failed(opened.call, record.error, opened.link, spent)
         else:
-            result = self._cut_short(opened.call).model_copy(update={"run_link": opened.link})
+            result = child_outcomes.with_spent(self._cut_short(opened.call), opened.link, told)
         yield from self._tool_end(record, result, opened.since)
 
     _child_failed = _child_completed
@@ -273,7 +288,9 @@ class Fold(WaitFold):
             yield self._event(record, RunCompletedEvent, output=output)
         else:
             error = record.error
-            said = {"text": str(error), "code": error.code} if error else {}
+            said: dict[str, Any] = {"text": str(error), "code": error.code} if error else {}
+            if record.kind == "run_failed":
+                said["error"] = error
             yield self._event(record, _ENDS[record.kind], **said)
         yield self._event(record, RunStreamEndEvent)
 

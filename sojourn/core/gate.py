@@ -18,7 +18,7 @@ from pydantic_core.core_schema import any_schema
 
 from sojourn.contracts.artifact import Artifact
 from sojourn.contracts.tool_call import ToolRequest
-from sojourn.contracts.tool_error import MAX_CAUSES, MAX_CODE, MAX_MESSAGE, ToolError
+from sojourn.contracts.tool_error import MAX_MESSAGE, ToolError
 from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.boundary import brief, malformed, refusal
@@ -82,7 +82,7 @@ def _readable(spec: ToolSpec, call: ToolRequest, result: ToolResult) -> tuple[To
     """The answer, written and read again, or the plain error in its place; with its size as JSON."""
     error: ToolError | None = None
     try:
-        error = _bounded(result.error)
+        error = result.error and result.error.told_once()
         data = _written(result if error is None else result.model_copy(update={"error": error}))
         read = _read_again(data)
         why = _endless(result) or _wrong_figure(read)
@@ -122,18 +122,6 @@ def _words_alone(call: ToolRequest, error: ToolError, why: str) -> ToolResult:
     """A failure's own error, less the hint and all else that did not pass with it."""
     said = f"{clip(error.message, MAX_MESSAGE - 400)} (what came with this error cannot be recorded: {clip(why, 300)})"
     return refusal(call, (error.model_copy(update={"message": said}), None))
-
-
-def _bounded(error: ToolError | None) -> ToolError | None:
-    """A chain of errors within the bounds that a ToolError has; the outermost and the root are kept."""
-    links = list(error.chain()) if error else []
-    if len(links) > MAX_CAUSES:
-        links = [*links[: MAX_CAUSES // 2], *links[-MAX_CAUSES // 2 :]]
-    bounded: ToolError | None = None
-    for link in reversed(links):
-        code = None if link.code is None else ToolError.new(link.code).message[:MAX_CODE]
-        bounded = ToolError.new(link.message, code=code).model_copy(update={"cause": bounded})
-    return bounded
 
 
 def _endless(result: ToolResult) -> str | None:

@@ -1,24 +1,18 @@
-"""Answers to calls that ended outside the tool: lost, never started, cancelled, or in a child run."""
+"""Answers to calls that ended outside the tool: lost, never started or cancelled."""
 
 from typing import Any
 
 from sojourn.contracts.message import Message
 from sojourn.contracts.retry_hint import RetryHint, RetryReason
-from sojourn.contracts.run import RunOutput
-from sojourn.contracts.run_link import RunLink
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
-from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
-from sojourn.core.answer import MALFORMED_ANSWER
+from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.answers import Decided
 from sojourn.core.call_ids import artifact_ref
-from sojourn.core.counts import add_telemetry
 
 __all__ = [
     "by_reference",
     "canceled",
-    "child_failed",
-    "child_finished",
     "decided_against",
     "denied",
     "failed",
@@ -120,51 +114,6 @@ def too_much_input(call: ToolRequest, server: str) -> ToolResult:
     """The tool asks for a person's input again and again."""
     said = f"{server} keeps asking for a person's input, and is asked no more"
     return failed(call, ToolError.new(said, code="input_required"))
-
-
-def child_finished(call: ToolRequest, output: RunOutput, link: RunLink, *, typed: bool) -> ToolResult:
-    """A child run's output as its parent's result: answer, costs, calls made and the link (SR-53).
-
-    Args:
-        call: The parent's call.
-        output: How the child ended.
-        link: The child.
-        typed: Whether a typed answer was asked for: a child that ended by its limits may have none.
-    """
-    if typed and output.result is None:
-        said = ToolError.new(output.text, code=MALFORMED_ANSWER)
-        return child_failed(call, said, link)
-    spent = ToolTelemetry(**output.usage.model_dump(exclude={"cached_tokens"}), attempts=0)
-    return ToolResult(
-        name=call.name,
-        tool_call_id=call.tool_call_id,
-        result=output.text if output.result is None else output.result,
-        telemetry=add_telemetry(output.telemetry, spent),
-        children_count=output.children_count,
-        run_link=link,
-        artifacts=[
-            one if one.run_link else one.model_copy(update={"run_link": link}) for one in output.artifacts
-        ],
-    )
-
-
-def child_failed(call: ToolRequest, error: ToolError, link: RunLink) -> ToolResult:
-    """A child run that ended without an answer; the chain of causes stays whole (SR-87)."""
-    malformed = error.code == MALFORMED_ANSWER
-    why = "gave no answer that fits" if malformed else "failed"
-    hint = RetryHint(
-        reason=RetryReason.MALFORMED_RESPONSE,
-        tool=call.name,
-        message=f"The agent behind {call.name} ran, but gave no answer of the declared shape. "
-        "Ask it differently, or use another tool.",
-    )
-    return ToolResult(
-        name=call.name,
-        tool_call_id=call.tool_call_id,
-        error=ToolError.with_cause(f"the agent run {link.run_id} {why}", error),
-        retry_hint=hint if malformed else None,
-        run_link=link,
-    )
 
 
 def unanswered(why: str, limit: str) -> Message:

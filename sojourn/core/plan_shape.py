@@ -24,22 +24,25 @@ _VARIANTS = {
     "final_response": "final_response",
     "await_": "await",
     "wait_": "wait",
+    "failure": "failure",
 }
+
+_ENDS = ("final_response", "failure")
 
 
 def fault_of(plan: Any, *, interrupts_allowed: bool, final_turn: bool) -> str | None:
     """Why a planner's answer is refused, in a sentence that says what to return instead, or None.
 
-    Exactly one of the four variants is legal (D-17); in the final turn only a response is; a
-    question needs `interrupts_allowed` (SR-74).
+    Exactly one of the five variants is legal (D-17); in the final turn only a response or a failure
+    is; a question needs `interrupts_allowed` (SR-74).
     """
     if not isinstance(plan, PlanResult):
         return f"a planner returns a PlanResult, not {type(plan).__name__}"
     given = [wire for name, wire in _VARIANTS.items() if getattr(plan, name)]
     if len(given) != 1:
         said = " and ".join(given) or "nothing"
-        return f"a plan holds exactly one of tool_calls, final_response, await, wait; this one holds {said}"
-    if final_turn and given != ["final_response"]:
+        return f"a plan holds exactly one of {', '.join(_VARIANTS.values())}; this one holds {said}"
+    if final_turn and given[0] not in _ENDS:
         return f"this turn may only answer: return final_response, not {given[0]}"
     if plan.await_ and not interrupts_allowed:
         return (

@@ -5,7 +5,7 @@ from datetime import timedelta
 from sojourn.contracts.run_policy import Caps, RunPolicyOverride
 from sojourn.contracts.tasks import Limits
 
-__all__ = ["inherited", "share_of"]
+__all__ = ["inherited", "lacking_in", "share_of"]
 
 
 def share_of(caps: Caps, calls: int, children: int, limits: Limits) -> RunPolicyOverride:
@@ -24,6 +24,13 @@ def share_of(caps: Caps, calls: int, children: int, limits: Limits) -> RunPolicy
         max_cost=None if caps.cost is None else caps.cost / children,
         max_depth=limits.max_depth,
     )
+
+
+def lacking_in(share: RunPolicyOverride) -> str | None:
+    """Which limit leaves a child run nothing to plan with, or None; one that may call nothing still may answer."""
+    if share.max_tokens == 0:
+        return "max_tokens"
+    return "max_cost" if share.max_cost == 0 else None
 
 
 def inherited(

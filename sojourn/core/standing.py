@@ -48,7 +48,7 @@ def status_of(result: ToolResult) -> CallStatus:
         tool_call_id=result.tool_call_id,
         name=result.name,
         state=state,
-        error=result.error.message[:200] if result.error else None,
+        error=str(result.error)[:200] if result.error else None,
         run_link=result.run_link,
     )
 

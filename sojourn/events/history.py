@@ -10,10 +10,13 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.converter import DataConverter
 
 from sojourn.contracts.run import RunInput, RunOutput
+from sojourn.contracts.spent import Spent
 from sojourn.contracts.tasks import PlanOutcome, PlanTask, ToolTask
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.history_record import HistoryRecord
+from sojourn.core.spent import read_spent
+from sojourn.failures import TERMINATED, TIMED_OUT
 
 __all__ = ["HistoryReader", "error_of"]
 
@@ -36,8 +39,8 @@ _ACTIVITY_FAILURES = {
 _CHILD_ENDS = {
     EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_FAILED: None,
     EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_CANCELED: None,
-    EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_TIMED_OUT: ToolError(message="the run timed out"),
-    EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_TERMINATED: ToolError(message="the run was terminated"),
+    EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_TIMED_OUT: TIMED_OUT,
+    EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_TERMINATED: TERMINATED,
     EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_FAILED: ToolError(
         message="a run with this id exists already", code="run_already_exists"
     ),
@@ -148,8 +151,14 @@ class HistoryReader:
             ended: Any = getattr(event, str(event.WhichOneof("attributes")))
             failure = getattr(ended, "failure", None)
             error = error_of(failure) if failure else _CHILD_ENDS[kind]
-            return self._made(event, "child_failed", of=ended.initiated_event_id, error=error)
+            spent = await self._spent(failure) if failure else None
+            return self._made(event, "child_failed", of=ended.initiated_event_id, error=error, value=spent)
         return None
+
+    async def _spent(self, failure: Failure) -> Spent | None:
+        """What stands beside the failure of a child run."""
+        details = failure.cause.application_failure_info.details
+        return read_spent(await self._value(details, dict[str, Any])) if details.payloads else None
 
     async def _sent(self, event: HistoryEvent) -> HistoryRecord | None:
         """A signal, or an update that was accepted; one that was refused leaves no trace."""
@@ -217,12 +226,16 @@ def _timeout_of(failure: Failure | None) -> str:
 
 
 def error_of(failure: Failure) -> ToolError:
-    """The chain of a failure, less the wrappers that say nothing of their own."""
+    """The chain of a failure, each link once, less the wrappers that say nothing of their own."""
+    return _chain_of(failure).told_once()
+
+
+def _chain_of(failure: Failure) -> ToolError:
     wrapper = failure.HasField("activity_failure_info") or failure.HasField(
         "child_workflow_execution_failure_info"
     )
     if wrapper and failure.HasField("cause"):
-        return error_of(failure.cause)
-    cause = error_of(failure.cause) if failure.HasField("cause") else None
+        return _chain_of(failure.cause)
+    cause = _chain_of(failure.cause) if failure.HasField("cause") else None
     code = failure.application_failure_info.type if failure.HasField("application_failure_info") else None
     return ToolError(message=failure.message, code=code or None, cause=cause)

@@ -150,6 +150,8 @@ def _outcome_of(outcome: PlanOutcome) -> str:
         return "calls"
     if outcome.await_:
         return "await"
+    if outcome.failure:
+        return "failure"
     return "wait" if outcome.wait_ else "final" if outcome.final else OTHER
 
 

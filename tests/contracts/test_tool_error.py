@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sojourn import ToolError, data_converter
-from sojourn.contracts.tool_error import MAX_CAUSES, MAX_CODE, MAX_MESSAGE
+from sojourn import RunFailed, ToolError, data_converter
+from sojourn.contracts.tool_error import LEFT_OUT, MAX_CAUSES, MAX_CODE, MAX_MESSAGE
 from sojourn.core.wire import encode
 
 
@@ -95,20 +95,99 @@ def test_a_cycle_of_causes_ends() -> None:
     assert messages_of(ToolError.from_error(first)) == ["first", "second"]
 
 
-def test_a_deep_chain_is_cut() -> None:
-    """At most 8 links are kept, the outermost ones; an added message counts as one."""
+def test_a_deep_chain_is_cut_in_the_middle() -> None:
+    """At most 8 links are kept: the outermost, the root, and one that says how many stood between (D-26)."""
     names = [f"e{n}" for n in range(20)]
-    assert messages_of(ToolError.from_error(raised(*names))) == names[:MAX_CAUSES]
-    wrapped = ToolError.with_cause("new", raised(*names))
-    assert messages_of(wrapped) == ["new", *names[: MAX_CAUSES - 1]]
-    assert len(messages_of(ToolError.with_cause("newer", wrapped))) == MAX_CAUSES
+    kept = ["e0", "e1", "e2", "e3", "(13 more)", "e17", "e18", "e19"]
+    error = ToolError.from_error(raised(*names))
+    assert messages_of(error) == kept
+    assert len(kept) == MAX_CAUSES
+    assert [link.code for link in error.chain()].index(LEFT_OUT) == 4
+    wrapped = ToolError.with_cause("new", error)
+    assert messages_of(wrapped) == ["new", "e0", "e1", "e2", "(14 more)", "e17", "e18", "e19"]
+    assert messages_of(ToolError.from_error(raised(*names[:MAX_CAUSES]))) == names[:MAX_CAUSES]
+
+
+@given(st.integers(1, 60), st.integers(1, 5))
+def test_however_often_a_chain_is_wrapped_its_root_stays(hops: int, links: int) -> None:
+    """Over any number of hops the root and what was said last are there, and every link is counted (SR-87)."""
+    error = ToolError.from_error(raised(*(f"root {n}" for n in range(links))))
+    for hop in range(hops):
+        error = ToolError.with_cause(f"hop {hop}", error).told_once()
+    told = messages_of(error)
+    assert told[0] == f"hop {hops - 1}"
+    assert told[-1] == f"root {links - 1}"
+    assert len(told) <= MAX_CAUSES
+    left_out = [int(link.message.split()[0][1:]) for link in error.chain() if link.code == LEFT_OUT]
+    assert len(told) - len(left_out) + sum(left_out) == hops + links
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (["a"], ["a"]),
+        (["a", "b", "c"], ["a", "b", "c"]),
+        # A wrapper that repeats its causes keeps what it says itself.
+        (["the planner failed: b: c", "b", "c"], ["the planner failed", "b", "c"]),
+        (["outer: inner", "inner"], ["outer", "inner"]),
+        # One that says nothing else is left out, as in histories of before.
+        (["b: c", "b", "c"], ["b", "c"]),
+        (["p: b: c: b: c", "p: b: c", "b", "c"], ["p", "b", "c"]),
+        (["a", "a"], ["a"]),
+        (["", ""], [""]),
+        # What only looks alike stays.
+        (["no b", "b"], ["no b", "b"]),
+    ],
+    ids=str,
+)
+def test_a_link_is_told_once(said: list[str], told: list[str]) -> None:
+    """What a cause says, the link above does not say again (D-26); and saying it again changes nothing."""
+    chain: ToolError | None = None
+    for message in reversed(said):
+        chain = ToolError(message=message, cause=chain)
+    assert chain is not None
+    assert messages_of(chain.told_once()) == told
+    assert chain.told_once().told_once() == chain.told_once()
+
+
+def test_the_code_of_a_link_that_is_left_out_is_kept() -> None:
+    """The outermost code names the failure, whoever says its text."""
+    chain = ToolError(message="gone", code="Outer", cause=ToolError(message="gone", code="Inner"))
+    assert chain.told_once() == ToolError(message="gone", code="Outer")
+
+
+def test_any_chain_is_bounded() -> None:
+    """What a planner made by hand is as small as any other: links, messages and codes, half surrogates too."""
+    chain: ToolError | None = None
+    for n in range(500):
+        chain = ToolError(message=f"{n} \ud800 {'x' * 5_000} end {n}", code="c" * 5_000, cause=chain)
+    assert chain is not None
+    links = list(chain.told_once().chain())
+    assert len(links) == MAX_CAUSES
+    assert (links[0].message[:5], links[-1].message[-5:]) == ("499 ?", "end 0")
+    assert all(len(link.message) <= MAX_MESSAGE and len(link.code or "") <= MAX_CODE for link in links)
+
+
+def test_one_text_does_not_say_a_cause_twice() -> None:
+    """In one line, what a message ends with is not said again."""
+    error = ToolError(message="cannot load: disk full", cause=ToolError(message="disk full"))
+    assert str(error) == "cannot load: disk full"
+
+
+def test_an_error_that_carries_a_chain_keeps_it() -> None:
+    """A tool that calls another run and meets its `RunFailed` passes on why it failed, link by link (SR-87)."""
+    chain = ToolError.with_cause("the planner of a.b failed", KeyError("vault"))
+    error = ToolError.from_error(RunFailed(f"run r failed: {chain}", code="KeyError", error=chain))
+    assert messages_of(error) == ["run r failed", "the planner of a.b failed", "'vault'"]
 
 
 def test_a_long_message_is_cut() -> None:
-    """A message holds at most 2,000 characters and shows where it was cut."""
-    error = ToolError.from_error(ValueError("x" * 10_000))
+    """A message holds at most 2,000 characters, its beginning and its end, and shows where it was cut."""
+    error = ToolError.from_error(ValueError("begin " + "x" * 10_000 + " the root"))
     assert len(error.message) == MAX_MESSAGE
-    assert error.message.endswith("…")
+    assert error.message.startswith("begin x")
+    assert error.message.endswith("x the root")
+    assert "…" in error.message
     assert ToolError.new("x" * MAX_MESSAGE).message == "x" * MAX_MESSAGE
 
 

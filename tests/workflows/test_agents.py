@@ -126,9 +126,12 @@ async def test_a_childs_failure_reaches_its_parent_as_a_chain(serve, traces):
     assert (await run.result()).text == "done"
     (result,) = family.results
     told = [link.message for link in result.error.chain()]
-    assert told[0] == f"the agent run {run.id}/c1 failed"
-    assert "no answer today" in told[1]
-    assert "the vault is locked" in told[-1]
+    assert told == [
+        f"the agent run {run.id}/c1 failed",
+        "the planner of test.child failed",
+        "no answer today",
+        "'the vault is locked'",
+    ]
     assert result.run_link.run_id == f"{run.id}/c1"
     ends = [event.result for event in [e async for e in run.events()] if event.type == "tool_end"]
     assert [link.message for link in ends[0].error.chain()] == told
