@@ -17,6 +17,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from sojourn.app import App, BoundTool
+from sojourn.aside import aside, fits
 from sojourn.contracts.dispatch import NET
 from sojourn.contracts.retry_hint import FieldIssue, RetryHint
 from sojourn.contracts.tasks import ToolTask
@@ -200,7 +201,7 @@ class _Crossing:
 
     async def _carried_out(self, sent: ToolRequest, meta: ToolCallMeta) -> ToolResult:
         call = await self._injection.prepare(sent, meta)
-        work = self._work(sent, call, meta)
+        work = await self._work(sent, call, meta)
         if isinstance(work, ToolResult):
             return work
         body = self._app.body_of(self._tool)
@@ -216,19 +217,21 @@ class _Crossing:
         beside = {kind: shape.encode for kind, shape in tool.artifacts.items()}
         return boundary.delivered(self._spec, self._call, value, tool.result_shape.encode, beside)
 
-    def _work(
+    async def _work(
         self, sent: ToolRequest, call: ToolRequest, meta: ToolCallMeta
     ) -> Callable[[], Any] | ToolResult:
         """What is left to run once the payload is valid, or the answer that says what is wrong with it."""
         body, tool = self._app.body_of(self._tool), self._tool
         if self._spec.decode_in_executor or not isinstance(tool, Tool):
             return body.prepare({}, call, meta)
-        if not tool.whole_validator.is_valid(call.payload):
-            return self._refused(sent, tool, tool.whole_validator.issues(call.payload))
+        validator = tool.whole_validator
+        if not await fits(validator, call.payload):
+            return await aside(lambda: self._refused(sent, tool, validator.issues(call.payload)))
         try:
             return body.prepare(call.payload, call, meta)
         except ValidationError as error:
-            return self._refused(sent, tool, boundary.issues_of(error))
+            issues = boundary.issues_of(error)
+            return await aside(lambda: self._refused(sent, tool, issues))
 
     def _refused(self, sent: ToolRequest, tool: Tool[..., Any], issues: list[FieldIssue]) -> ToolResult:
         shown, hidden = split(issues, self._spec.injected)

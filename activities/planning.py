@@ -15,6 +15,7 @@ from temporalio.exceptions import ApplicationError
 
 from sojourn.agent import Agent
 from sojourn.app import App
+from sojourn.aside import aside
 from sojourn.contracts.awaits import AwaitClarification, AwaitExternalTools
 from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.message import Message
@@ -76,7 +77,8 @@ class Planning:
         try:
             async with clock:
                 decision = await self._decision([], None)
-                made = self._shaped(await self._plan(decision))
+                said = await self._plan(decision)
+                made = await aside(lambda: self._shaped(said), on=getattr(said, "result", None) or "")
                 if isinstance(made, PlanOutcome):
                     return made
                 plan, external = made
@@ -92,7 +94,8 @@ class Planning:
                 return PlanOutcome(overtime=True)
             raise failure from carried(error)
         try:
-            return trimmed(self._outcome(plan, asked, external, decision))
+            payloads = [call.payload for call in asked]
+            return await aside(lambda: trimmed(self._outcome(plan, asked, external, decision)), on=payloads)
         except (ValueError, TypeError) as error:
             return PlanOutcome(fault=f"the plan cannot be written as JSON: {str(error)[:300]}")
 

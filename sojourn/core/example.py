@@ -23,6 +23,7 @@ from sojourn.core.mend import mend
 from sojourn.core.misfit import misfit
 from sojourn.core.sample import NoSampleError, sample
 from sojourn.core.validate import Validator
+from sojourn.core.work import allowance
 
 __all__ = ["example_for"]
 
@@ -37,9 +38,10 @@ def example_for(
         prior: The payload as it was sent; None when there is none worth keeping.
         author_example: The tool author's own example.
     """
-    for candidate in _candidates(validator, prior, author_example):
-        if _is_small_object(candidate) and validator.is_valid(candidate):
-            return candidate
+    with allowance():
+        for candidate in _candidates(validator, prior, author_example):
+            if _is_small_object(candidate) and validator.is_valid(candidate):
+                return candidate
     return None
 
 

@@ -2,27 +2,46 @@
 
 Only its yes counts. Whatever it refuses or cannot judge is judged by `sojourn.core.dialect`, which also
 finds the faults. The two agree: formats and patterns are ours here too, and a schema with a word that the two read differently, or with more work in it than its size shows (a recursive
-reference, definitions that double at each step), gets no quick yes at all.
+reference, definitions that double at each step), gets no quick yes at all. Nor does a value, where
+all the rules that may meet one of its parts, times its size, would keep the processor for seconds: what runs in
+Rust cannot be interrupted, and lets no other thread run.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import jsonschema_rs
 
 from sojourn.core.formats import FORMAT_EXAMPLES, FORMATS, matches
-from sojourn.core.json_value import is_object
-from sojourn.core.pointer import Schema, children, resolve
+from sojourn.core.json_value import is_array, is_object
+from sojourn.core.pointer import Schema, children, in_place, resolve
+from sojourn.core.work import volume
 
-__all__ = ["quick_yes"]
+__all__ = ["QuickYes", "quick_yes"]
 
 _MAX_EXPANDED = 5_000
 """Subschemas, each counted as often as it is referred to."""
+
+_MOST_RULES = 100_000_000
+"""Rules that may meet bytes of a value, at the most: about a second."""
+
+_MOST_AT_ONCE = 1_000_000
+"""As many as hold nobody up."""
+
+_COST_OF_CALLS = 20
+"""Rules in whose time Rust asks Python about a pattern or format."""
+
+_PARTS_PER_RULE = 8
+"""Names or values that a keyword lists, looked through in the time of one rule."""
 
 _EXACT = 2**53
 """Whole numbers up to here have floats of their own."""
 
 _NUMBERS = ("const", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+
+_OF_FIELDS = ("additionalProperties", "propertyNames")
+_OF_ITEMS = ("items", "prefixItems", "contains")
 
 _READ_DIFFERENTLY = (
     "multipleOf",
@@ -46,14 +65,35 @@ class _Pattern:
             raise ValueError
 
 
-def quick_yes(schema: Schema) -> Callable[[Any], bool] | None:
-    """Says whether a value surely fits the schema; None where it could not say so cheaply.
+@dataclass(frozen=True, slots=True)
+class QuickYes:
+    """A compiled schema that may be asked about values of a bounded size."""
 
-    The value is one without integers of more than 4,300 digits, as `sojourn.core.misfit` sees to.
-    """
+    is_valid: Callable[[Any], bool]
+    width: int
+    """Rules that one part of a value may meet."""
+
+    def says(self, value: Any, *, at_once: bool = False) -> bool:
+        """Whether a value surely fits the schema; false says nothing.
+
+        Args:
+            value: One without integers of more than 4,300 digits, as `sojourn.core.misfit` sees to.
+            at_once: Only where no event loop would notice.
+        """
+        if self.width * volume(value) > (_MOST_AT_ONCE if at_once else _MOST_RULES):
+            return False
+        try:
+            return self.is_valid(value)
+        except (ValueError, TypeError, OverflowError, RecursionError):
+            return False
+
+
+def quick_yes(schema: Schema) -> QuickYes | None:
+    """Says whether a value surely fits the schema; None where it could not say so cheaply."""
     if _expanded(schema) is None:
         return None
     try:
+        width = _Breadth(schema).of([schema])
         validator = jsonschema_rs.Draft202012Validator(
             schema,
             formats=_FORMATS,
@@ -63,14 +103,48 @@ def quick_yes(schema: Schema) -> Callable[[Any], bool] | None:
         )
     except (ValueError, jsonschema_rs.ReferencingError, RecursionError):
         return None
+    return QuickYes(validator.is_valid, width)
 
-    def says_yes(value: Any) -> bool:
-        try:
-            return validator.is_valid(value)
-        except (ValueError, TypeError, OverflowError, RecursionError):
-            return False
 
-    return says_yes
+class _Breadth:
+    """How many rules one part of a value may meet: all those that speak of the same place."""
+
+    def __init__(self, root: Schema) -> None:
+        self._root = root
+        self._left = 4 * _MAX_EXPANDED
+
+    def of(self, schemas: list[Schema]) -> int:
+        """The most rules that meet a value, or a part of it.
+
+        Raises:
+            ValueError: there are too many places to look at.
+        """
+        here = list(schemas)
+        for schema in here:
+            here.extend(in_place(self._root, schema))
+            self._left -= 1
+            if self._left < 0:
+                raise ValueError("too many places")
+        fields: dict[str, list[Schema]] = {}
+        others: list[Schema] = []
+        items: list[Schema] = []
+        for schema in here:
+            for (word, *step), child in children(schema):
+                if word == "properties":
+                    fields.setdefault(str(step[0]), []).append(child)
+                elif word in _OF_FIELDS:
+                    others.append(child)
+                elif word in _OF_ITEMS:
+                    items.append(child)
+        inner = [[*named, *others] for named in fields.values()]
+        return max(sum(map(_rules, here)), *(self.of(each) for each in (*inner, others, items) if each), 0)
+
+
+def _rules(schema: Schema) -> int:
+    """What the keywords of one subschema cost, in rules."""
+    listed = sum(len(rule) for rule in schema.values() if is_array(rule) or is_object(rule))
+    calls = ("pattern" in schema) + ("format" in schema)
+    return 1 + listed // _PARTS_PER_RULE + calls * _COST_OF_CALLS
 
 
 def _holds_large_numbers(schema: Schema) -> bool:

@@ -16,11 +16,10 @@ from sojourn.core.dialect import Dialect
 from sojourn.core.drafts import in_2020_12
 from sojourn.core.faults import to_issue, type_issue, type_names
 from sojourn.core.formats import FORMATS
-from sojourn.core.json_value import is_array, is_object
-from sojourn.core.pointer import Schema, children
-from sojourn.core.quick import quick_yes
+from sojourn.core.pointer import Schema
+from sojourn.core.quick import QuickYes, quick_yes
 from sojourn.core.secret import has_secrets
-from sojourn.core.work import WORK, TooMuchWorkError, Work
+from sojourn.core.work import Known, TooMuchWorkError, Work, steps_for, working
 
 __all__ = ["MAX_ISSUES", "Validator"]
 
@@ -28,10 +27,7 @@ MAX_ISSUES = 50
 """Faults named of one payload."""
 
 _EMPTY: Registry[Any] = Registry()
-_MAX_STEPS = 250_000
 _FIRST = ("missing_field", "unknown_field")
-_FREE_STEPS = 1_000
-_STEPS_PER_VALUE = 50
 
 # A ValueError here is Python refusing to print an integer of thousands of digits in jsonschema's message.
 _UNCHECKABLE = (RecursionError, TooMuchWorkError, OverflowError, ValueError)
@@ -47,49 +43,44 @@ class Validator:
     def __init__(self, schema: Schema) -> None:
         self.schema: Schema = in_2020_12(schema)
         self._validator: Any = Dialect(self.schema, format_checker=FORMATS, registry=_EMPTY)
-        self._work = Work(self.schema, _MAX_STEPS)
-        self._has_references = _refers(self.schema)
-        self._quick = quick_yes(self.schema)
+        self._known = Known()
+        self._quick: QuickYes | None = quick_yes(self.schema)
         self.has_secrets = has_secrets(self.schema)
         """Whether some field is marked as one whose value is not repeated."""
 
+    def fits_at_once(self, value: Any) -> bool:
+        """Whether a value fits, where that can be said in a few milliseconds; false says nothing."""
+        return self._quick is not None and self._quick.says(value, at_once=True)
+
     def is_valid(self, value: Any, *, schema: Any = None) -> bool:
-        """Whether a value fits the schema, or a subschema of it."""
-        if schema is None and self._quick is not None and self._quick(value):
+        """Whether a value fits the schema, or a subschema of it; false too where that is too much to check."""
+        if schema is None and self._quick is not None and self._quick.says(value):
             return True
         validator = self._validator if schema is None else self._validator.evolve(schema=schema)
-        token = WORK.set(self._begin(value))
         try:
-            return validator.is_valid(value)
+            with working(self._begin(value)):
+                return validator.is_valid(value)
         except _UNCHECKABLE:
             return False
-        finally:
-            WORK.reset(token)
 
     def issues(self, payload: Any) -> list[FieldIssue]:
         """Every fault, at most 50; empty when the payload fits.
 
         Missing fields come first, then unknown ones (often the same, misspelt), outer before
-        inner, then the others; else in the order in which the schema speaks of them.
+        inner, then the others; else in the order in which the schema speaks of them. A value that
+        takes too much work to check has one fault: it is to be smaller or flatter.
         """
-        token = WORK.set(self._begin(payload))
         try:
-            if self._validator.is_valid(payload):
-                return []
-            found = islice(_distinct(_issues(self._validator.iter_errors(payload))), MAX_ISSUES)
-            return sorted(found, key=_rank)
+            with working(self._begin(payload)):
+                found = islice(_distinct(_issues(self._validator.iter_errors(payload))), MAX_ISSUES)
+                return sorted(found, key=_rank)
         except _UNCHECKABLE:
             return [
                 FieldIssue(field="", constraint="invalid_length", expected_type="smaller or flatter value")
             ]
-        finally:
-            WORK.reset(token)
 
     def _begin(self, value: Any) -> Work:
-        steps = _MAX_STEPS
-        if self._has_references:
-            steps = min(_MAX_STEPS, _FREE_STEPS + _STEPS_PER_VALUE * _count(value))
-        return Work(self.schema, steps, self._work.discriminators)
+        return Work(self.schema, steps_for(value), self._known)
 
 
 def _rank(issue: FieldIssue) -> tuple[int, int]:
@@ -151,27 +142,3 @@ def _distinct(issues: Iterable[FieldIssue]) -> Iterator[FieldIssue]:
         if key not in seen:
             seen.add(key)
             yield issue
-
-
-def _refers(schema: Schema) -> bool:
-    pending = [schema]
-    while pending:
-        each = pending.pop()
-        if "$ref" in each:
-            return True
-        pending.extend(child for _, child in children(each))
-    return False
-
-
-def _count(value: Any) -> int:
-    """Values inside a value, itself included; stops where it no longer matters."""
-    count = 0
-    pending = [value]
-    while pending and count < _MAX_STEPS:
-        node = pending.pop()
-        count += 1
-        if is_object(node):
-            pending.extend(node.values())
-        elif is_array(node):
-            pending.extend(node)
-    return count

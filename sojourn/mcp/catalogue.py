@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from sojourn.aside import aside
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.wording import plain
 from sojourn.errors import SojournError, ToolUnavailable
@@ -83,7 +84,7 @@ class Catalogue:
         else:
             if is_cut:
                 self.warn("tools/list", f"only the first {len(listed)} tools are taken")
-            self.tools = MappingProxyType(self._taken(listed))
+            self.tools = MappingProxyType(await aside(lambda: self._taken(listed)))
             self.is_known = True
         self._listed_at = time.monotonic()
 

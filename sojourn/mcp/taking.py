@@ -94,10 +94,13 @@ def _spec(toolset_id: str, name: str, *, confirmation: Mapping[str, str], **fiel
 
 
 def _check(schema: Schema) -> None:
-    check(schema)
-    size = len(json.dumps(schema))
+    try:
+        size = len(json.dumps(schema))
+    except RecursionError:
+        raise ValueError("its schema is nested without end") from None
     if size > MAX_SCHEMA_BYTES:
         raise ValueError(f"its schema has {size:,} bytes, more than the {MAX_SCHEMA_BYTES:,} allowed")
+    check(schema)
 
 
 def _shape(name: str, schema: Schema) -> TypeSpec:

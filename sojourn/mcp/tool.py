@@ -9,6 +9,7 @@ import functools
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from sojourn.aside import aside, fits
 from sojourn.contracts.artifact import WithArtifacts
 from sojourn.contracts.ids import ToolId
 from sojourn.contracts.input_required import InputRequired
@@ -84,11 +85,17 @@ class McpTool:
         call: ToolRequest,
         meta: ToolCallMeta,
     ) -> Callable[[], Awaitable[Outcome]]:
-        """Read and validate a call's arguments; what is left to do is to send it, or to give the refusal."""
-        checked = boundary.checked(self.spec, self.validator, call)
-        if isinstance(checked, ToolResult):
-            return functools.partial(_given, checked)
-        return functools.partial(self._run, call, checked, meta)
+        """What is left to do: to read and validate a call's arguments, and to send it or give the refusal."""
+        return functools.partial(self._checked, call, meta)
+
+    async def _checked(self, call: ToolRequest, meta: ToolCallMeta) -> Outcome:
+        """The schema is the server's, a stranger's: what it takes to check is done aside."""
+        arguments = boundary.parsed(self.spec, call)
+        if isinstance(arguments, dict) and not self.validator.fits_at_once(arguments):
+            arguments = await aside(lambda: boundary.checked(self.spec, self.validator, call))
+        if isinstance(arguments, ToolResult):
+            return arguments
+        return await self._run(call, arguments, meta)
 
     async def _run(self, call: ToolRequest, arguments: dict[str, Any], meta: ToolCallMeta) -> Outcome:
         """Send a call, or what a person answered in the middle of it, and take its answer.
@@ -116,10 +123,13 @@ class McpTool:
         except faults.Unaskable as error:
             return _unaskable(call, error)
         except faults.Answered as error:
-            return self._refused(call, None if meta.input else arguments, str(error), error.code)
+            said, code = str(error), error.code
+            return await aside(
+                lambda: self._refused(call, None if meta.input else arguments, said, code), on=arguments
+            )
         if isinstance(answer, InputRequired):
             return ToolResult(input_required=answer)
-        return self._answered(call, answer, rounds.secrets)
+        return await self._answered(call, answer, rounds.secrets)
 
     def _refused(
         self, call: ToolRequest, arguments: dict[str, Any] | None, text: str, code: int
@@ -134,7 +144,7 @@ class McpTool:
             )
         return boundary.refusal(call, (ToolError.new(text, code=f"mcp_{code}"), None))
 
-    def _answered(self, call: ToolRequest, answer: "CallToolResult", secrets: Sequence[str]) -> Outcome:
+    async def _answered(self, call: ToolRequest, answer: "CallToolResult", secrets: Sequence[str]) -> Outcome:
         if answer.is_error:
             text = error_text(answer.content, secrets)
             return boundary.refusal(call, (ToolError.new(text, code="mcp_tool_error"), None))
@@ -145,7 +155,8 @@ class McpTool:
             result, artifacts = to_result(answer.content, structured, is_structured=validator is not None)
         except ValueError as error:
             return boundary.refusal(call, hints.malformed_response(self.spec, str(error)))
-        if validator is not None and (issues := validator.issues(result)):
+        if validator is not None and not await fits(validator, result):
+            issues = await aside(lambda: validator.issues(result))
             return boundary.refusal(call, hints.malformed_response(self.spec, issues))
         return WithArtifacts(result, **artifacts) if artifacts else ToolResult(result=result)
 
@@ -163,10 +174,6 @@ def _unaskable(call: ToolRequest, fault: faults.Unaskable) -> ToolResult:
     )
     error = ToolError.new(f"its MCP server cannot be answered: {fault}", code=fault.code)
     return boundary.refusal(call, (error, hint))
-
-
-async def _given(result: ToolResult) -> ToolResult:
-    return result
 
 
 def _progress(secrets: tuple[str, ...]) -> OnProgress | None:
