@@ -23,6 +23,8 @@ from sojourn.core.misfit import ParseFault
 from sojourn.core.selection import offered, withheld
 from sojourn.tool import Tool
 
+from .intercepting import intercepted
+
 __all__ = ["SCHEDULE_TO_START", "Dispatcher"]
 
 SCHEDULE_TO_START = timedelta(seconds=30)
@@ -41,7 +43,7 @@ class Dispatcher:
     external: AwaitExternalTools | None = None
     """Set where the planner has somebody outside execute the calls."""
 
-    def dispatch(self, call: ToolRequest, fault: ParseFault | None) -> Dispatch:
+    async def dispatch(self, call: ToolRequest, fault: ParseFault | None) -> Dispatch:
         """How the call is carried out: by an activity, a child run, somebody outside, or answered here already.
 
         Unknown and withheld tools, denied calls, arguments that cannot be recorded, and what is invalid of calls
@@ -67,7 +69,7 @@ class Dispatcher:
         )
         if verdict.kind == "deny":
             return Dispatch(kind="answered", result=outcomes.denied(call, verdict.why))
-        made = self._carried_out(call, tool)
+        made = await self._carried_out(call, tool)
         if verdict.kind == "run" or made.kind in ("answered", "external"):
             return made  # who executes a call outside decides about it there
         payload = _valid(tool, call)
@@ -84,11 +86,11 @@ class Dispatcher:
             call, hints.unavailable(call.name, why) if why else hints.unknown_tool(call.name, shown)
         )
 
-    def _carried_out(self, call: ToolRequest, tool: AnyTool) -> Dispatch:
+    async def _carried_out(self, call: ToolRequest, tool: AnyTool) -> Dispatch:
         if self.external is not None or tool.spec.kind == "external":
-            return self._external(call, tool)
+            return await self._external(call, tool)
         if isinstance(tool, ExportedTool):
-            return self._child(call, tool)
+            return await self._child(call, tool)
         spec = tool.spec
         return Dispatch(
             kind="local" if spec.local else "activity",
@@ -98,14 +100,25 @@ class Dispatcher:
             max_attempts=1 if spec.annotations.idempotent is False else ACTIVITY_ATTEMPTS,
         )
 
-    def _external(self, call: ToolRequest, tool: AnyTool) -> Dispatch:
-        payload = _valid(tool, call)
+    async def _intercepted(self, call: ToolRequest, tool: AnyTool) -> ToolRequest | ToolResult:
+        limit = tool.spec.timeout if tool.spec.kind != "external" else None
+        return await intercepted(
+            call, tool.spec, self.run, self.app.interceptors, limit or self.limits.tool_timeout
+        )
+
+    async def _external(self, call: ToolRequest, tool: AnyTool) -> Dispatch:
+        made = await self._intercepted(call, tool)
+        payload = made if isinstance(made, ToolResult) else _valid(tool, made)
         if isinstance(payload, ToolResult):
             return Dispatch(kind="answered", result=payload)
         wanted = self.external.expires_after if self.external else None
-        return Dispatch(kind="external", expires_after=wanted or tool.spec.timeout)
+        return Dispatch(
+            kind="external",
+            expires_after=wanted or tool.spec.timeout,
+            payload=None if made is call else payload,
+        )
 
-    def _child(self, call: ToolRequest, tool: ExportedTool[..., Any]) -> Dispatch:
+    async def _child(self, call: ToolRequest, tool: ExportedTool[..., Any]) -> Dispatch:
         run, limits = self.run, self.limits
         if run.depth + 1 >= limits.max_depth:
             why = f"agents nest at most {limits.max_depth} deep"
@@ -115,15 +128,18 @@ class Dispatcher:
             way = " > ".join([*above, tool.agent.id])
             why = f"its agent is at work above this call ({way})"
             return _answered(call, hints.unavailable(call.name, why))
-        payload = checked(tool.spec, tool.validator, call)
+        made = await self._intercepted(call, tool)
+        if isinstance(made, ToolResult):
+            return Dispatch(kind="answered", result=made)
+        payload = checked(tool.spec, tool.validator, made)
         if isinstance(payload, ToolResult):
             return Dispatch(kind="answered", result=payload)
         try:
-            messages = tool.messages(payload, call.raw)
+            messages = tool.messages(payload, made.raw)
         except ValidationError as error:
             return Dispatch(
                 kind="answered",
-                result=refused(tool.spec, call, payload, issues_of(error), tool.validator),
+                result=refused(tool.spec, made, payload, issues_of(error), tool.validator),
             )
         except Exception as error:  # noqa: BLE001 - a prompt function is the author's code
             return _answered(call, (ToolError.from_error(error), None))

@@ -94,7 +94,7 @@ class Planning:
                 return PlanOutcome(overtime=True)
             raise failure from error
         try:
-            return trimmed(self._outcome(plan, asked, external, decision))
+            return trimmed(await self._outcome(plan, asked, external, decision))
         except (ValueError, TypeError) as error:
             return PlanOutcome(fault=f"the plan cannot be written as JSON: {str(error)[:300]}")
 
@@ -260,7 +260,7 @@ class Planning:
         task = self.task
         return stamp(calls, run_id=self.run_id, turn_id=task.turn_id, plan=task.plan, taken=taken)
 
-    def _outcome(
+    async def _outcome(
         self,
         plan: PlanResult,
         asked: list[ToolRequest],
@@ -272,9 +272,10 @@ class Planning:
         caps = counts.stricter_caps(self.caps, decision.caps if decision else None)
         admission = admit(calls, caps, self.limits)
         dispatcher = Dispatcher(self.app, self._run(decision), self.limits, decision, external)
-        dispatches = [
-            dispatcher.dispatch(call, omitted.get(call.tool_call_id)) for call in asked[: admission.count]
-        ]
+        # Together, since an interceptor may have to ask somebody for each of them.
+        dispatches = await asyncio.gather(
+            *(dispatcher.dispatch(call, omitted.get(call.tool_call_id)) for call in asked[: admission.count])
+        )
         if isinstance(plan.await_, AwaitClarification):
             return self._question(plan, plan.await_, decision)
         return PlanOutcome(

@@ -41,8 +41,8 @@ class App:
         services: The objects behind bound tools, or name to object.
         executors: Toolset, or its id, to what carries out its declared tools: an `Executor` or one
             async function of meta and call.
-        interceptors: They prepare every call that a worker carries out itself, in this order; a call of an
-            agent starts a child run, whose own calls they prepare.
+        interceptors: They prepare every call, in this order: a worker's as it runs, an agent's and one that is
+            executed outside as it is dispatched.
         storage: Where what is too large for a run's history is kept whole; without it such a result
             is refused with its size and how to narrow it.
         policy_engine: Tightens what runs may do, turn by turn.

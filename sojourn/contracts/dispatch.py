@@ -49,5 +49,7 @@ class Dispatch(Record):
     """A person decides first; without the payload where it stands in the call."""
     expires_after: timedelta | None = None
     """For `external`: how long to wait for the result."""
+    payload: dict[str, Any] | None = None
+    """For `external`: what interceptors made of the arguments; None where the call's own are asked."""
     result: ToolResult | None = None
     """For `answered`: the result, with no activity."""
