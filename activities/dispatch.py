@@ -149,6 +149,7 @@ class Dispatcher:
             agent_id=tool.agent.id,
             messages=messages,
             answer=tool.answer_schema,
+            bounded=tool.spec.bounded,
         )
 
 

@@ -40,8 +40,10 @@ async def intercepted(
         interceptors: Asked in order.
         limit: How long they may take together.
     """
-    sent = parsed(spec, call) if interceptors else call
-    if not interceptors or isinstance(sent, ToolResult):
+    if not interceptors:
+        return call
+    sent = parsed(spec, call)
+    if isinstance(sent, ToolResult):
         return sent
     read = call.model_copy(update={"payload": sent, "raw": None})
     clock = asyncio.timeout(limit.total_seconds())

@@ -40,6 +40,7 @@ from sojourn.core.asking import (
     input_wait,
     shown,
 )
+from sojourn.core.bounds import with_bounds
 from sojourn.core.call_ids import child_run_id
 from sojourn.core.introduction import introduce
 from sojourn.core.shares import inherited
@@ -265,7 +266,8 @@ class Step:
             return outcomes.child_failed(call, taken, link)
         if output.active_time:
             self._spent_by_child = max(self._spent_by_child, output.active_time)
-        return outcomes.child_finished(call, output, link, typed=dispatch.answer is not None)
+        result = outcomes.child_finished(call, output, link, typed=dispatch.answer is not None)
+        return with_bounds(result) if dispatch.bounded else result
 
     def _search_attributes(self, agent_id: str) -> TypedSearchAttributes | None:
         """The child's own, where this server knows them: a child inherits nothing."""

@@ -1,5 +1,9 @@
 """Bounds: how a result was cut down from the full data."""
 
+from typing import Any
+
+from pydantic_core import to_jsonable_python
+
 from sojourn.contracts.record import Record
 
 __all__ = ["Bounds"]
@@ -18,3 +22,12 @@ class Bounds(Record):
     """How to narrow the query."""
     next_cursor: str | None = None
     """Where the next page starts, for tools that page."""
+
+    @classmethod
+    def of(cls, value: Any) -> "Bounds":
+        """The bounds that a bounded tool's typed result states, or the same as JSON (SR-35).
+
+        Raises:
+            pydantic.ValidationError: it states none.
+        """
+        return cls.model_validate(to_jsonable_python(value, by_alias=True))

@@ -43,6 +43,8 @@ class Dispatch(Record):
     """For a child: its first messages."""
     answer: dict[str, Any] | None = None
     """For a child: JSON Schema of the typed answer it is to give."""
+    bounded: bool = False
+    """For a child: whether its answer states its bounds."""
     policy: RunPolicyOverride | None = None
     """For a child: what it may spend of what is left here."""
     confirm: AwaitConfirmation | None = None

@@ -38,6 +38,7 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.core import outcomes
 from sojourn.core.admit import not_executed
 from sojourn.core.asking import external_wait, input_wait, shown
+from sojourn.core.bounds import with_bounds
 from sojourn.core.counts import limits_of
 from sojourn.core.fold_waits import WaitFold
 from sojourn.core.guards import RETRIES_STOPPED
@@ -69,6 +70,7 @@ class Fold(WaitFold):
     """How often the run has been continued as new, or reset."""
     _open: dict[int, OpenCall] = field(default_factory=dict[int, OpenCall])
     _planned: dict[str, ToolRequest] = field(default_factory=dict[str, ToolRequest])
+    _bounded: set[str] = field(default_factory=set[str])
 
     def feed(self, record: HistoryRecord) -> list[Event]:
         """The events of one record, in order."""
@@ -204,6 +206,8 @@ class Fold(WaitFold):
         """Start and end of the calls that need no activity, and what has to be asked first; the others end later."""
         limits = limits_of(self.policy)
         self._planned = {call.tool_call_id: call for call in plan.calls}
+        planned = zip(plan.calls, plan.dispatches, strict=False)
+        self._bounded = {call.tool_call_id for call, dispatch in planned if dispatch.bounded}
         outside = external_wait(list(zip(plan.calls, plan.dispatches, strict=False)), plan.external)
         if outside:
             yield self._opened(record, outside)
@@ -240,7 +244,8 @@ class Fold(WaitFold):
             run_id=record.name, agent_id=agent_id, parent_run_id=self.run_id, parent_tool_call_id=call_id
         )
         typed = isinstance(record.value, RunInput) and record.value.answer is not None
-        self._open[record.id] = OpenCall(call, record.time, link, typed=typed)
+        bounded = call_id in self._bounded
+        self._open[record.id] = OpenCall(call, record.time, link, typed=typed, bounded=bounded)
         yield self._event(record, ToolStartEvent, call=call)
 
     def _child_started(self, record: HistoryRecord) -> Iterator[Event]:
@@ -254,6 +259,7 @@ class Fold(WaitFold):
             return
         if isinstance(record.value, RunOutput):
             result = outcomes.child_finished(opened.call, record.value, opened.link, typed=opened.typed)
+            result = with_bounds(result) if opened.bounded else result
         elif record.error:
             result = outcomes.child_failed(opened.call, record.error, opened.link)
         else:
