@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from sojourn.agent import ExportedTool
 from sojourn.app import AnyTool, App
+from sojourn.aside import aside
 from sojourn.contracts.awaits import AwaitExternalTools
 from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.plan import RunContext
@@ -22,6 +23,8 @@ from sojourn.core.boundary import Answer, checked, issues_of, refusal, refused
 from sojourn.core.misfit import ParseFault
 from sojourn.core.selection import offered, withheld
 from sojourn.tool import Tool
+
+from .intercepting import intercepted
 
 __all__ = ["SCHEDULE_TO_START", "Dispatcher"]
 
@@ -41,7 +44,7 @@ class Dispatcher:
     external: AwaitExternalTools | None = None
     """Set where the planner has somebody outside execute the calls."""
 
-    def dispatch(self, call: ToolRequest, fault: ParseFault | None) -> Dispatch:
+    async def dispatch(self, call: ToolRequest, fault: ParseFault | None) -> Dispatch:
         """How the call is carried out: by an activity, a child run, somebody outside, or answered here already.
 
         Unknown and withheld tools, denied calls, arguments that cannot be recorded, and what is invalid of calls
@@ -67,10 +70,10 @@ class Dispatcher:
         )
         if verdict.kind == "deny":
             return Dispatch(kind="answered", result=outcomes.denied(call, verdict.why))
-        made = self._carried_out(call, tool)
+        made = await self._carried_out(call, tool)
         if verdict.kind == "run" or made.kind in ("answered", "external"):
             return made  # who executes a call outside decides about it there
-        payload = _valid(tool, call)
+        payload = await aside(lambda: _valid(tool, call), on=[call.payload, call.raw])
         if isinstance(payload, ToolResult):
             return Dispatch(kind="answered", result=payload)
         confirm = confirmation_of(spec, call, payload, self.limits.approval)
@@ -84,11 +87,11 @@ class Dispatcher:
             call, hints.unavailable(call.name, why) if why else hints.unknown_tool(call.name, shown)
         )
 
-    def _carried_out(self, call: ToolRequest, tool: AnyTool) -> Dispatch:
+    async def _carried_out(self, call: ToolRequest, tool: AnyTool) -> Dispatch:
         if self.external is not None or tool.spec.kind == "external":
-            return self._external(call, tool)
+            return await self._external(call, tool)
         if isinstance(tool, ExportedTool):
-            return self._child(call, tool)
+            return await self._child(call, tool)
         spec = tool.spec
         return Dispatch(
             kind="local" if spec.local else "activity",
@@ -98,14 +101,27 @@ class Dispatcher:
             max_attempts=retry.most_attempts(spec.annotations),
         )
 
-    def _external(self, call: ToolRequest, tool: AnyTool) -> Dispatch:
-        payload = _valid(tool, call)
+    async def _intercepted(self, call: ToolRequest, tool: AnyTool) -> ToolRequest | ToolResult:
+        limit = tool.spec.timeout if tool.spec.kind != "external" else None
+        return await intercepted(
+            call, tool.spec, self.run, self.app.interceptors, limit or self.limits.tool_timeout
+        )
+
+    async def _external(self, call: ToolRequest, tool: AnyTool) -> Dispatch:
+        made = await self._intercepted(call, tool)
+        if isinstance(made, ToolResult):
+            return Dispatch(kind="answered", result=made)
+        payload = await aside(lambda: _valid(tool, made), on=[made.payload, made.raw])
         if isinstance(payload, ToolResult):
             return Dispatch(kind="answered", result=payload)
         wanted = self.external.expires_after if self.external else None
-        return Dispatch(kind="external", expires_after=wanted or tool.spec.timeout)
+        return Dispatch(
+            kind="external",
+            expires_after=wanted or tool.spec.timeout,
+            payload=None if made is call else payload,
+        )
 
-    def _child(self, call: ToolRequest, tool: ExportedTool[..., Any]) -> Dispatch:
+    async def _child(self, call: ToolRequest, tool: ExportedTool[..., Any]) -> Dispatch:
         run, limits = self.run, self.limits
         if run.depth + 1 >= limits.max_depth:
             why = f"agents nest at most {limits.max_depth} deep"
@@ -115,15 +131,18 @@ class Dispatcher:
             way = " > ".join([*above, tool.agent.id])
             why = f"its agent is at work above this call ({way})"
             return _answered(call, hints.unavailable(call.name, why))
-        payload = checked(tool.spec, tool.validator, call)
+        made = await self._intercepted(call, tool)
+        if isinstance(made, ToolResult):
+            return Dispatch(kind="answered", result=made)
+        payload = await aside(lambda: checked(tool.spec, tool.validator, made), on=[made.payload, made.raw])
         if isinstance(payload, ToolResult):
             return Dispatch(kind="answered", result=payload)
         try:
-            messages = tool.messages(payload, call.raw)
+            messages = tool.messages(payload, made.raw)
         except ValidationError as error:
             return Dispatch(
                 kind="answered",
-                result=refused(tool.spec, call, payload, issues_of(error), tool.validator),
+                result=refused(tool.spec, made, payload, issues_of(error), tool.validator),
             )
         except BaseException as error:  # noqa: BLE001 - a prompt function is the author's code, and waits for nothing
             return _answered(call, (ToolError.from_error(error), None))
@@ -133,6 +152,7 @@ class Dispatcher:
             agent_id=tool.agent.id,
             messages=messages,
             answer=tool.answer_schema,
+            bounded=tool.spec.bounded,
         )
 
 

@@ -4,8 +4,12 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import structlog
+
 from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
+from sojourn.core import hints
 from sojourn.core.masking import Mask, mask_for
+from sojourn.errors import ToolFailed
 from sojourn.interceptor import Interceptor
 from sojourn.tool import Filler, injecting
 
@@ -13,6 +17,9 @@ __all__ = ["Injection"]
 
 _TOLD_EVERYWHERE = {"run_id", "session_id", "turn_id", "tool_call_id"}
 """Ids that every event carries: no secrets."""
+
+
+_log = structlog.get_logger("sojourn.tool")
 
 
 class Injection:
@@ -39,7 +46,11 @@ class Injection:
         self.whole = mask_for(secrets)
 
     async def prepare(self, call: ToolRequest, meta: ToolCallMeta) -> ToolRequest:
-        """The call with its fields filled; what a filler or an interceptor raises is the caller's to answer."""
+        """The call with its fields filled; what a filler or an interceptor raises is the caller's to answer.
+
+        Raises:
+            ToolFailed: an interceptor gave something that is not this call.
+        """
         for name, fill in self._fillers.items():
             if fill is not None:
                 value: Any = fill(meta)
@@ -49,7 +60,7 @@ class Injection:
         token = injecting.set(self._hide)
         try:
             for interceptor in self._interceptors:
-                call = self._hiding(await interceptor.intercept_tool_call(meta, call))
+                call = self._hiding(await _asked(interceptor, meta, call))
         finally:
             injecting.reset(token)
         return call
@@ -66,3 +77,21 @@ class Injection:
                 known.append(value)
         self.mask = mask_for(self._secrets)
         self.whole = mask_for({**self._marked, **self._secrets}) if self._marked else self.mask
+
+
+async def _asked(interceptor: Interceptor, meta: ToolCallMeta, call: ToolRequest) -> ToolRequest:
+    made: Any = interceptor.intercept_tool_call(meta, call)
+    if inspect.isawaitable(made):
+        made = await made
+    if isinstance(made, ToolRequest) and (made.name, made.tool_call_id) == (call.name, call.tool_call_id):
+        return made
+    _log.error(
+        "interceptor_gave_no_call",
+        interceptor=type(interceptor).__qualname__,
+        tool=call.name,
+        run_id=meta.run_id,
+        gave="another call" if isinstance(made, ToolRequest) else type(made).__name__,
+        mend="return the call it was given, or call.model_copy(update={'payload': ...}) of it",
+    )
+    error, hint = hints.unavailable(call.name, "it could not be prepared; this is logged for its operator")
+    raise ToolFailed(error.message, hint=hint)

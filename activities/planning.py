@@ -94,8 +94,8 @@ class Planning:
                 return PlanOutcome(overtime=True)
             raise failure from carried(error)
         try:
-            payloads = [call.payload for call in asked]
-            return await aside(lambda: trimmed(self._outcome(plan, asked, external, decision)), on=payloads)
+            outcome = await self._outcome(plan, asked, external, decision)
+            return await aside(lambda: trimmed(outcome), on=[[call.payload, call.raw] for call in asked])
         except (ValueError, TypeError) as error:
             return PlanOutcome(fault=f"the plan cannot be written as JSON: {str(error)[:300]}")
 
@@ -262,7 +262,7 @@ class Planning:
         task = self.task
         return stamp(calls, run_id=self.run_id, turn_id=task.turn_id, plan=task.plan, taken=taken)
 
-    def _outcome(
+    async def _outcome(
         self,
         plan: PlanResult,
         asked: list[ToolRequest],
@@ -274,9 +274,10 @@ class Planning:
         caps = counts.stricter_caps(self.caps, decision.caps if decision else None)
         admission = admit(calls, caps, self.limits)
         dispatcher = Dispatcher(self.app, self._run(decision), self.limits, decision, external)
-        dispatches = [
-            dispatcher.dispatch(call, omitted.get(call.tool_call_id)) for call in asked[: admission.count]
-        ]
+        # Together, since an interceptor may have to ask somebody for each of them.
+        dispatches = await asyncio.gather(
+            *(dispatcher.dispatch(call, omitted.get(call.tool_call_id)) for call in asked[: admission.count])
+        )
         if isinstance(plan.await_, AwaitClarification):
             return self._question(plan, plan.await_, decision)
         return PlanOutcome(

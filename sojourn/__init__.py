@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sojourn.agent import Agent, AgentTool, AgentToolset
     from sojourn.app import App
+    from sojourn.artifact_kind import ArtifactKind
     from sojourn.client import Client
     from sojourn.contracts.approval import ApprovalPolicy
     from sojourn.contracts.artifact import Artifact, WithArtifacts
@@ -98,11 +99,13 @@ if TYPE_CHECKING:
     from sojourn.storage import FolderStorage, StorageDriver
     from sojourn.tool import Tool
     from sojourn.toolset import Toolset
+    from sojourn.transform import Transform
     from sojourn.worker import Worker
 
 _WHERE = {
     "sojourn.agent": ["Agent", "AgentTool", "AgentToolset"],
     "sojourn.app": ["App"],
+    "sojourn.artifact_kind": ["ArtifactKind"],
     "sojourn.client": ["Client"],
     "sojourn.contracts.artifact": ["Artifact", "WithArtifacts"],
     "sojourn.contracts.awaits": [
@@ -178,6 +181,7 @@ _WHERE = {
     "sojourn.storage": ["FolderStorage", "StorageDriver"],
     "sojourn.tool": ["Tool"],
     "sojourn.toolset": ["Toolset"],
+    "sojourn.transform": ["Transform"],
     "sojourn.plugin": ["SojournPlugin"],
     "sojourn.worker": ["Worker"],
 }
@@ -192,6 +196,7 @@ __all__ = [
     "App",
     "ApprovalPolicy",
     "Artifact",
+    "ArtifactKind",
     "ArtifactNotFound",
     "Await",
     "AwaitClarification",
@@ -264,6 +269,7 @@ __all__ = [
     "ToolTelemetry",
     "ToolUnavailable",
     "Toolset",
+    "Transform",
     "Turn",
     "TypeSpec",
     "Usage",

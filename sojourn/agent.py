@@ -18,6 +18,7 @@ from sojourn.errors import DefinitionError
 from sojourn.planner import Planner, as_planner
 from sojourn.remote import RemoteToolset
 from sojourn.shape import Shape, as_payload, check_example
+from sojourn.tool_options import check_options
 from sojourn.toolset import Toolset
 
 __all__ = ["Agent", "AgentTool", "AgentToolset", "ExportedTool"]
@@ -51,6 +52,8 @@ class AgentTool(Generic[A, V]):
     """A payload that validates."""
     confirmation: str | None = None
     """What a person is asked before each call; `{field}` is filled in."""
+    bounded: bool = False
+    """Its answer is a bounded view and says so in `returned`, `total`, `truncated` (SR-22, SR-31)."""
 
 
 class ExportedTool(Generic[P, V]):
@@ -73,9 +76,11 @@ class ExportedTool(Generic[P, V]):
             result=self.result.spec,
             kind="agent",
             confirmation=declared.confirmation,
+            bounded=declared.bounded,
             task_queue=agent.task_queue,
             agent_id=agent.id,
         )
+        check_options(self.spec)
         if declared.example is not None:
             check_example(place, declared.example, self.validator)
 

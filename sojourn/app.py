@@ -41,8 +41,8 @@ class App:
         services: The objects behind bound tools, or name to object.
         executors: Toolset, or its id, to what carries out its declared tools: an `Executor` or one
             async function of meta and call.
-        interceptors: They prepare every call that a worker carries out itself, in this order; a call of an
-            agent starts a child run, whose own calls they prepare.
+        interceptors: They prepare every call, in this order: a worker's as it runs, an agent's and one that is
+            executed outside as it is dispatched.
         storage: Where what is too large for a run's history is kept whole; without it such a result
             is refused with its size and how to narrow it.
         policy_engine: Tightens what runs may do, turn by turn.
@@ -250,7 +250,15 @@ class App:
             if agent_id is None
             else self.tool_specs_for_agent(agent_id) or []
         )
-        return [_entry(spec) for spec in sorted(specs, key=lambda spec: spec.id)]
+        return [
+            _entry(spec, self.toolset_description(spec.id.toolset_id))
+            for spec in sorted(specs, key=lambda spec: spec.id)
+        ]
+
+    def toolset_description(self, toolset_id: str) -> str:
+        """What a toolset is for, as its declaration says; empty for an unknown one."""
+        toolset = self._toolsets.get(toolset_id)
+        return toolset.description if toolset else ""
 
     def serve(self, *, task_queue: str | None = None) -> None:
         """Serve runs until SIGTERM or Ctrl-C, then drain; the same as `sojourn worker`."""
@@ -259,8 +267,8 @@ class App:
         serve(self, task_queue=task_queue)
 
 
-def _entry(spec: ToolSpec) -> dict[str, Any]:
-    """One tool of the catalogue (SR-98)."""
+def _entry(spec: ToolSpec, about: str) -> dict[str, Any]:
+    """One tool of the catalogue (SR-98), with what its toolset is for."""
     entry: dict[str, Any] = {
         "id": str(spec.id),
         "service": ToolId(spec.id).service,
@@ -271,6 +279,8 @@ def _entry(spec: ToolSpec) -> dict[str, Any]:
         "payload": {"schema": spec.payload.json_schema},
         "result": {"schema": spec.result.json_schema},
     }
+    if about:
+        entry["toolset_description"] = about
     if spec.artifacts:
         entry["artifacts"] = {kind: {"schema": shape.json_schema} for kind, shape in spec.artifacts.items()}
     return entry

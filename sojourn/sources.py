@@ -21,6 +21,8 @@ __all__ = ["DeclaredSource", "Executor", "FunctionSource", "MethodSource", "Name
 Mapper = Callable[[Any], Any]
 """Converts a tool's arguments to a method's, or a method's result to a tool's."""
 
+_BY_HAND = "pass {}= to convert by hand"
+
 
 @runtime_checkable
 class Executor(Protocol):
@@ -116,8 +118,8 @@ def _method_body(
     place = str(tool.id)
     own = tool.payload is signature.payload or tool.payload.source == signature.payload_type
     if to_method is None and not own:
-        to_arguments: Mapper = Transform(
-            tool.payload, signature.payload, place=f"{place}: arguments", lossless=True
+        to_arguments: Mapper = Transform[Any, Any](
+            tool.payload, signature.payload, place=f"{place}: arguments", by_hand=_BY_HAND.format("to_method")
         )
     elif to_method is None:
         to_arguments = _as_it_is
@@ -125,7 +127,13 @@ def _method_body(
         to_arguments = to_method
     if to_result is None and tool.result_shape.source != signature.result:
         given = Shape(signature.result, place=place, output=True)
-        to_result = Transform(given, tool.result_shape, place=f"{place}: result", lossless=False)
+        to_result = Transform[Any, Any](
+            given,
+            tool.result_shape,
+            place=f"{place}: result",
+            lossless=False,
+            by_hand=_BY_HAND.format("to_result"),
+        )
     return _MethodBody(tool, signature, bound, to_arguments, to_result or _as_it_is)
 
 

@@ -9,12 +9,16 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextvars import ContextVar
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar, overload
 
+import typing_extensions
+
+from sojourn.artifact_kind import ArtifactKind
 from sojourn.contracts.artifact import Artifact, WithArtifacts
 from sojourn.contracts.ids import ToolId
 from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.validate import Validator
+from sojourn.injected import Injected
 from sojourn.shape import Shape, as_payload
 
 __all__ = ["Body", "Filler", "MalformedResultError", "Parts", "Source", "Tool", "injecting"]
@@ -22,6 +26,8 @@ __all__ = ["Body", "Filler", "MalformedResultError", "Parts", "Source", "Tool", 
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
 T = TypeVar("T")
+A_co = typing_extensions.TypeVar("A_co", covariant=True, default=Any)
+"""The payload's type, where the declaration states it."""
 
 injecting: ContextVar[Callable[[Mapping[str, Any]], None] | None] = ContextVar(
     "sojourn_injecting", default=None
@@ -84,7 +90,7 @@ class Source(Protocol):
         ...
 
 
-class Tool(Generic[P, R_co]):
+class Tool(Generic[P, R_co, A_co]):
     """One tool; still callable as the function it was made of (SR-83 to SR-85)."""
 
     def __init__(
@@ -105,6 +111,7 @@ class Tool(Generic[P, R_co]):
         self.artifacts = dict(artifacts or {})
         self.fillers = dict(fillers or {})
         self.function = function
+        self._injected = Injected(spec.id, self.fillers, payload.spec.json_schema)
         if function is not None:
             functools.update_wrapper(self, function)
 
@@ -130,25 +137,32 @@ class Tool(Generic[P, R_co]):
         return self.function(*args, **kwargs)
 
     def call(self, *args: P.args, **fields: P.kwargs) -> ToolRequest:
-        """A request to this tool: a model argument as the model, plain parameters by keyword."""
-        return ToolRequest(name=self.id, payload=as_payload(args, fields))
+        """A request to this tool: a model argument as the model, plain parameters by keyword.
+
+        Of a tool with injected fields, all others by keyword; an injected one in it is left out.
+
+        Raises:
+            TypeError: the tool has injected fields, and no field of this name.
+        """
+        return ToolRequest(name=self.id, payload=self._injected.left_out(as_payload(args, fields)))
 
     def inject(self, call: ToolRequest, **values: Any) -> ToolRequest:
         """The call with these injected fields set, for interceptors (SR-43).
 
         Raises:
-            TypeError: a field is not an injected one of this tool.
+            TypeError: a field is not an injected one of this tool, or its value not of its type.
+            ValueError: it is a call of another tool.
         """
-        for name in values:
-            if name not in self.fillers:
-                raise TypeError(f"{self.id} has no injected field {name!r}")
-        filled = as_payload((), values)
+        if call.name != self.id:
+            raise ValueError(f"{call.name} is not called with the injected fields of {self.id}")
+        filled = self._injected.filled(values)
         if on_inject := injecting.get():
             on_inject(filled)
+        self._injected.check(filled)
         return call.model_copy(update={"payload": {**call.payload, **filled}})
 
-    def decode(self, call: ToolRequest) -> Any:
-        """The typed arguments of a call, for executors.
+    def decode(self, call: ToolRequest) -> A_co:
+        """The typed arguments of a call, for executors (SR-6).
 
         Raises:
             pydantic.ValidationError: the type's own validators refuse the payload.
@@ -165,11 +179,30 @@ class Tool(Generic[P, R_co]):
             name=call.name,
             tool_call_id=call.tool_call_id,
             result=self.result_shape.encode(value),
-            artifacts=[
-                Artifact(kind=kind, data=self.artifact_shape(kind).encode(data))
-                for kind, data in artifacts.items()
-            ],
+            artifacts=[self._made(kind, data) for kind, data in artifacts.items()],
         )
+
+    @overload
+    def attach(self, result: ToolResult, kind: ArtifactKind[T], data: T) -> ToolResult: ...
+    @overload
+    def attach(self, result: ToolResult, kind: str, data: Any) -> ToolResult: ...
+    def attach(self, result: ToolResult, kind: ArtifactKind[Any] | str, data: Any) -> ToolResult:
+        """A successful result of this tool with this artifact, in place of one of its kind (SR-108).
+
+        Raises:
+            ValueError: it is another tool's result, or a failure.
+            KeyError: the tool declares no such kind, or one of another type.
+            pydantic.ValidationError: the data is not of the artifact's type.
+        """
+        if result.name or result.error:
+            self._check_own(result)
+        made = self._made(kind, data)
+        others = [artifact for artifact in result.artifacts if artifact.kind != made.kind]
+        return result.model_copy(update={"name": self.id, "artifacts": [*others, made]})
+
+    def _made(self, kind: ArtifactKind[Any] | str, data: Any) -> Artifact:
+        name = kind if isinstance(kind, str) else kind.name
+        return Artifact(kind=name, data=self.artifact_shape(kind).encode(data))
 
     @overload
     def result_of(self: "Tool[..., Coroutine[Any, Any, WithArtifacts[T]]]", result: ToolResult) -> T: ...
@@ -188,32 +221,41 @@ class Tool(Generic[P, R_co]):
         self._check_own(result)
         return self.result_shape.decode(result.result)
 
-    def artifact(self, result: ToolResult, kind: str) -> Any:
+    @overload
+    def artifact(self, result: ToolResult, kind: ArtifactKind[T]) -> T | None: ...
+    @overload
+    def artifact(self, result: ToolResult, kind: str) -> Any: ...
+    def artifact(self, result: ToolResult, kind: ArtifactKind[Any] | str) -> Any:
         """The typed artifact of this kind, or None when the result has none (SR-108).
 
         Raises:
             ValueError: it is another tool's result, a failure, or carries only the artifact's reference.
-            KeyError: the tool declares no such kind.
+            KeyError: the tool declares no such kind, or one of another type.
         """
         shape = self.artifact_shape(kind)
         self._check_own(result)
-        found = next((artifact for artifact in result.artifacts if artifact.kind == kind), None)
+        name = kind if isinstance(kind, str) else kind.name
+        found = next((artifact for artifact in result.artifacts if artifact.kind == name), None)
         if found is None:
             return None
         if found.data is None:
             raise ValueError(f"only the reference is here; read the data with run.artifact({found.ref!r})")
         return shape.decode(found.data)
 
-    def artifact_shape(self, kind: str) -> Shape:
+    def artifact_shape(self, kind: ArtifactKind[Any] | str) -> Shape:
         """The declared shape of an artifact.
 
         Raises:
-            KeyError: the tool declares no such kind.
+            KeyError: the tool declares no such kind, or one of another type.
         """
-        if kind not in self.artifacts:
+        name = kind if isinstance(kind, str) else kind.name
+        shape = self.artifacts.get(name)
+        if shape is None:
             known = ", ".join(self.artifacts) or "none"
-            raise KeyError(f"{self.id} declares no artifact {kind!r}; it declares {known}")
-        return self.artifacts[kind]
+            raise KeyError(f"{self.id} declares no artifact {name!r}; it declares {known}")
+        if not isinstance(kind, str) and shape.source != kind.data:
+            raise KeyError(f"{self.id} declares artifact {name!r} as {shape.source!r}, not as {kind.data!r}")
+        return shape
 
     def _check_own(self, result: ToolResult) -> None:
         if result.name != self.id or result.error:

@@ -4,19 +4,24 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, TypedDict
 
+from sojourn.artifact_kind import ArtifactKind
 from sojourn.contracts.tool_spec import Retry, ToolSpec
-from sojourn.core.pointer import Schema, expand
+from sojourn.core.bounds import can_state_bounds
 from sojourn.errors import DefinitionError
 from sojourn.tool import Filler
 
-__all__ = ["ToolOptions", "check_options", "fillers_of"]
+__all__ = ["Inject", "OpenOptions", "ToolOptions", "artifact_types", "check_options", "fillers_of"]
 
 _OWN_IDS = ("run_id", "session_id", "turn_id", "tool_call_id")
 """Injected fields of these names fill themselves from the meta."""
 
 
-class ToolOptions(TypedDict, total=False):
-    """What `Toolset.tool`, `bind` and `declare` take beside the code."""
+Inject = Sequence[str] | Mapping[str, Filler | None]
+"""Names of fields, or field to what fills it."""
+
+
+class OpenOptions(TypedDict, total=False):
+    """What a tool without injected fields is declared with."""
 
     name: str
     """The last part of the id; the function's name when left out."""
@@ -28,10 +33,8 @@ class ToolOptions(TypedDict, total=False):
     """For policies and catalogues."""
     bounded: bool
     """Its result is a bounded view and says so in `returned`, `total`, `truncated` (SR-31)."""
-    artifacts: Mapping[str, Any]
-    """What it may return beside its result: kind to type (SR-104)."""
-    inject: Sequence[str] | Mapping[str, Filler | None]
-    """Payload fields that no planner sees; a function of the meta fills one, else an interceptor (SR-41)."""
+    artifacts: Mapping[str, Any] | Sequence[ArtifactKind[Any]]
+    """What it may return beside its result: `ArtifactKind`s, or kind to type (SR-104)."""
     read_only: bool
     """It changes nothing."""
     destructive: bool
@@ -52,12 +55,19 @@ class ToolOptions(TypedDict, total=False):
     """Payloads that validate; the first goes into hints."""
 
 
+class ToolOptions(OpenOptions, total=False):
+    """What `Toolset.tool`, `bind` and `declare` take beside the code."""
+
+    inject: Inject
+    """Payload fields that no planner sees; a function of the meta fills one, else an interceptor (SR-41)."""
+
+
 def check_options(spec: ToolSpec) -> None:
     """Refuse options that contradict one another."""
     annotations, place = spec.annotations, spec.id
     if spec.timeout is not None and spec.timeout <= timedelta(0):
         raise DefinitionError(f"{place}: timeout is longer than zero, not {spec.timeout}")
-    if spec.bounded and not _has_field(spec.result.json_schema, "returned"):
+    if spec.bounded and not can_state_bounds(spec.result.json_schema):
         raise DefinitionError(f"{place}: a bounded tool's result has a field `returned` (SR-32)")
     if spec.local and not (annotations.read_only or annotations.idempotent):
         raise DefinitionError(
@@ -76,7 +86,23 @@ def check_options(spec: ToolSpec) -> None:
         raise DefinitionError(f"{place}: a local tool runs where its run is, not on queue {spec.task_queue}")
 
 
-def fillers_of(inject: Sequence[str] | Mapping[str, Filler | None]) -> dict[str, Filler | None]:
+def artifact_types(artifacts: Mapping[str, Any] | Sequence[ArtifactKind[Any]], place: str) -> dict[str, Any]:
+    """Each declared kind of artifact with its type."""
+    if isinstance(artifacts, Mapping):
+        return dict(artifacts)
+    types: dict[str, Any] = {}
+    for kind in artifacts:
+        if not isinstance(kind, ArtifactKind):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's mistake
+            raise DefinitionError(
+                f"{place}: artifacts takes ArtifactKind(name, type)s, or a mapping of kind to type; {kind!r} is neither"
+            )
+        if kind.name in types:
+            raise DefinitionError(f"{place}: artifact {kind.name!r} is declared twice")
+        types[kind.name] = kind.data
+    return types
+
+
+def fillers_of(inject: Inject) -> dict[str, Filler | None]:
     """Each injected field with what fills it; None where an interceptor has to."""
     given: Mapping[str, Filler | None]
     given = (
@@ -89,7 +115,3 @@ def fillers_of(inject: Sequence[str] | Mapping[str, Filler | None]) -> dict[str,
 
 def _own_id(name: str) -> Filler:
     return lambda meta: getattr(meta, name)
-
-
-def _has_field(schema: Schema, name: str) -> bool:
-    return any(name in part.get("properties", {}) for part in expand(schema, schema))

@@ -25,7 +25,14 @@ from sojourn.sources import (
     OutsideSource,
 )
 from sojourn.tool import Source, Tool
-from sojourn.tool_options import ToolOptions, check_options, fillers_of
+from sojourn.tool_options import (
+    Inject,
+    OpenOptions,
+    ToolOptions,
+    artifact_types,
+    check_options,
+    fillers_of,
+)
 
 __all__ = ["Tool", "ToolOptions", "Toolset"]
 
@@ -44,6 +51,12 @@ class _Declare(Protocol):
     def __call__(self, function: Callable[Concatenate[ToolCallMeta, P], R], /) -> Tool[P, R]: ...
     @overload
     def __call__(self, function: Callable[P, R], /) -> Tool[P, R]: ...
+
+
+class _DeclareInjected(Protocol):
+    """`@toolset.tool(inject=...)`: a call takes the other fields, which no type checker can tell apart."""
+
+    def __call__(self, function: Callable[..., R], /) -> Tool[..., R]: ...
 
 
 class Toolset:
@@ -77,7 +90,9 @@ class Toolset:
     @overload
     def tool(self, function: Callable[P, R], /) -> Tool[P, R]: ...
     @overload
-    def tool(self, /, **options: Unpack[ToolOptions]) -> _Declare: ...
+    def tool(self, /, **options: Unpack[OpenOptions]) -> _Declare: ...
+    @overload
+    def tool(self, /, *, inject: Inject, **options: Unpack[OpenOptions]) -> _DeclareInjected: ...
     def tool(self, function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOptions]) -> Any:
         """Declare a function, sync or async, as a tool of this set.
 
@@ -112,30 +127,69 @@ class Toolset:
 
     @overload
     def bind(
-        self, method: Callable[[S, A, ToolCallMeta], R], /, **options: Unpack[ToolOptions]
+        self, method: Callable[[S, A, ToolCallMeta], R], /, **options: Unpack[OpenOptions]
     ) -> Tool[[A], R]: ...
     @overload
     def bind(
-        self, method: Callable[Concatenate[S, ToolCallMeta, P], R], /, **options: Unpack[ToolOptions]
+        self, method: Callable[Concatenate[S, ToolCallMeta, P], R], /, **options: Unpack[OpenOptions]
     ) -> Tool[P, R]: ...
     @overload
     def bind(
-        self, method: Callable[Concatenate[S, P], R], /, **options: Unpack[ToolOptions]
+        self, method: Callable[Concatenate[S, P], R], /, **options: Unpack[OpenOptions]
     ) -> Tool[P, R]: ...
+    @overload
+    def bind(
+        self, method: Callable[..., R], /, *, inject: Inject, **options: Unpack[OpenOptions]
+    ) -> Tool[..., R]: ...
     @overload
     def bind(
         self,
-        name: str,
+        target: Callable[..., Any] | str,
         /,
         *,
         args: type[A],
         result: type[R],
-        method: str,
+        method: str | None = None,
         service: str | None = None,
         to_method: Callable[[A], Any] | None = None,
         to_result: Callable[[Any], R] | None = None,
-        **options: Unpack[ToolOptions],
-    ) -> Tool[[A], R]: ...
+        **options: Unpack[OpenOptions],
+    ) -> Tool[[A], R, A]: ...
+    @overload
+    def bind(
+        self,
+        target: Callable[..., Any] | str,
+        /,
+        *,
+        inject: Inject,
+        args: type[A],
+        result: type[R],
+        method: str | None = None,
+        service: str | None = None,
+        to_method: Callable[[A], Any] | None = None,
+        to_result: Callable[[Any], R] | None = None,
+        **options: Unpack[OpenOptions],
+    ) -> Tool[..., R, A]: ...
+    @overload
+    def bind(
+        self,
+        method: Callable[..., R],
+        /,
+        *,
+        args: type[A],
+        to_method: Callable[[A], Any] | None = None,
+        **options: Unpack[OpenOptions],
+    ) -> Tool[[A], R, A]: ...
+    @overload
+    def bind(
+        self,
+        method: Callable[Concatenate[S, P], Any],
+        /,
+        *,
+        result: type[R],
+        to_result: Callable[[Any], R] | None = None,
+        **options: Unpack[OpenOptions],
+    ) -> Tool[P, R]: ...
     def bind(
         self,
         target: Any,
@@ -214,6 +268,29 @@ class Toolset:
             source=NamedMethodSource(service, method or name, to_method=to_method, to_result=to_result),
         )
 
+    @overload
+    def declare(
+        self,
+        name: str,
+        /,
+        *,
+        args: type[A],
+        result: type[R],
+        decode_in_executor: bool = False,
+        **options: Unpack[OpenOptions],
+    ) -> Tool[[A], R, A]: ...
+    @overload
+    def declare(
+        self,
+        name: str,
+        /,
+        *,
+        inject: Inject,
+        args: type[A],
+        result: type[R],
+        decode_in_executor: bool = False,
+        **options: Unpack[OpenOptions],
+    ) -> Tool[..., R, A]: ...
     def declare(
         self,
         name: str,
@@ -223,7 +300,7 @@ class Toolset:
         result: type[R],
         decode_in_executor: bool = False,
         **options: Unpack[ToolOptions],
-    ) -> Tool[[A], R]:
+    ) -> Tool[..., R, A]:
         """Declare a tool that an executor in `App(executors={toolset: ...})` carries out (SR-18 to SR-20).
 
         In an external toolset somebody outside does, and `timeout` is how long the run waits for the result.
@@ -273,7 +350,7 @@ class Toolset:
         fillers = fillers_of(options.get("inject", ()))
         artifacts = {
             kind: Shape(shape, place=f"{place} -> artifact {kind}", output=True)
-            for kind, shape in options.get("artifacts", {}).items()
+            for kind, shape in artifact_types(options.get("artifacts", {}), place).items()
         }
         examples = options.get("examples", ())
         spec = ToolSpec(

@@ -1,4 +1,4 @@
-"""Transform: values of one shape as values of another, made once where a tool is bound.
+"""Transform: values of one shape as values of another, made once where a tool is bound or an executor declared.
 
 A tool shows a model what the model needs to know; the service method behind it has shapes of
 its own. Where every value of the one can be read as the other, by the names of fields in
@@ -7,7 +7,7 @@ is declared, so that what can go wrong in a run is a value (a bound, a pattern, 
 and never a name or a type.
 """
 
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import PydanticUserError, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
@@ -20,9 +20,15 @@ from sojourn.shape import Shape
 
 __all__ = ["Transform"]
 
+A = TypeVar("A")
+B = TypeVar("B")
 
-class Transform:
-    """Values of one shape as values of another, by field (SR-80 to SR-82).
+
+class Transform(Generic[A, B]):
+    """Values of one shape as values of another, by field (SR-60, SR-80 to SR-82).
+
+    `bind` makes them by itself; an executor makes its own, at import: `to_query = Transform(Ask, Query)`,
+    and then calls `to_query(ask)`.
 
     Args:
         source: What is written: a tool's arguments, or a method's result.
@@ -30,12 +36,22 @@ class Transform:
         place: Where it is declared, for messages.
         lossless: Whether nothing may get lost (arguments); otherwise a field that the target does
             not know is dropped at every level (a result, of which the model sees less).
+        by_hand: How to do without it, for messages.
 
     Raises:
         DefinitionError: some value of the source cannot be read as the target; lists the fields.
     """
 
-    def __init__(self, source: Shape, target: Shape, *, place: str, lossless: bool) -> None:
+    def __init__(
+        self,
+        source: type[A] | Shape,
+        target: type[B] | Shape,
+        *,
+        place: str = "transform",
+        lossless: bool = True,
+        by_hand: str = "convert by hand",
+    ) -> None:
+        source, target = _shape(source, place), _shape(target, place)
         self.source = source
         self.target = target
         self._is_same: bool = source.source == target.source
@@ -44,7 +60,6 @@ class Transform:
         if self._is_same:
             return
         pair = f"{source.spec.name} does not fit {target.spec.name}"
-        by_hand = f"pass {'to_method' if lossless else 'to_result'}= to convert by hand"
         try:
             written = TypeAdapter(source.source).json_schema(
                 mode="serialization", schema_generator=_WrittenSchema
@@ -59,7 +74,7 @@ class Transform:
         if False in kept and not (lossless and True in kept):  # what is kept may hold what the model said
             self._extra = "ignore"
 
-    def __call__(self, value: Any) -> Any:
+    def __call__(self, value: A) -> B:
         """A value of the source, typed or as JSON, as a typed value of the target.
 
         Raises:
@@ -70,6 +85,10 @@ class Transform:
             return self.target.decode(value)
         # Read as JSON, since a strict target takes the text of a date or an id only there.
         return self._reader.validate_json(to_json(self.source.encode(value)), extra=self._extra)
+
+
+def _shape(source: Any, place: str) -> Shape:
+    return source if isinstance(source, Shape) else Shape(source, place=place, output=True)
 
 
 class _WrittenSchema(GenerateJsonSchema):

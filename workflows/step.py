@@ -37,6 +37,7 @@ from sojourn.core.asking import (
     input_wait,
     shown,
 )
+from sojourn.core.bounds import with_bounds
 from sojourn.core.call_ids import child_run_id
 from sojourn.core.child_time import ChildTime
 from sojourn.core.introduction import introduce
@@ -285,7 +286,8 @@ class Step:
             taken = ToolError.new("a run with this id exists already", code="run_already_exists")
             return child_outcomes.failed(call, taken, link, None)
         self._child_time.ended(began, output.active_time)
-        return child_outcomes.finished(call, output, link, typed=dispatch.answer is not None)
+        result = child_outcomes.finished(call, output, link, typed=dispatch.answer is not None)
+        return with_bounds(result) if dispatch.bounded else result
 
     def _search_attributes(self, agent_id: str) -> TypedSearchAttributes | None:
         """The child's own, where this server knows them: a child inherits nothing."""

@@ -69,7 +69,13 @@ def _show(app: App) -> None:
     for agent_id in app.list_agents():
         specs = sorted(app.tool_specs_for_agent(agent_id) or [], key=lambda spec: spec.id)
         tree = Tree(Text(agent_id, style="bold"), guide_style="dim")
+        last = None
         for spec in specs:
+            toolset = spec.id.toolset_id
+            about = app.toolset_description(toolset) if toolset != last else ""
+            last = toolset
+            if about:
+                tree.add(Text(f"{toolset}: {plain(about, 200)}", style="italic"))
             line = Text(spec.id, style="cyan")
             line.append(f"({_fields(spec)})", style="default")
             if marks := _marks(spec):

@@ -1,5 +1,9 @@
 """Bounds: how a result was cut down from the full data."""
 
+from typing import Any
+
+from pydantic_core import to_jsonable_python
+
 from sojourn.contracts.record import Record
 
 __all__ = ["Bounds"]
@@ -20,3 +24,12 @@ class Bounds(Record):
     """Where the next page starts, for tools that page."""
     note: str | None = None
     """What is odd about these figures, which stand as the tool gave them."""
+
+    @classmethod
+    def of(cls, value: Any) -> "Bounds":
+        """The bounds that a bounded tool's typed result states, or the same as JSON (SR-35).
+
+        Raises:
+            pydantic.ValidationError: it states none.
+        """
+        return cls.model_validate(to_jsonable_python(value, by_alias=True))

@@ -43,11 +43,15 @@ class Dispatch(Record):
     """For a child: its first messages."""
     answer: dict[str, Any] | None = None
     """For a child: JSON Schema of the typed answer it is to give."""
+    bounded: bool = False
+    """For a child: whether its answer states its bounds."""
     policy: RunPolicyOverride | None = None
     """For a child: what it may spend of what is left here."""
     confirm: AwaitConfirmation | None = None
     """A person decides first; without the payload where it stands in the call."""
     expires_after: timedelta | None = None
     """For `external`: how long to wait for the result."""
+    payload: dict[str, Any] | None = None
+    """For `external`: what interceptors made of the arguments; None where the call's own are asked."""
     result: ToolResult | None = None
     """For `answered`: the result, with no activity."""

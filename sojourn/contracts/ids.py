@@ -57,6 +57,11 @@ class ToolId(str):
         return self.split(".", 2)[1]
 
     @property
+    def toolset_id(self) -> str:
+        """The first two parts."""
+        return f"{self.service}.{self.toolset}"
+
+    @property
     def tool(self) -> str:
         """All that follows the second dot."""
         return self.split(".", 2)[2]

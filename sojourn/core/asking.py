@@ -32,7 +32,11 @@ def external_wait(
 ) -> AwaitExternalTools | None:
     """One wait for all calls of a step that somebody outside executes, or None when there are none."""
     items = [
-        ExternalCall(tool_call_id=call.tool_call_id, tool=call.name, payload=_arguments(call))
+        ExternalCall(
+            tool_call_id=call.tool_call_id,
+            tool=call.name,
+            payload=_arguments(call) if dispatch.payload is None else dispatch.payload,
+        )
         for call, dispatch in calls
         if dispatch.kind == "external"
     ]

@@ -3,9 +3,22 @@
 from typing import Any, TypeGuard, cast
 
 from sojourn.contracts.bounds import Bounds
+from sojourn.contracts.tool_result import ToolResult
+from sojourn.core.pointer import Schema, expand
 from sojourn.core.wording import echo
 
-__all__ = ["bounds_of", "oddity", "with_note"]
+__all__ = ["bounds_of", "can_state_bounds", "oddity", "with_bounds", "with_note"]
+
+
+def can_state_bounds(schema: Schema) -> bool:
+    """Whether a result's schema has the one field that bounds need (SR-32)."""
+    return any("returned" in part.get("properties", {}) for part in expand(schema, schema))
+
+
+def with_bounds(result: ToolResult) -> ToolResult:
+    """A bounded tool's result with the bounds that it states, as they are (D-22)."""
+    bounds = bounds_of(result.result) if result.ok else None
+    return result if bounds is None else result.model_copy(update={"bounds": bounds})
 
 
 def bounds_of(result: Any) -> Bounds | None:

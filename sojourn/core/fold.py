@@ -40,6 +40,7 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.core import child_outcomes, outcomes
 from sojourn.core.admit import not_executed
 from sojourn.core.asking import external_wait, input_wait, shown
+from sojourn.core.bounds import with_bounds
 from sojourn.core.counts import limits_of
 from sojourn.core.fold_waits import WaitFold
 from sojourn.core.guards import RETRIES_STOPPED
@@ -74,6 +75,7 @@ class Fold(WaitFold):
     _planned: dict[str, ToolRequest] = field(default_factory=dict[str, ToolRequest])
     _spent: dict[str, Spent] = field(default_factory=dict[str, Spent])
     """By child run: what one that is being cancelled says it has spent."""
+    _bounded: set[str] = field(default_factory=set[str])
 
     def feed(self, record: HistoryRecord) -> list[Event]:
         """The events of one record, in order."""
@@ -209,6 +211,8 @@ class Fold(WaitFold):
         """Start and end of the calls that need no activity, and what has to be asked first; the others end later."""
         limits = limits_of(self.policy)
         self._planned = {call.tool_call_id: call for call in plan.calls}
+        planned = zip(plan.calls, plan.dispatches, strict=False)
+        self._bounded = {call.tool_call_id for call, dispatch in planned if dispatch.bounded}
         outside = external_wait(list(zip(plan.calls, plan.dispatches, strict=False)), plan.external)
         if outside:
             yield self._opened(record, outside)
@@ -253,7 +257,8 @@ class Fold(WaitFold):
             run_id=record.name, agent_id=agent_id, parent_run_id=self.run_id, parent_tool_call_id=call_id
         )
         typed = isinstance(record.value, RunInput) and record.value.answer is not None
-        self._open[record.id] = OpenCall(call, record.time, link, typed=typed)
+        bounded = call_id in self._bounded
+        self._open[record.id] = OpenCall(call, record.time, link, typed=typed, bounded=bounded)
         yield self._event(record, ToolStartEvent, call=call)
 
     def _child_started(self, record: HistoryRecord) -> Iterator[Event]:
@@ -268,6 +273,7 @@ class Fold(WaitFold):
         told = self._spent.pop(opened.link.run_id, None)
         if isinstance(record.value, RunOutput):
             result = child_outcomes.finished(opened.call, record.value, opened.link, typed=opened.typed)
+            result = with_bounds(result) if opened.bounded else result
         elif record.error:
             spent = record.value if isinstance(record.value, Spent) else None
             result = child_outcomes.failed(opened.call, record.error, opened.link, spent)

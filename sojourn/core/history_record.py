@@ -51,6 +51,7 @@ class OpenCall:
     queue: str = ""
     waits: str = ""
     typed: bool = False
+    bounded: bool = False
     is_local: bool = False
     external: bool = False
     """Whether only what was sent from outside is checked."""

@@ -1,6 +1,6 @@
 """What an app, not the server, says of who is asked before a call of a server's tool."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from fnmatch import fnmatchcase
 
 from sojourn.core.approval import MAX_PROMPT
@@ -38,6 +38,6 @@ def sentence_for(name: str, confirmation: Mapping[str, str]) -> str | None:
     return next((said for pattern, said in confirmation.items() if fnmatchcase(name, pattern)), None)
 
 
-def unmatched(confirmation: Mapping[str, str], names: Collection[str]) -> list[str]:
-    """The names and patterns that no tool has: about nothing of this is anybody asked."""
-    return [pattern for pattern in confirmation if not any(fnmatchcase(name, pattern) for name in names)]
+def unmatched(patterns: Iterable[str], names: Collection[str]) -> list[str]:
+    """The names and patterns that no tool has, of which nothing comes."""
+    return [pattern for pattern in patterns if not any(fnmatchcase(name, pattern) for name in names)]

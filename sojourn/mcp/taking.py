@@ -1,12 +1,14 @@
 """How a tool that a server lists becomes one of ours: its spec, taken over as it is, or the reason why not."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from sojourn.contracts.ids import TOOL_NAME, ToolId
 from sojourn.contracts.tool_spec import Annotations, Retry, ToolSpec, TypeSpec
+from sojourn.core.bounds import can_state_bounds
 from sojourn.core.pointer import Schema
 from sojourn.core.schema import check, field_descriptions
 from sojourn.core.wording import plain
@@ -32,6 +34,8 @@ class Terms(TypedDict):
     trusted: bool
     confirmation: Mapping[str, str]
     """By name or pattern; a spec gets the sentence that is its own."""
+    bounded: Sequence[str]
+    """Names or patterns of those whose results state their bounds."""
 
 
 def spec_of(toolset_id: str, tool: "Tool", **terms: Unpack[Terms]) -> ToolSpec:
@@ -83,12 +87,23 @@ def _unknown_shape(name: str) -> TypeSpec:
     return TypeSpec(name=name, json_schema={})
 
 
-def _spec(toolset_id: str, name: str, *, confirmation: Mapping[str, str], **fields: Any) -> ToolSpec:
+def _spec(
+    toolset_id: str,
+    name: str,
+    *,
+    confirmation: Mapping[str, str],
+    bounded: Sequence[str],
+    result: TypeSpec,
+    **fields: Any,
+) -> ToolSpec:
+    is_bounded = any(fnmatchcase(name, each) for each in bounded) and can_state_bounds(result.json_schema)
     return ToolSpec(
         id=ToolId(f"{toolset_id}.{name}"),
         kind="mcp",
         decode_in_executor=True,
         confirmation=sentence_for(name, confirmation),
+        bounded=is_bounded,
+        result=result,
         **fields,
     )
 

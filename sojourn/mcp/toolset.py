@@ -68,10 +68,12 @@ class McpToolset:
         confirmation: Name or pattern of a tool to what a person is asked before each call, such as
             `{"delete_*": "Delete {path}?"}`; fields are filled in. A name goes before a pattern, and
             of patterns the first that fits counts.
+        bounded: Names or patterns of the tools whose structured results are bounded views, and say so in
+            `returned`, `total`, `truncated` (SR-22).
 
     Raises:
         DefinitionError: the id has another form, a duration is not above zero, `trusted` is no bool,
-            or `confirmation` no names with sentences.
+            `confirmation` no names with sentences, or `bounded` one text.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class McpToolset:
         exclude: Sequence[str] = (),
         trusted: bool = False,
         confirmation: Mapping[str, str] | None = None,
+        bounded: Sequence[str] = (),
     ) -> None:
         if not TOOLSET_ID.match(id):
             raise DefinitionError(f"toolset {id!r}: an id has the form <service>.<toolset>")
@@ -97,6 +100,8 @@ class McpToolset:
                 raise DefinitionError(f"toolset {id}: {name} is longer than zero, not {duration}")
         confirmation = {} if confirmation is None else confirmation
         check_confirmation(id, trusted=trusted, confirmation=confirmation)
+        if isinstance(bounded, str):
+            raise DefinitionError(f"toolset {id}: bounded takes a list of names or patterns: [{bounded!r}]")
         self.id = id
         self.transport = transport
         self.description = description
@@ -111,6 +116,7 @@ class McpToolset:
             task_queue=task_queue,
             trusted=trusted,
             confirmation=dict(confirmation),
+            bounded=tuple(bounded),
         )
         self._catalogue = Catalogue(
             id,
@@ -119,7 +125,7 @@ class McpToolset:
             include=include,
             exclude=exclude,
         )
-        self._unused: list[str] = []
+        self._unused: dict[str, list[str]] = {}
         self._connection: Connection | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._stale = asyncio.Event()
@@ -244,10 +250,14 @@ class McpToolset:
             self._stale.set()
             raise
         self._note(None)
-        unused = unmatched(self._terms["confirmation"], self.tools)
-        if unused and unused != self._unused:
-            _log.warning("mcp_confirmation_unused", toolset=self.id, names=unused)
-        self._unused = unused
+        bounded = [name for name, tool in self.tools.items() if tool.spec.bounded]
+        self._tell_unused("mcp_confirmation_unused", unmatched(self._terms["confirmation"], self.tools))
+        self._tell_unused("mcp_bounded_unused", unmatched(self._terms["bounded"], bounded))
+
+    def _tell_unused(self, event: str, names: list[str]) -> None:
+        if names and names != self._unused.get(event):
+            _log.warning(event, toolset=self.id, names=names)
+        self._unused[event] = names
 
     async def _keep(self, connection: Connection) -> None:
         """Keep a session open and the list fresh, for as long as the toolset is."""

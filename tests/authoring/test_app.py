@@ -18,7 +18,7 @@ class Question(BaseModel):
     topic: str
 
 
-devices = Toolset("ops.devices")
+devices = Toolset("ops.devices", description="Field devices")
 
 
 @devices.tool(tags=["read"])
@@ -75,13 +75,21 @@ def test_an_unknown_id_gives_none(app: App, id: str) -> None:
 
 
 def test_the_catalogue_has_one_entry_a_tool(app: App) -> None:
-    """Each entry has exactly the keys of SR-98, as JSON, with schemas that are JSON Schema (SR-99)."""
+    """Each entry has exactly the keys of SR-98, as JSON, with schemas that are JSON Schema (SR-99).
+
+    What its toolset is for stands beside them, for interfaces that show categories (SR-95).
+    """
     catalog = app.catalog()
     assert json.loads(json.dumps(catalog)) == catalog
     assert [entry["id"] for entry in catalog] == [
         "ops.devices.list_devices",
         "ops.devices.reboot",
         "ops.research.ask",
+    ]
+    assert [entry.pop("toolset_description", None) for entry in catalog] == [
+        "Field devices",
+        "Field devices",
+        "Researches",
     ]
     for entry in catalog:
         assert list(entry) == [

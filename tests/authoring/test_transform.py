@@ -115,9 +115,9 @@ def test_what_does_not_fit_is_a_definition_error() -> None:
     assert str(raised.value) == (
         "ops.search.search: SearchArgs does not fit SearchRequest: since: missing in SearchArgs; "
         'status: string does not fit enum ["online", "offline"]; limit: unknown to SearchRequest; '
-        "pass to_method= to convert by hand"
+        "convert by hand"
     )
-    with pytest.raises(DefinitionError, match=r"list does not fit list: \[\]: .*; pass to_result= to"):
+    with pytest.raises(DefinitionError, match=r"list does not fit list: \[\]: .*; convert by hand"):
         to_result(list[str], list[int])
 
 
@@ -225,7 +225,7 @@ def test_a_type_with_one_schema_only_is_a_definition_error() -> None:
             return handler(core)
 
     with pytest.raises(
-        DefinitionError, match=r"str does not fit WriteOnly: no JSON Schema \(is only.*to_result="
+        DefinitionError, match=r"str does not fit WriteOnly: no JSON Schema \(is only.*convert by hand"
     ):
         to_result(str, WriteOnly)
 

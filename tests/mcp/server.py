@@ -19,6 +19,17 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, Too
 
 PIXEL = base64.b64encode(b"\x89PNG" + b"\0" * 60).decode()
 SHAPE = {"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]}
+PAGES = {
+    "type": "object",
+    "properties": {
+        "items": {"type": "array"},
+        "returned": {"type": "integer"},
+        "total": {"type": "integer"},
+        "truncated": {"type": "boolean"},
+        "next_cursor": {"type": "string"},
+    },
+    "required": ["items", "returned"],
+}
 ORDER = {
     "type": "object",
     "properties": {
@@ -75,6 +86,7 @@ TOOLS = [
     tool("counts"),
     tool("cancelled"),
     tool("structured", output_schema=SHAPE),
+    tool("pages", output_schema=PAGES),
     tool("structured-as-text", output_schema=SHAPE),
     tool("badly-structured", output_schema=SHAPE),
     tool("several"),
@@ -114,6 +126,10 @@ async def call_tool(ctx: Any, params: types.CallToolRequestParams) -> types.Call
             return structured({**counts, "pid": os.getpid()})
         case "cancelled":
             return structured({"cancelled": cancelled})
+        case "pages":
+            return structured(
+                {"items": [1, 2], "returned": 2, "total": 9, "truncated": True, "next_cursor": "p2"}
+            )
         case "structured":
             return structured({"count": 3})
         case "structured-as-text":

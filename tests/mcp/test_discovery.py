@@ -8,8 +8,9 @@ from datetime import timedelta
 import pytest
 from structlog.testing import capture_logs
 
-from sojourn import mcp
+from sojourn import Bounds, ToolRequest, mcp
 from sojourn.contracts.tool_spec import Annotations, Retry
+from sojourn.core import boundary
 from sojourn.errors import DefinitionError
 
 KINDS = ["stdio", "http", "sse"]
@@ -85,6 +86,24 @@ async def test_tools_are_taken_and_left_by_name(opened, stdio):
     """`include` and `exclude` take names and patterns."""
     toolset = await opened(stdio(), include=["echo", "structured*"], exclude=["*-as-text"])
     assert toolset.tools.keys() == {"echo", "structured"}
+
+
+async def test_what_is_bounded_is_said_by_name(opened, stdio, run):
+    """Results of the named tools carry their bounds; a name of which nothing comes is told (SR-22)."""
+    with capture_logs() as logs:
+        toolset = await opened(stdio(), bounded=["page*", "structured", "nothing-of-this"])
+    bounded = {name for name, tool in toolset.tools.items() if tool.spec.bounded}
+    assert bounded == {"pages"}
+    stated = {}
+    for name in ("pages", "structured"):
+        spec, value = toolset[name].spec, await run(toolset, name)
+        stated[name] = boundary.delivered(spec, ToolRequest(name=spec.id), value, lambda given: given).bounds
+    assert stated == {
+        "pages": Bounds(returned=2, total=9, truncated=True, next_cursor="p2"),
+        "structured": None,
+    }
+    told = [log["names"] for log in logs if log["event"] == "mcp_bounded_unused"]
+    assert told == [["structured", "nothing-of-this"]]
 
 
 @pytest.mark.parametrize("kind", KINDS)

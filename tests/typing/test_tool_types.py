@@ -10,11 +10,13 @@ from pydantic import BaseModel
 from sojourn import (
     Agent,
     AgentTool,
+    ArtifactKind,
     PlanResult,
     ToolCallMeta,
     ToolRequest,
     ToolResult,
     Toolset,
+    Transform,
     Turn,
     WithArtifacts,
 )
@@ -64,10 +66,44 @@ async def charted(site: str) -> WithArtifacts[Answer]:
     return WithArtifacts(Answer(count=1), chart=[1])
 
 
+CHART = ArtifactKind("points", list[int])
+
+
+@tools.tool(artifacts=[CHART])
+async def drawn(site: str) -> WithArtifacts[Answer]:
+    return WithArtifacts(Answer(count=1), points=[1])
+
+
+@tools.tool(inject=["session_id"], read_only=True)
+def hidden(session_id: str, site: str, limit: int = 5) -> Answer:
+    return Answer(count=limit)
+
+
+class Asked(BaseModel):
+    site: str
+    limit: int = 5
+
+
+class Owned(BaseModel):
+    session_id: str
+    site: str
+
+
+@tools.tool(inject=["session_id"])
+async def hidden_model(owned: Owned) -> Answer:
+    return Answer(count=len(owned.site))
+
+
 bound = tools.bind(Service.find, name="find_bound")
 bound_meta = tools.bind(Service.whose)
 named = tools.bind("named", service="Service", method="find", args=Query, result=Answer)
+converted = tools.bind(Service.find, name="converted", args=Query, result=int, to_result=lambda found: 1)
+renamed = tools.bind(Service.find, name="renamed", args=Query)
+shortened = tools.bind(Service.find, name="shortened", result=int, to_result=lambda found: 1)
+bound_hidden = tools.bind(Service.find, name="bound_hidden", inject=["site"])
 declared = tools.declare("declared", args=Query, result=Answer)
+declared_hidden = tools.declare("declared_hidden", args=Owned, result=Answer, inject=["session_id"])
+to_asked = Transform(Query, Asked)
 
 
 async def plan(_turn: Turn) -> PlanResult:
@@ -89,6 +125,18 @@ def test_calls_and_results_are_typed() -> None:
     assert_type(named.call(query), ToolRequest)
     assert_type(exported[ask].call(query), ToolRequest)
     assert find.call(query).payload == {"site": "s"}
+    assert_type(hidden.call(site="s"), ToolRequest)
+    assert_type(hidden_model.call(site="s"), ToolRequest)
+    assert_type(bound_hidden.call(), ToolRequest)
+    assert_type(declared.decode(declared.call(query)), Query)
+    assert_type(named.decode(named.call(query)), Query)
+    assert_type(converted.decode(converted.call(query)), Query)
+    owned = declared_hidden.inject(declared_hidden.call(site="s"), session_id="x")
+    assert_type(declared_hidden.decode(owned), Owned)
+    assert_type(to_asked(query), Asked)
+    made = drawn.attach(ToolResult(), CHART, [1])
+    assert_type(made, ToolResult)
+    assert_type(drawn.artifact(made, CHART), list[int] | None)
     if TYPE_CHECKING:
         result = ToolResult()
         assert_type(find.result_of(result), Answer)
@@ -96,6 +144,14 @@ def test_calls_and_results_are_typed() -> None:
         assert_type(with_meta.result_of(result), Answer)
         assert_type(meta_first.result_of(result), list[str])
         assert_type(charted.result_of(result), Answer)
+        assert_type(hidden.result_of(result), Answer)
+        assert_type(hidden_model.result_of(result), Answer)
+        assert_type(converted.result_of(result), int)
+        assert_type(renamed.result_of(result), Answer)
+        assert_type(shortened.result_of(result), int)
+        assert_type(bound_hidden.result_of(result), Answer)
+        assert_type(declared_hidden.result_of(result), Answer)
+        drawn.attach(result, CHART, "no list")  # type: ignore[misc]  # pyright: ignore[reportCallIssue, reportArgumentType]
         assert_type(bound.result_of(result), Answer)
         assert_type(bound_meta.result_of(result), Answer)
         assert_type(named.result_of(result), Answer)

@@ -203,20 +203,6 @@ def test_declarations_that_cannot_be_injected():
         app_with(tools, ScriptedPlanner([]), interceptors=[object()])
 
 
-def test_the_setter_knows_its_fields():
-    """`tool.inject` sets injected fields only (SR-43, SR-46)."""
-    tools = Toolset("users.data")
-
-    @tools.tool(inject=["token"])
-    def fetch(query: str, token: str) -> str:
-        return query
-
-    call = fetch.inject(ToolRequest(name=fetch.id, payload={"query": "q"}), token="t")
-    assert call.payload == {"query": "q", "token": "t"}
-    with pytest.raises(TypeError, match="'query'"):
-        fetch.inject(call, query="x")
-
-
 def test_definitions_that_only_hidden_fields_use_are_hidden_too():
     """No trace of an injected model in the advertised schema."""
     tools = Toolset("users.data")

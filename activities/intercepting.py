@@ -1,0 +1,86 @@
+"""Intercepting: what the interceptors make of a call that no worker carries out (D-24).
+
+A child run's messages and what somebody outside is asked are recorded where the call is
+dispatched, so that is where its interceptors are asked; a worker's call meets them as it runs.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+
+from sojourn.contracts.plan import RunContext
+from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
+from sojourn.contracts.tool_error import ToolError
+from sojourn.contracts.tool_result import ToolResult
+from sojourn.contracts.tool_spec import ToolSpec
+from sojourn.core import hints
+from sojourn.core.boundary import parsed, refusal
+from sojourn.core.plan_size import unfit
+from sojourn.errors import RateLimited, ToolFailed, ToolUnavailable
+from sojourn.interceptor import Interceptor
+
+from .injection import Injection
+
+__all__ = ["intercepted"]
+
+
+async def intercepted(
+    call: ToolRequest,
+    spec: ToolSpec,
+    run: RunContext,
+    interceptors: Sequence[Interceptor],
+    limit: timedelta,
+) -> ToolRequest | ToolResult:
+    """The call as its interceptors want it, or the answer where they prevent it.
+
+    Args:
+        call: As it was planned; as it was written, where no interceptor changes it.
+        spec: The tool.
+        run: Whose call it is.
+        interceptors: Asked in order.
+        limit: How long they may take together.
+    """
+    if not interceptors:
+        return call
+    sent = parsed(spec, call)
+    if isinstance(sent, ToolResult):
+        return sent
+    read = call.model_copy(update={"payload": sent, "raw": None})
+    clock = asyncio.timeout(limit.total_seconds())
+    try:
+        async with clock:
+            made = await Injection({}, interceptors).prepare(read, _meta(read, run))
+    except TimeoutError as error:
+        if clock.expired():
+            return refusal(call, hints.timeout(call.name, limit))
+        return refusal(call, (ToolError.from_error(error), None))
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - an interceptor is the app's own code
+        return _prevented(call, error)
+    if made.payload == sent:
+        return call
+    if fault := unfit(made):
+        return refusal(call, hints.unparsable(spec, fault))
+    return made.model_copy(update={"raw": None})
+
+
+def _prevented(call: ToolRequest, error: BaseException) -> ToolResult:
+    """As a worker's call is answered when one raises, less the repetitions: a plan does not wait for them."""
+    if isinstance(error, RateLimited):
+        return refusal(call, hints.rate_limited(call.name, str(error), error.retry_after))
+    if isinstance(error, ToolUnavailable):
+        return refusal(call, hints.unavailable(call.name, str(error), error.retry_after))
+    hint = error.hint if isinstance(error, ToolFailed) else None
+    return refusal(call, (ToolError.from_error(error), hint and hint.model_copy(update={"tool": call.name})))
+
+
+def _meta(call: ToolRequest, run: RunContext) -> ToolCallMeta:
+    return ToolCallMeta(
+        run_id=run.run_id,
+        session_id=run.session_id,
+        turn_id=run.turn_id,
+        tool_call_id=call.tool_call_id,
+        parent_tool_call_id=run.parent.parent_tool_call_id if run.parent else None,
+        agent_id=run.agent_id,
+        labels=run.labels,
+        idempotency_key=ToolCallMeta.key_of(run.run_id, call),
+    )

@@ -1,0 +1,117 @@
+"""Typed calls and setters of tools with injected fields (SR-5, SR-43, SR-46)."""
+
+from datetime import UTC, datetime
+
+import pytest
+from pydantic import BaseModel, Field, SecretStr
+
+from sojourn import ToolRequest, Toolset
+
+
+class Credentials(BaseModel):
+    user: str
+    rights: list[int] = []
+
+
+class GetData(BaseModel):
+    """The payload of SR-46, with more to inject."""
+
+    session_id: str
+    query: str
+    at: datetime | None = None
+    token: SecretStr | None = None
+    level: int = Field(default=1, ge=1, le=5)
+    credentials: Credentials | None = None
+
+
+INJECTED = ["session_id", "at", "token", "level", "credentials"]
+tools = Toolset("test.data")
+
+
+@tools.tool(inject=INJECTED)
+async def by_model(get: GetData) -> str:
+    return get.query
+
+
+@tools.tool(inject=["session_id", "level"])
+def by_parameters(session_id: str, query: str, level: int = 1, limit: int = 5) -> str:
+    return query
+
+
+declared = tools.declare("declared", args=GetData, result=str, inject=INJECTED)
+
+
+@pytest.mark.parametrize("tool", [by_model, by_parameters, declared], ids=str)
+def test_a_call_is_made_of_the_fields_that_are_not_injected(tool):
+    """Nobody has to make up a session to write a call."""
+    assert tool.call(query="orders") == ToolRequest(name=tool.id, payload={"query": "orders"})
+    assert tool.validator.is_valid(tool.call(query="orders").payload)
+
+
+def test_an_injected_field_is_never_written_into_a_call():
+    """A call is recorded: what a whole model or a keyword brings of an injected field stays out of it."""
+    whole = GetData(session_id="s-1", query="orders", token=SecretStr("tok-5f2c91d7"))
+    assert by_model.call(whole).payload == {"query": "orders"}
+    assert by_parameters.call(query="orders", session_id="s-1", limit=3).payload == {
+        "query": "orders",
+        "limit": 3,
+    }
+
+
+@pytest.mark.parametrize("tool", [by_model, by_parameters, declared], ids=str)
+def test_a_field_that_the_tool_has_not_is_told_at_once(tool):
+    """Type checkers do not see the names of such a call."""
+    with pytest.raises(TypeError, match=rf"{tool.id} has no field 'querry'; a call of it takes query"):
+        tool.call(querry="orders")
+
+
+def test_the_setter_assigns_its_field():
+    """Set, then written as JSON, the field is there, in the form that its type has there (SR-46)."""
+    call = by_model.call(query="orders")
+    when = datetime(2026, 1, 2, tzinfo=UTC)
+    filled = by_model.inject(
+        call,
+        session_id="s-1",
+        at=when,
+        token=SecretStr("tok-5f2c91d7"),
+        level=3,
+        credentials=Credentials(user="ana"),
+    )
+    assert filled.payload == {
+        "query": "orders",
+        "session_id": "s-1",
+        "at": "2026-01-02T00:00:00Z",
+        "token": "tok-5f2c91d7",
+        "level": 3,
+        "credentials": {"user": "ana", "rights": []},
+    }
+    assert by_model.whole_validator.is_valid(filled.payload)
+    got = declared.decode(declared.inject(declared.call(query="orders"), session_id="s-1", token="tok"))
+    assert (got.session_id, got.token) == ("s-1", SecretStr("tok"))
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"session_id": 5}, "the value of session_id does not fit .*string is wanted"),
+        ({"session_id": None}, "the value of session_id does not fit"),
+        ({"level": "tok-5f2c91d7"}, "the value of level does not fit .*integer is wanted"),
+        ({"level": 6}, "the value of level does not fit"),
+        ({"credentials": {"user": "tok-5f2c91d7", "rights": ["x"]}}, r"the value of credentials"),
+        ({"session_id": object()}, "session_id takes no object"),
+        ({"query": "x"}, "no injected field 'query'; it has session_id, at, token, level, credentials"),
+        ({"tokn": "x"}, "no injected field 'tokn'"),
+    ],
+    ids=str,
+)
+def test_a_value_that_does_not_fit_is_told_at_once(values, said):
+    """By field and rule, never by its value, where whoever wrote it can see it."""
+    with pytest.raises(TypeError, match=rf"test\.data\.by_model:? ?.*{said}") as caught:
+        by_model.inject(by_model.call(query="orders"), **values)
+    assert "tok-5f2c91d7" not in str(caught.value)
+
+
+def test_a_setter_is_for_calls_of_its_tool():
+    """Another tool's call would be refused later, and its planner told of a field it never sent."""
+    with pytest.raises(ValueError, match=r"test\.data\.declared is not called with the injected fields"):
+        by_model.inject(declared.call(query="orders"), session_id="s")

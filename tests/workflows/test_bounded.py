@@ -1,0 +1,89 @@
+"""Bounded results of every kind of tool: declared, stated, carried beside the result (SR-22, SR-31 to SR-35)."""
+
+from dataclasses import dataclass
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from sojourn import Agent, AgentTool, App, Bounds, DefinitionError, Message, PlanResult, ToolRequest
+from sojourn.testing import ScriptedPlanner
+
+
+class Question(BaseModel):
+    topic: str
+
+
+class Books(BaseModel):
+    books: list[str]
+    returned: int
+    total: int | None = None
+    truncated: bool = False
+    refinement_hint: str | None = None
+
+
+@dataclass
+class Page:
+    items: list[str]
+    returned: int
+    next_cursor: str | None = None
+
+
+SOME = Books(books=["a"], returned=1, total=9, truncated=True, refinement_hint="name an author")
+ODD = Books(books=["a"], returned=7)
+
+
+@pytest.mark.parametrize(
+    ("answer", "bounds"),
+    [
+        (SOME, Bounds(returned=1, total=9, truncated=True, refinement_hint="name an author")),
+        (ODD, None),
+    ],
+    ids=["agree", "disagree"],
+)
+async def test_an_agents_answer_is_a_bounded_view(serve, answer, bounds):
+    """Its planner's caller and the event find the same bounds; figures that disagree withhold no answer (D-22)."""
+    said = PlanResult(final_response=Message.assistant("here"), result=answer.model_dump())
+    child = Agent("test.child", planner=ScriptedPlanner([said]))
+    desk = child.export("test.desk", tools=[AgentTool("find", args=Question, result=Books, bounded=True)])
+    planner = ScriptedPlanner(
+        [
+            PlanResult.calls(ToolRequest(name="test.desk.find", payload={"topic": "t"})),
+            PlanResult.final("done"),
+        ]
+    )
+    client = await serve(App(agents=[Agent("test.agent", planner=planner, uses=[desk]), child]))
+    run = await client.start("test.agent", "go")
+    await run.result()
+    (result,) = planner.turns[1].tool_results
+    (end,) = [event async for event in run.events() if event.type == "tool_end"]
+    assert result.result == answer.model_dump()
+    assert (result.bounds, end.result.bounds) == (bounds, bounds)
+    assert desk.tools["find"].spec.bounded
+
+
+def test_an_agents_answer_can_state_its_bounds():
+    """A text has no `returned`: told at import, as for every tool (SR-32)."""
+    child = Agent("test.child", planner=ScriptedPlanner([]))
+    with pytest.raises(DefinitionError, match=r"test\.desk\.find: .*`returned`"):
+        child.export("test.desk", tools=[AgentTool("find", args=Question, bounded=True)])
+
+
+@pytest.mark.parametrize(
+    ("value", "bounds"),
+    [
+        (SOME, Bounds(returned=1, total=9, truncated=True, refinement_hint="name an author")),
+        (SOME.model_dump(), Bounds(returned=1, total=9, truncated=True, refinement_hint="name an author")),
+        (Page(items=["x"], returned=1, next_cursor="p2"), Bounds(returned=1, next_cursor="p2")),
+    ],
+    ids=["model", "json", "dataclass"],
+)
+def test_bounds_are_read_from_a_typed_result(value, bounds):
+    """The four values, and a cursor, are those of the result (SR-35)."""
+    assert Bounds.of(value) == bounds
+
+
+@pytest.mark.parametrize("value", [Question(topic="t"), ["x"], None], ids=str)
+def test_what_states_no_bounds_has_none(value):
+    """Told, rather than made up."""
+    with pytest.raises(ValidationError):
+        Bounds.of(value)
