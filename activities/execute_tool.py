@@ -28,6 +28,7 @@ from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core import boundary, hints
 from sojourn.core.approval import digest_of
 from sojourn.core.boundary import Oversized, refusal
+from sojourn.core.example import Judge
 from sojourn.core.hidden import Mask, mask_for, masked, masked_fault, split
 from sojourn.core.secret import secrets_in
 from sojourn.errors import RateLimited, ToolFailed, ToolUnavailable
@@ -35,6 +36,7 @@ from sojourn.logs.context import current_mask, hide
 from sojourn.logs.exceptions import described
 from sojourn.tool import MalformedResultError, Tool
 
+from .examples import fitting, prepares
 from .heartbeat import beating
 from .injection import Injection
 from .offload import offloaded
@@ -91,10 +93,10 @@ class ExecuteToolActivity:
         if task.spec_digest is not None and task.spec_digest != digest_of(tool.spec):  # pyright: ignore[reportOptionalMemberAccess]
             return refusal(call, hints.changed_since_approved(call.name))
         if task.given is not None:
-            return supplied(tool, call, task.given)  # pyright: ignore[reportArgumentType]
+            return fitting(tool, supplied(tool, call, task.given))  # pyright: ignore[reportArgumentType]
         crossing = _Crossing(self._app, self._threads, tool, call, task, info)  # pyright: ignore[reportArgumentType]
         started = time.monotonic()
-        result = await crossing.answer()
+        result = fitting(tool, await crossing.answer())  # pyright: ignore[reportArgumentType]
         spent = ToolTelemetry(duration_ms=round((time.monotonic() - started) * 1000), attempts=info.attempt)
         if result.telemetry or spent == ToolTelemetry():
             return result
@@ -158,7 +160,8 @@ class _Crossing:
         """The call as its planner made it, read; what is decoded in the executor goes as it came."""
         if self._spec.decode_in_executor:
             return self._call
-        payload = boundary.parsed(self._spec, self._call)
+        takes = self._tool.takes if isinstance(self._tool, Tool) else None
+        payload = boundary.parsed(self._spec, self._call, takes)
         if isinstance(payload, ToolResult):
             return payload
         return self._call.model_copy(update={"payload": payload, "raw": None})
@@ -188,14 +191,21 @@ class _Crossing:
         body, tool = self._app.body_of(self._tool), self._tool
         if self._spec.decode_in_executor or not isinstance(tool, Tool):
             return body.prepare({}, call, meta)
+        injected = {name: call.payload[name] for name in self._spec.injected if name in call.payload}
+
+        def fits(example: dict[str, Any]) -> bool:
+            return prepares(body, {**example, **injected}, call, meta)
+
         if not tool.whole_validator.is_valid(call.payload):
-            return self._refused(sent, tool, tool.whole_validator.issues(call.payload))
+            return self._refused(sent, tool, tool.whole_validator.issues(call.payload), fits)
         try:
             return body.prepare(call.payload, call, meta)
         except ValidationError as error:
-            return self._refused(sent, tool, boundary.issues_of(error))
+            return self._refused(sent, tool, boundary.issues_of(error), fits)
 
-    def _refused(self, sent: ToolRequest, tool: Tool[..., Any], issues: list[FieldIssue]) -> ToolResult:
+    def _refused(
+        self, sent: ToolRequest, tool: Tool[..., Any], issues: list[FieldIssue], fits: Judge
+    ) -> ToolResult:
         shown, hidden = split(issues, self._spec.injected)
         if hidden and not shown:
             _log.error(
@@ -205,7 +215,7 @@ class _Crossing:
                 fields={issue.field.removeprefix("/"): issue.constraint for issue in hidden},
                 mend="fill them by inject={...} or in an interceptor of App(interceptors=[...])",
             )
-        return boundary.refused(self._spec, self._call, sent.payload, issues, tool.validator)
+        return boundary.refused(self._spec, self._call, sent.payload, issues, tool.validator, fits)
 
     def _failed(self, error: BaseException) -> ToolResult:
         _log.info("tool_raised", tool=self._spec.id, run_id=self._info.workflow_id, raised=described(error))
