@@ -22,6 +22,7 @@ _TELLING_WORDS = (
     ("object", ("properties", "required")),
     ("array", ("items", "prefixItems")),
     ("number", ("minimum", "maximum", "multipleOf")),
+    ("string", ("pattern", "minLength", "maxLength")),
 )
 
 

@@ -102,8 +102,9 @@ def _demands(issue: FieldIssue) -> Iterator[str]:
     if issue.pattern is not None:
         yield f"matching {plain(issue.pattern, MAX_NAME)}"
     if issue.minimum is not None or issue.maximum is not None:
-        unit = {"string": " characters", "array": " items"}.get(kind, "")
-        yield f"{_bounds(issue.model_copy(update={'expected_type': None}))}{unit}"
+        noun = {"string": "character", "array": "item"}.get(kind)
+        bounds = _bounds(issue.model_copy(update={"expected_type": None}))
+        yield f"{bounds} {noun}{_plural(issue)}" if noun else bounds
 
 
 def _unknown(_issue: FieldIssue, _value: Any) -> str:
@@ -145,8 +146,11 @@ def _length(issue: FieldIssue, value: Any) -> str:
     if value is ABSENT:
         return f"must have a length of {_bounds(issue)}"
     noun = {"string": "character", "array": "item", "object": "field"}.get(json_type(value), "item")
-    plural = "" if (issue.minimum if issue.maximum is None else issue.maximum) == 1 else "s"
-    return f"must have {_bounds(issue)} {noun}{plural}{_length_sent(value)}"
+    return f"must have {_bounds(issue)} {noun}{_plural(issue)}{_length_sent(value)}"
+
+
+def _plural(issue: FieldIssue) -> str:
+    return "" if (issue.minimum if issue.maximum is None else issue.maximum) == 1 else "s"
 
 
 def _length_sent(value: Any) -> str:
