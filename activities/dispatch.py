@@ -20,6 +20,7 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.core import hints, outcomes, retry
 from sojourn.core.approval import confirmation_of, judge
 from sojourn.core.boundary import Answer, checked, issues_of, refusal, refused
+from sojourn.core.example import Judge
 from sojourn.core.misfit import ParseFault
 from sojourn.core.selection import offered, withheld
 from sojourn.tool import Tool
@@ -60,7 +61,7 @@ class Dispatcher:
         if why:
             return _answered(call, hints.unavailable(call.name, why))
         if fault is not None:
-            return _answered(call, hints.unparsable(spec, fault))
+            return _answered(call, hints.unparsable(spec, fault, _judge(tool)))
         verdict = judge(
             spec,
             call,
@@ -134,7 +135,9 @@ class Dispatcher:
         made = await self._intercepted(call, tool)
         if isinstance(made, ToolResult):
             return Dispatch(kind="answered", result=made)
-        payload = await aside(lambda: checked(tool.spec, tool.validator, made), on=[made.payload, made.raw])
+        payload = await aside(
+            lambda: checked(tool.spec, tool.validator, made, tool.takes), on=[made.payload, made.raw]
+        )
         if isinstance(payload, ToolResult):
             return Dispatch(kind="answered", result=payload)
         try:
@@ -142,7 +145,7 @@ class Dispatcher:
         except ValidationError as error:
             return Dispatch(
                 kind="answered",
-                result=refused(tool.spec, made, payload, issues_of(error), tool.validator),
+                result=refused(tool.spec, made, payload, issues_of(error), tool.validator, tool.takes),
             )
         except BaseException as error:  # noqa: BLE001 - a prompt function is the author's code, and waits for nothing
             return _answered(call, (ToolError.from_error(error), None))
@@ -158,14 +161,19 @@ class Dispatcher:
 
 def _valid(tool: AnyTool, call: ToolRequest) -> dict[str, Any] | ToolResult:
     """The payload of a call that is to be shown to a person or sent outside, or why it is not valid."""
-    payload = checked(tool.spec, tool.validator, call)
+    payload = checked(tool.spec, tool.validator, call, _judge(tool))
     if isinstance(payload, ToolResult) or not isinstance(tool, Tool) or tool.fillers:
         return payload
     try:
         tool.payload.decode(payload)
     except ValidationError as error:
-        return refused(tool.spec, call, payload, issues_of(error), tool.validator)
+        return refused(tool.spec, call, payload, issues_of(error), tool.validator, tool.takes)
     return payload
+
+
+def _judge(tool: AnyTool) -> Judge | None:
+    """Who knows more of a payload than the schema says; of a stranger's tool nobody here does."""
+    return tool.takes if isinstance(tool, (Tool, ExportedTool)) else None
 
 
 def _answered(call: ToolRequest, answer: Answer) -> Dispatch:

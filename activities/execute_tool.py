@@ -29,6 +29,7 @@ from sojourn.core import boundary, hints, retry
 from sojourn.core.approval import digest_of
 from sojourn.core.boundary import refusal
 from sojourn.core.bounds import oddity
+from sojourn.core.example import Judge
 from sojourn.core.gate import Oversized, passed
 from sojourn.core.hidden import split
 from sojourn.core.masking import masked, masked_fault
@@ -38,6 +39,7 @@ from sojourn.logs.context import current_mask, hide
 from sojourn.logs.exceptions import described
 from sojourn.tool import MalformedResultError, Tool
 
+from .examples import fitting, prepares
 from .heartbeat import beating
 from .injection import Injection
 from .offload import offloaded
@@ -91,8 +93,11 @@ class ExecuteToolActivity:
         if task.spec_digest is not None and task.spec_digest != digest_of(tool.spec):  # pyright: ignore[reportOptionalMemberAccess]
             return refusal(call, hints.changed_since_approved(call.name))
         if task.given is not None:
-            return supplied(tool, call, task.given)  # pyright: ignore[reportArgumentType]
-        return await _Crossing(self._app, self._threads, tool, call, task, info).answer()  # pyright: ignore[reportArgumentType]
+            result = supplied(tool, call, task.given)  # pyright: ignore[reportArgumentType]
+        else:
+            result = await _Crossing(self._app, self._threads, tool, call, task, info).answer()  # pyright: ignore[reportArgumentType]
+        example = result.retry_hint and result.retry_hint.example_input
+        return await aside(lambda: fitting(tool, result), on=example) if example else result  # pyright: ignore[reportArgumentType]
 
 
 class _Crossing:
@@ -194,7 +199,8 @@ class _Crossing:
         """The call as its planner made it, read; what is decoded in the executor goes as it came."""
         if self._spec.decode_in_executor:
             return self._call
-        payload = boundary.parsed(self._spec, self._call)
+        takes = self._tool.takes if isinstance(self._tool, Tool) else None
+        payload = boundary.parsed(self._spec, self._call, takes)
         if isinstance(payload, ToolResult):
             return payload
         return self._call.model_copy(update={"payload": payload, "raw": None})
@@ -225,15 +231,22 @@ class _Crossing:
         if self._spec.decode_in_executor or not isinstance(tool, Tool):
             return body.prepare({}, call, meta)
         validator = tool.whole_validator
+        injected = {name: call.payload[name] for name in self._spec.injected if name in call.payload}
+
+        def takes(example: dict[str, Any]) -> bool:
+            return prepares(body, {**example, **injected}, call, meta)
+
         if not await fits(validator, call.payload):
-            return await aside(lambda: self._refused(sent, tool, validator.issues(call.payload)))
+            return await aside(lambda: self._refused(sent, tool, validator.issues(call.payload), takes))
         try:
             return body.prepare(call.payload, call, meta)
         except ValidationError as error:
             issues = boundary.issues_of(error)
-            return await aside(lambda: self._refused(sent, tool, issues))
+            return await aside(lambda: self._refused(sent, tool, issues, takes))
 
-    def _refused(self, sent: ToolRequest, tool: Tool[..., Any], issues: list[FieldIssue]) -> ToolResult:
+    def _refused(
+        self, sent: ToolRequest, tool: Tool[..., Any], issues: list[FieldIssue], fits: Judge
+    ) -> ToolResult:
         shown, hidden = split(issues, self._spec.injected)
         if hidden and not shown:
             _log.error(
@@ -243,7 +256,7 @@ class _Crossing:
                 fields={issue.field.removeprefix("/"): issue.constraint for issue in hidden},
                 mend="fill them by inject={...} or in an interceptor of App(interceptors=[...])",
             )
-        return boundary.refused(self._spec, self._call, sent.payload, issues, tool.validator)
+        return boundary.refused(self._spec, self._call, sent.payload, issues, tool.validator, fits)
 
     def _failed(self, error: BaseException) -> ToolResult:
         _log.info("tool_raised", tool=self._spec.id, run_id=self._info.workflow_id, raised=described(error))

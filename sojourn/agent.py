@@ -94,6 +94,10 @@ class ExportedTool(Generic[P, V]):
         """Checks a payload against the schema."""
         return Validator(self.spec.payload.json_schema)
 
+    def takes(self, payload: dict[str, Any]) -> bool:
+        """Whether the payload's type reads a payload that fits the schema."""
+        return self.payload.takes(payload)
+
     def call(self, *args: P.args, **fields: P.kwargs) -> ToolRequest:
         """A request to this tool."""
         return ToolRequest(name=self.id, payload=as_payload(args, fields))

@@ -64,6 +64,14 @@ class Shape:
             # A strict type takes the text of a date or an id only from JSON.
             return self._adapter.validate_json(to_json(value))
 
+    def takes(self, value: Any) -> bool:
+        """Whether the type reads a JSON value: its own validators too, which no schema tells."""
+        try:
+            self.decode(value)
+        except Exception:  # noqa: BLE001 - a validator is the author's code
+            return False
+        return True
+
     def encode(self, value: Any) -> Any:
         """The JSON value of what a tool returned, checked against the type.
 

@@ -17,6 +17,8 @@ from sojourn.contracts.ids import ToolId
 from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
+from sojourn.core.pointer import locate
+from sojourn.core.sample import NoSampleError, sample
 from sojourn.core.validate import Validator
 from sojourn.injected import Injected
 from sojourn.shape import Shape, as_payload
@@ -129,6 +131,21 @@ class Tool(Generic[P, R_co, A_co]):
     def whole_validator(self) -> Validator:
         """Checks a payload with its injected fields."""
         return Validator(self.payload.spec.json_schema) if self.fillers else self.validator
+
+    def takes(self, payload: dict[str, Any]) -> bool:
+        """Whether the payload's type reads a payload that fits the schema, with made-up values for injected fields."""
+        if self.spec.decode_in_executor:
+            return True
+        try:
+            injected = {name: self._made_up(name) for name in self.fillers if name not in payload}
+        except NoSampleError:
+            return False
+        return self.payload.takes({**payload, **injected})
+
+    def _made_up(self, name: str) -> Any:
+        root = self.payload.spec.json_schema
+        found = next(iter(locate(root, (name,))), {})
+        return sample(root, found)
 
     def __call__(self, *args: Any, **kwargs: Any) -> R_co:
         """Call the plain function."""

@@ -32,7 +32,7 @@ from sojourn.core.admit import not_executed
 from sojourn.core.answers import Clarified, Refused
 from sojourn.core.asking_message import question_message, reply
 from sojourn.core.giving_up import gave_up
-from sojourn.core.guards import Guards
+from sojourn.core.guards import SECOND_RULES, Guards
 from sojourn.core.limits import MAX_INLINE_BYTES
 from sojourn.core.retry import LONGEST_INTERVAL
 from sojourn.core.run_input import read_run_input
@@ -304,7 +304,7 @@ class AgentRun(Shown, Doors, Accounts):
             )
         results = [*executed, *refused]
         self._counts = counts.settle(self._counts, executed)
-        self._guards = self._guards.settle(plan.calls, executed, workflow.now())
+        self._guards = self._judged(self._guards.settle(plan.calls, executed, workflow.now()))
         made = [artifact for result in executed for artifact in result.artifacts]
         self._artifacts = [*self._artifacts, *made][-MAX_ARTIFACTS:] if made else self._artifacts
         self._new = [Message.results([for_planner(result) for result in results])]
@@ -315,6 +315,12 @@ class AgentRun(Shown, Doors, Accounts):
             self._guards.finalize() or counts.exhausted(self._policy, self._counts, plan.refused, executed)
         )
 
+    def _judged(self, guards: Guards) -> Guards:
+        """By today's rules; where the first ones say otherwise, by those that the history was made with."""
+        if guards.is_judged_otherwise and not workflow.patched(SECOND_RULES):
+            return guards.by_first_rules()
+        return guards
+
     def _time_is_up(self) -> Finalize:
         policy = self._policy.model_copy(update={"time_budget": self._clock.budget})
         return counts.finalize(policy, "time_budget")
@@ -323,7 +329,7 @@ class AgentRun(Shown, Doors, Accounts):
         """The next turn is the last, for this reason; None leaves it open."""
         self._finalize = finalize
         if finalize:
-            self._new = [*self._new, Message.system(finalize.message)]
+            self._new = [*self._new, Message.system(finalize.notice)]
             self._note([f"limit reached: {finalize.reason}"])
 
     # Wait.

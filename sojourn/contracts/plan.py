@@ -66,7 +66,15 @@ class Finalize(Record):
     """`max_tool_calls` `max_tool_rounds` `failure_streak` `retries_stopped` `loop` `time_budget` `max_tokens` `max_cost`
     `missing_fields`; open."""
     message: str
-    """The same in a sentence."""
+    """The same in a sentence, or a block with what can be done about it: for the person."""
+    instruction: str = ""
+    """What the planner is to do now."""
+
+    @property
+    def notice(self) -> str:
+        """Both, as they stand in the transcript."""
+        between = "\n" if "\n" in self.message else " "
+        return f"{self.message}{between}{self.instruction}" if self.instruction else self.message
 
 
 class PlanInput(Record):

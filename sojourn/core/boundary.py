@@ -19,6 +19,7 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core import hints
 from sojourn.core.bounds import bounds_of, with_note
+from sojourn.core.example import Judge
 from sojourn.core.hidden import split
 from sojourn.core.parse import ParseFault, misfit, parse_arguments
 from sojourn.core.validate import Validator
@@ -56,7 +57,7 @@ def refusal(call: ToolRequest, answer: Answer) -> ToolResult:
     return ToolResult(name=call.name, tool_call_id=call.tool_call_id, error=error, retry_hint=hint)
 
 
-def parsed(spec: ToolSpec, call: ToolRequest) -> dict[str, Any] | ToolResult:
+def parsed(spec: ToolSpec, call: ToolRequest, fits: Judge | None = None) -> dict[str, Any] | ToolResult:
     """The call's payload as it was sent, less what no caller may send, or why it cannot be read."""
     if call.raw is None:
         payload, fault = call.payload, misfit(call.payload)
@@ -64,18 +65,20 @@ def parsed(spec: ToolSpec, call: ToolRequest) -> dict[str, Any] | ToolResult:
         read = parse_arguments(call.raw)
         payload, fault = ({}, read) if isinstance(read, ParseFault) else (read.payload, None)
     if fault is not None:
-        return refusal(call, hints.unparsable(spec, fault))
+        return refusal(call, hints.unparsable(spec, fault, fits))
     if spec.injected:
         payload = {name: value for name, value in payload.items() if name not in spec.injected}
     return payload
 
 
-def checked(spec: ToolSpec, validator: Validator, call: ToolRequest) -> dict[str, Any] | ToolResult:
+def checked(
+    spec: ToolSpec, validator: Validator, call: ToolRequest, fits: Judge | None = None
+) -> dict[str, Any] | ToolResult:
     """The call's payload, valid against the tool's schema, or the answer that says what is wrong (SR-128)."""
-    payload = parsed(spec, call)
+    payload = parsed(spec, call, fits)
     if isinstance(payload, ToolResult) or validator.is_valid(payload):
         return payload
-    return refusal(call, hints.hint_for_issues(spec, payload, validator.issues(payload), validator))
+    return refusal(call, hints.hint_for_issues(spec, payload, validator.issues(payload), validator, fits))
 
 
 def refused(
@@ -84,6 +87,7 @@ def refused(
     sent: dict[str, Any],
     issues: Sequence[FieldIssue],
     validator: Validator,
+    fits: Judge | None = None,
 ) -> ToolResult:
     """The answer to a payload with these faults.
 
@@ -93,13 +97,14 @@ def refused(
         sent: The payload before anything was injected.
         issues: Its faults, those of injected fields included: no caller can mend those (SR-44).
         validator: Of the payload as callers see it.
+        fits: Judges an example by the tool's own type, where there is one.
     """
     shown, hidden = split(issues, spec.injected)
     if hidden and not shown:
         return refusal(
             call, hints.unavailable(spec.id, "it could not be prepared; this is logged for its operator")
         )
-    return refusal(call, hints.hint_for_issues(spec, sent, shown, validator))
+    return refusal(call, hints.hint_for_issues(spec, sent, shown, validator, fits))
 
 
 def issues_of(error: ValidationError) -> list[FieldIssue]:

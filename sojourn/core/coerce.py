@@ -33,7 +33,9 @@ def meanings(issue: FieldIssue, sent: Any) -> Iterator[Any]:
         case "invalid_length":
             yield from _lengths(issue, sent)
         case "invalid_format" | "invalid_pattern" if isinstance(sent, str) and len(sent) <= _MAX_TEXT:
-            yield from _texts(sent)
+            text = sent.strip()
+            yield from (text, text.lower(), text.upper())
+            yield from _formatted(text, issue.format)
         case _:
             return
 
@@ -99,10 +101,18 @@ def _lengths(issue: FieldIssue, sent: Any) -> Iterator[Any]:
         yield [item for index, item in enumerate(sent[:1_000]) if item not in sent[:index]]
 
 
-def _texts(sent: str) -> Iterator[str]:
-    """The same text in other letters, and as the date, time or address it nearly is."""
-    text = sent.strip()
-    yield from (text, text.lower(), text.upper())
-    moment = text.replace(" ", "T", 1)
-    yield from (f"{moment}Z", f"{moment}:00Z", f"{text}T00:00:00Z", text[:10], f"{text.split('T')[-1]}Z")
-    yield f"https://{text}"
+def _formatted(text: str, format_: str | None) -> Iterator[str]:
+    """The date, time or address that a text nearly is, where one is wanted: elsewhere it would be made up."""
+    match format_:
+        case "date-time":
+            moment = text.replace(" ", "T", 1)
+            yield from (f"{moment}Z", f"{moment}:00Z", f"{text}T00:00:00Z")
+        case "date" if text[10:11] in ("T", "t", " "):
+            yield text[:10]
+        case "time":
+            time = text.replace(" ", "T", 1).split("T")[-1]
+            yield from (f"{time}Z", f"{time}:00Z")
+        case "uri" if "." in text and not any(each.isspace() or each == ":" for each in text):
+            yield f"https://{text}"
+        case _:
+            return

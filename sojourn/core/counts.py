@@ -172,20 +172,25 @@ def limits_of(policy: RunPolicy) -> Limits:
 
 
 _ENDINGS = {
-    "max_tool_calls": "The run has used all of its tool calls. Answer now with what you know.",
-    "max_tool_rounds": "The maximum tool depth of this turn was exceeded. Answer now with what you know.",
-    "failure_streak": "Every call of the last {streak} steps failed. Answer now with what you know.",
-    "time_budget": "The run's time budget of {budget} is used up. Answer now with what you know.",
-    "max_tokens": "The run's tokens are used up. Answer now with what you know.",
-    "max_cost": "The run's money is used up. Answer now with what you know.",
-    "missing_fields": "A call lacks fields that nobody gave. Say what is missing, and answer with what you know.",
+    "max_tool_calls": "The run has used all of its tool calls.",
+    "max_tool_rounds": "The maximum tool depth of this turn was exceeded.",
+    "failure_streak": "Every call of the last {streak} steps failed.",
+    "time_budget": "The run's time budget of {budget} is used up.",
+    "max_tokens": "The run's tokens are used up.",
+    "max_cost": "The run's money is used up.",
+    "missing_fields": "A call lacks fields that nobody gave.",
 }
+
+
+_INSTRUCTIONS = {"missing_fields": "Say what is missing, and answer with what you know."}
+_INSTRUCTION = "Answer now with what you know."
 
 
 def finalize(policy: RunPolicy, reason: str) -> Finalize:
     """The notice of a final turn."""
     streak, budget = policy.max_consecutive_failed_tool_calls, policy.time_budget
-    return Finalize(reason=reason, message=_ENDINGS[reason].format(streak=streak, budget=budget))
+    said = _ENDINGS[reason].format(streak=streak, budget=budget)
+    return Finalize(reason=reason, message=said, instruction=_INSTRUCTIONS.get(reason, _INSTRUCTION))
 
 
 def exhausted(

@@ -14,7 +14,19 @@ from typing import Literal, NamedTuple
 from sojourn.contracts.retry_hint import RetryReason
 from sojourn.core.wording import plain
 
-__all__ = ["ERROR_CLASSES", "MAX_READ", "ErrorClass", "Match", "class_named", "classify", "match_class"]
+__all__ = [
+    "ERROR_CLASSES",
+    "MAX_READ",
+    "RULES",
+    "ErrorClass",
+    "Match",
+    "class_named",
+    "classify",
+    "match_class",
+]
+
+RULES = 2
+"""Which rules judge today: a run that was judged by the first ones, and not as by these, goes on by them."""
 
 MAX_READ = 4_000
 """Characters of a message that are looked at."""
@@ -34,17 +46,20 @@ class ErrorClass:
     """Three or four next steps for a person: short, concrete, to be done now (ME-5, ME-17)."""
     patterns: tuple[str, ...] = ()
     """Regular expressions in lower case, each of which decides; none when only a reason does."""
+    later: tuple[str, ...] = ()
+    """More of them, which the first rules did not have."""
     reasons: tuple[str, ...] = ()
     """Values of `RetryReason` that decide before any text."""
     alike_by: Literal["class", "message", "fields"] = "class"
     """What makes two such errors alike: the class, or the tool with its message or its faulty fields."""
-    matcher: re.Pattern[str] = field(init=False, repr=False, compare=False)
-    """The patterns as one, held against whole words."""
+    matchers: tuple[re.Pattern[str], re.Pattern[str]] = field(init=False, repr=False, compare=False)
+    """The patterns as one, held against whole words: of the first rules, and of today's."""
 
     def __post_init__(self) -> None:
         """Compile the patterns once; no pattern fits nothing."""
-        joined = rf"\b(?:{'|'.join(self.patterns)})\b" if self.patterns else r"(?!)"
-        object.__setattr__(self, "matcher", re.compile(joined))
+        both = (self.patterns, (*self.patterns, *self.later))
+        joined = (rf"\b(?:{'|'.join(each)})\b" if each else r"(?!)" for each in both)
+        object.__setattr__(self, "matchers", tuple(map(re.compile, joined)))
 
 
 class Match(NamedTuple):
@@ -66,15 +81,15 @@ def classify(message: str, reason: str | None = None) -> str:
     return match_class(message, reason).category
 
 
-def match_class(message: str, reason: str | None = None) -> Match:
-    """The class of an error with what decided it; arguments as for `classify`."""
+def match_class(message: str, reason: str | None = None, rules: int = RULES) -> Match:
+    """The class of an error with what decided it; arguments as for `classify`, and by which rules."""
     if reason:
         for row in ERROR_CLASSES:
             if reason in row.reasons:
                 return Match(row.category, reason)
     text = _SPACES.sub(" ", message[:MAX_READ].lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'"))
     for row in ERROR_CLASSES:
-        if found := row.matcher.search(text):
+        if found := row.matchers[rules > 1].search(text):
             return Match(row.category, plain(found[0], _MAX_MATCHED))
     return Match(ERROR_CLASSES[-1].category, "")
 
@@ -186,8 +201,9 @@ ERROR_CLASSES: tuple[ErrorClass, ...] = (
     ),
     ErrorClass(
         "file_io_error",
-        "a file could not be written",
+        "a file could not be read or written",
         (
+            "Check the path: whether the file is there, and spelt as it is called.",
             "Close whatever else holds the file open, then try again.",
             "Write under a different file name, in a different format or folder.",
             "Check that the disk is mounted for writing where the tool runs.",
@@ -196,6 +212,12 @@ ERROR_CLASSES: tuple[ErrorClass, ...] = (
             rf"{_CANNOT} write (?:to )?(?:the |a )?(?:[\w-]{{1,20}} )?file",
             rf"(?:file{_GAP}|database is )locked",
             "read-?only file ?system|erofs",
+        ),
+        later=(
+            "no such (?:file|directory|folder)",
+            "filenotfounderror|enoent",
+            rf"(?:file|directory|folder){_GAP}(?:not found|does(?: not|n't) exist)",
+            rf"{_CANNOT} (?:open|read|find) (?:the |a |any )?(?:[\w-]{{1,20}} )?(?:file|directory|folder)",
         ),
     ),
     ErrorClass(
@@ -227,6 +249,7 @@ ERROR_CLASSES: tuple[ErrorClass, ...] = (
             "service (?:is )?(?:temporarily )?unavailable",
             "ssl(?: connection| handshake)? ?error|certificate verify failed|tls handshake",
         ),
+        later=("rate[- ]?limit(?:s|ing|error)?", "throttl(?:ed|ing)"),
         reasons=(RetryReason.TIMEOUT, RetryReason.RATE_LIMITED),
     ),
     ErrorClass(

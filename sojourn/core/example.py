@@ -4,32 +4,44 @@ In this order, the first that fits:
 
 1. the prior input with its faults mended: it keeps what the caller meant;
 2. the tool author's example as a whole;
-3. a payload made of the schema's defaults, enums, formats and bounds.
+3. a payload made of the schema's defaults, enums, formats, patterns and bounds.
 
-A prior input that fits the schema was refused for a reason that the schema does not know
-(a model's own validator); nothing made from the schema answers it, so only 2 is left.
+A schema does not know every rule: a type has validators of its own. So whoever knows the type
+judges each candidate too, and a prior input that fits the schema, and was refused all the same,
+is tried with other values where it was refused. Without a judge only 2 is left for it.
 
 None is better than a wrong example: what is returned has been validated, and is small
 enough to be sent to a model.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from copy import deepcopy
 from typing import Any
 
-from sojourn.core.json_value import is_object
+from sojourn.contracts.retry_hint import FieldIssue
+from sojourn.core.json_value import is_array, is_object
 from sojourn.core.limits import MAX_PRIOR_INPUT_BYTES
 from sojourn.core.mend import mend
 from sojourn.core.misfit import misfit
+from sojourn.core.pointer import ABSENT, locate, to_tokens, value_at
 from sojourn.core.sample import NoSampleError, sample
 from sojourn.core.validate import Validator
 from sojourn.core.work import allowance
 
-__all__ = ["example_for"]
+__all__ = ["Judge", "example_for"]
+
+Judge = Callable[[dict[str, Any]], bool]
+"""Whether a payload that fits a tool's schema is taken by the tool's own type, too."""
 
 
 def example_for(
-    validator: Validator, prior: dict[str, Any] | None = None, author_example: Any = None
+    validator: Validator,
+    prior: dict[str, Any] | None = None,
+    author_example: Any = None,
+    *,
+    issues: Sequence[FieldIssue] = (),
+    fits: Judge | None = None,
 ) -> dict[str, Any] | None:
     """A payload that validates, at most 8 KB; never random.
 
@@ -37,23 +49,56 @@ def example_for(
         validator: Of the tool's payload.
         prior: The payload as it was sent; None when there is none worth keeping.
         author_example: The tool author's own example.
+        issues: Why it was refused, where the schema accepts it.
+        fits: Judges by the tool's type what the schema accepts; none where the schema says all that is known.
     """
     with allowance():
-        for candidate in _candidates(validator, prior, author_example):
-            if _is_small_object(candidate) and validator.is_valid(candidate):
+        for candidate in _candidates(validator, prior, author_example, issues if fits else ()):
+            if (
+                _is_small_object(candidate)
+                and validator.is_valid(candidate)
+                and (fits is None or fits(candidate))
+            ):
                 return candidate
     return None
 
 
-def _candidates(validator: Validator, prior: dict[str, Any] | None, author_example: Any) -> Iterator[Any]:
-    if prior is not None and validator.is_valid(prior):
-        yield author_example
-        return
+def _candidates(
+    validator: Validator, prior: dict[str, Any] | None, author_example: Any, issues: Sequence[FieldIssue]
+) -> Iterator[Any]:
+    refused_by_type = prior is not None and validator.is_valid(prior)
     if prior and _is_small_object(prior):
-        yield mend(validator, prior, author_example)
+        if refused_by_type:
+            yield _replaced(prior, issues, lambda tokens: value_at(author_example, tokens))
+            yield _replaced(prior, issues, lambda tokens: _made(validator, tokens))
+        else:
+            yield mend(validator, prior, author_example)
     yield author_example
-    with suppress(NoSampleError):
-        yield sample(validator.schema, validator.schema)
+    if issues or not refused_by_type:
+        with suppress(NoSampleError):
+            yield sample(validator.schema, validator.schema)
+
+
+def _replaced(
+    prior: dict[str, Any], issues: Sequence[FieldIssue], value_of: Callable[[tuple[str, ...]], Any]
+) -> dict[str, Any] | None:
+    """What was sent, with other values where it was refused; None where some of them has no place or value."""
+    changed = deepcopy(prior)
+    for issue in issues:
+        tokens = to_tokens(issue.field)
+        parent, value = value_at(changed, tokens[:-1]), value_at(changed, tokens)
+        other = value_of(tokens) if tokens and value is not ABSENT else ABSENT
+        if other is ABSENT or not (is_object(parent) or is_array(parent)):
+            return None
+        parent[int(tokens[-1]) if is_array(parent) else tokens[-1]] = deepcopy(other)
+    return changed if issues else None
+
+
+def _made(validator: Validator, tokens: tuple[str, ...]) -> Any:
+    for schema in locate(validator.schema, tokens):
+        with suppress(NoSampleError):
+            return sample(validator.schema, schema)
+    return ABSENT
 
 
 def _is_small_object(value: Any) -> bool:

@@ -14,7 +14,7 @@ from sojourn.contracts.retry_hint import FieldIssue
 from sojourn.core.json_value import is_object, json_type
 from sojourn.core.pointer import to_pointer
 
-__all__ = ["to_issue", "type_issue", "type_names"]
+__all__ = ["MAX_ALLOWED", "MAX_TEXT", "shown", "to_issue", "type_issue", "type_names"]
 
 MAX_ALLOWED = 50
 """Values named of an enum."""
@@ -61,11 +61,11 @@ def to_issue(error: ValidationError, path: _Path) -> FieldIssue:
             return type_issue(path, type_names(rule), error.instance)
         case "enum" | "const":
             allowed = [rule] if error.validator == "const" else rule
-            return FieldIssue(field=field, constraint="invalid_enum_value", allowed=_shown(allowed))
+            return FieldIssue(field=field, constraint="invalid_enum_value", allowed=shown(allowed))
         case "discriminator":
             absent = is_object(error.instance) and error.relative_path[-1] not in error.instance
             constraint = "missing_field" if absent else "invalid_enum_value"
-            return FieldIssue(field=field, constraint=constraint, allowed=_shown(rule))
+            return FieldIssue(field=field, constraint=constraint, allowed=shown(rule))
         case "format":
             return FieldIssue(field=field, constraint="invalid_format", format=str(rule)[:MAX_TEXT])
         case "pattern":
@@ -114,5 +114,6 @@ def _number(rule: Any) -> float | None:
         return None
 
 
-def _shown(allowed: list[Any]) -> list[Any]:
+def shown(allowed: list[Any]) -> list[Any]:
+    """The values of an enum that are named: the first ones that are short."""
     return [value for value in allowed[:MAX_ALLOWED] if len(json.dumps(value)) <= MAX_TEXT]

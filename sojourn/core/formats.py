@@ -14,7 +14,7 @@ from typing import Any, Protocol, cast
 import re2 as _re2
 from jsonschema import Draft202012Validator, FormatChecker
 
-__all__ = ["FORMATS", "FORMAT_EXAMPLES", "matches"]
+__all__ = ["FORMATS", "FORMAT_EXAMPLES", "matches", "runs"]
 
 re2: Any = _re2  # has no types
 
@@ -59,6 +59,11 @@ def matches(pattern: str, text: str) -> bool:
     """Whether a pattern is found in a text; true for a pattern that RE2 cannot run."""
     compiled = _compiled(pattern)
     return compiled is None or compiled.search(text.encode("utf-8", "replace")) is not None
+
+
+def runs(pattern: str) -> bool:
+    """Whether RE2 can run a pattern; one that it cannot is not enforced."""
+    return _compiled(pattern) is not None
 
 
 @lru_cache(maxsize=1_024)

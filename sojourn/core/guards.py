@@ -1,8 +1,12 @@
-"""The safeguards of a run: repeated failures and loops, judged once a step, in call order (ME-1 to ME-10)."""
+"""The safeguards of a run: repeated failures and loops, judged once a step, in call order (ME-1 to ME-10).
+
+A run that was judged by the first rules goes on by them, so that its history replays. Both are
+kept; only where they part is anything asked or recorded.
+"""
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from sojourn.contracts.plan import Finalize
@@ -10,16 +14,20 @@ from sojourn.contracts.run import Safeguards
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.counts import was_tried
-from sojourn.core.loops import ToolCalls
+from sojourn.core.error_classes import RULES
+from sojourn.core.loops import PastCall, ToolCalls, suggestion
 from sojourn.core.safeguards import CallOutcome, ErrorPatterns
 from sojourn.core.wire import encode
 
-__all__ = ["RETRIES_STOPPED", "Guards"]
+__all__ = ["RETRIES_STOPPED", "SECOND_RULES", "Guards"]
 
 RETRIES_STOPPED = "retries_stopped"
 """Why the final turn comes, when a safeguard says so."""
 
-_ANSWER = "Do not try again. Tell this to the person, and answer with what you know."
+SECOND_RULES = "safeguards-2"
+"""The patch that a history records where the rules part and today's are taken."""
+
+_INSTRUCTION = "Do not try again. Tell this to the person, and answer with what you know."
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,46 +36,80 @@ class Guards:
 
     patterns: ErrorPatterns = field(default_factory=ErrorPatterns)
     """Errors of one kind in a row."""
+    first_patterns: ErrorPatterns = field(default_factory=lambda: ErrorPatterns(rules=1))
+    """The same, by the first rules."""
     calls: ToolCalls = field(default_factory=ToolCalls)
-    """The last calls, for loops."""
+    """The last steps, for loops."""
+    rules: int = RULES
+    """By which rules this run is judged."""
 
     def settle(
         self, calls: Sequence[ToolRequest], executed: Sequence[ToolResult], at: datetime | None
     ) -> "Guards":
         """The state after a step whose admitted calls ended with these results."""
-        patterns, past = self.patterns, self.calls
-        if patterns.count or any(result.error for result in executed):
-            patterns = patterns.record_step(map(_outcome, filter(was_tried, executed)), at)
-        for call, result in zip(calls, executed, strict=False):
-            arguments = call.raw if call.raw is not None else call.payload
-            said = [result.result, result.error]
-            past = past.record(call.name, _digest(arguments), _digest(said), result.error is not None)
-        return Guards(patterns, past)
+        patterns, first = self.patterns, self.first_patterns
+        if patterns.count or first.count or any(result.error for result in executed):
+            outcomes = [_outcome(result) for result in executed if was_tried(result)]
+            patterns, first = patterns.record_step(outcomes, at), first.record_step(outcomes, at)
+        past = [_past(call, result) for call, result in zip(calls, executed, strict=False)]
+        return Guards(patterns, first, self.calls.record_step(past), self.rules)
 
     def new_turn(self) -> "Guards":
         """A person has spoken: what they ask for again is no loop (ME-25)."""
-        return Guards(self.patterns)
+        return replace(self, calls=ToolCalls())
+
+    @property
+    def stops(self) -> bool:
+        """Whether the run must try no more."""
+        return self._stops(self.rules)
+
+    @property
+    def is_judged_otherwise(self) -> bool:
+        """Whether the first rules say something else."""
+        return self.rules > 1 and self._stops(1) != self._stops(RULES)
+
+    def by_first_rules(self) -> "Guards":
+        """The same, judged as it was before today's rules."""
+        return replace(self, rules=1)
 
     def finalize(self) -> Finalize | None:
         """Why the next turn must be the last, with what a person can do about it (ME-5, ME-9)."""
-        said = self.patterns.suggestion() or self.calls.suggestion()
-        return Finalize(reason=RETRIES_STOPPED, message=f"{said}\n{_ANSWER}") if said else None
+        if not self.stops:
+            return None
+        said = self._patterns(self.rules).suggestion() or suggestion(self._loop(self.rules) or "")
+        return Finalize(reason=RETRIES_STOPPED, message=said, instruction=_INSTRUCTION)
 
     def shown(self) -> Safeguards | None:
         """The records, for status; None while there is nothing to show (ME-15)."""
-        entries, loop = self.patterns.entries, self.calls.loop()
+        patterns, loop = self._patterns(self.rules), self._loop(self.rules)
+        entries = patterns.entries
         if not entries and not loop:
             return None
         return Safeguards(
             category=entries[-1].category if entries else "",
-            similar=self.patterns.count,
-            stopped=self.patterns.should_stop or loop is not None,
+            similar=patterns.count,
+            stopped=self.stops,
             loop=loop,
             errors=[
                 {"message": one.message, "tool": one.tool, "category": one.category, "matched": one.matched}
                 for one in entries
             ],
         )
+
+    def _stops(self, rules: int) -> bool:
+        return self._patterns(rules).should_stop or self._loop(rules) is not None
+
+    def _patterns(self, rules: int) -> ErrorPatterns:
+        return self.patterns if rules > 1 else self.first_patterns
+
+    def _loop(self, rules: int) -> str | None:
+        return self.calls.loop() if rules > 1 else self.calls.loop_of_calls()
+
+
+def _past(call: ToolRequest, result: ToolResult) -> PastCall:
+    arguments = call.raw if call.raw is not None else call.payload
+    said = [result.result, result.error]
+    return PastCall(call.name, _digest(arguments), _digest(said), result.error is not None)
 
 
 def _outcome(result: ToolResult) -> CallOutcome:

@@ -14,7 +14,7 @@ from typing import Any
 from sojourn.contracts.retry_hint import FieldIssue, RetryHint, RetryReason
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_spec import ToolSpec
-from sojourn.core.example import example_for
+from sojourn.core.example import Judge, example_for
 from sojourn.core.json_value import is_object
 from sojourn.core.limits import MAX_PRIOR_INPUT_BYTES, MAX_RESULT_BYTES
 from sojourn.core.mend import closest_name
@@ -23,6 +23,7 @@ from sojourn.core.pointer import ABSENT, Schema, expand, locate, to_tokens, valu
 from sojourn.core.question import question_about
 from sojourn.core.secret import is_secret
 from sojourn.core.validate import Validator
+from sojourn.core.wanted import wanted
 from sojourn.core.wording import clip, echo, plain, sentence
 
 __all__ = [
@@ -63,7 +64,11 @@ Failure = tuple[ToolError, RetryHint]
 
 
 def hint_for_issues(
-    spec: ToolSpec, payload: Mapping[str, Any], issues: Sequence[FieldIssue], validator: Validator
+    spec: ToolSpec,
+    payload: Mapping[str, Any],
+    issues: Sequence[FieldIssue],
+    validator: Validator,
+    fits: Judge | None = None,
 ) -> Failure:
     """A payload with faults: which, what would fit, an example that does, a question for a person.
 
@@ -72,8 +77,9 @@ def hint_for_issues(
         payload: What was sent, before anything was injected.
         issues: Its faults; those of a model's own validators too.
         validator: Of the payload's schema.
+        fits: Judges an example by the tool's own type, where there is one.
     """
-    sent = dict(payload)
+    sent, issues = dict(payload), [wanted(issue, validator.schema) for issue in issues]
     kept = sent if misfit(sent, max_bytes=MAX_PRIOR_INPUT_BYTES) is None else None
     missing = [issue for issue in issues if issue.constraint == "missing_field"]
     only_missing = bool(missing) and len(missing) == len(issues)
@@ -88,14 +94,14 @@ def hint_for_issues(
         message=f"Correct the arguments and call {spec.id} again: {faults}",
         restrict_to_tool=True,
         missing_fields=list(dict.fromkeys(to_tokens(issue.field)[-1] for issue in missing if issue.field)),
-        example_input=example_for(validator, kept, spec.payload.example),
+        example_input=example_for(validator, kept, spec.payload.example, issues=issues, fits=fits),
         prior_input=kept,
         clarifying_question=question_about(spec, issues, validator),
-        issues=list(issues),
+        issues=issues,
     )
 
 
-def unparsable(spec: ToolSpec, fault: ParseFault) -> Failure:
+def unparsable(spec: ToolSpec, fault: ParseFault, fits: Judge | None = None) -> Failure:
     """Arguments that are no payload at all: cut off, no JSON, no object, too large, too deep."""
     what = f"{fault.message}, near {echo(fault.near)}" if fault.near else fault.message
     mend = _PARSE_MENDS.get(fault.kind, "Send one complete JSON object")
@@ -105,7 +111,7 @@ def unparsable(spec: ToolSpec, fault: ParseFault) -> Failure:
         error=f"the arguments for {spec.id} cannot be read: {what}",
         message=f"{mend}; {spec.id} was not run: {what}",
         restrict_to_tool=True,
-        example_input=example_for(Validator(spec.payload.json_schema), None, spec.payload.example),
+        example_input=example_for(Validator(spec.payload.json_schema), None, spec.payload.example, fits=fits),
         issues=[FieldIssue(field="", constraint="invalid_format", format="json", expected_type="object")],
     )
 

@@ -96,20 +96,24 @@ def _mend_one(validator: Validator, payload: dict[str, Any], issue: FieldIssue, 
     for value in _proposals(validator, issue, sent, value_at(author_example, tokens)):
         _put(parent, tokens[-1], deepcopy(value))
         return
-    _drop_optional(validator, payload, tokens)
+    if not _drop_optional(validator, payload, tokens):
+        for value in _made(validator, tokens):
+            _put(parent, tokens[-1], deepcopy(value))
+            return
 
 
-def _drop_optional(validator: Validator, payload: dict[str, Any], tokens: tuple[str, ...]) -> None:
-    """Leave out the innermost field around a fault that may be left out."""
+def _drop_optional(validator: Validator, payload: dict[str, Any], tokens: tuple[str, ...]) -> bool:
+    """Leave out the innermost field around a fault that may be left out; whether there is one."""
     for length in range(len(tokens), 0, -1):
         parent = value_at(payload, tokens[: length - 1])
         if is_object(parent) and not _is_required(validator, tokens[:length]):
             parent.pop(tokens[length - 1], None)
-            return
+            return True
+    return False
 
 
 def _proposals(validator: Validator, issue: FieldIssue, sent: Any, example: Any) -> Iterator[Any]:
-    """Values that may stand at a place, the best first."""
+    """Values that may stand at a place, the best first; a text of a pattern alone says nothing that was meant."""
     tokens = to_tokens(issue.field)
     schemas = locate(validator.schema, tokens)
     if sent is not ABSENT:
@@ -119,10 +123,19 @@ def _proposals(validator: Validator, issue: FieldIssue, sent: Any, example: Any)
                 yield value
     others = [] if example is ABSENT else [example]
     others += issue.allowed or []
+    yield from (value for value in others if _fits(validator, schemas, value))
+    if issue.constraint != "invalid_pattern":
+        yield from _made(validator, tokens)
+
+
+def _made(validator: Validator, tokens: tuple[str, ...]) -> Iterator[Any]:
+    """Values made of the schemas of a place alone."""
+    schemas = locate(validator.schema, tokens)
     for schema in schemas:
         with suppress(NoSampleError):
-            others.append(sample(validator.schema, schema))
-    yield from (value for value in others if _fits(validator, schemas, value))
+            value = sample(validator.schema, schema)
+            if _fits(validator, schemas, value):
+                yield value
 
 
 def _fits(validator: Validator, schemas: list[Schema], value: Any) -> bool:

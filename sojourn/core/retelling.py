@@ -55,7 +55,7 @@ class Retelling:
         if task.new or task.until is None:
             self.messages = [*before, *task.new]
         elif task.plan > 1:
-            notices = [Message.system(task.finalize.message)] if task.finalize else []
+            notices = [Message.system(task.finalize.notice)] if task.finalize else []
             self.messages = [*before, *self._answers(), *notices][: task.until]
         self._calls, self._results, self._notices = [], {}, []
 

@@ -8,11 +8,11 @@ whichever tool says so, but two errors of no known class are alike only word for
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from sojourn.core.error_classes import MAX_READ, class_named, match_class
+from sojourn.core.error_classes import MAX_READ, RULES, class_named, match_class
 from sojourn.core.wording import MAX_NAME, plain
 
 __all__ = ["MAX_ENTRIES", "STRIKES", "CallOutcome", "ErrorEntry", "ErrorPatterns"]
@@ -77,10 +77,10 @@ class ErrorEntry:
     """The words or the reason that decided the class (ME-15)."""
 
     @classmethod
-    def of(cls, outcome: CallOutcome, at: datetime | None) -> "ErrorEntry":
-        """A failed call as an entry."""
+    def of(cls, outcome: CallOutcome, at: datetime | None, rules: int = RULES) -> "ErrorEntry":
+        """A failed call as an entry, of the class that it has by these rules."""
         message = (outcome.error or "")[:MAX_READ]
-        category, matched = match_class(message, outcome.reason)
+        category, matched = match_class(message, outcome.reason, rules)
         lines = (line.strip() for line in message.splitlines())
         return cls(
             message=plain(next(filter(None, lines), ""), _MAX_MESSAGE),
@@ -110,6 +110,8 @@ class ErrorPatterns:
     """Similar errors in a row, the last entry included; 0 once the tool that failed last succeeds."""
     strikes: tuple[ErrorEntry, ...] = ()
     """The similar errors that stopped the retrying, kept whatever comes after; empty until then."""
+    rules: int = RULES
+    """By which rules messages have their classes."""
 
     @property
     def should_stop(self) -> bool:
@@ -134,13 +136,13 @@ class ErrorPatterns:
             reason: The `RetryReason` of the failure, looked at before the message.
             fields: The faulty fields, for errors of a tool's contract.
         """
-        return _after(self, ErrorEntry.of(CallOutcome(tool, message, reason, tuple(fields)), at))
+        return _after(self, ErrorEntry.of(CallOutcome(tool, message, reason, tuple(fields)), at, self.rules))
 
     def succeeded(self, tool: str) -> "ErrorPatterns":
         """The state after a success: the tool that failed last has recovered, any other changes nothing."""
         if not self.count or self.entries[-1].tool != tool:
             return self
-        return ErrorPatterns(self.entries, 0, self.strikes)
+        return replace(self, count=0)
 
     def record_step(self, outcomes: Iterable[CallOutcome], at: datetime | None) -> "ErrorPatterns":
         """The state after a whole step.
@@ -158,7 +160,7 @@ class ErrorPatterns:
             if outcome.error is None:
                 patterns = patterns.succeeded(outcome.tool)
                 continue
-            entry = ErrorEntry.of(outcome, at)
+            entry = ErrorEntry.of(outcome, at, self.rules)
             if (entry.tool, entry.category) not in counted:
                 counted.add((entry.tool, entry.category))
                 patterns = _after(patterns, entry)
@@ -166,7 +168,7 @@ class ErrorPatterns:
 
     def reset(self) -> "ErrorPatterns":
         """A clean state, for a conversation that starts again or is rewound by hand (ME-10)."""
-        return ErrorPatterns()
+        return ErrorPatterns(rules=self.rules)
 
     def suggestion(self) -> str:
         """What to tell a person once retrying stopped; empty before (ME-5)."""
@@ -202,7 +204,8 @@ def _after(patterns: ErrorPatterns, entry: ErrorEntry) -> ErrorPatterns:
     count = patterns.count + 1 if alike else 1
     entries = (*patterns.entries[1 - MAX_ENTRIES :], entry)
     stops = count == STRIKES and not patterns.strikes
-    return ErrorPatterns(entries, count, entries[-STRIKES:] if stops else patterns.strikes)
+    strikes = entries[-STRIKES:] if stops else patterns.strikes
+    return replace(patterns, entries=entries, count=count, strikes=strikes)
 
 
 def _fingerprint(category: str, message: str, fields: Sequence[str]) -> str:

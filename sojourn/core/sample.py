@@ -1,14 +1,14 @@
-"""A value made from a schema alone, the same every time: defaults, constants, enums, formats, bounds.
+"""A value made from a schema alone, the same every time: defaults, constants, enums, formats, patterns, bounds.
 
-Only what a schema requires is filled in. What it does not determine (a pattern with no
-example) is not guessed: there is no sample then.
+Only what a schema requires is filled in. Where it does not say enough there is no sample.
 """
 
 import math
 from typing import Any, cast
 
-from sojourn.core.formats import FORMAT_EXAMPLES
+from sojourn.core.formats import FORMAT_EXAMPLES, matches
 from sojourn.core.json_value import is_array, is_object
+from sojourn.core.pattern import text_for
 from sojourn.core.pointer import Schema, resolve
 
 __all__ = ["NoSampleError", "sample"]
@@ -22,6 +22,7 @@ _TELLING_WORDS = (
     ("object", ("properties", "required")),
     ("array", ("items", "prefixItems")),
     ("number", ("minimum", "maximum", "multipleOf")),
+    ("string", ("pattern", "minLength", "maxLength")),
 )
 
 
@@ -146,12 +147,18 @@ def _type(flat: Schema) -> str | None:
 
 
 def _string(flat: Schema) -> str:
-    if flat.get("format") in FORMAT_EXAMPLES:
-        return FORMAT_EXAMPLES[flat["format"]]
-    least, most = flat.get("minLength", 0), flat.get("maxLength", _MAX_TEXT)
+    least, most = flat.get("minLength", 0), min(flat.get("maxLength", _MAX_TEXT), _MAX_TEXT)
     if least > _MAX_TEXT:
         raise NoSampleError
-    return _TEXT.ljust(int(least), "x")[: int(most)]
+    pattern, formatted = flat.get("pattern"), FORMAT_EXAMPLES.get(flat.get("format", ""))
+    if formatted is not None and (pattern is None or matches(pattern, formatted)):
+        return formatted
+    if pattern is None:
+        return _TEXT.ljust(int(least), "x")[: int(most)]
+    made = text_for(pattern, max(int(least), 1), int(most)) or text_for(pattern, int(least), int(most))
+    if made is None:
+        raise NoSampleError
+    return made
 
 
 def _number(flat: Schema) -> float:

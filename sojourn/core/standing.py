@@ -67,6 +67,7 @@ class Standing:
     _notes: list[str] = field(default_factory=list[str])
     _failure: str | None = None
     _guards: Guards = field(default_factory=Guards)
+    _stopped: bool = False
     _step: list[ToolRequest] = field(default_factory=list[ToolRequest])
     _results: dict[str, ToolResult] = field(default_factory=dict[str, ToolResult])
 
@@ -128,6 +129,8 @@ class Standing:
             self._results = {}
         elif event.type == "tool_end":
             self._results[event.result.tool_call_id] = event.result
+        elif event.type == "retries_stopped":
+            self._stopped = True
         elif event.type == "plan_started" and self._step:
             done = [
                 (call, self._results[call.tool_call_id])
@@ -135,10 +138,17 @@ class Standing:
                 if call.tool_call_id in self._results
             ]
             if done:  # the calls of a message that asks are no step
-                self._guards = self._guards.settle(
-                    [call for call, _ in done], [result for _, result in done], event.time
+                self._guards = self._judged(
+                    self._guards.settle(
+                        [call for call, _ in done], [result for _, result in done], event.time
+                    )
                 )
             self._step = []
+
+    def _judged(self, guards: Guards) -> Guards:
+        """By the rules that the run was judged by, which shows where they part."""
+        is_other = guards.is_judged_otherwise and guards.stops != self._stopped
+        return guards.by_first_rules() if is_other else guards
 
     def status(self) -> RunStatus:
         """The status as far as the events tell."""

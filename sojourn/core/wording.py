@@ -5,7 +5,7 @@ and holds no control, escape or direction characters (design, Security).
 """
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from sojourn.contracts.retry_hint import FieldIssue
@@ -88,7 +88,23 @@ def phrase(issue: FieldIssue, value: Any = ABSENT) -> str:
 
 
 def _missing(issue: FieldIssue, _value: Any) -> str:
-    return f"is required (one of: {one_of(issue.allowed)})" if issue.allowed else "is required"
+    told = f"one of: {one_of(issue.allowed)}" if issue.allowed else ", ".join(filter(None, _demands(issue)))
+    return f"is required ({told})" if told else "is required"
+
+
+def _demands(issue: FieldIssue) -> Iterator[str]:
+    """What a field that is not there has to be, where that is more than any text."""
+    kind = issue.expected_type or ""
+    if issue.format:
+        yield _of_format(issue.format)
+    elif kind != "string":
+        yield plain(kind, MAX_NAME)
+    if issue.pattern is not None:
+        yield f"matching {plain(issue.pattern, MAX_NAME)}"
+    if issue.minimum is not None or issue.maximum is not None:
+        noun = {"string": "character", "array": "item"}.get(kind)
+        bounds = _bounds(issue.model_copy(update={"expected_type": None}))
+        yield f"{bounds} {noun}{_plural(issue)}" if noun else bounds
 
 
 def _unknown(_issue: FieldIssue, _value: Any) -> str:
@@ -106,9 +122,14 @@ def _type(issue: FieldIssue, value: Any) -> str:
 
 
 def _format(issue: FieldIssue, _value: Any) -> str:
-    name = plain(issue.format or "", MAX_NAME)
+    known = (issue.format or "") in FORMAT_EXAMPLES
+    return f"must {'be' if known else 'have'} {_of_format(issue.format or '')}"
+
+
+def _of_format(name: str) -> str:
     example = FORMAT_EXAMPLES.get(name)
-    return f"must be a {name}, such as {echo(example)}" if example else f"must have the format {name}"
+    shown = plain(name, MAX_NAME)
+    return f"a {shown}, such as {echo(example)}" if example else f"the format {shown}"
 
 
 def _pattern(issue: FieldIssue, _value: Any) -> str:
@@ -125,8 +146,11 @@ def _length(issue: FieldIssue, value: Any) -> str:
     if value is ABSENT:
         return f"must have a length of {_bounds(issue)}"
     noun = {"string": "character", "array": "item", "object": "field"}.get(json_type(value), "item")
-    plural = "" if (issue.minimum if issue.maximum is None else issue.maximum) == 1 else "s"
-    return f"must have {_bounds(issue)} {noun}{plural}{_length_sent(value)}"
+    return f"must have {_bounds(issue)} {noun}{_plural(issue)}{_length_sent(value)}"
+
+
+def _plural(issue: FieldIssue) -> str:
+    return "" if (issue.minimum if issue.maximum is None else issue.maximum) == 1 else "s"
 
 
 def _length_sent(value: Any) -> str:

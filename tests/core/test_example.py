@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sojourn.contracts.retry_hint import FieldIssue
 from sojourn.core.example import example_for
 from sojourn.core.formats import FORMAT_EXAMPLES
 from sojourn.core.limits import MAX_PRIOR_INPUT_BYTES
@@ -168,7 +169,7 @@ def test_a_union_is_mended_tag_first() -> None:
     ("schema", "sent"),
     [
         ({"type": "object", "minProperties": 1}, {}),
-        ({"type": "object", "properties": {"f": {"pattern": "^s-[0-9]+$"}}, "required": ["f"]}, {}),
+        ({"type": "object", "properties": {"f": {"pattern": "^(?=s)s-[0-9]+$"}}, "required": ["f"]}, {}),
         ({"type": "object", "properties": {"f": False}, "required": ["f"]}, {}),
         ({"type": "object", "properties": {"f": {"type": "array", "items": {"not": {}}}}, "required": ["f"]}, {"f": [1]}),
     ],
@@ -279,6 +280,82 @@ def test_a_schema_that_says_too_little_or_too_much_has_no_sample(schema: Any) ->
         sample(schema, schema)
 
 
+@pytest.mark.parametrize(
+    ("schema", "sent", "read"),
+    [
+        # A date or an address is read only where one is wanted.
+        ({"format": "hostname"}, "my host", "host.example.com"),
+        ({"format": "uri"}, "no url", "https://example.com/"),
+        ({"format": "uri"}, "example.org", "https://example.org"),
+        ({"format": "email"}, "ann at site", "name@example.com"),
+        ({"pattern": "^[A-Za-z0-9:]+$"}, "ab cd", "A"),
+        ({"pattern": "^https://"}, "example.org", "https://"),
+        ({"pattern": "^[A-Z]-[0-9]+$"}, "a-7", "A-7"),
+        ({"format": "uuid", "pattern": "^0"}, "0 1", "00000000-0000-4000-8000-000000000000"),
+        ({"format": "date-time"}, "2024-03-01 10:00", "2024-03-01T10:00:00Z"),
+        ({"format": "date-time"}, "2024-03-01", "2024-03-01T00:00:00Z"),
+        ({"format": "date"}, "2024-03-01T10:00:00Z", "2024-03-01"),
+        ({"format": "date"}, "2024-03-0112", "2024-01-31"),
+        ({"format": "time"}, "2024-03-01 10:00", "10:00:00Z"),
+        ({"format": "time"}, "10:00:00", "10:00:00Z"),
+    ],
+)
+def test_a_text_is_read_as_what_is_wanted(schema: dict[str, Any], sent: str, read: str) -> None:
+    """A required text keeps what was meant where it can be read so; else it is made of the schema (SR-144)."""
+    assert example_for(field({"type": "string", **schema}), {"f": sent}) == {"f": read}
+
+
+def test_a_field_that_may_be_left_out_is_not_made_up() -> None:
+    """A text of a pattern says nothing that was meant: it is only for a field that has to be there."""
+    plate = {"type": "string", "pattern": "^[A-Z]+-[0-9]+$"}
+    assert example_for(field(plate, required=False), {"f": "x"}) == {}
+    assert example_for(field(plate), {"f": "x"}) == example_for(field(plate)) == {"f": "A-0"}
+    plates = {"type": "array", "items": plate}
+    assert example_for(field(plates), {"f": ["x", "B-7"]}) == {"f": ["A-0", "B-7"]}
+
+
+PRICE = {
+    "type": "object",
+    "properties": {"price": {"type": "number"}, "to": {"type": "string"}},
+    "required": ["price"],
+}
+
+
+def cents(payload: dict[str, Any]) -> bool:
+    """A rule that no schema tells: at most two places."""
+    return round(payload["price"], 2) == payload["price"]
+
+
+@pytest.mark.parametrize(
+    ("prior", "author", "example"),
+    [
+        ({"price": "1.5", "to": "x"}, None, {"price": 1.5, "to": "x"}),  # mended, and taken by the type
+        ({"price": "1.234", "to": "x"}, {"price": 2.5}, {"price": 2.5}),  # mended, and not taken
+        ({"price": 1.234, "to": "x"}, {"price": 2.5}, {"price": 2.5, "to": "x"}),  # refused by the type alone
+        ({"price": 1.234, "to": "x"}, None, {"price": 0, "to": "x"}),
+        ({"price": 1.234, "to": "x"}, {"price": 2.555}, {"price": 0, "to": "x"}),
+        ({}, {"price": 2.555}, {"price": 0}),
+    ],
+)
+def test_an_example_is_taken_by_the_type_too(prior: dict, author: Any, example: dict) -> None:
+    """What the schema accepts and the type refuses is no example, whoever wrote it (SR-144)."""
+    issues = [FieldIssue(field="/price", constraint="rejected")]
+    assert example_for(validator_of(PRICE), prior, author, issues=issues, fits=cents) == example
+
+
+def test_what_no_value_satisfies_has_no_example() -> None:
+    """None is better than one that will be refused again."""
+    issues = [FieldIssue(field=pointer, constraint="rejected") for pointer in ("", "/nowhere", "/price")]
+    for told in (issues, issues[2:], []):
+        assert (
+            example_for(validator_of(PRICE), {"price": 1}, {"price": 2}, issues=told, fits=lambda _: False)
+            is None
+        )
+    assert example_for(validator_of(PRICE), {"price": 1}, {"price": 2}, issues=issues[:2], fits=cents) == {
+        "price": 2
+    }
+
+
 def test_the_order_is_mended_then_author_then_made() -> None:
     """The caller's own input comes first, then the author's example, then one made from scratch; else none."""
     schema = {
@@ -293,9 +370,11 @@ def test_the_order_is_mended_then_author_then_made() -> None:
     assert example_for(validator, {"a": "7"}, {"a": "bad"}) == {"a": 7}
     assert example_for(validator, None, {"a": "bad"}) == {"a": 0}
     assert example_for(validator, None, "no object") == {"a": 0}
-    hopeless = validator_of({**schema, "required": ["p"]})
-    assert example_for(hopeless, {"p": "x"}, author) == {"p": "s-1"}
-    assert example_for(hopeless, {"p": "x"}, None) is None
+    needed = validator_of({**schema, "required": ["p"]})
+    assert example_for(needed, {"p": "x"}, author) == {"p": "s-1"}
+    assert example_for(needed, {"p": "x"}, None) == {"p": "s-0"}
+    hopeless = validator_of({**schema, "required": ["p"], "not": {}})
+    assert example_for(hopeless, {"p": "x"}, author) is None
 
 
 def test_a_prior_input_that_fits_the_schema_is_no_example() -> None:

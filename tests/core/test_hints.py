@@ -60,7 +60,7 @@ def test_missing_fields_alone_are_their_own_reason() -> None:
     """Only missing fields: reason `missing_fields`, their bare names, the input, an example and a question (SR-90, SR-128)."""
     error, hint = told({"limit": 3})
     assert error == ToolError(
-        message="invalid arguments for ops.devices.list: `site_id` is required; `kind` is required",
+        message='invalid arguments for ops.devices.list: `site_id` is required (at least 1 character); `kind` is required (one of: "router", "switch")',
         code="missing_fields",
     )
     assert hint == RetryHint(
@@ -71,8 +71,11 @@ def test_missing_fields_alone_are_their_own_reason() -> None:
         prior_input={"limit": 3},
         example_input={"limit": 3, "site_id": "s-1", "kind": "router"},
         clarifying_question='What should `site_id` (The site to list) and `kind` (Device kind; one of: "router", "switch") be?',
-        message="Correct the arguments and call ops.devices.list again: `site_id` is required; `kind` is required",
-        issues=[FieldIssue(field="/site_id", constraint="missing_field"), FieldIssue(field="/kind", constraint="missing_field")],
+        message='Correct the arguments and call ops.devices.list again: `site_id` is required (at least 1 character); `kind` is required (one of: "router", "switch")',
+        issues=[
+            FieldIssue(field="/site_id", constraint="missing_field", expected_type="string", minimum=1.0),
+            FieldIssue(field="/kind", constraint="missing_field", allowed=["router", "switch"]),
+        ],
     )  # fmt: skip
 
 

@@ -71,7 +71,8 @@ async def test_the_planner_answers_otherwise_where_it_may_not_ask(serve, mill):
     client = await serve(mill.app)
     override = RunPolicyOverride(interrupts_allowed=False)
     output = await client.execute("mill.clerk", "s-1", policy=override)
-    assert output.text == "Nothing is booked: invalid arguments for mill.visits.book: `day` is required."
+    said = 'Nothing is booked: invalid arguments for mill.visits.book: `day` is required (a date, such as "2024-01-31").'
+    assert output.text == said
 
 
 async def test_the_repairing_planner_asks_for_the_day_alone(serve, mill):

@@ -1,0 +1,68 @@
+"""What a field that is missing has to be, told with the fault: a caller has not seen it refused yet."""
+
+from typing import Any
+
+from sojourn.contracts.retry_hint import FieldIssue
+from sojourn.core.faults import MAX_ALLOWED, MAX_TEXT, shown, type_names
+from sojourn.core.json_value import is_array, json_type
+from sojourn.core.pointer import Schema, expand, locate, to_tokens
+
+__all__ = ["wanted"]
+
+_BOUNDS = {
+    "string": ("minLength", "maxLength"),
+    "array": ("minItems", "maxItems"),
+    "integer": ("minimum", "maximum"),
+    "number": ("minimum", "maximum"),
+}
+
+
+def wanted(issue: FieldIssue, schema: Schema) -> FieldIssue:
+    """The fault with the enum, type, pattern, format and range of the field; any but a missing field as it is.
+
+    Args:
+        issue: The fault.
+        schema: Of the whole payload.
+    """
+    if issue.constraint != "missing_field" or issue.allowed is not None:
+        return issue
+    said = _said(schema, to_tokens(issue.field))
+    allowed: Any = [said["const"]] if "const" in said else said.get("enum")
+    if is_array(allowed):
+        return issue.model_copy(update={"allowed": shown(allowed[:MAX_ALLOWED])})
+    types = type_names(said.get("type"))
+    least, most = _BOUNDS.get(types[0] if len(types) == 1 else "", ("", ""))
+    found = {
+        "expected_type": " or ".join(types) or None,
+        "pattern": _text(said.get("pattern")),
+        "format": _text(said.get("format")),
+        "minimum": _number(said.get(least)),
+        "maximum": _number(said.get(most)),
+    }
+    return issue.model_copy(update={name: value for name, value in found.items() if value is not None})
+
+
+def _said(schema: Schema, tokens: tuple[str, ...]) -> Schema:
+    """What the parts of a field's schema say together; nothing where alternatives leave it open, but for null."""
+    said: Schema = {}
+    for found in locate(schema, tokens):
+        for part in expand(schema, found):
+            branches = [branch for word in ("anyOf", "oneOf") for branch in part.get(word, ())]
+            if sum(branch != {"type": "null"} for branch in branches) > 1 or "if" in part or "not" in part:
+                return {}
+            if part != {"type": "null"}:
+                said = {**part, **said}
+    return said
+
+
+def _text(value: Any) -> str | None:
+    return value[:MAX_TEXT] if isinstance(value, str) else None
+
+
+def _number(value: Any) -> float | None:
+    if json_type(value) not in ("integer", "number"):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return None

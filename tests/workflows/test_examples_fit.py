@@ -1,0 +1,197 @@
+"""An example that a hint gives is taken by the tool when it is sent, whatever rules the tool has (SR-144)."""
+
+from datetime import date
+from decimal import Decimal
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field, field_validator, model_validator
+
+from sojourn import (
+    Agent,
+    AgentTool,
+    App,
+    PlanResult,
+    RetryHint,
+    RunPolicy,
+    ToolCallMeta,
+    ToolError,
+    ToolFailed,
+    ToolRequest,
+    ToolResult,
+    Toolset,
+)
+from sojourn.testing import ScriptedPlanner
+
+Price = Annotated[Decimal, Field(max_digits=5, decimal_places=2, gt=0)]
+
+
+class Span(BaseModel):
+    first: date
+    last: date
+
+    @model_validator(mode="after")
+    def _in_order(self) -> "Span":
+        if self.last <= self.first:
+            raise ValueError("last is after first")
+        return self
+
+
+class Offer(BaseModel):
+    price: Price
+    plate: Annotated[str, Field(pattern=r"^[A-Z]{2}-\d+$")]
+    site: str = "s-1"
+
+    @field_validator("site")
+    @classmethod
+    def _known(cls, site: str) -> str:
+        if site == "s-0":
+            raise KeyError(site)  # no ValueError: pydantic lets it through
+        return site
+
+
+class Held(Span):
+    """A span that is held in somebody's name, which no caller tells."""
+
+    owner: str
+
+
+tools = Toolset("fit.tools")
+declared = Toolset("fit.declared")
+RAN: list[str] = []
+
+
+@tools.tool
+async def offer(args: Offer) -> str:
+    """Offer."""
+    RAN.append("offer")
+    return str(args.price)
+
+
+@tools.tool(inject=["owner"])
+async def hold(args: Held) -> str:
+    """Hold."""
+    RAN.append("hold")
+    return args.owner
+
+
+@tools.tool(inject=["owner"], destructive=True)
+async def take(args: Held) -> str:
+    """Take."""
+    RAN.append("take")
+    return args.owner
+
+
+@tools.tool(examples=[{"first": "2027-01-01", "last": "2027-01-02"}])
+async def book(span: Span) -> str:
+    """Book."""
+    RAN.append("book")
+    return str(span.last)
+
+
+@tools.tool
+async def pick(size: int, note: str = "") -> str:
+    """Pick; its own hint names a size that there is not."""
+    raise ToolFailed(
+        f"no size {size}{note}",
+        hint=RetryHint(
+            reason="invalid_arguments", tool="", message="take another", example_input={"size": "large"}
+        ),
+    )
+
+
+declared.declare("place", args=Offer, result=str, description="Place.")
+declared.declare("quote", args=Offer, result=str, description="Quote.")
+
+
+async def execute(meta: ToolCallMeta, call: ToolRequest) -> ToolResult:
+    """Place an offer; a quote is refused with an example of the executor's own."""
+    del meta
+    if call.name == "fit.declared.place":
+        RAN.append("place")
+        return ToolResult(result="placed")
+    example = {"price": 1.234, "plate": "AB-1"}
+    hint = RetryHint(reason="invalid_arguments", tool=call.name, message="otherwise", example_input=example)
+    return ToolResult(error=ToolError.new("no quote"), retry_hint=hint)
+
+
+clerk = Agent("fit.clerk", planner=ScriptedPlanner([PlanResult.final("done")] * 9))
+exported = clerk.export("fit.clerks", tools=[AgentTool("ask", args=Span, result=str)])
+
+
+async def results_of(serve, *calls: ToolRequest) -> list[ToolResult]:
+    """What the planner gets for these calls."""
+
+    async def owner_of(meta: ToolCallMeta, call: ToolRequest) -> ToolRequest:
+        del meta
+        fills = {"fit.tools.hold": hold, "fit.tools.take": take}
+        return fills[call.name].inject(call, owner="ana") if call.name in fills else call
+
+    class Owners:
+        intercept_tool_call = staticmethod(owner_of)
+
+    planner = ScriptedPlanner([PlanResult.calls(*calls), PlanResult.final("done")])
+    policy = RunPolicy(interrupts_allowed=True)
+    agent = Agent("fit.test", planner=planner, uses=[tools, declared, exported], policy=policy)
+    client = await serve(App(agents=[agent, clerk], executors={declared: execute}, interceptors=[Owners()]))
+    await client.execute("fit.test", "go")
+    return planner.turns[1].tool_results
+
+
+def to(tool: str, **payload: Any) -> ToolRequest:
+    return ToolRequest(name=tool, payload=payload)
+
+
+async def test_an_example_is_taken_when_it_is_sent(serve):
+    """Digits, an order of two dates, a pattern, an error of no usual kind, an injected field: each call works then."""
+    refused = await results_of(
+        serve,
+        to("fit.tools.offer", price="1.234", plate="AB-1"),  # digits, which no schema tells
+        to("fit.tools.offer", price="12", plate="ab 1"),
+        to("fit.tools.offer", price="12"),
+        to("fit.tools.book", first="2027-05-02", last="2027-05-01"),
+        to("fit.declared.place", price=99999, plate="AB-1"),
+        to("fit.tools.hold", first="2027-05-01T10:00:00", last="2027-05-09"),
+        ToolRequest(name="fit.tools.book", raw='{"first": "2027-'),
+        ToolRequest(name="fit.tools.offer", raw="{"),
+    )
+    RAN.clear()
+    mended = [result.retry_hint and result.retry_hint.mended() for result in refused]
+    assert all(result.error for result in refused)
+    assert [call.payload if call else None for call in mended] == [
+        {"price": 1, "plate": "AB-1"},
+        {"price": "12", "plate": "AA-0"},
+        {"price": "12", "plate": "AA-0"},
+        {"first": "2027-01-01", "last": "2027-01-02"},
+        {"price": 1, "plate": "AB-1"},
+        {"first": "2027-05-01", "last": "2027-05-09"},
+        {"first": "2027-01-01", "last": "2027-01-02"},
+        {"price": 1, "plate": "AA-0"},
+    ]
+    taken = await results_of(serve, *filter(None, mended))
+    assert [result.error for result in taken] == [None] * 8
+    assert sorted(RAN) == ["book", "book", "hold", "offer", "offer", "offer", "offer", "place"]
+
+
+async def test_where_nothing_fits_there_is_no_example(serve):
+    """Two dates made of formats are equal, and refused; so are examples that tools and executors themselves give."""
+    results = await results_of(
+        serve,
+        to("fit.tools.hold", first="2027-05-09", last="2027-05-01"),
+        to("fit.tools.take", first="2027-05-09"),
+        to("fit.clerks.ask", first="2027-05-09"),
+        to("fit.tools.pick", size=4),
+        to("fit.declared.quote", price=1, plate="AB-1"),
+        to("fit.tools.offer", price=3, plate="AB-1", site="s-0"),
+    )
+    told = [result.retry_hint.example_input for result in results if result.retry_hint]
+    assert told == [None] * 5
+    assert (
+        results[5].retry_hint is None
+    )  # what a validator raises beside ValueError is the tool's own failure
+
+
+async def test_a_call_that_a_person_decides_on_is_mended_likewise(serve):
+    """It is judged before anybody is asked, with its injected field made up."""
+    (result,) = await results_of(serve, to("fit.tools.take", last="2027-05-02"))
+    assert result.retry_hint
+    assert result.retry_hint.example_input == {"first": "2024-01-31", "last": "2027-05-02"}
