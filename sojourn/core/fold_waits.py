@@ -42,6 +42,7 @@ from sojourn.core.steering import (
     RESUME,
     STOP_ASKING,
     Paused,
+    not_understood,
     read_pause,
     read_release,
     read_resume,
@@ -121,7 +122,8 @@ class WaitFold:
 
     def _answered(self, record: HistoryRecord) -> Iterator[Event]:
         values = record.value
-        answer = self._waits.read(record.name, values[0] if len(values) == 1 else values)
+        door = "accepted" if record.judged else "signal"
+        answer = self._waits.read(record.name, values[0] if len(values) == 1 else values, door)
         if isinstance(answer, Repeated):
             return
         if isinstance(answer, Refused):
@@ -209,7 +211,10 @@ class WaitFold:
         )
         if isinstance(given, Refused):
             yield self._event(record, PlannerNoteEvent, text=f"{record.name} refused: {given.reason}")
-        elif isinstance(given, Released):
+            return
+        if rest := not_understood(record.name, values):
+            yield self._event(record, PlannerNoteEvent, text=f"left out: {rest.reason}", identity=identity)
+        if isinstance(given, Released):
             named = ", ".join([*given.tools, *given.tags])[:MAX_NAMED]
             by = f" by {given.by}" if given.by else ""
             yield self._event(

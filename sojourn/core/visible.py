@@ -77,8 +77,8 @@ def visible(text: str, *, keep: str = "") -> str:
         text: Whatever somebody made.
         keep: Characters that stay as they are, such as line breaks where the screen has lines.
     """
-    if text.isascii() and text.isprintable():
-        return text
+    if text.isprintable() and max(text, default="") < "\u017f":
+        return text  # nothing up to here stands for another character
     shown: list[str] = []
     cluster = ""  # the last character that is seen, with its marks
     for each in text:
