@@ -193,14 +193,14 @@ async def decide(run: Run, call: AwaitConfirmation, view: RunView) -> None:
     if sys.stdin.isatty():
         view.pause()
         print(f"({PATIENCE:.0f} s of silence approves it)")
-        decision = await ask_approval(PATIENCE)
+        decision = await ask_approval(call, PATIENCE)
         view.resume()
     letter, reason = decision or ("y", "")
     by = "you" if decision else "demo"
     if letter == "n":
-        await run.deny(call.id, reason, by=by)
+        await run.deny(call, reason, by=by)
     else:
-        await run.approve(call.id, by=by, reason=reason, for_run=letter == "a")
+        await run.approve(call, by=by, reason=reason, for_run=letter == "a")
 
 
 async def follow(run: Run, workers: Workers, console: Console) -> Seen:

@@ -4,7 +4,7 @@ import asyncio
 import builtins
 import contextlib
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ from temporalio.exceptions import (
 from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn.contracts.artifact import Artifact
-from sojourn.contracts.awaits import Await
+from sojourn.contracts.awaits import Await, AwaitConfirmation
 from sojourn.contracts.event import Event
 from sojourn.contracts.message import Message
 from sojourn.contracts.run import RunOutput, RunStatus
@@ -73,6 +73,11 @@ _STATUS = {
     WorkflowExecutionStatus.TIMED_OUT: "timed_out",
     WorkflowExecutionStatus.CONTINUED_AS_NEW: "running",
 }
+
+
+def _several(texts: Sequence[str] | str) -> list[str]:
+    """A list of texts; one text is no list of its letters."""
+    return [texts] if isinstance(texts, str) else list(texts)
 
 
 def status_name(status: WorkflowExecutionStatus | None) -> str:
@@ -247,47 +252,81 @@ class Run:
 
     async def approve(
         self,
-        await_id: str | None = None,
+        await_id: AwaitConfirmation | str | None = None,
         *,
+        payload_digest: str | None = None,
         by: str | None = None,
         reason: str = "",
         for_run: bool = False,
     ) -> str:
         """Let a call run that a person is asked about; returns the await's id.
 
+        A decision names the arguments it is about, and counts for no others. Hand over the wait that the person
+        saw, or its id with its `payload_digest`; with less, the arguments are those of the call that is open now.
+
         Args:
-            await_id: Which; None while exactly one is open.
+            await_id: Which: the wait as it was seen, or its id; None while exactly one is open.
+            payload_digest: Which arguments were seen; of a wait that is handed over, its own.
             by: Who approves, recorded as said.
             reason: Why, recorded.
             for_run: Whether to stop asking about this tool for the rest of the run; its other open calls run too.
 
         Raises:
             AwaitClosed: it is not open, or the run has ended.
+            InvalidInput: it is about other arguments.
             NoWorker: no worker took the decision within 30 s.
             RunNotFound: there is no such run.
         """
         scope = "tool" if for_run else "call"
-        sent = {"id": await_id or "", "approved": True, "by": by, "reason": reason, "scope": scope}
-        return await self._send(CONFIRMATION, sent)
+        sent = {"approved": True, "by": by, "reason": reason, "scope": scope}
+        return await self._decide(await_id, payload_digest, sent)
 
-    async def deny(self, await_id: str | None = None, reason: str = "", *, by: str | None = None) -> str:
-        """Do not let a call run; the planner is told the reason. Raises as `approve`."""
-        sent = {"id": await_id or "", "approved": False, "by": by, "reason": reason}
-        return await self._send(CONFIRMATION, sent)
+    async def deny(
+        self,
+        await_id: AwaitConfirmation | str | None = None,
+        reason: str = "",
+        *,
+        payload_digest: str | None = None,
+        by: str | None = None,
+    ) -> str:
+        """Do not let a call run; the planner is told the reason. Names it, and raises, as `approve`."""
+        return await self._decide(await_id, payload_digest, {"approved": False, "by": by, "reason": reason})
+
+    async def _decide(
+        self, seen: AwaitConfirmation | str | None, payload_digest: str | None, decision: dict[str, Any]
+    ) -> str:
+        if isinstance(seen, AwaitConfirmation):
+            payload_digest = payload_digest or seen.payload_digest
+            seen = seen.id
+        sent = {"id": seen or "", "payload_digest": payload_digest, **decision}
+
+        async def named() -> dict[str, Any]:
+            """What is sent, with the arguments of the open call where none were named."""
+            call = None if payload_digest else await self._open_call(seen)
+            return {**sent, "id": call.id, "payload_digest": call.payload_digest} if call else sent
+
+        return await self._send(CONFIRMATION, named)
+
+    async def _open_call(self, await_id: str | None) -> AwaitConfirmation | None:
+        """The call of this id that a person is asked about, or the only one."""
+        status = await self._queried() or await self._folded()
+        calls = [wait for wait in status.awaits if isinstance(wait, AwaitConfirmation)]
+        meant = [call for call in calls if await_id in (None, "", call.id)]
+        return meant[0] if len(meant) == 1 else None
 
     async def stop_asking(
         self,
-        tools: Sequence[str] = (),
+        tools: Sequence[str] | str = (),
         *,
-        tags: Sequence[str] = (),
+        tags: Sequence[str] | str = (),
         by: str | None = None,
         reason: str = "",
     ) -> None:
         """Approve these for the rest of the run; their open calls run now.
 
         Args:
-            tools: Tools by id, as `ops.devices.*`, or `*` for all.
-            tags: Tools by their tags.
+            tools: Tools by id, as `ops.devices.*`, or `*` for all; a text is one.
+            tags: Tools by their tags; a text is one.
             by: Who says so, recorded as said.
             reason: Why, recorded.
 
@@ -297,7 +336,9 @@ class Run:
             NoWorker: no worker took it within 30 s.
             RunNotFound: there is no such run.
         """
-        await self._send(STOP_ASKING, {"tools": list(tools), "tags": list(tags), "by": by, "reason": reason})
+        await self._send(
+            STOP_ASKING, {"tools": _several(tools), "tags": _several(tags), "by": by, "reason": reason}
+        )
 
     async def provide_tool_results(
         self, await_id: str | None, results: Sequence[Mapping[str, Any]], *, by: str | None = None
@@ -329,21 +370,24 @@ class Run:
         """
         await self._send(PAUSE, {"reason": reason, "by": by})
 
-    async def resume(self, note: str = "", *, messages: Sequence[str] = (), by: str | None = None) -> None:
-        """Go on after a pause; messages begin a new user turn.
+    async def resume(
+        self, note: str = "", *, messages: Sequence[str] | str = (), by: str | None = None
+    ) -> None:
+        """Go on after a pause; messages begin a new user turn, and a text is one message.
 
         Raises:
             AwaitClosed: the run is not paused, or has ended.
             NoWorker: no worker took it within 30 s.
             RunNotFound: there is no such run.
         """
-        await self._send(RESUME, {"note": note, "messages": list(messages), "by": by})
+        await self._send(RESUME, {"note": note, "messages": _several(messages), "by": by})
 
-    async def _send(self, name: str, value: dict[str, Any]) -> Any:
-        """Send an update, and say in our words why it is refused."""
-        given = {field: said for field, said in value.items() if said not in (None, "")}
+    async def _send(self, name: str, value: dict[str, Any] | Callable[[], Awaitable[dict[str, Any]]]) -> Any:
+        """Send an update, made anew for each try where it has to be, and say in our words why it is refused."""
         deadline: float | None = None
         while True:
+            said = value if isinstance(value, dict) else await value()
+            given = {field: each for field, each in said.items() if each not in (None, "")}
             try:
                 update = self._handle.execute_update(name, given)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
                 return await asyncio.wait_for(update, ANSWER_DEADLINE)  # pyright: ignore[reportUnknownArgumentType]
@@ -352,10 +396,10 @@ class Run:
                 # An event stream shows a question before the run can take its answer: by a few milliseconds,
                 # or, when its worker died just then, by as long as the next one needs to start.
                 deadline = deadline or time.monotonic() + 2.0
-                if refused == "AwaitNotOpen" and time.monotonic() < deadline:
+                if refused in ("AwaitNotOpen", "NotBound") and time.monotonic() < deadline:
                     await asyncio.sleep(0.05)
                     continue
-                kind = InvalidInput if refused == "InvalidAnswer" else AwaitClosed
+                kind = InvalidInput if refused in ("InvalidAnswer", "NotBound") else AwaitClosed
                 raise kind(f"{self.id}: {getattr(error.cause, 'message', error)}", run_id=self.id) from error
             except (builtins.TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError) as error:
                 raise NoWorker(f"{self.id}: no worker took it; send it again", run_id=self.id) from error

@@ -393,8 +393,8 @@ class AgentRun(Shown, Doors, Accounts):
         self._children.tell(given)
 
     def note_refused(self, refused: Refused, what: str) -> None:
-        """Keep a note of what was refused."""
-        self._note([f"{what} refused: {refused.reason}"])
+        """Keep a note of what was refused, or passed over."""
+        self._note([f"{what}: {refused.reason}"])
 
     # End.
 

@@ -19,6 +19,7 @@ from sojourn.core.steering import (
     STOP_ASKING,
     Paused,
     Resumed,
+    not_understood,
     read_pause,
     read_release,
     read_resume,
@@ -37,7 +38,7 @@ class Doors(ABC):
 
     @abstractmethod
     def note_refused(self, refused: Refused, what: str) -> None:
-        """Keep a note of what was refused."""
+        """Keep a note of what was refused, or passed over."""
 
     @abstractmethod
     def steer(self, given: Paused | Resumed | Released) -> None:
@@ -52,7 +53,7 @@ class Doors(ABC):
 
     @answer_by_update.validator
     def _check_answer(self, *values: Any) -> None:
-        self._check(self.waiting.read(CLARIFICATION, values))
+        self._check(self.waiting.read(CLARIFICATION, values, "update"))
 
     @workflow.signal(name=CLARIFICATION, description="Answer a question.")
     async def answer_by_signal(self, *values: Any) -> None:
@@ -66,7 +67,7 @@ class Doors(ABC):
 
     @decide_by_update.validator
     def _check_decision(self, *values: Any) -> None:
-        self._check(self.waiting.read(CONFIRMATION, values))
+        self._check(self.waiting.read(CONFIRMATION, values, "update"))
 
     @workflow.signal(name=CONFIRMATION, description="Approve or deny a call.")
     async def decide_by_signal(self, *values: Any) -> None:
@@ -84,7 +85,7 @@ class Doors(ABC):
 
     @supply_by_update.validator
     def _check_results(self, *values: Any) -> None:
-        self._check(self.waiting.read(TOOL_RESULTS, values))
+        self._check(self.waiting.read(TOOL_RESULTS, values, "update"))
 
     @workflow.signal(name=TOOL_RESULTS, description="Send results of calls that are executed outside.")
     async def supply_by_signal(self, *values: Any) -> None:
@@ -100,12 +101,12 @@ class Doors(ABC):
 
     @pause_by_update.validator
     def _check_pause(self, *values: Any) -> None:
-        self._check(read_pause(values))
+        self._check(not_understood(PAUSE, values) or read_pause(values))
 
     @workflow.signal(name=PAUSE, description="Start nothing new until the run is resumed.")
     async def pause_by_signal(self, *values: Any) -> None:
         """Pause, from Temporal's CLI or UI."""
-        self._steered_or_noted(read_pause(values), PAUSE)
+        self._signalled_to(PAUSE, values, read_pause(values))
 
     @workflow.update(name=RESUME, description="Go on after a pause.")
     async def resume_by_update(self, *values: Any) -> None:
@@ -114,12 +115,12 @@ class Doors(ABC):
 
     @resume_by_update.validator
     def _check_resume(self, *values: Any) -> None:
-        self._check(self._resume(values))
+        self._check(not_understood(RESUME, values) or self._resume(values))
 
     @workflow.signal(name=RESUME, description="Go on after a pause.")
     async def resume_by_signal(self, *values: Any) -> None:
         """Go on, from Temporal's CLI or UI."""
-        self._steered_or_noted(self._resume(values), RESUME)
+        self._signalled_to(RESUME, values, self._resume(values))
 
     @workflow.update(name=STOP_ASKING, description="Approve these tools for the rest of the run.")
     async def release_by_update(self, *values: Any) -> None:
@@ -128,12 +129,12 @@ class Doors(ABC):
 
     @release_by_update.validator
     def _check_release(self, *values: Any) -> None:
-        self._check(read_release(values))
+        self._check(not_understood(STOP_ASKING, values) or read_release(values))
 
     @workflow.signal(name=STOP_ASKING, description="Approve these tools for the rest of the run.")
     async def release_by_signal(self, *values: Any) -> None:
         """Stop asking about tools, from Temporal's CLI or UI."""
-        self._steered_or_noted(read_release(values), STOP_ASKING)
+        self._signalled_to(STOP_ASKING, values, read_release(values))
 
     # Both kinds.
 
@@ -147,7 +148,7 @@ class Doors(ABC):
             raise ApplicationError(judged.reason, type=judged.kind, non_retryable=True)
 
     async def _answered(self, kind: str, values: Sequence[Any]) -> str:
-        answer = self.waiting.receive(kind, values)
+        answer = self.waiting.receive(kind, values, "accepted")
         self._check(answer)
         assert not isinstance(answer, Refused)
         if isinstance(answer, Supplied) and (wrong := await self.waiting.checked(answer)):
@@ -155,7 +156,7 @@ class Doors(ABC):
         return answer.await_id
 
     def _signalled(self, kind: str, values: Sequence[Any]) -> None:
-        answer = self.waiting.receive(kind, values)
+        answer = self.waiting.receive(kind, values, "signal")
         if isinstance(answer, Refused):
             self.waiting.refuse_signal(kind, values, answer)
 
@@ -164,8 +165,10 @@ class Doors(ABC):
         assert not isinstance(given, Refused)
         self.steer(given)
 
-    def _steered_or_noted(self, given: Given, what: str) -> None:
+    def _signalled_to(self, name: str, values: Sequence[Any], given: Given) -> None:
         if isinstance(given, Refused):
-            self.note_refused(given, what)
-        else:
-            self.steer(given)
+            self.note_refused(given, f"{name} refused")
+            return
+        if rest := not_understood(name, values):
+            self.note_refused(rest, "left out")
+        self.steer(given)

@@ -1,4 +1,4 @@
-"""Shown: what can be asked of a run while it stands: its status and its transcript."""
+"""Shown: what can be asked of a run while it stands: its status, its transcript, a call to decide on."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -7,14 +7,16 @@ from temporalio import workflow
 from temporalio.api.common.v1 import Payload
 from temporalio.common import RawValue
 
+from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.message import Message
 from sojourn.contracts.run import CallStatus, RunStatus
 from sojourn.core.standing import MAX_CALLS_SHOWN, MAX_NOTES
 from sojourn.core.transcript import slice_of
+from sojourn.core.waiting import APPROVAL, whole_call
 
 
 class Shown(ABC):
-    """The notes and calls of a run, and its two queries."""
+    """The notes and calls of a run, and its queries."""
 
     def __init__(self) -> None:
         self._calls: dict[str, CallStatus] = {}
@@ -33,6 +35,13 @@ class Shown(ABC):
         """How the run stands, for callers and operators."""
         shown = {"calls": list(self._calls.values()), "notes": self._notes}
         return self._standing().model_copy(update=shown)
+
+    @workflow.query(name=APPROVAL, description="A call that waits for approval, whole, in lines.")
+    def approval(self, await_id: str = "") -> list[str]:
+        """The call of this wait, or the oldest, with every field; the last line names its digest."""
+        calls = [wait for wait in self._standing().awaits if isinstance(wait, AwaitConfirmation)]
+        meant = [call for call in calls if await_id in ("", call.id)]
+        return whole_call(meant[0]) if meant else ["no such call waits for approval"]
 
     @workflow.query(name="transcript", description="The transcript as a JSON array, in slices of 1.5 MB.")
     def transcript(self, after: int = 0, until: int | None = None, offset: int = 0) -> RawValue:

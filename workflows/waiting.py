@@ -9,11 +9,11 @@ from temporalio import workflow
 
 from sojourn.contracts.awaits import Await, AwaitExternalTools
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core.answers import Answer, Refused, Supplied
+from sojourn.core.answers import Answer, Door, Refused, Supplied
 from sojourn.core.standing import MAX_NOTES
 from sojourn.core.steering import Paused
 from sojourn.core.timers import expiry_of
-from sojourn.core.waiting import details_of
+from sojourn.core.waiting import Details
 from sojourn.core.waits import Released, Repeated, Waits
 from sojourn.search_attributes import AGENT, AWAITING, PAUSED
 from sojourn.telemetry.observer import Observer
@@ -37,7 +37,7 @@ class Waiting:
         self.waits = Waits()
         self.paused: Paused | None = None
         self.observer = Observer()
-        self._run_id = run_id
+        self._details = Details(run_id)
         self._note = note
         self._unnote = unnote
         self._futures: dict[str, asyncio.Future[Answer]] = {}
@@ -128,13 +128,13 @@ class Waiting:
 
     # Receive.
 
-    def read(self, kind: str, values: Sequence[Any]) -> Answer | Repeated | Refused:
+    def read(self, kind: str, values: Sequence[Any], door: Door) -> Answer | Repeated | Refused:
         """Judge what was sent, and change nothing."""
-        return self.waits.read(kind, values[0] if len(values) == 1 else list(values))
+        return self.waits.read(kind, values[0] if len(values) == 1 else list(values), door)
 
-    def receive(self, kind: str, values: Sequence[Any]) -> Answer | Repeated | Refused:
+    def receive(self, kind: str, values: Sequence[Any], door: Door) -> Answer | Repeated | Refused:
         """Judge what was sent, and go on with it when it is an answer."""
-        answer = self.read(kind, values)
+        answer = self.read(kind, values, door)
         if not isinstance(answer, (Repeated, Refused)):
             self._take(answer)
         return answer
@@ -196,7 +196,7 @@ class Waiting:
             length, kind, values, note = early
             if length != now:
                 continue
-            answer = self.read(kind, values)
+            answer = self.read(kind, values, "signal")
             if not isinstance(answer, (Repeated, Refused)) and answer.await_id == await_id:
                 self._take(answer)
                 self._unnote(note)
@@ -215,7 +215,7 @@ class Waiting:
         """Say on Temporal's own screens what the run waits for, and how to answer."""
         self.observer.waits(self.waits.open)
         paused = self.paused.reason if self.paused else None
-        workflow.set_current_details(details_of(self._run_id, self.waits.open, paused))
+        workflow.set_current_details(self._details.of(self.waits.open, paused))
         wanted = PAUSED if self.paused else next(iter(self.waits.open), None)
         if wanted == self._shown or not workflow.info().typed_search_attributes.get(AGENT):
             return

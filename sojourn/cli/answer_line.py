@@ -1,18 +1,36 @@
-"""The `sojourn` command line that answers a wait."""
+"""The `sojourn` command lines that answer a wait, quoted for a shell; what is in capitals is to be replaced."""
 
 import shlex
 
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation
+from sojourn.core.visible import visible
 
-__all__ = ["answer_line"]
+__all__ = ["answer_line", "answer_lines", "word"]
 
 
 def answer_line(run_id: str, wait: Await) -> str:
-    """The command, quoted for a shell; what is in capitals is to be replaced."""
+    """The usual one."""
+    return answer_lines(run_id, wait)[0]
+
+
+def answer_lines(run_id: str, wait: Await) -> list[str]:
+    """All of them, the usual one first."""
+    run = word(run_id)
+    to = f"{run} {word(wait.id)}"
     if isinstance(wait, AwaitClarification):
-        command = ["sojourn", "answer", run_id, wait.id, "YOUR ANSWER"]
-    elif isinstance(wait, AwaitConfirmation):
-        command = ["sojourn", "approve", run_id, wait.id]
-    else:
-        command = ["sojourn", "provide", run_id, "FILE"]
-    return shlex.join(command)
+        return [f"sojourn answer {to} 'YOUR ANSWER'", f"sojourn answer {to} --decline --why WHY"]
+    if isinstance(wait, AwaitConfirmation):
+        return [f"sojourn approve {to}", f"sojourn deny {to} --why WHY"]
+    calls = [item.tool_call_id for item in wait.items]
+    return [
+        f"sojourn provide {run} FILE",
+        *(f"sojourn provide {run} --result {word(call)}=JSON" for call in calls),
+    ]
+
+
+def word(text: str) -> str:
+    """One word of a command line; what cannot be seen stands as an escape that the shell reads back."""
+    if visible(text) == text:
+        return shlex.quote(text)
+    literal = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"$'{visible(literal)}'"

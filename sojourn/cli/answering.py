@@ -12,6 +12,16 @@ AwaitId = Annotated[
     str | None,
     typer.Argument(metavar="AWAIT_ID", help="Which; may be left out while there is one.", show_default=False),
 ]
+FullOption = Annotated[bool, typer.Option("--full", help="Show all of it, however long.")]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask; goes with AWAIT_ID.")]
+DigestOption = Annotated[
+    str | None,
+    typer.Option(
+        "--digest",
+        metavar="DIGEST",
+        help="The payload_digest of what was seen elsewhere; goes with AWAIT_ID, shows and asks nothing.",
+    ),
+]
 WhyOption = Annotated[str, typer.Option("--why", metavar="WHY", help="Why; the planner reads it.")]
 
 
@@ -67,6 +77,9 @@ def answer(
 def approve(
     run: RunId,
     await_id: AwaitId = None,
+    full: FullOption = False,
+    yes: YesOption = False,
+    digest: DigestOption = None,
     for_run: Annotated[
         bool, typer.Option("--for-run", help="And stop asking about this tool in this run.")
     ] = False,
@@ -74,28 +87,40 @@ def approve(
     by: By = None,
     json: Json = False,
 ) -> None:
-    """Let a call run that a person is asked about.
+    """Let a call run that a person is asked about: it is shown, and you are asked.
 
     \b
     sojourn approve RUN
-    sojourn approve RUN AWAIT_ID --for-run --by ana
+    sojourn approve RUN AWAIT_ID --full
+    sojourn approve RUN AWAIT_ID --yes --for-run --by ana
     """
-    from sojourn.cli.decide_command import run_decide
+    from sojourn.cli.decide_command import Decision, run_decide
 
-    raise typer.Exit(run_decide(run, await_id, approved=True, why=why, by=by, as_json=json, for_run=for_run))
+    decision = Decision(
+        run, await_id, True, why, by, for_run=for_run, digest=digest, full=full, yes=yes, as_json=json
+    )
+    raise typer.Exit(run_decide(decision))
 
 
 def deny(
-    run: RunId, await_id: AwaitId = None, why: WhyOption = "", by: By = None, json: Json = False
+    run: RunId,
+    await_id: AwaitId = None,
+    full: FullOption = False,
+    yes: YesOption = False,
+    digest: DigestOption = None,
+    why: WhyOption = "",
+    by: By = None,
+    json: Json = False,
 ) -> None:
-    """Do not let a call run; the planner is told why.
+    """Do not let a call run; the planner is told why. It is shown, and you are asked.
 
     \b
     sojourn deny RUN --why "not before Monday"
     """
-    from sojourn.cli.decide_command import run_decide
+    from sojourn.cli.decide_command import Decision, run_decide
 
-    raise typer.Exit(run_decide(run, await_id, approved=False, why=why, by=by, as_json=json))
+    decision = Decision(run, await_id, False, why, by, digest=digest, full=full, yes=yes, as_json=json)
+    raise typer.Exit(run_decide(decision))
 
 
 def provide(

@@ -1,37 +1,109 @@
-"""`sojourn approve` and `sojourn deny`: decide on a call that a person is asked about."""
+"""`sojourn approve` and `sojourn deny`: show a call that a person is asked about, ask, and send what was decided.
 
+What is sent names the call and the arguments that were shown, so that it counts for no others.
+"""
+
+import sys
+from dataclasses import dataclass
+
+from sojourn.cli.answer_line import answer_line, word
+from sojourn.cli.call_shown import call_lines
 from sojourn.cli.connected import by_or_user, with_client
 from sojourn.cli.done import tell_done
+from sojourn.cli.exit_codes import USAGE, WAITING, CommandError
 from sojourn.cli.open_waits import find_wait
+from sojourn.cli.prompt import ask_yes
 from sojourn.client import Client
 from sojourn.contracts.awaits import AwaitConfirmation
 
-__all__ = ["run_decide"]
+__all__ = ["Decision", "run_decide"]
 
 
-def run_decide(
-    run_id: str,
-    await_id: str | None,
-    *,
-    approved: bool,
-    why: str,
-    by: str | None,
-    as_json: bool,
-    for_run: bool = False,
-) -> int:
-    """Send the decision on one call; returns the exit code."""
-    who = by_or_user(by)
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What the command line says."""
+
+    run_id: str
+    await_id: str | None
+    approved: bool
+    why: str = ""
+    by: str | None = None
+    for_run: bool = False
+    digest: str | None = None
+    """Of the arguments, where they were seen elsewhere."""
+    full: bool = False
+    """Show all of them."""
+    yes: bool = False
+    """Do not ask."""
+    as_json: bool = False
+
+    @property
+    def verb(self) -> str:
+        """The command."""
+        return "approve" if self.approved else "deny"
+
+
+def run_decide(decision: Decision) -> int:
+    """Show, ask and send; returns the exit code."""
+    if (decision.yes or decision.digest) and decision.await_id is None:
+        option = "--yes" if decision.yes else "--digest"
+        raise CommandError(
+            f"{option} goes with the id of what was seen: sojourn {decision.verb} {word(decision.run_id)} AWAIT_ID {option}",
+            exit_code=USAGE,
+        )
+    who = by_or_user(decision.by)
 
     async def send(client: Client) -> int:
-        found = await find_wait(client, run_id, AwaitConfirmation, await_id)
-        run, call = client.get_run(found.run_id), found.wait
-        if approved:
-            await run.approve(call.id, by=who, reason=why, for_run=for_run)
+        found = await find_wait(client, decision.run_id, AwaitConfirmation, decision.await_id)
+        call = found.wait
+        assert isinstance(call, AwaitConfirmation)
+        digest = decision.digest or call.payload_digest
+        if decision.digest is None and not await _is_meant(decision, found.run_id, call):
+            print("nothing was decided; the call waits")
+            return WAITING
+        run = client.get_run(found.run_id)
+        if decision.approved:
+            await run.approve(
+                call.id, payload_digest=digest, by=who, reason=decision.why, for_run=decision.for_run
+            )
         else:
-            await run.deny(call.id, why, by=who)
-        done = "approved" if approved else "denied"
+            await run.deny(call.id, decision.why, payload_digest=digest, by=who)
         return tell_done(
-            done, run.id, as_json=as_json, by=who, await_id=call.id, for_run=True if for_run else None
+            "approved" if decision.approved else "denied",
+            run.id,
+            as_json=decision.as_json,
+            by=who,
+            await_id=call.id,
+            payload_digest=digest if decision.as_json else None,
+            for_run=True if decision.for_run else None,
         )
 
     return with_client(send)
+
+
+async def _is_meant(decision: Decision, run_id: str, call: AwaitConfirmation) -> bool:
+    """Whether a person who has seen the call decides so.
+
+    Raises:
+        CommandError: not all of what would be approved was shown, or nobody is there to be asked.
+    """
+    lines, seen = call_lines(call, whole=decision.full)
+    print("\n".join(lines), file=sys.stderr if decision.as_json else sys.stdout, flush=True)
+    again = answer_line(run_id, call).replace("sojourn approve", f"sojourn {decision.verb}", 1)
+    if decision.approved and not seen.is_whole:
+        raise CommandError(
+            f"not all of what would run was shown; see all of it, and approve it, with `{again} --full`",
+            exit_code=USAGE,
+            run_id=run_id,
+        )
+    if decision.yes:
+        return True
+    if decision.as_json or not sys.stdin.isatty():
+        raise CommandError(
+            f"nobody is asked here; say that it was seen, with `{again} --yes`",
+            exit_code=USAGE,
+            run_id=run_id,
+        )
+    return await ask_yes(
+        f"{decision.verb.capitalize()}{' it and all calls of its tool' if decision.for_run else ''}?"
+    )

@@ -126,15 +126,16 @@ async def _answer(run: Run, question: AwaitClarification) -> bool:
 
 async def _decide(run: Run, call: Await, unasked: set[tuple[str, str]]) -> bool:
     """Whether the person, or somebody else, decided; tools that nobody is asked about any more are added."""
-    decision = await ask_approval()
-    if decision is None or not isinstance(call, AwaitConfirmation):
+    assert isinstance(call, AwaitConfirmation)
+    decision = await ask_approval(call)
+    if decision is None:
         return False
     letter, reason = decision
     try:
         if letter == "n":
-            await run.deny(call.id, reason, by=by_or_user(None))
+            await run.deny(call, reason, by=by_or_user(None))
         else:
-            await run.approve(call.id, reason=reason, for_run=letter == "a", by=by_or_user(None))
+            await run.approve(call, reason=reason, for_run=letter == "a", by=by_or_user(None))
     except AwaitClosed:
         print("  somebody else decided first")
         return True

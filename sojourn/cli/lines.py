@@ -1,8 +1,11 @@
 """What is printed about one event, in lines of text: by the live tree, by plain output and by `show`."""
 
-from collections.abc import Callable
+import json
+import re
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from sojourn.cli.call_shown import call_lines
 from sojourn.cli.plain import plain
 from sojourn.cli.times import took
 from sojourn.contracts.artifact import Artifact
@@ -35,6 +38,8 @@ from sojourn.contracts.event import (
 from sojourn.contracts.retry_hint import RetryHint
 from sojourn.contracts.run import RunOutput
 from sojourn.contracts.tool_error import LEFT_OUT, ToolError
+from sojourn.core.disclosure import disclose
+from sojourn.core.wording import CUT
 
 __all__ = ["Line", "called", "detailed", "ended", "in_flight", "lines_of", "summed"]
 
@@ -44,6 +49,12 @@ MAX_TEXT = 4_000
 MAX_LINES = 60
 """Lines of one text."""
 
+MAX_WIDTH = 1_000
+"""Characters of a line."""
+
+
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_@.:+-]([A-Za-z0-9_@.:+ -]*[A-Za-z0-9_@.:+-])?")
+
 
 class Line(NamedTuple):
     """One line to print."""
@@ -52,8 +63,15 @@ class Line(NamedTuple):
     style: str = ""
 
 
-def lines_of(event: Event) -> list[Line]:
-    """What an event says on its own; calls and their ends are drawn by `called`, `ended` and `detailed`."""
+def lines_of(event: Event, *, whole: bool = False) -> list[Line]:
+    """What an event says on its own; calls and their ends are drawn by `called`, `ended` and `detailed`.
+
+    Args:
+        event: Which.
+        whole: All that a person decides on or answers, however long.
+    """
+    if event.type in _ASKED:
+        return _ASKED[event.type](event, whole)
     told = _TOLD.get(event.type)
     return told(event) if told else []
 
@@ -115,11 +133,15 @@ def summed(output: RunOutput) -> str:
     return ", ".join(parts)
 
 
-def _text(text: str, style: str = "", mark: str = "") -> list[Line]:
-    """A text in its own lines, under a mark."""
-    said = text[:MAX_TEXT].splitlines()[:MAX_LINES] or [""]
-    pad = " " * len(mark)
-    return [Line(f"{pad if number else mark}{plain(line, 1_000)}", style) for number, line in enumerate(said)]
+def _text(text: str, style: str = "", mark: str = "", *, whole: bool = False) -> list[Line]:
+    """A text in its own lines, under a mark; where it is cut, it says so."""
+    said = text.split("\n") if whole else text[:MAX_TEXT].split("\n")[:MAX_LINES]
+    if not whole and (len(text) > MAX_TEXT or text.count("\n") >= MAX_LINES):
+        said = [*said, CUT]
+    while len(said) > 1 and not said[-1]:
+        said.pop()
+    pad, width = " " * len(mark), len(text) if whole else MAX_WIDTH
+    return [Line(f"{pad if number else mark}{plain(line, width)}", style) for number, line in enumerate(said)]
 
 
 def _run_started(event: RunStartedEvent) -> list[Line]:
@@ -139,7 +161,8 @@ def _agent_run_started(event: AgentRunStartedEvent) -> list[Line]:
 
 
 def _note(event: PlannerNoteEvent) -> list[Line]:
-    return [Line(f"· {plain(event.text, 500)}", "dim")]
+    who = f" ({_identity(event.identity)})" if event.identity else ""
+    return [Line(f"· {plain(event.text, 500)}{who}", "dim")]
 
 
 def _limit(event: LimitReachedEvent | RetriesStoppedEvent) -> list[Line]:
@@ -152,22 +175,23 @@ def _policy_decision(event: PolicyDecisionEvent) -> list[Line]:
     return [Line(f"§ policy: {why}{plain(said)}", "dim")]
 
 
-def _clarification(event: AwaitClarificationEvent) -> list[Line]:
+def _clarification(event: AwaitClarificationEvent, whole: bool) -> list[Line]:
     asker = f"{plain(event.question.server)} asks: " if event.question.server else ""
-    return _text(asker + event.question.question, "bold yellow", "? ")
+    return _text(asker + event.question.question, "bold yellow", "? ", whole=whole)
 
 
-def _confirmation(event: AwaitConfirmationEvent) -> list[Line]:
-    call = event.confirmation
-    shown = Line(f"  {plain(call.tool)} {plain(call.payload, MAX_TEXT)}", "yellow")
-    return [*_text(call.prompt, "bold yellow", "? "), shown]
+def _confirmation(event: AwaitConfirmationEvent, whole: bool) -> list[Line]:
+    lines, _ = call_lines(event.confirmation, whole=whole)
+    first, *rest = lines if event.confirmation.prompt else ["", *lines]
+    return [Line(f"? {first}", "bold yellow"), *(Line(line, "yellow") for line in rest)]
 
 
-def _external(event: AwaitExternalToolsEvent) -> list[Line]:
-    return [
-        Line(f"? outside: {plain(call.tool)} {plain(call.payload)} as {plain(call.tool_call_id)}", "yellow")
-        for call in event.external.items
-    ]
+def _external(event: AwaitExternalToolsEvent, whole: bool) -> list[Line]:
+    lines: list[Line] = []
+    for call in event.external.items:
+        lines.append(Line(f"? outside: {plain(call.tool)} as {plain(call.tool_call_id)}", "yellow"))
+        lines += [Line(f"    {line}", "yellow") for line in disclose(call.payload, whole=whole).lines]
+    return lines
 
 
 def _answered(event: AwaitAnsweredEvent) -> list[Line]:
@@ -200,6 +224,12 @@ def _failed(event: RunFailedEvent | RunCanceledEvent | RunTerminatedEvent | RunT
     return [Line(f"✗ {kind}: {plain(event.text or '', 1_000)}", "bold red")]
 
 
+_ASKED: dict[str, Callable[[Any, bool], list[Line]]] = {
+    "await_clarification": _clarification,
+    "await_confirmation": _confirmation,
+    "await_external_tools": _external,
+}
+
 _TOLD: dict[str, Callable[[Any], list[Line]]] = {
     "run_started": _run_started,
     "assistant_message": _assistant_message,
@@ -208,9 +238,6 @@ _TOLD: dict[str, Callable[[Any], list[Line]]] = {
     "limit_reached": _limit,
     "retries_stopped": _limit,
     "policy_decision": _policy_decision,
-    "await_clarification": _clarification,
-    "await_confirmation": _confirmation,
-    "await_external_tools": _external,
     "await_answered": _answered,
     "run_paused": _paused,
     "run_resumed": _resumed,
@@ -223,9 +250,18 @@ _TOLD: dict[str, Callable[[Any], list[Line]]] = {
 
 
 def _by(event: AwaitAnsweredEvent | RunPausedEvent | RunResumedEvent) -> str:
-    """Who it was: as they say, else as Temporal knows them."""
-    who = event.by or event.identity
-    return f" by {plain(who)}" if who else ""
+    """Who it was: as they say, and as Temporal recorded them."""
+    said = f" by {_name(event.by)}" if event.by else ""
+    return f"{said} ({_identity(event.identity)})" if event.identity else said
+
+
+def _identity(identity: str) -> str:
+    return f"identity {_name(identity)}"
+
+
+def _name(name: str) -> str:
+    """A name, in quotes where it could be taken for more than a name."""
+    return plain(name) if _PLAIN_NAME.fullmatch(name) else plain(json.dumps(name, ensure_ascii=False))
 
 
 def _said(event: AwaitAnsweredEvent | RunPausedEvent | RunResumedEvent) -> str:

@@ -113,6 +113,7 @@ def show(
     safeguards: Annotated[
         bool, typer.Option("--safeguards", help="Which errors were seen, and whether retrying was stopped.")
     ] = False,
+    full: Annotated[bool, typer.Option("--full", help="What it waits for in full, however long.")] = False,
     json: Json = False,
 ) -> None:
     """Show a run as it stands, or as it ended, as a tree.
@@ -125,7 +126,9 @@ def show(
 
     if transcript + events + safeguards > 1:
         raise typer.BadParameter("choose one of --transcript, --events and --safeguards")
-    raise typer.Exit(show_run(run, transcript=transcript, events=events, safeguards=safeguards, as_json=json))
+    raise typer.Exit(
+        show_run(run, transcript=transcript, events=events, safeguards=safeguards, full=full, as_json=json)
+    )
 
 
 def watch(

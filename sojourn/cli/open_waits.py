@@ -1,18 +1,20 @@
 """What a run and its child runs wait for, and which of it a command means."""
 
-import json
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sojourn.cli.answer_line import answer_line
+from sojourn.cli.call_shown import call_lines
 from sojourn.cli.exit_codes import FAILED, USAGE, CommandError
 from sojourn.cli.plain import plain
 from sojourn.client import Client
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation, AwaitExternalTools
 from sojourn.contracts.run import RunStatus
+from sojourn.core.disclosure import disclose
+from sojourn.core.waiting import wanted
 
-__all__ = ["OpenWait", "command_lines", "find_wait", "open_waits", "require_worker"]
+__all__ = ["OpenWait", "find_wait", "open_waits", "require_worker"]
 
 KINDS: dict[type[Await], str] = {
     AwaitClarification: "a question",
@@ -42,11 +44,12 @@ class OpenWait:
     @property
     def command(self) -> str:
         """The command line that answers it; what is in capitals is to be replaced."""
-        return command_lines(self.run_id, self.wait)[0]
+        return answer_line(self.run_id, self.wait)
 
-    def line(self) -> str:
-        """Id, kind and what it is about, in one line."""
-        return f"{plain(self.wait.id)}: {self.kind}: {_about(self.wait)}"
+    def lines(self) -> list[str]:
+        """Id and kind, and what it is about, field by field."""
+        first, *rest = _about(self.wait)
+        return [f"{plain(self.wait.id)}: {self.kind}: {first}", *rest]
 
     def told(self) -> dict[str, Any]:
         """The same, for machines."""
@@ -54,22 +57,14 @@ class OpenWait:
             "run_id": self.run_id,
             "await_id": self.wait.id,
             "kind": self.kind.rsplit(" ", 1)[-1] if self.kind != "results from outside" else "results",
-            "about": _about(self.wait),
+            "about": "\n".join(_about(self.wait)),
             "command": self.command,
+            **(
+                {"payload_digest": self.wait.payload_digest}
+                if isinstance(self.wait, AwaitConfirmation)
+                else {}
+            ),
         }
-
-
-def command_lines(run_id: str, wait: Await) -> list[str]:
-    """The `sojourn` command lines that answer a wait, the usual one first; capitals are to be replaced."""
-    to = f"{shlex.quote(run_id)} {shlex.quote(wait.id)}"
-    if isinstance(wait, AwaitClarification):
-        return [f"sojourn answer {to} TEXT", f"sojourn answer {to} --decline --why WHY"]
-    if isinstance(wait, AwaitConfirmation):
-        return [f"sojourn approve {to}", f"sojourn deny {to} --why WHY"]
-    run = shlex.quote(run_id)
-    return [
-        f"sojourn provide {run} --result {shlex.quote(item.tool_call_id)}=JSON" for item in wait.items
-    ] or [f"sojourn provide {run} FILE"]
 
 
 def open_waits(status: RunStatus) -> list[OpenWait]:
@@ -147,14 +142,16 @@ def _nothing(
 
 
 def _listed(title: str, waits: Sequence[OpenWait]) -> str:
-    return "\n".join([title, *(f"  {one.line()}\n    {one.command}" for one in waits)])
+    return "\n".join([title, *(f"  {line}" for one in waits for line in (*one.lines(), f"  {one.command}"))])
 
 
-def _about(wait: Await) -> str:
+def _about(wait: Await) -> list[str]:
     if isinstance(wait, AwaitClarification):
-        wanted = f" (wanted: {', '.join(wait.missing_fields)})" if wait.missing_fields else ""
-        return plain(wait.question + wanted, 300)
+        fields = f" (wanted: {', '.join(wanted(wait))})" if wait.missing_fields else ""
+        return [plain(wait.question, 300) + fields]
     if isinstance(wait, AwaitConfirmation):
-        return plain(f"{wait.prompt} {wait.tool} {json.dumps(wait.payload, ensure_ascii=False)}", 300)
-    calls = [f"{item.tool} {json.dumps(item.payload)} as {item.tool_call_id}" for item in wait.items]
-    return plain("; ".join(calls), 300)
+        lines, _ = call_lines(wait)
+        return lines
+    calls = [f"  {plain(item.tool_call_id)}: {plain(item.tool)}" for item in wait.items]
+    arguments = [[f"    {line}" for line in disclose(item.payload).lines] for item in wait.items]
+    return ["", *(line for call, lines in zip(calls, arguments, strict=True) for line in (call, *lines))]

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+from sojourn.core.visible import visible
 from sojourn.core.wording import clip
 
 __all__ = ["WIDTH", "plain"]
@@ -12,6 +13,6 @@ WIDTH = 160
 
 
 def plain(value: Any, width: int = WIDTH) -> str:
-    """Text from outside in one printable line of bounded width."""
+    """Text from outside in one line of bounded width; what cannot be seen is written out."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return clip("".join(c if c.isprintable() else " " for c in text[: width + 1]), width)
+    return clip(visible(text[: width + 1]), width)

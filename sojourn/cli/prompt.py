@@ -4,12 +4,14 @@ import asyncio
 import contextlib
 import sys
 
-from sojourn.cli.plain import plain
-from sojourn.contracts.awaits import AwaitClarification
+from sojourn.cli.call_shown import call_lines
+from sojourn.contracts.awaits import AwaitClarification, AwaitConfirmation
+from sojourn.core.waiting import wanted
 
-__all__ = ["ask_approval", "ask_person", "read_line"]
+__all__ = ["ask_approval", "ask_person", "ask_yes", "read_line"]
 
 _DECISIONS = {"y": "y", "yes": "y", "n": "n", "no": "n", "a": "a", "all": "a"}
+_FULL = ("f", "full")
 
 
 async def read_line(patience: float | None = None) -> str:
@@ -27,8 +29,8 @@ async def read_line(patience: float | None = None) -> str:
 
 async def ask_person(question: AwaitClarification) -> str | None:
     """A line that is not blank; None at the end of input. The missing fields are named."""
-    for field in question.missing_fields:
-        print(f"  wanted: {plain(field)}")
+    for field in wanted(question):
+        print(f"  wanted: {field}")
     while True:
         print("> ", end="", flush=True)
         line = await read_line()
@@ -38,14 +40,39 @@ async def ask_person(question: AwaitClarification) -> str | None:
             return line.strip()
 
 
-async def ask_approval(patience: float | None = None) -> tuple[str, str] | None:
-    """`y`, `n` or `a`, and the reason given after it; None at the end of input, or of patience."""
-    print("  y: run it   n WHY: do not, and say why   a: run it, and stop asking about this tool in this run")
+async def ask_approval(call: AwaitConfirmation, patience: float | None = None) -> tuple[str, str] | None:
+    """`y`, `n` or `a`, and the reason given after it; None at the end of input, or of patience.
+
+    What was not all shown is not approved before it was: `f` shows it.
+    """
+    _, seen = call_lines(call)
+    is_seen, more = seen.is_whole, "" if seen.is_whole else "   f: show all of it"
+    print(
+        f"  y: run it   n WHY: do not, and say why   a: run it, and stop asking about this tool in this run{more}"
+    )
+    choice = "[y/n/a]" if is_seen else "[y/n/a/f]"
     while True:
-        print("Approve? [y/n/a] ", end="", flush=True)
+        print(f"Approve? {choice} ", end="", flush=True)
         line = await read_line(patience)
         if not line:
             return None
         word, _, reason = line.strip().partition(" ")
-        if decision := _DECISIONS.get(word.lower()):
+        if word.lower() in _FULL:
+            print("\n".join(call_lines(call, whole=True)[0]))
+            is_seen = True
+        decision = _DECISIONS.get(word.lower())
+        if decision in ("y", "a") and not is_seen:
+            print("  not all of it was shown: f shows it, then it can be approved")
+        elif decision:
             return decision, reason.strip()
+
+
+async def ask_yes(question: str) -> bool:
+    """Whether the person says yes; no at the end of input."""
+    while True:
+        print(f"{question} [y/n] ", end="", flush=True)
+        line = await read_line()
+        if not line or line.strip().lower() in ("n", "no"):
+            return False
+        if line.strip().lower() in ("y", "yes"):
+            return True

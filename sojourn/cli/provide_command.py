@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from sojourn.cli.answer_line import answer_lines
 from sojourn.cli.connected import by_or_user, with_client
 from sojourn.cli.done import tell_done
 from sojourn.cli.exit_codes import USAGE, CommandError
-from sojourn.cli.open_waits import OpenWait, command_lines, open_waits, require_worker, standing
+from sojourn.cli.open_waits import OpenWait, open_waits, require_worker, standing
 from sojourn.cli.plain import plain
 from sojourn.client import Client
 from sojourn.contracts.awaits import AwaitExternalTools
@@ -62,11 +63,7 @@ def _instead(status: Any) -> str:
 
 
 def _asked(run_id: str, waits: Sequence[OpenWait]) -> str:
-    lines = [
-        f"  {plain(line, 400)}"
-        for one in waits
-        for line in (one.line(), *command_lines(one.run_id, one.wait))
-    ]
+    lines = [f"  {line}" for one in waits for line in (*one.lines(), *answer_lines(one.run_id, one.wait)[1:])]
     return "\n".join([f"{run_id} waits for results; give a FILE, --result or --error:", *lines])
 
 

@@ -26,11 +26,13 @@ class RunTree:
     Args:
         title: What stands at its root.
         spins: Whether calls that are not over turn.
+        whole: All that a person decides on or answers, however long.
     """
 
-    def __init__(self, title: str = "run", *, spins: bool = False) -> None:
+    def __init__(self, title: str = "run", *, spins: bool = False, whole: bool = False) -> None:
         self.tree = Tree(Text(title, style="bold"), guide_style="dim")
         self._spins = spins
+        self._whole = whole
         self._runs: dict[str, Tree] = {}
         self._calls: dict[tuple[str, str], tuple[Tree, str]] = {}
         self._drafts: dict[str, tuple[Tree, Tree, Draft]] = {}
@@ -61,7 +63,7 @@ class RunTree:
             case RunStartedEvent() if event.run_id in self._runs:
                 pass  # its call, above, says what it is about
             case _:
-                self._add(self._runs.get(event.run_id, self.tree), lines_of(event))
+                self._add(self._runs.get(event.run_id, self.tree), lines_of(event, whole=self._whole))
 
     def _grow(self, event: TextDeltaEvent) -> None:
         if event.run_id not in self._drafts:

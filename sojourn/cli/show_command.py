@@ -1,12 +1,11 @@
 """`sojourn show`: a run as it stands, or as it ended: its tree, transcript, events or safeguards."""
 
-import json
 from datetime import UTC, datetime
 
 from rich.console import Console
 from rich.text import Text
 
-from sojourn.cli.answer_line import answer_line
+from sojourn.cli.answer_line import answer_line, word
 from sojourn.cli.connected import with_client
 from sojourn.cli.exit_codes import OK
 from sojourn.cli.lines import Line, lines_of, summed
@@ -15,14 +14,16 @@ from sojourn.cli.run_tree import RunTree
 from sojourn.cli.times import local, took
 from sojourn.client import Client
 from sojourn.contracts.message import Message, Part, TextPart, ToolCallPart, ToolResultPart
-from sojourn.contracts.run import RunStatus
+from sojourn.contracts.run import RunStatus, Safeguards
 from sojourn.events import event_line
 from sojourn.run import Run
 
 __all__ = ["show_run"]
 
 
-def show_run(run_id: str, *, transcript: bool, events: bool, safeguards: bool, as_json: bool) -> int:
+def show_run(
+    run_id: str, *, transcript: bool, events: bool, safeguards: bool, full: bool, as_json: bool
+) -> int:
     """Print a run; with `as_json` its status, or what was asked for, as JSON."""
 
     async def show(client: Client) -> int:
@@ -36,16 +37,16 @@ def show_run(run_id: str, *, transcript: bool, events: bool, safeguards: bool, a
         elif as_json:
             print((await run.status()).model_dump_json())
         else:
-            await _tree(run)
+            await _tree(run, full=full)
         return OK
 
     return with_client(show)
 
 
-async def _tree(run: Run) -> None:
+async def _tree(run: Run, *, full: bool) -> None:
     console = Console(highlight=False)
     status = await run.status()
-    tree = RunTree(f"{_standing(status)}, {_times(status)}")
+    tree = RunTree(f"{_standing(status)}, {_times(status)}", whole=full)
     async for event in run.events(follow=False, children=True):
         tree.feed(event)
         if event.type == "run_completed" and event.run_id == run.id and event.output:
@@ -55,7 +56,11 @@ async def _tree(run: Run) -> None:
         for wait in waits:
             console.print(Text(f"answer with: {answer_line(run_id, wait)}", "yellow"), soft_wrap=True)
     if status.paused is not None:
-        console.print(Text(f"go on with: sojourn resume {run.id}", "yellow"), soft_wrap=True)
+        console.print(Text(f"go on with: sojourn resume {word(run.id)}", "yellow"), soft_wrap=True)
+    if status.safeguards:
+        console.print(Text("safeguards:", "dim"))
+        for line in _safeguard_lines(status.safeguards):
+            console.print(Text(f"  {line}", "dim"), soft_wrap=True)
     for hint in status.hints:
         console.print(Text(f"! {plain(hint)}", "bold red"), soft_wrap=True)
 
@@ -113,12 +118,19 @@ def _safeguards(status: RunStatus, *, as_json: bool) -> None:
     if found is None:
         print("no error so far")
         return
-    print(f"class of the last error: {found.category or 'none'}")
-    print(f"similar errors in a row: {found.similar}{', retrying was stopped' if found.stopped else ''}")
-    if found.loop:
-        print(f"loop: {plain(found.loop, 500)}")
-    for error in found.errors:
-        print(f"- {plain(json.dumps(error, ensure_ascii=False, default=str), 500)}")
+    print("\n".join(_safeguard_lines(found)))
+
+
+def _safeguard_lines(found: Safeguards) -> list[str]:
+    """What matched, and whether retrying was stopped."""
+    stopped = ", retrying was stopped" if found.stopped else ""
+    loop = [f"loop: {plain(found.loop, 500)}"] if found.loop else []
+    return [
+        f"class of the last error: {found.category or 'none'}",
+        f"similar errors in a row: {found.similar}{stopped}",
+        *loop,
+        *(f"- {plain(error, 500)}" for error in found.errors),
+    ]
 
 
 def _standing(status: RunStatus) -> str:

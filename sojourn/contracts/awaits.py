@@ -46,8 +46,8 @@ class AwaitClarification(Input):
 class AwaitConfirmation(Record):
     """A call that a person is asked about before it runs.
 
-    Answered by the update or signal `provide_confirmation`: `{"id", "approved", "by", "reason",
-    "scope"}`; the scope `tool` stops asking about this tool for the rest of the run.
+    Answered by the update or signal `provide_confirmation`: `{"id", "approved", "payload_digest", "by",
+    "reason", "scope"}`; the scope `tool` stops asking about this tool for the rest of the run.
     """
 
     id: str
@@ -66,6 +66,8 @@ class AwaitConfirmation(Record):
     """The arguments that will run, less what is injected."""
     payload_digest: str = ""
     """Of these arguments, SHA-256; what is approved is what runs."""
+    binds: bool = False
+    """Whether a decision by signal has to name `payload_digest` too; by update it always has to."""
     spec_digest: str = ""
     """Of the tool as it is declared; one that was changed since does not run."""
     expires_after: Expiry | None = None

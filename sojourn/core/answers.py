@@ -8,12 +8,13 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation, AwaitExternalTools
 from sojourn.core.form import misfit_of, values_of
 from sojourn.core.limits import MAX_ANSWER_CHARS, MAX_RESULT_BYTES
 from sojourn.core.misfit import misfit
+from sojourn.core.visible import visible
 from sojourn.core.wording import clip, echo
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "Answer",
     "Clarified",
     "Decided",
+    "Door",
     "Refused",
     "Supplied",
     "by_of",
@@ -37,6 +39,12 @@ __all__ = [
 CLARIFICATION = "provide_clarification"
 CONFIRMATION = "provide_confirmation"
 TOOL_RESULTS = "provide_tool_results"
+
+Door = Literal["update", "signal", "accepted"]
+"""How it came: by an update that is still to be judged, by a signal, by an update that was accepted before.
+
+Only the first is held to every rule of today: the others are in histories that a rule must not change.
+"""
 
 _MAX_BY_CHARS = 200
 _MAX_REASON_CHARS = 2_000
@@ -98,11 +106,12 @@ class Refused:
     reason: str
     """One printable line, cut short: it may repeat what was sent."""
     kind: str = "InvalidAnswer"
-    """`InvalidAnswer`, `AwaitClosed` (answered before) or `AwaitNotOpen` (unknown, perhaps not asked yet)."""
+    """`InvalidAnswer`, `AwaitClosed` (answered before), `AwaitNotOpen` (unknown, perhaps not asked yet) or `NotBound`
+    (a decision that does not say about which arguments)."""
 
     def __post_init__(self) -> None:
         """Keep what was sent from doing harm where the reason is shown."""
-        shown = "".join(each if each.isprintable() else " " for each in self.reason[: _MAX_REFUSAL_CHARS + 1])
+        shown = visible(self.reason[: _MAX_REFUSAL_CHARS + 1])
         object.__setattr__(self, "reason", clip(shown, _MAX_REFUSAL_CHARS))
 
 
@@ -113,7 +122,7 @@ def kind_of(wait: Await) -> str:
     return CONFIRMATION if isinstance(wait, AwaitConfirmation) else TOOL_RESULTS
 
 
-def read(wait: Await, fields: dict[str, Any]) -> Answer | Refused:
+def read(wait: Await, fields: dict[str, Any], door: Door = "signal") -> Answer | Refused:
     """Judge what was sent in answer to an open wait."""
     by = by_of(fields)
     if isinstance(by, Refused):
@@ -122,7 +131,7 @@ def read(wait: Await, fields: dict[str, Any]) -> Answer | Refused:
         if isinstance(wait, AwaitClarification):
             return _clarified(wait, fields, by)
         if isinstance(wait, AwaitConfirmation):
-            return _decided(wait, fields, by)
+            return _decided(wait, fields, by, door)
         return _supplied(wait, fields, by)
     except (ValueError, RecursionError, OverflowError):  # such as a number of 5,000 digits
         return Refused(f"the answer to {wait.id} cannot be written as JSON")
@@ -204,7 +213,9 @@ def _clarified(question: AwaitClarification, fields: dict[str, Any], by: str | N
     return Clarified(question.id, text, by, values)
 
 
-def _decided(call: AwaitConfirmation, fields: dict[str, Any], by: str | None) -> Decided | Refused:
+def _decided(
+    call: AwaitConfirmation, fields: dict[str, Any], by: str | None, door: Door
+) -> Decided | Refused:
     approved, scope = fields.get("approved"), fields.get("scope") or "call"
     if not isinstance(approved, bool):
         return Refused(f"the answer to {call.id} says `approved`: true or false")
@@ -214,6 +225,11 @@ def _decided(call: AwaitConfirmation, fields: dict[str, Any], by: str | None) ->
     if isinstance(reason, Refused):
         return reason
     digest = fields.get("payload_digest")
+    if digest is None and call.payload_digest and (door == "update" or (door == "signal" and call.binds)):
+        bound = {"id": call.id, "approved": approved, "payload_digest": call.payload_digest}
+        return Refused(
+            f"a decision says which arguments were seen: look at them, and send {_json(bound)}", "NotBound"
+        )
     if digest is not None and digest != call.payload_digest:
         return Refused(f"{call.id} is about other arguments than those of this digest")
     return Decided(call.id, approved, reason, by, scope)

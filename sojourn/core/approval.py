@@ -97,6 +97,7 @@ def confirmation_of(
         prompt=_prompt(spec, payload),
         payload={} if call.raw is None else payload,
         payload_digest=hashlib.sha256(encode_readable(payload)).hexdigest(),
+        binds=True,
         spec_digest=digest_of(spec),
         expires_after=approval.expires_after,
     )

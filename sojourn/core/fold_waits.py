@@ -43,6 +43,7 @@ from sojourn.core.steering import (
     STOP_ASKING,
     Paused,
     is_overtaken,
+    not_understood,
     read_pause,
     read_release,
     read_resume,
@@ -124,7 +125,8 @@ class WaitFold:
 
     def _answered(self, record: HistoryRecord) -> Iterator[Event]:
         values = record.value
-        answer = self._waits.read(record.name, values[0] if len(values) == 1 else values)
+        door = "accepted" if record.judged else "signal"
+        answer = self._waits.read(record.name, values[0] if len(values) == 1 else values, door)
         if isinstance(answer, Repeated):
             return
         if isinstance(answer, Refused):
@@ -212,7 +214,10 @@ class WaitFold:
         )
         if isinstance(given, Refused):
             yield self._event(record, PlannerNoteEvent, text=f"{record.name} refused: {given.reason}")
-        elif isinstance(given, Released):
+            return
+        if rest := not_understood(record.name, values):
+            yield self._event(record, PlannerNoteEvent, text=f"left out: {rest.reason}", identity=identity)
+        if isinstance(given, Released):
             named = ", ".join([*given.tools, *given.tags])[:MAX_NAMED]
             by = f" by {given.by}" if given.by else ""
             yield self._event(

@@ -37,6 +37,8 @@ class HistoryRecord:
     """Where an activity waits for a worker."""
     waits: str = ""
     """How long it may wait there."""
+    judged: bool = False
+    """Whether it is an update: the workflow accepted it before it was recorded."""
     identity: str = ""
     """Who sent an update or signal, as Temporal knows them."""
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from sojourn.contracts.message import Message
 from sojourn.contracts.run import RunInput
-from sojourn.core.markdown import code, fence, printable
+from sojourn.core.markdown import code, fence
+from sojourn.core.visible import visible
 from sojourn.core.wording import CUT, clip
 
 __all__ = ["Introduction", "introduce"]
@@ -31,7 +32,7 @@ class Introduction:
 
 def introduce(run: RunInput, tool: str | None = None) -> Introduction:
     """Introduce a run; a child run by the tool whose call it answers."""
-    asked = printable(_asked(run.messages)[: 2 * _MAX_DETAILS])
+    asked = visible(_asked(run.messages)[: 2 * _MAX_DETAILS], keep="\n")
     what = tool or code(_cut_to_bytes(" ".join(asked.split()), _MAX_SUMMARY_BYTES))
     parts = [f"**Asked:**\n\n{fence(clip(asked, _MAX_DETAILS))}"] if asked else []
     if run.labels:

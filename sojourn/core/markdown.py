@@ -1,23 +1,20 @@
-"""Text from outside on screens that render Markdown: fenced, printable, never markup."""
+"""Text from outside on screens that render Markdown: fenced, every character seen, never markup."""
 
-__all__ = ["code", "fence", "printable"]
+from sojourn.core.visible import visible
 
-
-def printable(text: str) -> str:
-    """The text less control, escape and direction characters; lines stay."""
-    return "".join(c for c in text if c.isprintable() or c == "\n")
+__all__ = ["code", "fence"]
 
 
 def fence(text: str) -> str:
-    """The text as a code block that it cannot leave."""
-    shown = printable(text)
+    """The text as a code block that it cannot leave; lines stay, what cannot be seen is written out."""
+    shown = visible(text, keep="\n")
     ticks = _longer_than_any_in(shown, at_least=3)
     return f"{ticks}\n{shown}\n{ticks}"
 
 
 def code(text: str) -> str:
     """The text in one line as a code span that it cannot leave; nothing for nothing."""
-    shown = " ".join(printable(text).split())
+    shown = " ".join(visible(text, keep="\n").split())
     ticks = _longer_than_any_in(shown, at_least=1)
     # One space is taken off on both sides: without it a text that begins with a backtick would lengthen the ticks.
     pad = " " if shown[:1] == "`" or shown[-1:] == "`" else ""

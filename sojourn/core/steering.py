@@ -7,6 +7,7 @@ from typing import Any, cast
 from sojourn.core.answers import Refused, by_of, is_writable, text_of
 from sojourn.core.limits import MAX_ANSWER_CHARS
 from sojourn.core.waits import Released
+from sojourn.core.wording import echo
 
 __all__ = [
     "NUMBER",
@@ -16,6 +17,7 @@ __all__ = [
     "Paused",
     "Resumed",
     "is_overtaken",
+    "not_understood",
     "read_pause",
     "read_release",
     "read_resume",
@@ -28,6 +30,11 @@ STOP_ASKING = "stop_asking"
 NUMBER = "number"
 """The field by which a parent run numbers what it tells a child: signals between workflows may overtake each other."""
 
+_FIELDS = {
+    PAUSE: ("reason", "by"),
+    RESUME: ("note", "by", "messages"),
+    STOP_ASKING: ("tools", "tags", "reason", "by"),
+}
 _MAX_MESSAGES = 20
 _MAX_NAMES = 100
 _MAX_NAME_CHARS = 200
@@ -58,6 +65,26 @@ class Resumed:
 def is_overtaken(given: Paused | Resumed, heeded: int) -> bool:
     """Whether what a parent told later was heeded already, by its number."""
     return given.number is not None and given.number <= heeded
+
+
+def not_understood(name: str, values: Sequence[Any]) -> Refused | None:
+    """What of a pause, a resume or a release its reader would pass over; None when it reads all.
+
+    An update with such is refused. A signal does what is understood of it, as it always did, and a note
+    tells the rest: nobody is there to be told, and a newer parent may say more than its child knows.
+    """
+    known = _FIELDS[name]
+    value = values[0] if values else None
+    unknown = (
+        [field for field in cast("dict[str, Any]", value) if field not in known and field != NUMBER]
+        if isinstance(value, dict)
+        else []
+    )
+    if unknown:
+        return Refused(
+            f"{name} does not know {echo(unknown[0])}; it takes {', '.join(f'`{one}`' for one in known)}"
+        )
+    return Refused(f"{name} takes one object, not {len(values)}") if len(values) > 1 else None
 
 
 def read_pause(values: Sequence[Any]) -> Paused | Refused:

@@ -8,31 +8,48 @@ from typing import Any, cast
 
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation, AwaitExternalTools
 from sojourn.core.answers import kind_of
+from sojourn.core.disclosure import Disclosure, disclose
 from sojourn.core.markdown import fence
 from sojourn.core.steering import RESUME
+from sojourn.core.visible import visible
 
-__all__ = ["command_of", "details_of"]
+__all__ = ["APPROVAL", "Details", "command_of", "wanted", "whole_call"]
 
 MAX_SHOWN = 10
 """Waits that are shown; the rest are counted."""
 
-_MAX_PAYLOAD = 1_000
+_MAX_WHOLE_BYTES = 1_500_000
+"""Of a call that is told whole: a query's answer has at most 2 MB."""
+
+APPROVAL = "approval"
+"""The query that tells such a call whole."""
+
+_UNSEEN = "THE payload_digest THAT STANDS THERE LAST"
 
 
-def details_of(run_id: str, waits: Mapping[str, Await], paused: str | None = None) -> str:
-    """Markdown: what is waited for, fenced because it comes from outside, and the commands that answer each."""
-    parts: list[str] = []
-    if paused is not None:
-        said = [fence(paused)] if paused else []
-        parts += ["**Paused.**", *said, _command(run_id, RESUME, {"by": "YOUR NAME"})]
-    for wait in islice(waits.values(), MAX_SHOWN):
-        title, said = _said(wait)
-        parts += [f"**{title}**", fence(said), _command(run_id, kind_of(wait), _answer(wait))]
-        if isinstance(wait, AwaitConfirmation):
-            parts += ["Or, so that it does not run:", _command(run_id, kind_of(wait), _denial(wait))]
-    if len(waits) > MAX_SHOWN:
-        parts.append(f"... and {len(waits) - MAX_SHOWN} more.")
-    return "\n\n".join(parts)
+class Details:
+    """What a run's current details say, in Markdown; each wait is put into words once, however often they are told.
+
+    Args:
+        run_id: The run, which the commands name.
+    """
+
+    def __init__(self, run_id: str) -> None:
+        self._run_id = run_id
+        self._told: dict[str, str] = {}
+
+    def of(self, waits: Mapping[str, Await], paused: str | None = None) -> str:
+        """What is waited for, fenced because it comes from outside, and the commands that answer each."""
+        parts: list[str] = []
+        if paused is not None:
+            said = [fence(paused)] if paused else []
+            parts += ["**Paused.**", *said, _command(self._run_id, RESUME, {"by": "YOUR NAME"})]
+        shown = list(islice(waits.values(), MAX_SHOWN))
+        self._told = {wait.id: self._told.get(wait.id) or _told(self._run_id, wait) for wait in shown}
+        parts += self._told.values()
+        if len(waits) > MAX_SHOWN:
+            parts.append(f"... and {len(waits) - MAX_SHOWN} more.")
+        return "\n\n".join(parts)
 
 
 def command_of(run_id: str, wait: Await) -> str:
@@ -40,37 +57,78 @@ def command_of(run_id: str, wait: Await) -> str:
     return _line(run_id, kind_of(wait), _answer(wait))
 
 
-def _said(wait: Await) -> tuple[str, str]:
+def _told(run_id: str, wait: Await) -> str:
+    if isinstance(wait, AwaitConfirmation):
+        return "\n\n".join(_decision(run_id, wait))
+    title, said = _said(wait)
+    return "\n\n".join([f"**{title}**", fence(said), _command(run_id, kind_of(wait), _answer(wait))])
+
+
+def whole_call(wait: AwaitConfirmation) -> list[str]:
+    """All that a person decides on, in lines; the last names its digest, where nothing had to be left out."""
+    lines = [visible(wait.prompt), visible(wait.tool), *disclose(wait.payload, whole=True).lines]
+    if sum(len(json.dumps(line)) for line in lines) > _MAX_WHOLE_BYTES:
+        return [
+            *lines[:2],
+            *disclose(wait.payload).lines,
+            "too large for a query; `sojourn show --full` tells it whole",
+        ]
+    return [*lines, f"payload_digest: {wait.payload_digest}"]
+
+
+def _decision(run_id: str, wait: AwaitConfirmation) -> list[str]:
+    """A call, and the lines that decide on it; what is not all there is not approved from here."""
+    seen = disclose(wait.payload)
+    shown = [visible(wait.prompt), visible(wait.tool), *_indented(seen), _expiry(wait)]
+    parts = ["**Waiting for approval:**", fence(_lines(shown))]
+    answer = _answer(wait)
+    if not seen.is_whole:
+        parts += [
+            "Not all of it is shown. This tells it whole:",
+            _query(run_id, wait),
+            "Then, to approve it:",
+        ]
+        answer["payload_digest"] = _UNSEEN
+    parts += [_command(run_id, kind_of(wait), answer)]
+    return [*parts, "Or, so that it does not run:", _command(run_id, kind_of(wait), _denial(wait))]
+
+
+def _indented(seen: Disclosure) -> list[str]:
+    return [f"  {line}" for line in seen.lines]
+
+
+def _said(wait: AwaitClarification | AwaitExternalTools) -> tuple[str, str]:
     if isinstance(wait, AwaitClarification):
         return "Waiting for an answer:", _lines(_question(wait))
-    if isinstance(wait, AwaitConfirmation):
-        return "Waiting for approval:", _lines(
-            [wait.prompt, f"{wait.tool} {_clipped(wait.payload)}", _expiry(wait)]
-        )
-    calls = [f"{item.tool_call_id}: {item.tool} {_clipped(item.payload)}" for item in wait.items[:MAX_SHOWN]]
+    calls: list[str] = []
+    for item in wait.items[:MAX_SHOWN]:
+        calls += [f"{visible(item.tool_call_id)}: {visible(item.tool)}", *_indented(disclose(item.payload))]
     more = f"... and {len(wait.items) - MAX_SHOWN} more." if len(wait.items) > MAX_SHOWN else ""
     return "Waiting for results from outside:", _lines([*calls, more, _expiry(wait)])
 
 
 def _question(wait: AwaitClarification) -> list[str]:
     return [
-        wait.question,
-        wait.clarifying_prompt or "",
-        f"Wanted: {', '.join(_typed(name, wait.form) for name in wait.missing_fields)}"
-        if wait.missing_fields
-        else "",
-        f"Example: {_clipped(wait.example_input)}" if wait.example_input else "",
-        f"Asked by {wait.server}" if wait.server else "",
+        visible(wait.question, keep="\n"),
+        visible(wait.clarifying_prompt or "", keep="\n"),
+        f"Wanted: {', '.join(wanted(wait))}" if wait.missing_fields else "",
+        *(["For example:", *_indented(disclose(wait.example_input))] if wait.example_input else []),
+        f"Asked by {visible(wait.server)}" if wait.server else "",
         _expiry(wait),
     ]
+
+
+def wanted(wait: AwaitClarification) -> list[str]:
+    """The fields that a question asks for, by the names under which they are answered, with their types."""
+    return [_typed(name, wait.form) for name in wait.missing_fields]
 
 
 def _typed(name: str, form: dict[str, Any] | None) -> str:
     """A wanted field with its type, where the question's form tells it."""
     fields = (form or {}).get("properties")
     field = cast("dict[str, Any]", fields).get(name) if isinstance(fields, dict) else None
-    wanted = cast("dict[str, Any]", field).get("type") if isinstance(field, dict) else None
-    return f"{name} ({wanted})" if isinstance(wanted, str) else name
+    kind = cast("dict[str, Any]", field).get("type") if isinstance(field, dict) else None
+    return f"{visible(name)} ({visible(kind)})" if isinstance(kind, str) else visible(name)
 
 
 def _expiry(wait: Await) -> str:
@@ -81,12 +139,17 @@ def _answer(wait: Await) -> dict[str, Any]:
     if isinstance(wait, AwaitClarification):
         return {"id": wait.id, "answer": "YOUR ANSWER"}
     if isinstance(wait, AwaitConfirmation):
-        return {"id": wait.id, "approved": True, "by": "YOUR NAME"}
+        return {"id": wait.id, "approved": True, **_bound(wait), "by": "YOUR NAME"}
     return {"id": wait.id, "results": [_result(wait)]}
 
 
 def _denial(wait: AwaitConfirmation) -> dict[str, Any]:
-    return {"id": wait.id, "approved": False, "reason": "THE REASON", "by": "YOUR NAME"}
+    return {"id": wait.id, "approved": False, **_bound(wait), "reason": "THE REASON", "by": "YOUR NAME"}
+
+
+def _bound(wait: AwaitConfirmation) -> dict[str, str]:
+    """Which arguments it is about; a wait of long ago may not tell."""
+    return {"payload_digest": wait.payload_digest} if wait.payload_digest else {}
 
 
 def _result(wait: AwaitExternalTools) -> dict[str, Any]:
@@ -94,7 +157,7 @@ def _result(wait: AwaitExternalTools) -> dict[str, Any]:
 
 
 def _command(run_id: str, name: str, answer: dict[str, Any]) -> str:
-    if not run_id.isprintable():
+    if visible(run_id) != run_id:
         return f"Answer by the signal `{name}`; no command can be shown for this run's id."
     return fence(_line(run_id, name, answer))
 
@@ -106,10 +169,12 @@ def _line(run_id: str, name: str, answer: dict[str, Any]) -> str:
     )
 
 
-def _clipped(payload: dict[str, Any]) -> str:
-    text = json.dumps(payload, ensure_ascii=False)
-    return (
-        text if len(text) <= _MAX_PAYLOAD else f"{text[:_MAX_PAYLOAD]}… (the query `status` tells it whole)"
+def _query(run_id: str, wait: AwaitConfirmation) -> str:
+    if visible(run_id) != run_id:
+        return "The query `approval`; no command can be shown for this run's id."
+    name = shlex.quote(json.dumps(wait.id))
+    return fence(
+        f"temporal workflow query --workflow-id {shlex.quote(run_id)} --type {APPROVAL} --input {name}"
     )
 
 

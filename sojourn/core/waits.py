@@ -11,7 +11,7 @@ from sojourn.contracts.awaits import Await, AwaitConfirmation, AwaitExternalTool
 from sojourn.contracts.retry_hint import RetryReason
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core import answers
-from sojourn.core.answers import Answer, Decided, Refused, Supplied
+from sojourn.core.answers import Answer, Decided, Door, Refused, Supplied
 from sojourn.core.call_ids import unique_await_id
 from sojourn.core.selection import named
 
@@ -26,7 +26,7 @@ MAX_ID_CHARS = 120
 
 _FORMS = {
     answers.CLARIFICATION: '{"id": "...", "answer": "text"}',
-    answers.CONFIRMATION: '{"id": "...", "approved": true}',
+    answers.CONFIRMATION: '{"id": "...", "approved": true, "payload_digest": "..."}',
     answers.TOOL_RESULTS: '{"id": "...", "results": [{"tool_call_id": "...", "result": ...}]}',
 }
 
@@ -58,6 +58,8 @@ class Waits:
     def __init__(self) -> None:
         self.open: dict[str, Await] = {}
         self._closed: dict[str, str] = {}
+        self._payloads: dict[str, str] = {}
+        """Of closed confirmations: which arguments they were about."""
         self._released: list[Released] = []
         self._parts: dict[str, _Parts] = {}
 
@@ -73,15 +75,19 @@ class Waits:
 
     def close(self, await_id: str, answer: Answer | None = None) -> None:
         """Close a wait that was answered, has expired or is given up."""
-        if self.open.pop(await_id, None) is not None:
+        wait = self.open.pop(await_id, None)
+        if wait is not None:
             self._closed[await_id] = answers.digest_of(answer) if answer else ""
+        if isinstance(wait, AwaitConfirmation):
+            self._payloads[await_id] = wait.payload_digest
 
-    def read(self, kind: str, value: Any) -> Answer | Repeated | Refused:
+    def read(self, kind: str, value: Any, door: Door = "signal") -> Answer | Repeated | Refused:
         """Judge what was sent: an answer to an open wait, a repetition, or why it is neither.
 
         Args:
             kind: The update's or signal's name.
             value: Whatever was sent with it.
+            door: How it came.
         """
         if not isinstance(value, dict):
             return Refused(f"an answer is an object: {_FORMS.get(kind, '')}")
@@ -92,8 +98,8 @@ class Waits:
         if wait is None and not await_id and len(of_kind) == 1:
             wait = of_kind[0]
         if wait is None or wait not in of_kind:
-            return self._not_open(await_id, fields, of_kind)
-        answer = answers.read(wait, fields)
+            return self._not_open(await_id, fields, of_kind, door)
+        answer = answers.read(wait, fields, door)
         if isinstance(answer, Supplied):
             return self._new_parts(cast("AwaitExternalTools", wait), answer)
         return answer
@@ -145,13 +151,18 @@ class Waits:
     def _taken(self) -> Collection[str]:
         return {*self.open, *self._closed}
 
-    def _not_open(self, await_id: Any, fields: dict[str, Any], of_kind: list[Await]) -> Repeated | Refused:
+    def _not_open(
+        self, await_id: Any, fields: dict[str, Any], of_kind: list[Await], door: Door
+    ) -> Repeated | Refused:
         given = await_id if isinstance(await_id, str) else ""
         shown = given[:MAX_ID_CHARS] or type(await_id).__name__
         wait = self.open.get(given)
         if wait is not None:
             return Refused(f"{shown} is answered by {answers.kind_of(wait)}")
         if given in self._closed:
+            about = self._payloads.get(given)
+            if door != "accepted" and about and fields.get("payload_digest") not in (None, about):
+                return Refused(f"{shown} was about other arguments than those of this digest", "AwaitClosed")
             if self._was_said(given, fields):
                 return Repeated(given)
             return Refused(f"{shown} was answered before, or is given up", "AwaitClosed")

@@ -164,13 +164,14 @@ class HistoryReader:
         """A signal, or an update that was accepted; one that was refused leaves no trace."""
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
             signal = event.workflow_execution_signaled_event_attributes
-            name, sent, identity = signal.signal_name, signal.input, signal.identity
+            name, sent, identity, judged = signal.signal_name, signal.input, signal.identity, False
         elif event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED:
             request = event.workflow_execution_update_accepted_event_attributes.accepted_request
-            name, sent, identity = request.input.name, request.input.args, request.meta.identity
+            name, sent, identity, judged = request.input.name, request.input.args, request.meta.identity, True
         else:
             return None
-        return self._made(event, "sent", name=name, value=await self._values(sent), identity=identity)
+        value = await self._values(sent)
+        return self._made(event, "sent", name=name, value=value, identity=identity, judged=judged)
 
     async def _timer(self, event: HistoryEvent) -> HistoryRecord | None:
         """A timer that fired, by what it was for."""
