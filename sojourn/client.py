@@ -26,6 +26,7 @@ from temporalio.client import (
     WorkflowExecution,
 )
 from temporalio.common import WorkflowIDReusePolicy
+from temporalio.converter import PayloadCodec
 from temporalio.exceptions import (
     WorkflowAlreadyStartedError,
 )
@@ -97,13 +98,26 @@ class Client:
         task_queue: str | None = None,
         storage: StorageDriver | None = None,
         live: LiveTransport | str | None = None,
+        codec: PayloadCodec | None = None,
+        encrypted_only: bool = False,
     ) -> "Client":
         """Connect by the standard Temporal settings; what is given here wins.
 
+        Args:
+            address: The server's.
+            namespace: In it.
+            task_queue: As for `Client`, like `storage` and `live`.
+            storage: See there.
+            live: See there.
+            codec: Encrypts what is written, and opens it; `SOJOURN_CODEC`, else nothing. Workers need the same.
+            encrypted_only: Whether what others sent in clear text counts as refused; `SOJOURN_ENCRYPTED_ONLY` says so too.
+
         Raises:
             ServerUnavailable: nothing answers there.
+            DefinitionError: a setting cannot be read, or names no codec.
         """
-        temporal = await connect(settings.connect_options(address, namespace))
+        options = settings.connect_options(address, namespace)
+        temporal = await connect(options, codec=codec, encrypted_only=encrypted_only)
         return cls(temporal, task_queue=task_queue, storage=storage, live=live)
 
     async def start(

@@ -19,6 +19,7 @@ SojournError
     ├── AwaitClosed      the answer came too late, or there is no such question
     ├── InvalidInput     what the caller handed in cannot start a run or answer a question
     ├── NoWorker         nobody polls the task queue
+    ├── RunUnreadable    what the run recorded is encrypted, or kept where this client cannot read
     └── ServerUnavailable
 ```
 
@@ -46,6 +47,7 @@ __all__ = [
     "RunNotFound",
     "RunTerminated",
     "RunTimedOut",
+    "RunUnreadable",
     "ServerNotFound",
     "ServerUnavailable",
     "SojournError",
@@ -165,6 +167,10 @@ class AwaitClosed(RunError):
 
 class InvalidInput(RunError):
     """What the caller handed in breaks a rule that the message names."""
+
+
+class RunUnreadable(RunError):
+    """What the run recorded cannot be read here: it is encrypted, or its codec or storage is away."""
 
 
 class NoWorker(RunError):

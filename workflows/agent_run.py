@@ -44,6 +44,7 @@ from .clock import Clock
 from .doors import Doors
 from .shown import Shown
 from .step import Step, failure_of
+from .taking import taken
 from .waiting import Waiting
 
 PLAN_LIMIT = timedelta(hours=1)
@@ -72,7 +73,11 @@ class AgentRun(Shown, Doors):
         """
         self._fault = ""
         self._run = RunInput(agent_id="", messages=[])
-        run = read_run_input(given[0] if len(given) == 1 else given)
+        opening = taken("unread-start", given)
+        if isinstance(opening, Refused):
+            run = f"AgentRun takes one RunInput: {opening.reason}"
+        else:
+            run = read_run_input(opening[0] if len(opening) == 1 else opening)
         if isinstance(run, str):
             self._fault = run
         else:

@@ -25,6 +25,7 @@ from sojourn.core.steering import (
 )
 from sojourn.core.waits import Released
 
+from .taking import as_before, taken
 from .waiting import Waiting
 
 Given = Paused | Resumed | Released | Refused
@@ -34,6 +35,8 @@ class Doors(ABC):
     """What of a run can be reached from outside."""
 
     waiting: Waiting
+    _signals: int = 0
+    """Signals that were received, of the names above."""
 
     @abstractmethod
     def note_refused(self, refused: Refused, what: str) -> None:
@@ -96,7 +99,7 @@ class Doors(ABC):
     @workflow.update(name=PAUSE, description="Start nothing new until the run is resumed.")
     async def pause_by_update(self, *values: Any) -> None:
         """Pause; what runs finishes."""
-        self._steered(read_pause(values))
+        self._steered(read_pause(as_before(values)))
 
     @pause_by_update.validator
     def _check_pause(self, *values: Any) -> None:
@@ -105,12 +108,13 @@ class Doors(ABC):
     @workflow.signal(name=PAUSE, description="Start nothing new until the run is resumed.")
     async def pause_by_signal(self, *values: Any) -> None:
         """Pause, from Temporal's CLI or UI."""
-        self._steered_or_noted(read_pause(values), PAUSE)
+        given = self._received(values)
+        self._steered_or_noted(given if isinstance(given, Refused) else read_pause(given), PAUSE)
 
     @workflow.update(name=RESUME, description="Go on after a pause.")
     async def resume_by_update(self, *values: Any) -> None:
         """Go on; messages begin a new user turn."""
-        self._steered(self._resume(values))
+        self._steered(self._resume(as_before(values)))
 
     @resume_by_update.validator
     def _check_resume(self, *values: Any) -> None:
@@ -119,12 +123,13 @@ class Doors(ABC):
     @workflow.signal(name=RESUME, description="Go on after a pause.")
     async def resume_by_signal(self, *values: Any) -> None:
         """Go on, from Temporal's CLI or UI."""
-        self._steered_or_noted(self._resume(values), RESUME)
+        given = self._received(values)
+        self._steered_or_noted(given if isinstance(given, Refused) else self._resume(given), RESUME)
 
     @workflow.update(name=STOP_ASKING, description="Approve these tools for the rest of the run.")
     async def release_by_update(self, *values: Any) -> None:
         """Stop asking about tools; their open calls go on."""
-        self._steered(read_release(values))
+        self._steered(read_release(as_before(values)))
 
     @release_by_update.validator
     def _check_release(self, *values: Any) -> None:
@@ -133,7 +138,8 @@ class Doors(ABC):
     @workflow.signal(name=STOP_ASKING, description="Approve these tools for the rest of the run.")
     async def release_by_signal(self, *values: Any) -> None:
         """Stop asking about tools, from Temporal's CLI or UI."""
-        self._steered_or_noted(read_release(values), STOP_ASKING)
+        given = self._received(values)
+        self._steered_or_noted(given if isinstance(given, Refused) else read_release(given), STOP_ASKING)
 
     # Both kinds.
 
@@ -147,7 +153,7 @@ class Doors(ABC):
             raise ApplicationError(judged.reason, type=judged.kind, non_retryable=True)
 
     async def _answered(self, kind: str, values: Sequence[Any]) -> str:
-        answer = self.waiting.receive(kind, values)
+        answer = self.waiting.receive(kind, as_before(values))
         self._check(answer)
         assert not isinstance(answer, Refused)
         if isinstance(answer, Supplied) and (wrong := await self.waiting.checked(answer)):
@@ -155,9 +161,15 @@ class Doors(ABC):
         return answer.await_id
 
     def _signalled(self, kind: str, values: Sequence[Any]) -> None:
-        answer = self.waiting.receive(kind, values)
+        given = self._received(values)
+        answer = given if isinstance(given, Refused) else self.waiting.receive(kind, given)
         if isinstance(answer, Refused):
             self.waiting.refuse_signal(kind, values, answer)
+
+    def _received(self, values: Sequence[Any]) -> Sequence[Any] | Refused:
+        """What came by a signal, counted."""
+        self._signals += 1
+        return taken(f"unread-{self._signals}", values)
 
     def _steered(self, given: Given) -> None:
         self._check(given)

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from sojourn.core.answers import Refused, by_of, is_writable, text_of
 from sojourn.core.limits import MAX_ANSWER_CHARS
+from sojourn.core.unread import unread_in
 from sojourn.core.waits import Released
 
 __all__ = ["PAUSE", "RESUME", "STOP_ASKING", "Paused", "Resumed", "read_pause", "read_release", "read_resume"]
@@ -39,6 +40,8 @@ class Resumed:
 
 def read_pause(values: Sequence[Any]) -> Paused | Refused:
     """Judge `{"reason", "by"}`, a text, or nothing at all."""
+    if unread := unread_in(values):
+        return Refused(unread.reason)
     fields = _fields(values, "reason")
     by, reason = by_of(fields), text_of(fields, "reason")
     if isinstance(by, Refused):
@@ -48,6 +51,8 @@ def read_pause(values: Sequence[Any]) -> Paused | Refused:
 
 def read_resume(values: Sequence[Any], *, is_paused: bool) -> Resumed | Refused:
     """Judge `{"note", "by", "messages"}`, a text, or nothing at all."""
+    if unread := unread_in(values):
+        return Refused(unread.reason)
     if not is_paused:
         return Refused("the run is not paused", "AwaitNotOpen")
     fields = _fields(values, "note")
@@ -62,6 +67,8 @@ def read_resume(values: Sequence[Any], *, is_paused: bool) -> Resumed | Refused:
 
 def read_release(values: Sequence[Any]) -> Released | Refused:
     """Judge `{"tools", "tags", "reason", "by"}`; a tool is named by its id, as `ops.devices.*`, or `*` for all."""
+    if unread := unread_in(values):
+        return Refused(unread.reason)
     fields = _fields(values, "reason")
     by, reason = by_of(fields), text_of(fields, "reason")
     if isinstance(by, Refused):

@@ -46,6 +46,7 @@ GARBAGE = [
     pytest.param([raw(nested(300), encoding=b"json/plain")], id="300 deep"),
     pytest.param([raw(b"x", encoding=b"made/up")], id="an unknown encoding"),
     pytest.param([raw(b"x")], id="no encoding"),
+    pytest.param([raw(b"{}", encoding=b"json/external-storage-reference")], id="kept elsewhere"),
 ]
 
 
