@@ -33,8 +33,10 @@ from sojourn.core.form import form_of
 from sojourn.core.plan_shape import fault_of
 from sojourn.core.plan_size import trimmed, unfit, without_payload, without_payloads
 from sojourn.core.policy_merge import merged, policy_fault
+from sojourn.core.run_input import labelled
 from sojourn.core.selection import offered
 from sojourn.core.shares import share_of
+from sojourn.core.timers import bounded
 from sojourn.core.transcript import call_ids
 
 from .dispatch import Dispatcher
@@ -140,7 +142,7 @@ class Planning:
             session_id=task.session_id,
             turn_id=task.turn_id,
             parent=task.parent,
-            labels={**task.labels, **decision.labels} if decision else task.labels,
+            labels=labelled(task.labels, decision.labels) if decision else task.labels,
             depth=task.depth,
             callers=task.callers,
             answer=task.answer,
@@ -218,7 +220,7 @@ class Planning:
         message = f"no plan within {limit}" if timed_out else str(ToolError.from_error(error))
         message = message.removeprefix(f"{said and said.type}: ")  # told as the failure's type
         asked = said.next_retry_delay if said else getattr(error, "retry_after", None)
-        delay = asked if isinstance(asked, timedelta) else None
+        delay = bounded(asked) if isinstance(asked, timedelta) else None
         is_last = self.task.finalize is not None and self.task.finalize.reason == "time_budget"
         most = PLANNER_ATTEMPTS if delay is None or is_last else ACTIVITY_ATTEMPTS
         return ApplicationError(

@@ -35,12 +35,12 @@ from temporalio.service import RPCError
 from sojourn import search_attributes, settings
 from sojourn.connection import connect
 from sojourn.contracts.artifact import Artifact
-from sojourn.contracts.ids import AGENT_ID, RUN_ID, SESSION_ID
+from sojourn.contracts.ids import RUN_ID
 from sojourn.contracts.message import Message
 from sojourn.contracts.run import RunInput, RunOutput, RunStatus
 from sojourn.contracts.run_policy import RunPolicyOverride
 from sojourn.core.introduction import introduce
-from sojourn.core.run_input import labels_fault, messages_fault
+from sojourn.core.run_input import labels_fault, messages_fault, opening_fault
 from sojourn.core.wire import encode_readable
 from sojourn.errors import (
     ArtifactNotFound,
@@ -339,13 +339,9 @@ def _opened(run_id: str, **given: Any) -> RunInput:
 
 
 def _fault_of(run_id: str, run: RunInput) -> str | None:
-    if not AGENT_ID.match(run.agent_id):
-        return f"agent_id {run.agent_id[:80]!r} has another form than <service>.<agent>"
     if not RUN_ID.match(run_id):
         return "run_id holds letters, digits and _.:@=+- and is at most 200 characters long"
-    if not SESSION_ID.match(run.session_id) or len(run.turn_id) > 64:
-        return "session_id holds no quotes, backslashes or control characters and is at most 200 characters long, turn_id at most 64"
-    return messages_fault(run.messages) or labels_fault(run.labels)
+    return opening_fault(run) or messages_fault(run.messages) or labels_fault(run.labels)
 
 
 def _status_of(found: WorkflowExecution) -> str:

@@ -56,6 +56,10 @@ __all__ = [
 ]
 
 
+_FOREVER = timedelta(days=3650)
+"""A longer delay is as long."""
+
+
 class SojournError(Exception):
     """Any error of this library; its text is one sentence a person can act on."""
 
@@ -73,6 +77,18 @@ class ToolFailed(SojournError):
         self.code = code
 
 
+def _delay(given: timedelta | float | None) -> timedelta | None:
+    """What a service asks for, as a delay that is one: not negative, not for ever; None where it is no number."""
+    if isinstance(given, (int, float)):
+        try:
+            given = timedelta(seconds=given)
+        except ValueError:
+            return None
+        except OverflowError:
+            given = _FOREVER if given > 0 else timedelta(0)
+    return given if given is None else min(max(given, timedelta(0)), _FOREVER)
+
+
 class RateLimited(ToolFailed):
     """The tool is over a limit; retried up to 3 attempts while `retry_after` is at most 30 s, then returned."""
 
@@ -80,9 +96,7 @@ class RateLimited(ToolFailed):
         self, message: str = "rate limited", *, retry_after: timedelta | float | None = None
     ) -> None:
         super().__init__(message, code="rate_limited")
-        self.retry_after = (
-            timedelta(seconds=retry_after) if isinstance(retry_after, (int, float)) else retry_after
-        )
+        self.retry_after = _delay(retry_after)
 
 
 class ToolUnavailable(ToolFailed):
@@ -90,9 +104,7 @@ class ToolUnavailable(ToolFailed):
 
     def __init__(self, message: str = "unavailable", *, retry_after: timedelta | float | None = None) -> None:
         super().__init__(message, code="tool_unavailable")
-        self.retry_after = (
-            timedelta(seconds=retry_after) if isinstance(retry_after, (int, float)) else retry_after
-        )
+        self.retry_after = _delay(retry_after)
 
 
 class ServerNotFound(SojournError):

@@ -6,6 +6,7 @@ from typing import Any, TypedDict
 
 from sojourn.contracts.tool_spec import Retry, ToolSpec
 from sojourn.core.pointer import Schema, expand
+from sojourn.core.timers import duration_fault
 from sojourn.errors import DefinitionError
 from sojourn.tool import Filler
 
@@ -55,8 +56,10 @@ class ToolOptions(TypedDict, total=False):
 def check_options(spec: ToolSpec) -> None:
     """Refuse options that contradict one another."""
     annotations, place = spec.annotations, spec.id
-    if spec.timeout is not None and spec.timeout <= timedelta(0):
-        raise DefinitionError(f"{place}: timeout is longer than zero, not {spec.timeout}")
+    if fault := duration_fault("timeout", spec.timeout):
+        raise DefinitionError(f"{place}: {fault}")
+    if fault := duration_fault("retry.initial_interval", spec.retry.initial_interval or None):
+        raise DefinitionError(f"{place}: {fault}")
     if spec.bounded and not _has_field(spec.result.json_schema, "returned"):
         raise DefinitionError(f"{place}: a bounded tool's result has a field `returned` (SR-32)")
     if spec.local and not (annotations.read_only or annotations.idempotent):

@@ -31,9 +31,9 @@ from sojourn.core.answers import Clarified, Refused
 from sojourn.core.asking_message import question_message, reply
 from sojourn.core.guards import Guards
 from sojourn.core.limits import MAX_INLINE_BYTES
-from sojourn.core.run_input import read_run_input
+from sojourn.core.run_input import labelled, opening_fault, read_run_input
 from sojourn.core.steering import Paused, Resumed
-from sojourn.core.timers import WAITS
+from sojourn.core.timers import WAITS, bounded
 from sojourn.core.transcript import for_planner
 from sojourn.core.waits import Released
 from sojourn.core.wire import size_of
@@ -78,6 +78,8 @@ class AgentRun(Shown, Doors):
             run = f"AgentRun takes one RunInput: {opening.reason}"
         else:
             run = read_run_input(opening[0] if len(opening) == 1 else opening)
+        if isinstance(run, RunInput) and (fault := opening_fault(run)) and workflow.patched("opening-rules"):
+            run = f"AgentRun takes one RunInput; {fault}"
         if isinstance(run, str):
             self._fault = run
         else:
@@ -231,7 +233,7 @@ class AgentRun(Shown, Doors):
         if decision.caps:
             self._policy = counts.lowered(self._policy, decision.caps, self._counts, self._clock.spent)
         if decision.labels:
-            self._run = self._run.model_copy(update={"labels": {**self._run.labels, **decision.labels}})
+            self._run = self._run.model_copy(update={"labels": labelled(self._run.labels, decision.labels)})
 
     # Call tools.
 
@@ -316,9 +318,11 @@ class AgentRun(Shown, Doors):
         self._phase = "waiting"
         if is_active:
             with self._clock.busy():
-                await self._clock.bound([asyncio.create_task(workflow.sleep(duration, summary=WAITS))])
+                await self._clock.bound(
+                    [asyncio.create_task(workflow.sleep(bounded(duration), summary=WAITS))]
+                )
         else:
-            await workflow.sleep(duration, summary=WAITS)
+            await workflow.sleep(bounded(duration), summary=WAITS)
         self._new = [Message.system(f"Waited {duration.total_seconds():g} s.")]
         if self._clock.is_used_up:
             self._end_with(self._time_is_up())
