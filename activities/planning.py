@@ -35,8 +35,10 @@ from sojourn.core.form import form_of
 from sojourn.core.plan_shape import fault_of
 from sojourn.core.plan_size import trimmed, unfit, without_payload, without_payloads
 from sojourn.core.policy_merge import merged, policy_fault
+from sojourn.core.run_input import labelled
 from sojourn.core.selection import offered
 from sojourn.core.shares import lacking_in, share_of
+from sojourn.core.timers import bounded
 from sojourn.core.transcript import call_ids
 
 from .dispatch import Dispatcher
@@ -141,7 +143,7 @@ class Planning:
             session_id=task.session_id,
             turn_id=task.turn_id,
             parent=task.parent,
-            labels={**task.labels, **decision.labels} if decision else task.labels,
+            labels=labelled(task.labels, decision.labels) if decision else task.labels,
             depth=task.depth,
             callers=task.callers,
             answer=task.answer,
@@ -220,7 +222,8 @@ class Planning:
         kind = carried(error).type
         if said:
             message = message.removeprefix(f"{kind}: ")  # told as the failure's type
-        delay = retry.delay_of(said.next_retry_delay if said else _asked(error))
+        wanted = retry.delay_of(said.next_retry_delay if said else _asked(error))
+        delay = None if wanted is None else bounded(wanted)
         is_last = self.task.finalize is not None and self.task.finalize.reason == "time_budget"
         most = retry.planner_attempts(delay, is_last_turn=is_last)
         return ApplicationError(

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cached_property
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
@@ -13,6 +14,7 @@ from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.template import filled
+from sojourn.core.timers import duration_fault
 from sojourn.core.validate import Validator
 from sojourn.errors import DefinitionError
 from sojourn.planner import Planner, as_planner
@@ -210,6 +212,10 @@ class Agent:
         self.planner: Planner = as_planner(planner, f"agent {id}")
         self.uses = list(uses)
         self.policy = policy or RunPolicy()
+        for name in type(self.policy).model_fields:
+            limit = getattr(self.policy, name)
+            if isinstance(limit, timedelta) and (fault := duration_fault(f"policy.{name}", limit)):
+                raise DefinitionError(f"agent {id}: {fault}")
         self.description = description
         self.task_queue = task_queue
 

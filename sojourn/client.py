@@ -26,6 +26,7 @@ from temporalio.client import (
     WorkflowExecution,
 )
 from temporalio.common import WorkflowIDReusePolicy
+from temporalio.converter import PayloadCodec
 from temporalio.exceptions import (
     WorkflowAlreadyStartedError,
 )
@@ -34,12 +35,12 @@ from temporalio.service import RPCError
 from sojourn import search_attributes, settings
 from sojourn.connection import connect
 from sojourn.contracts.artifact import Artifact
-from sojourn.contracts.ids import AGENT_ID, RUN_ID, SESSION_ID
+from sojourn.contracts.ids import RUN_ID
 from sojourn.contracts.message import Message
 from sojourn.contracts.run import RunInput, RunOutput, RunStatus
 from sojourn.contracts.run_policy import RunPolicyOverride
 from sojourn.core.introduction import introduce
-from sojourn.core.run_input import labels_fault, messages_fault
+from sojourn.core.run_input import labels_fault, messages_fault, opening_fault
 from sojourn.core.wire import encode_readable
 from sojourn.errors import (
     ArtifactNotFound,
@@ -97,13 +98,26 @@ class Client:
         task_queue: str | None = None,
         storage: StorageDriver | None = None,
         live: LiveTransport | str | None = None,
+        codec: PayloadCodec | None = None,
+        encrypted_only: bool = False,
     ) -> "Client":
         """Connect by the standard Temporal settings; what is given here wins.
 
+        Args:
+            address: The server's.
+            namespace: In it.
+            task_queue: As for `Client`, like `storage` and `live`.
+            storage: See there.
+            live: See there.
+            codec: Encrypts what is written, and opens it; `SOJOURN_CODEC`, else nothing. Workers need the same.
+            encrypted_only: Whether what others sent in clear text counts as refused; `SOJOURN_ENCRYPTED_ONLY` says so too.
+
         Raises:
             ServerUnavailable: nothing answers there.
+            DefinitionError: a setting cannot be read, or names no codec.
         """
-        temporal = await connect(settings.connect_options(address, namespace))
+        options = settings.connect_options(address, namespace)
+        temporal = await connect(options, codec=codec, encrypted_only=encrypted_only)
         return cls(temporal, task_queue=task_queue, storage=storage, live=live)
 
     async def start(
@@ -325,13 +339,9 @@ def _opened(run_id: str, **given: Any) -> RunInput:
 
 
 def _fault_of(run_id: str, run: RunInput) -> str | None:
-    if not AGENT_ID.match(run.agent_id):
-        return f"agent_id {run.agent_id[:80]!r} has another form than <service>.<agent>"
     if not RUN_ID.match(run_id):
         return "run_id holds letters, digits and _.:@=+- and is at most 200 characters long"
-    if not SESSION_ID.match(run.session_id) or len(run.turn_id) > 64:
-        return "session_id holds no quotes, backslashes or control characters and is at most 200 characters long, turn_id at most 64"
-    return messages_fault(run.messages) or labels_fault(run.labels)
+    return opening_fault(run) or messages_fault(run.messages) or labels_fault(run.labels)
 
 
 def _status_of(found: WorkflowExecution) -> str:

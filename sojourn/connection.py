@@ -1,26 +1,39 @@
 """Connection: a Temporal client that speaks Sojourn's data converter."""
 
+import dataclasses
 import re
 from typing import Any
 
 from temporalio.client import Client
+from temporalio.converter import DefaultFailureConverterWithEncodedAttributes, PayloadCodec
 
+from sojourn import settings
+from sojourn.codec import load_codec
 from sojourn.converter import data_converter
 from sojourn.errors import DefinitionError, ServerUnavailable
+from sojourn.guarded import GuardedDataConverter
 from sojourn.telemetry import interceptors
 
-__all__ = ["connect"]
+__all__ = ["connect", "converter_with"]
 
 
-async def connect(options: dict[str, Any]) -> Client:
+async def connect(
+    options: dict[str, Any], *, codec: PayloadCodec | None = None, encrypted_only: bool = False
+) -> Client:
     """Connect, with the options of `settings.connect_options`.
+
+    Args:
+        options: Where to.
+        codec: Encrypts payloads; `SOJOURN_CODEC`, else nothing.
+        encrypted_only: Whether messages in clear text are refused; `SOJOURN_ENCRYPTED_ONLY` says so too.
 
     Raises:
         ServerUnavailable: nothing answers there.
-        DefinitionError: the address is none.
+        DefinitionError: the address is none, or the codec cannot be loaded.
     """
+    converter = converter_with(codec, encrypted_only=encrypted_only)
     try:
-        return await Client.connect(**options, data_converter=data_converter, interceptors=interceptors())
+        return await Client.connect(**options, data_converter=converter, interceptors=interceptors())
     except ValueError as error:
         raise DefinitionError(
             f"{options['target_host']!r} is no address ({str(error)[:100]}); TEMPORAL_ADDRESS is host:port"
@@ -30,6 +43,33 @@ async def connect(options: dict[str, Any]) -> Client:
             f"no Temporal server answers at {options['target_host']} ({_brief(str(error))}); start one with "
             "`sojourn server`, or set TEMPORAL_ADDRESS"
         ) from error
+
+
+def converter_with(
+    codec: PayloadCodec | None = None, *, encrypted_only: bool = False
+) -> GuardedDataConverter:
+    """Sojourn's data converter with a codec, for a Temporal client of one's own; what is given here wins.
+
+    The texts of errors are encrypted with the rest.
+
+    Raises:
+        DefinitionError: the codec cannot be loaded, or clear text is to be refused without one.
+    """
+    target = settings.codec()
+    codec = codec or (load_codec(target) if target else None)
+    only = encrypted_only or settings.encrypted_only()
+    if codec is None:
+        if only:
+            raise DefinitionError(
+                "only encrypted messages are to be taken, but there is no codec; set SOJOURN_CODEC"
+            )
+        return data_converter
+    return dataclasses.replace(
+        data_converter,
+        payload_codec=codec,
+        encrypted_only=only,
+        failure_converter_class=DefaultFailureConverterWithEncodedAttributes,
+    )
 
 
 def _brief(text: str) -> str:

@@ -16,11 +16,14 @@ from temporalio.api.common.v1 import Payload
 from temporalio.common import RawValue
 from temporalio.converter import (
     CompositePayloadConverter,
-    DataConverter,
     DefaultPayloadConverter,
     EncodingPayloadConverter,
     JSONPlainPayloadConverter,
 )
+
+from sojourn.core.unread import CLEAR_TEXT, Unread
+from sojourn.guarded import GuardedDataConverter
+from sojourn.marked import UnreadableError, is_clear, reason_of
 
 __all__ = ["SojournPayloadConverter", "data_converter"]
 
@@ -59,21 +62,38 @@ class SojournPayloadConverter(CompositePayloadConverter):
         super().__init__(*_CONVERTERS)
 
     def from_payloads(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
-        """Values of the payloads; where no type is asked for, what cannot be decoded stays raw.
+        """Values of the payloads; where no type is asked for, what cannot be decoded stays raw or is `Unread`.
 
         Whoever starts or signals a run by hand may send anything, and a workflow whose arguments
         cannot be decoded has no way to say so: its workflow task fails for ever.
+
+        Raises:
+            UnreadableError: a type is asked for, and a payload is encrypted or kept elsewhere.
         """
-        if type_hints:
-            return super().from_payloads(payloads, type_hints)
-        return [self._or_raw(payload) for payload in payloads]
+        if not type_hints:
+            return [self._or_raw(payload) for payload in payloads]
+        for payload, hint in zip(payloads, type_hints, strict=False):
+            reason = reason_of(payload) or self._unknown(payload)
+            if reason and hint is not RawValue:
+                raise UnreadableError(reason)
+        return super().from_payloads(payloads, type_hints)
 
     def _or_raw(self, payload: Payload) -> Any:
+        if reason := reason_of(payload):
+            return Unread(reason)
         try:
-            return super().from_payloads([payload])[0]
+            value = super().from_payloads([payload])[0]
         except (ValueError, KeyError, RuntimeError):
             return RawValue(payload)
+        return Unread(CLEAR_TEXT, is_clear=True, value=value) if is_clear(payload) else value
+
+    def _unknown(self, payload: Payload) -> str | None:
+        """That nothing here knows this encoding: the payload is encrypted, as a rule."""
+        encoding = payload.metadata.get("encoding", b"")
+        if encoding in self.converters:
+            return None
+        return f"its encoding is {encoding.decode(errors='replace')[:80]!r}, which no converter or codec here knows"
 
 
-data_converter = DataConverter(payload_converter_class=SojournPayloadConverter)
+data_converter = GuardedDataConverter(payload_converter_class=SojournPayloadConverter)
 """Give this to any Temporal client that starts, signals or queries an `AgentRun`."""

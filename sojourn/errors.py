@@ -19,6 +19,7 @@ SojournError
     ├── AwaitClosed      the answer came too late, or there is no such question
     ├── InvalidInput     what the caller handed in cannot start a run or answer a question
     ├── NoWorker         nobody polls the task queue
+    ├── RunUnreadable    what the run recorded is encrypted, or kept where this client cannot read
     └── ServerUnavailable
 ```
 
@@ -47,12 +48,17 @@ __all__ = [
     "RunNotFound",
     "RunTerminated",
     "RunTimedOut",
+    "RunUnreadable",
     "ServerNotFound",
     "ServerUnavailable",
     "SojournError",
     "ToolFailed",
     "ToolUnavailable",
 ]
+
+
+_FOREVER = timedelta(days=3650)
+"""A longer delay is as long."""
 
 
 class SojournError(Exception):
@@ -72,6 +78,18 @@ class ToolFailed(SojournError):
         self.code = code
 
 
+def _delay(given: timedelta | float | None) -> timedelta | None:
+    """What a service asks for, as a delay that is one: not negative, not for ever; None where it is no number."""
+    if isinstance(given, (int, float)):
+        try:
+            given = timedelta(seconds=given)
+        except ValueError:
+            return None
+        except OverflowError:
+            given = _FOREVER if given > 0 else timedelta(0)
+    return given if given is None else min(max(given, timedelta(0)), _FOREVER)
+
+
 class RateLimited(ToolFailed):
     """The tool is over a limit; retried up to 3 attempts while `retry_after` is at most 30 s, then returned."""
 
@@ -79,9 +97,7 @@ class RateLimited(ToolFailed):
         self, message: str = "rate limited", *, retry_after: timedelta | float | None = None
     ) -> None:
         super().__init__(message, code="rate_limited")
-        self.retry_after = (
-            timedelta(seconds=retry_after) if isinstance(retry_after, (int, float)) else retry_after
-        )
+        self.retry_after = _delay(retry_after)
 
 
 class ToolUnavailable(ToolFailed):
@@ -89,9 +105,7 @@ class ToolUnavailable(ToolFailed):
 
     def __init__(self, message: str = "unavailable", *, retry_after: timedelta | float | None = None) -> None:
         super().__init__(message, code="tool_unavailable")
-        self.retry_after = (
-            timedelta(seconds=retry_after) if isinstance(retry_after, (int, float)) else retry_after
-        )
+        self.retry_after = _delay(retry_after)
 
 
 class ServerNotFound(SojournError):
@@ -181,6 +195,10 @@ class AwaitClosed(RunError):
 
 class InvalidInput(RunError):
     """What the caller handed in breaks a rule that the message names."""
+
+
+class RunUnreadable(RunError):
+    """What the run recorded cannot be read here: it is encrypted, or its codec or storage is away."""
 
 
 class NoWorker(RunError):

@@ -4,12 +4,14 @@ import dataclasses
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
+from temporalio.converter import DataConverter
 from temporalio.plugin import SimplePlugin
 from temporalio.worker import WorkflowRunner
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
 from sojourn.app import App
 from sojourn.converter import data_converter
+from sojourn.guarded import GuardedDataConverter
 from sojourn.logs.activities import ActivityLogs
 from sojourn.logs.configure import lead_to_logging
 from sojourn.telemetry import interceptors
@@ -29,7 +31,7 @@ class SojournPlugin(SimplePlugin):
     worker = temporalio.worker.Worker(client, task_queue="mine", workflows=[MyWorkflow])
     ```
 
-    The client gets `sojourn.data_converter`; a worker made of it gets the workflow `AgentRun`, the
+    The client gets `sojourn.data_converter`, with the codec and storage of its own; a worker made of it gets the workflow `AgentRun`, the
     activities, and the app's MCP servers for as long as it runs. Its own workflows may start
     runs as child workflows: `execute_child_workflow("AgentRun", RunInput(...))`.
 
@@ -51,13 +53,25 @@ class SojournPlugin(SimplePlugin):
 
         super().__init__(  # pyright: ignore[reportUnknownMemberType] - the SDK leaves out types
             "sojourn.SojournPlugin",
-            data_converter=data_converter,
+            data_converter=_with_ours,
             interceptors=[*interceptors(), ActivityLogs()],
             workflows=found.workflows,
             activities=found.activities,
             workflow_runner=_with_ours_let_through,
             run_context=opened,
         )
+
+
+def _with_ours(given: DataConverter | None) -> DataConverter:
+    """Our converter, with the codec, storage and failures of the client's own."""
+    if given is None or isinstance(given, GuardedDataConverter):
+        return given or data_converter
+    return dataclasses.replace(
+        data_converter,
+        payload_codec=given.payload_codec,
+        external_storage=given.external_storage,
+        failure_converter_class=given.failure_converter_class,
+    )
 
 
 def _with_ours_let_through(runner: WorkflowRunner | None) -> WorkflowRunner:

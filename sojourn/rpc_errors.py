@@ -1,13 +1,13 @@
-"""RPC errors: as one of ours, and bridged while a server restarts."""
+"""RPC errors, and payloads that cannot be read: as one of ours; and bridged while a server restarts."""
 
 import asyncio
 import time
 
 from temporalio.service import RPCError, RPCStatusCode
 
-from sojourn.errors import InvalidInput, RunError, RunNotFound, ServerUnavailable
+from sojourn.errors import InvalidInput, RunError, RunNotFound, RunUnreadable, ServerUnavailable
 
-__all__ = ["Patience", "translated"]
+__all__ = ["Patience", "translated", "unreadable"]
 
 SERVER_PATIENCE = 60.0
 """Seconds without an answer that are bridged while a server restarts."""
@@ -55,3 +55,12 @@ def translated(error: RPCError, run_id: str | None) -> RunError:
             f"the Temporal server does not answer ({error.message[:200]}); is it running?", run_id=run_id
         )
     return InvalidInput(f"the Temporal server refused: {error.message[:300]}", run_id=run_id)
+
+
+def unreadable(run_id: str, reason: str) -> RunUnreadable:
+    """That what a run recorded cannot be read by this client, and what to do."""
+    return RunUnreadable(
+        f"what run {run_id} recorded cannot be read here ({reason}); read it with the codec that its workers have: "
+        "--codec MODULE:OBJECT, SOJOURN_CODEC, or Client.connect(codec=...)",
+        run_id=run_id,
+    )

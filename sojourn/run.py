@@ -48,7 +48,8 @@ from sojourn.errors import (
 from sojourn.events.one_run import events_of, transcript_of
 from sojourn.events.stream import stream
 from sojourn.failures import chain_of
-from sojourn.rpc_errors import Patience, translated
+from sojourn.marked import UnreadableError
+from sojourn.rpc_errors import Patience, translated, unreadable
 
 if TYPE_CHECKING:
     from sojourn.client import Client
@@ -102,6 +103,7 @@ class Run:
         Raises:
             RunFailed: it failed; `RunCanceled`, `RunTerminated` and `RunTimedOut` are kinds of it.
             RunNotFound: there is no such run.
+            RunUnreadable: its answer cannot be read here.
             ServerUnavailable: the server was away for a minute.
         """
         handle, away = self._handle, Patience()
@@ -112,6 +114,8 @@ class Run:
                 if isinstance(error.cause, TerminatedError) and await self._goes_on():
                     continue
                 raise await self._failure(error.cause) from error
+            except UnreadableError as error:
+                raise unreadable(self.id, str(error)) from error
             except RPCError as error:
                 if not await away.bridges(error):
                     raise translated(error, self.id) from error
@@ -175,6 +179,7 @@ class Run:
 
         Raises:
             RunNotFound: there is no such run.
+            RunUnreadable: what it recorded cannot be read here.
             ServerUnavailable: the server does not answer.
         """
         try:
@@ -188,6 +193,8 @@ class Run:
                 queue
             ):
                 hints = [f"no worker polls task queue {queue}"]
+        except UnreadableError as error:
+            raise unreadable(self.id, str(error)) from error
         except RPCError as error:
             raise translated(error, self.id) from error
         closed = status_name(described.status)

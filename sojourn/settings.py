@@ -13,7 +13,15 @@ from temporalio.envconfig import ClientConfig
 from sojourn.errors import DefinitionError
 from sojourn.network.timeouts import check_timeouts
 
-__all__ = ["DEFAULT_TASK_QUEUE", "connect_options", "live", "metrics_port", "task_queue"]
+__all__ = [
+    "DEFAULT_TASK_QUEUE",
+    "codec",
+    "connect_options",
+    "encrypted_only",
+    "live",
+    "metrics_port",
+    "task_queue",
+]
 
 DEFAULT_TASK_QUEUE = "sojourn"
 """Where workers look and clients start runs, unless told otherwise."""
@@ -62,3 +70,20 @@ def metrics_port(given: str | None = None) -> str | None:
 def live() -> str | None:
     """What carries live text between processes: `SOJOURN_LIVE`, such as `redis://host:6379/0`; else nothing."""
     return os.environ.get("SOJOURN_LIVE") or None
+
+
+def codec() -> str | None:
+    """What encrypts payloads: `SOJOURN_CODEC`, as MODULE:CODEC; else nothing."""
+    return os.environ.get("SOJOURN_CODEC") or None
+
+
+def encrypted_only() -> bool:
+    """Whether messages in clear text are refused: `SOJOURN_ENCRYPTED_ONLY`, `1` or `true`; else not.
+
+    Raises:
+        DefinitionError: it says neither yes nor no.
+    """
+    said = os.environ.get("SOJOURN_ENCRYPTED_ONLY", "").strip().lower()
+    if said not in ("", "0", "false", "no", "off", "1", "true", "yes", "on"):
+        raise DefinitionError("SOJOURN_ENCRYPTED_ONLY is 1 or 0; what it is set to is neither")
+    return said in ("1", "true", "yes", "on")

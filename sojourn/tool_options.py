@@ -7,6 +7,7 @@ from typing import Any, TypedDict
 from sojourn.artifact_kind import ArtifactKind
 from sojourn.contracts.tool_spec import Retry, ToolSpec
 from sojourn.core.bounds import can_state_bounds
+from sojourn.core.timers import duration_fault
 from sojourn.errors import DefinitionError
 from sojourn.tool import Filler
 
@@ -65,8 +66,10 @@ class ToolOptions(OpenOptions, total=False):
 def check_options(spec: ToolSpec) -> None:
     """Refuse options that contradict one another."""
     annotations, place = spec.annotations, spec.id
-    if spec.timeout is not None and spec.timeout <= timedelta(0):
-        raise DefinitionError(f"{place}: timeout is longer than zero, not {spec.timeout}")
+    if fault := duration_fault("timeout", spec.timeout):
+        raise DefinitionError(f"{place}: {fault}")
+    if fault := duration_fault("retry.initial_interval", spec.retry.initial_interval or None):
+        raise DefinitionError(f"{place}: {fault}")
     if spec.bounded and not can_state_bounds(spec.result.json_schema):
         raise DefinitionError(f"{place}: a bounded tool's result has a field `returned` (SR-32)")
     if spec.local and not (annotations.read_only or annotations.idempotent):

@@ -46,10 +46,12 @@ async def serve(temporal_address: str) -> AsyncIterator[Serve]:
             planner=None,
             uses: tuple[Toolset, ...] = (),
             policy: RunPolicy | None = None,
+            **connecting: Any,
         ) -> Client:
             if app is None:
                 app = App(agents=[Agent("test.agent", planner=planner, uses=list(uses), policy=policy)])
-            client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
+            queue = f"q-{uuid.uuid4().hex[:8]}"
+            client = await Client.connect(temporal_address, task_queue=queue, **connecting)
             await stack.enter_async_context(Worker(app, client))
             return client
 

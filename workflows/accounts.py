@@ -4,6 +4,8 @@ A workflow that closes as canceled carries nothing, so a child tells its parent 
 waits until it is recorded there before it ends.
 """
 
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -11,6 +13,7 @@ from temporalio import workflow
 from temporalio.exceptions import FailureError
 
 from sojourn.contracts.spent import Spent
+from sojourn.core.answers import Refused
 from sojourn.core.spent import SPENT, read_told
 
 from .children import Children
@@ -19,15 +22,20 @@ PATCH = "tell-what-was-spent"
 """Histories of cancelled child runs from before have no such signal."""
 
 
-class Accounts:
+class Accounts(ABC):
     """The signal by which child runs tell."""
 
     _children: Children
 
+    @abstractmethod
+    def _received(self, values: Sequence[Any]) -> Sequence[Any] | Refused:
+        """What came by a signal, or why it is refused unread."""
+
     @workflow.signal(name=SPENT, description="What a child run has spent that is about to end as canceled.")
     async def child_spent(self, *values: Any) -> None:
         """Keep it until the child's end; of a run that is no child at work it is ignored."""
-        run_id, spent = read_told(values)
+        given = self._received(values)
+        run_id, spent = ("", None) if isinstance(given, Refused) else read_told(given)
         if spent:
             self._children.told(run_id, spent)
 

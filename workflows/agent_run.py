@@ -35,10 +35,10 @@ from sojourn.core.giving_up import gave_up
 from sojourn.core.guards import SECOND_RULES, Guards
 from sojourn.core.limits import MAX_INLINE_BYTES
 from sojourn.core.retry import LONGEST_INTERVAL
-from sojourn.core.run_input import read_run_input
+from sojourn.core.run_input import labelled, opening_fault, read_run_input
 from sojourn.core.spent import MAX_ARTIFACTS, spent_by
 from sojourn.core.steering import Paused, Resumed, is_overtaken
-from sojourn.core.timers import WAITS
+from sojourn.core.timers import WAITS, bounded
 from sojourn.core.transcript import for_planner
 from sojourn.core.waits import Released
 from sojourn.core.wire import size_of
@@ -52,6 +52,7 @@ from .clock import Clock
 from .doors import Doors
 from .shown import Shown
 from .step import Step
+from .taking import taken
 from .waiting import Waiting
 
 PLAN_LIMIT = timedelta(hours=1)
@@ -77,7 +78,13 @@ class AgentRun(Shown, Doors, Accounts):
         """
         self._fault = ""
         self._run = RunInput(agent_id="", messages=[])
-        run = read_run_input(given[0] if len(given) == 1 else given)
+        opening = taken("unread-start", given)
+        if isinstance(opening, Refused):
+            run = f"AgentRun takes one RunInput: {opening.reason}"
+        else:
+            run = read_run_input(opening[0] if len(opening) == 1 else opening)
+        if isinstance(run, RunInput) and (fault := opening_fault(run)) and workflow.patched("opening-rules"):
+            run = f"AgentRun takes one RunInput; {fault}"
         if isinstance(run, str):
             self._fault = run
         else:
@@ -248,7 +255,7 @@ class AgentRun(Shown, Doors, Accounts):
         if decision.caps:
             self._policy = counts.lowered(self._policy, decision.caps, self._counts, self._clock.spent)
         if decision.labels:
-            self._run = self._run.model_copy(update={"labels": {**self._run.labels, **decision.labels}})
+            self._run = self._run.model_copy(update={"labels": labelled(self._run.labels, decision.labels)})
 
     # Call tools.
 
@@ -340,9 +347,11 @@ class AgentRun(Shown, Doors, Accounts):
         self._phase = "waiting"
         if is_active:
             with self._clock.busy():
-                await self._clock.bound([asyncio.create_task(workflow.sleep(duration, summary=WAITS))])
+                await self._clock.bound(
+                    [asyncio.create_task(workflow.sleep(bounded(duration), summary=WAITS))]
+                )
         else:
-            await workflow.sleep(duration, summary=WAITS)
+            await workflow.sleep(bounded(duration), summary=WAITS)
         self._new = [Message.system(f"Waited {duration.total_seconds():g} s.")]
         if self._clock.is_used_up:
             self._end_with(self._time_is_up())

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from temporalio import workflow
 from temporalio.exceptions import is_cancelled_exception
 
-from sojourn.core.timers import TIME_BUDGET
+from sojourn.core.timers import LONGEST, TIME_BUDGET
 
 T = TypeVar("T")
 
@@ -118,7 +118,7 @@ class Clock:
             try:
                 await workflow.wait_condition(
                     lambda: self._since is None or self.budget != budget,  # noqa: B023 - awaited here
-                    timeout=self.left,
+                    timeout=min(self.left, LONGEST) if self.left is not None else None,
                     timeout_summary=TIME_BUDGET,
                 )
             except TimeoutError:

@@ -5,7 +5,7 @@ of the same name for Temporal's CLI and UI, where what is refused becomes a note
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from temporalio import workflow
@@ -26,6 +26,7 @@ from sojourn.core.steering import (
 )
 from sojourn.core.waits import Released
 
+from .taking import as_before, taken
 from .waiting import Waiting
 
 Given = Paused | Resumed | Released | Refused
@@ -35,6 +36,8 @@ class Doors(ABC):
     """What of a run can be reached from outside."""
 
     waiting: Waiting
+    _signals: int = 0
+    """Signals that were received, of the names above."""
 
     @abstractmethod
     def note_refused(self, refused: Refused, what: str) -> None:
@@ -97,7 +100,7 @@ class Doors(ABC):
     @workflow.update(name=PAUSE, description="Start nothing new until the run is resumed.")
     async def pause_by_update(self, *values: Any) -> None:
         """Pause; what runs finishes."""
-        self._steered(read_pause(values))
+        self._steered(read_pause(as_before(values)))
 
     @pause_by_update.validator
     def _check_pause(self, *values: Any) -> None:
@@ -106,12 +109,12 @@ class Doors(ABC):
     @workflow.signal(name=PAUSE, description="Start nothing new until the run is resumed.")
     async def pause_by_signal(self, *values: Any) -> None:
         """Pause, from Temporal's CLI or UI."""
-        self._signalled_to(PAUSE, values, read_pause(values))
+        self._signalled_to(PAUSE, values, read_pause)
 
     @workflow.update(name=RESUME, description="Go on after a pause.")
     async def resume_by_update(self, *values: Any) -> None:
         """Go on; messages begin a new user turn."""
-        self._steered(self._resume(values))
+        self._steered(self._resume(as_before(values)))
 
     @resume_by_update.validator
     def _check_resume(self, *values: Any) -> None:
@@ -120,12 +123,12 @@ class Doors(ABC):
     @workflow.signal(name=RESUME, description="Go on after a pause.")
     async def resume_by_signal(self, *values: Any) -> None:
         """Go on, from Temporal's CLI or UI."""
-        self._signalled_to(RESUME, values, self._resume(values))
+        self._signalled_to(RESUME, values, self._resume)
 
     @workflow.update(name=STOP_ASKING, description="Approve these tools for the rest of the run.")
     async def release_by_update(self, *values: Any) -> None:
         """Stop asking about tools; their open calls go on."""
-        self._steered(read_release(values))
+        self._steered(read_release(as_before(values)))
 
     @release_by_update.validator
     def _check_release(self, *values: Any) -> None:
@@ -134,7 +137,7 @@ class Doors(ABC):
     @workflow.signal(name=STOP_ASKING, description="Approve these tools for the rest of the run.")
     async def release_by_signal(self, *values: Any) -> None:
         """Stop asking about tools, from Temporal's CLI or UI."""
-        self._signalled_to(STOP_ASKING, values, read_release(values))
+        self._signalled_to(STOP_ASKING, values, read_release)
 
     # Both kinds.
 
@@ -148,7 +151,7 @@ class Doors(ABC):
             raise ApplicationError(judged.reason, type=judged.kind, non_retryable=True)
 
     async def _answered(self, kind: str, values: Sequence[Any]) -> str:
-        answer = self.waiting.receive(kind, values, "accepted")
+        answer = self.waiting.receive(kind, as_before(values), "accepted")
         self._check(answer)
         assert not isinstance(answer, Refused)
         if isinstance(answer, Supplied) and (wrong := await self.waiting.checked(answer)):
@@ -156,16 +159,24 @@ class Doors(ABC):
         return answer.await_id
 
     def _signalled(self, kind: str, values: Sequence[Any]) -> None:
-        answer = self.waiting.receive(kind, values, "signal")
+        given = self._received(values)
+        answer = given if isinstance(given, Refused) else self.waiting.receive(kind, given, "signal")
         if isinstance(answer, Refused):
             self.waiting.refuse_signal(kind, values, answer)
+
+    def _received(self, values: Sequence[Any]) -> Sequence[Any] | Refused:
+        """What came by a signal, counted."""
+        self._signals += 1
+        return taken(f"unread-{self._signals}", values)
 
     def _steered(self, given: Given) -> None:
         self._check(given)
         assert not isinstance(given, Refused)
         self.steer(given)
 
-    def _signalled_to(self, name: str, values: Sequence[Any], given: Given) -> None:
+    def _signalled_to(self, name: str, values: Sequence[Any], read: Callable[[Sequence[Any]], Given]) -> None:
+        received = self._received(values)
+        given = received if isinstance(received, Refused) else read(received)
         if isinstance(given, Refused):
             self.note_refused(given, f"{name} refused")
             return

@@ -44,6 +44,7 @@ from sojourn.core.introduction import introduce
 from sojourn.core.retry import LONGEST_INTERVAL
 from sojourn.core.shares import inherited
 from sojourn.core.standing import status_of
+from sojourn.core.timers import bounded
 from sojourn.failures import failure_of, spent_of
 from sojourn.search_attributes import AGENT, attributes_of
 from sojourn.telemetry.observer import Observer
@@ -303,8 +304,8 @@ async def _activity(call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> To
         activity_id=call.tool_call_id,
         result_type=ToolResult,
         task_queue=dispatch.task_queue,
-        schedule_to_start_timeout=dispatch.schedule_to_start,
-        start_to_close_timeout=dispatch.timeout + NET,
+        schedule_to_start_timeout=dispatch.schedule_to_start and bounded(dispatch.schedule_to_start),
+        start_to_close_timeout=bounded(dispatch.timeout) + NET,
         heartbeat_timeout=HEARTBEAT,
         retry_policy=_retry(dispatch),
         cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
@@ -320,7 +321,7 @@ async def _local(call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolR
         task,
         activity_id=call.tool_call_id,
         result_type=ToolResult,
-        start_to_close_timeout=dispatch.timeout + NET,
+        start_to_close_timeout=bounded(dispatch.timeout) + NET,
         retry_policy=_retry(dispatch),
         cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
         summary=call.name,

@@ -12,7 +12,7 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.answers import Answer, Door, Refused, Supplied
 from sojourn.core.standing import MAX_NOTES
 from sojourn.core.steering import Paused
-from sojourn.core.timers import expiry_of
+from sojourn.core.timers import LONGEST, bounded, expiry_of
 from sojourn.core.waiting import Details
 from sojourn.core.waits import Released, Repeated, Waits
 from sojourn.search_attributes import AGENT, AWAITING, PAUSED
@@ -66,7 +66,7 @@ class Waiting:
                 await future
             else:
                 await workflow.wait_condition(
-                    future.done, timeout=opened.expires_after, timeout_summary=expiry_of(opened.id)
+                    future.done, timeout=bounded(opened.expires_after), timeout_summary=expiry_of(opened.id)
                 )
         except TimeoutError:
             self._close(opened.id)
@@ -99,7 +99,7 @@ class Waiting:
         left = self._opened_at[wait.id] + wait.expires_after - workflow.now()
         try:
             await workflow.wait_condition(
-                future.done, timeout=max(left, timedelta(0)), timeout_summary=expiry_of(wait.id)
+                future.done, timeout=min(max(left, timedelta(0)), LONGEST), timeout_summary=expiry_of(wait.id)
             )
         except TimeoutError:
             return None

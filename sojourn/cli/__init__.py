@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from sojourn.cli import answering, looking
+from sojourn.cli.encrypted import encrypted
 from sojourn.cli.exit_codes import FAILED, INTERRUPTED, OK, USAGE
 from sojourn.cli.failure import INTERRUPT, failure_of, wants_json
 from sojourn.cli.options import Deltas, Json, Target, TaskQueue
@@ -50,6 +51,7 @@ def sojourn(
 
 
 @app.command()
+@encrypted
 def worker(
     target: Target,
     task_queue: TaskQueue = None,
@@ -101,6 +103,7 @@ def server(
 
 
 @app.command()
+@encrypted
 def dev(
     target: Target,
     task_queue: TaskQueue = None,
@@ -123,6 +126,7 @@ def dev(
 
 
 @app.command()
+@encrypted
 def run(
     agent: Annotated[str, typer.Argument(help="Which agent, such as ops.assistant.")],
     text: Annotated[str, typer.Argument(help="What to ask it.")],
@@ -192,7 +196,7 @@ for _declared in (
     looking.export,
     looking.doctor,
 ):
-    app.command(_declared.__name__.rstrip("_"))(_declared)
+    app.command(_declared.__name__.rstrip("_"))(encrypted(_declared))
 
 
 def main() -> None:

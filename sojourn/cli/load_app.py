@@ -1,32 +1,10 @@
 """Load `MODULE:APP`, with one readable line for everything that can be wrong with it."""
 
-import importlib
-import importlib.util
-import os
-import sys
-
 from sojourn.app import App
 from sojourn.errors import DefinitionError
+from sojourn.target import check_target, load_target
 
 __all__ = ["check_target", "load_app"]
-
-
-def check_target(target: str) -> tuple[str, str]:
-    """The module's and the app's name, once such a module can be found; nothing of it is run.
-
-    Raises:
-        DefinitionError: the target has another form, or there is no such module.
-    """
-    module_name, _, name = target.partition(":")
-    if not module_name or not name:
-        raise DefinitionError(f"{target!r}: name the app as MODULE:APP, such as worker:app")
-    folder = os.getcwd()
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
-    outermost = module_name.partition(".")[0]
-    if not outermost or (outermost not in sys.modules and importlib.util.find_spec(outermost) is None):
-        raise _no_module(target, outermost)
-    return module_name, name
 
 
 def load_app(target: str) -> App:
@@ -35,24 +13,10 @@ def load_app(target: str) -> App:
     Raises:
         DefinitionError: there is no such module or name, it is no App, or it is declared wrongly.
     """
-    module_name, name = check_target(target)
-    try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name and (module_name == error.name or module_name.startswith(error.name + ".")):
-            raise _no_module(target, error.name) from error
-        raise DefinitionError(f"{target}: it imports {error.name!r}, which is not installed") from error
-    except DefinitionError as error:
-        raise DefinitionError(f"{target}: {error}") from error
-    except Exception as error:
-        raise DefinitionError(f"{target}: importing it raises {type(error).__name__}: {error}") from error
-    found = getattr(module, name, None)
+    found = load_target(target)
     if not isinstance(found, App):
+        name = target.partition(":")[2]
         raise DefinitionError(
             f"{target}: {name!r} is {'not there' if found is None else type(found).__name__}, not an App"
         )
     return found
-
-
-def _no_module(target: str, name: str) -> DefinitionError:
-    return DefinitionError(f"{target}: no module {name!r} in {os.getcwd()} or installed")

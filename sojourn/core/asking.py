@@ -14,6 +14,7 @@ from sojourn.contracts.input_required import InputForm, InputRequired
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.core.answers import Clarified
 from sojourn.core.parse import Parsed, parse_arguments
+from sojourn.core.timers import bounded
 
 __all__ = ["MAX_INPUT_ROUNDS", "external_wait", "input_response", "input_wait", "shown"]
 
@@ -43,7 +44,7 @@ def external_wait(
     if not items:
         return None
     limits = [dispatch.expires_after for _, dispatch in calls if dispatch.kind == "external"]
-    longest = None if None in limits else max(limit for limit in limits if limit is not None)
+    longest = None if None in limits else max(bounded(limit) for limit in limits if limit is not None)
     return AwaitExternalTools(
         id=(wait and wait.id) or f"external-{items[0].tool_call_id}", items=items, expires_after=longest
     )

@@ -8,10 +8,11 @@ from sojourn.contracts.awaits import AwaitClarification, AwaitExternalTools
 from sojourn.contracts.message import Message
 from sojourn.contracts.plan import PlanResult
 from sojourn.core.limits import MAX_PLAN_CALLS
+from sojourn.core.timers import LONGEST
 
 __all__ = ["MAX_WAIT", "fault_of"]
 
-MAX_WAIT = timedelta(days=3650)
+MAX_WAIT = LONGEST
 """A longer timer is a mistake, and the longest that can be written is none that Temporal takes."""
 
 MAX_QUESTION_CHARS = 8_000

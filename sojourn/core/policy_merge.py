@@ -6,7 +6,7 @@ from sojourn.contracts.approval import in_both
 from sojourn.contracts.policy_decision import PolicyDecision
 from sojourn.contracts.run_policy import Caps
 from sojourn.core.counts import stricter_caps
-from sojourn.core.run_input import labels_fault
+from sojourn.core.run_input import labelled, labels_fault
 
 __all__ = ["merged", "policy_fault"]
 
@@ -41,7 +41,7 @@ def merged(before: PolicyDecision | None, decided: PolicyDecision) -> PolicyDeci
         approve=_union(before.approve, decided.approve),
         ask=_union(before.ask, decided.ask),
         caps=_caps(before.caps, decided.caps),
-        labels={**before.labels, **decided.labels},
+        labels=labelled(before.labels, decided.labels),
         reason=decided.reason or before.reason,
     )
 

@@ -1,21 +1,42 @@
 """Is this a run's opening? Checked where it is handed in, and again by the first plan."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from datetime import timedelta
+from typing import Any, cast
 
 from pydantic import ValidationError
 
+from sojourn.contracts.ids import AGENT_ID, SESSION_ID
 from sojourn.contracts.message import Message
 from sojourn.contracts.run import RunInput
+from sojourn.core.timers import duration_fault
 from sojourn.core.wire import size_of
 
-__all__ = ["MAX_OPENING_BYTES", "labels_fault", "messages_fault", "read_run_input"]
+__all__ = [
+    "MAX_OPENING_BYTES",
+    "labelled",
+    "labels_fault",
+    "messages_fault",
+    "opening_fault",
+    "read_run_input",
+]
 
 MAX_OPENING_BYTES = 1_000_000
 """The first messages together: they are one payload, and the server refuses 2 MB."""
 
 _MAX_LABELS = 20
 _MAX_LABEL_CHARS = 256
+_MAX_TURN_ID_CHARS = 64
+_MAX_ID_CHARS = 300
+"""Of another run or call: a child's id is its parent's and a call's, at most 200 and 64."""
+_MAX_CALLERS = 100
+
+MAX_POLICY_CHARS = 64_000
+"""Names in a run's own limits: they are handed on with every plan and child."""
+
+MAX_ANSWER_SCHEMA_BYTES = 400_000
+"""The schema of a typed answer, which every plan is told."""
+
 _ROLES = ("system", "user", "assistant", "tool")
 
 
@@ -40,6 +61,50 @@ def labels_fault(labels: Mapping[str, str]) -> str | None:
         return f"a run has at most {_MAX_LABELS} labels"
     if any(len(key) > _MAX_LABEL_CHARS or len(value) > _MAX_LABEL_CHARS for key, value in labels.items()):
         return f"a label's name and value have at most {_MAX_LABEL_CHARS} characters each"
+    return None
+
+
+def labelled(labels: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
+    """A run's labels with those that a policy adds; what is over the limit is left out."""
+    both = {**labels, **more}
+    return dict(list(both.items())[:_MAX_LABELS])
+
+
+def opening_fault(run: RunInput) -> str | None:
+    """Why a run that is handed in like this is refused, or None: one rule for clients and for raw starts."""
+    if not AGENT_ID.match(run.agent_id):
+        return f"agent_id {run.agent_id[:80]!r} has another form than <service>.<agent>"
+    longest = (
+        _MAX_TURN_ID_CHARS if run.parent is None else _MAX_ID_CHARS
+    )  # a child's tells the turns above it
+    if not SESSION_ID.match(run.session_id) or len(run.turn_id) > longest:
+        return (
+            "session_id holds no quotes, backslashes or control characters and is at most 200 characters long, "
+            f"turn_id at most {_MAX_TURN_ID_CHARS}"
+        )
+    return _policy_fault(run) or _parent_fault(run)
+
+
+def _policy_fault(run: RunInput) -> str | None:
+    given = run.policy.given() if run.policy else {}
+    durations = {name: value for name, value in given.items() if isinstance(value, timedelta)}
+    for name, duration in durations.items():
+        if fault := duration_fault(f"policy.{name}", duration):
+            return fault
+    names = [one for value in given.values() if isinstance(value, list) for one in cast("list[str]", value)]
+    if sum(map(len, names)) > MAX_POLICY_CHARS:
+        return f"a policy names tools and tags in at most {MAX_POLICY_CHARS:,} characters"
+    return None
+
+
+def _parent_fault(run: RunInput) -> str | None:
+    """What a run carries of those above it, which it hands on with every call."""
+    link = run.parent
+    ids = [link.run_id, link.agent_id, link.parent_run_id, link.parent_tool_call_id] if link else []
+    if any(len(one) > _MAX_ID_CHARS for one in [*ids, *run.callers]) or len(run.callers) > _MAX_CALLERS:
+        return f"parent and callers name at most {_MAX_CALLERS} runs and agents, by at most {_MAX_ID_CHARS} characters each"
+    if run.answer is not None and size_of(run.answer) > MAX_ANSWER_SCHEMA_BYTES:
+        return f"the schema of the answer has at most {MAX_ANSWER_SCHEMA_BYTES:,} bytes"
     return None
 
 

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from sojourn.core.answers import Refused, by_of, is_writable, text_of
 from sojourn.core.limits import MAX_ANSWER_CHARS
+from sojourn.core.unread import unread_in
 from sojourn.core.waits import Released
 from sojourn.core.wording import echo
 
@@ -89,6 +90,8 @@ def not_understood(name: str, values: Sequence[Any]) -> Refused | None:
 
 def read_pause(values: Sequence[Any]) -> Paused | Refused:
     """Judge `{"reason", "by"}`, a text, or nothing at all."""
+    if unread := unread_in(values):
+        return Refused(unread.reason)
     fields = _fields(values, "reason")
     by, reason = by_of(fields), text_of(fields, "reason")
     if isinstance(by, Refused):
@@ -98,6 +101,8 @@ def read_pause(values: Sequence[Any]) -> Paused | Refused:
 
 def read_resume(values: Sequence[Any], *, is_paused: bool) -> Resumed | Refused:
     """Judge `{"note", "by", "messages"}`, a text, or nothing at all; a parent's own may come before its pause."""
+    if unread := unread_in(values):
+        return Refused(unread.reason)
     fields = _fields(values, "note")
     number = _number(fields)
     if not is_paused and number is None:
@@ -113,6 +118,8 @@ def read_resume(values: Sequence[Any], *, is_paused: bool) -> Resumed | Refused:
 
 def read_release(values: Sequence[Any]) -> Released | Refused:
     """Judge `{"tools", "tags", "reason", "by"}`; a tool is named by its id, as `ops.devices.*`, or `*` for all."""
+    if unread := unread_in(values):
+        return Refused(unread.reason)
     fields = _fields(values, "reason")
     by, reason = by_of(fields), text_of(fields, "reason")
     if isinstance(by, Refused):

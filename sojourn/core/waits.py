@@ -14,6 +14,7 @@ from sojourn.core import answers
 from sojourn.core.answers import Answer, Decided, Door, Refused, Supplied
 from sojourn.core.call_ids import unique_await_id
 from sojourn.core.selection import named
+from sojourn.core.unread import Unread
 
 __all__ = ["Released", "Repeated", "Waits"]
 
@@ -89,6 +90,8 @@ class Waits:
             value: Whatever was sent with it.
             door: How it came.
         """
+        if isinstance(value, Unread):
+            return Refused(value.reason)
         if not isinstance(value, dict):
             return Refused(f"an answer is an object: {_FORMS.get(kind, '')}")
         fields = cast("dict[str, Any]", value)

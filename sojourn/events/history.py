@@ -17,8 +17,9 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.history_record import HistoryRecord
 from sojourn.core.spent import read_spent
 from sojourn.failures import TERMINATED, TIMED_OUT
+from sojourn.marked import CodecFailedError, UnreadableError
 
-__all__ = ["HistoryReader", "error_of"]
+__all__ = ["HistoryReader"]
 
 _INPUTS: dict[str, Any] = {"PlanActivity": PlanTask, "ExecuteToolActivity": ToolTask}
 _RESULTS: dict[str, Any] = {"PlanActivity": PlanOutcome, "ExecuteToolActivity": ToolResult}
@@ -52,7 +53,11 @@ class HistoryReader:
     """Turns Temporal's history events into the fold's records; remembers what was scheduled as what."""
 
     def __init__(self, converter: DataConverter) -> None:
+        self.unreadable = ""
+        """Why something that workers wrote cannot be read here; empty while everything could be."""
         self._converter = converter
+        self.opening_unreadable = ""
+        """The same of what the run was started with, which anybody may have written."""
         self._scheduled: dict[int, str] = {}
         self._timers: dict[str, str] = {}
         self._canceled_by = ""
@@ -62,7 +67,9 @@ class HistoryReader:
         kind = event.event_type
         if kind == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
             started = event.workflow_execution_started_event_attributes
-            return self._made(event, "started", value=await self._value(started.input, RunInput))
+            value = await self._value(started.input, RunInput)
+            self.opening_unreadable, self.unreadable = self.unreadable, ""
+            return self._made(event, "started", value=value)
         if kind == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED:
             asked = event.workflow_execution_cancel_requested_event_attributes
             self._canceled_by = asked.cause or f"requested by {asked.identity}"
@@ -113,7 +120,7 @@ class HistoryReader:
         if kind in _ACTIVITY_FAILURES:
             ended: Any = getattr(event, str(event.WhichOneof("attributes")))
             failure = getattr(ended, "failure", None)
-            error = error_of(failure) if failure else None
+            error = await self.error_of(failure) if failure else None
             return self._made(
                 event, "failed", of=ended.scheduled_event_id, error=error, timeout=_timeout_of(failure)
             )
@@ -132,7 +139,9 @@ class HistoryReader:
             value = await self._value(marker.details["result"], ToolResult)
             return self._made(event, "local_ended", key=key, value=value)
         canceled = marker.failure.HasField("canceled_failure_info")
-        return self._made(event, "local_ended", key=key, error=None if canceled else error_of(marker.failure))
+        return self._made(
+            event, "local_ended", key=key, error=None if canceled else await self.error_of(marker.failure)
+        )
 
     async def _child(self, event: HistoryEvent) -> HistoryRecord | None:
         kind = event.event_type
@@ -150,7 +159,7 @@ class HistoryReader:
         if kind in _CHILD_ENDS:
             ended: Any = getattr(event, str(event.WhichOneof("attributes")))
             failure = getattr(ended, "failure", None)
-            error = error_of(failure) if failure else _CHILD_ENDS[kind]
+            error = await self.error_of(failure) if failure else _CHILD_ENDS[kind]
             spent = await self._spent(failure) if failure else None
             return self._made(event, "child_failed", of=ended.initiated_event_id, error=error, value=spent)
         return None
@@ -190,7 +199,7 @@ class HistoryReader:
             completed = event.workflow_execution_completed_event_attributes
             return self._made(event, kind, value=await self._value(completed.result, RunOutput))
         if kind == "run_failed":
-            error = error_of(event.workflow_execution_failed_event_attributes.failure)
+            error = await self.error_of(event.workflow_execution_failed_event_attributes.failure)
         elif kind == "run_canceled":
             error = ToolError(message=self._canceled_by or "canceled", code="Canceled")
         elif kind == "run_terminated":
@@ -200,10 +209,25 @@ class HistoryReader:
             error = ToolError(message="the execution time-out passed", code="TimedOut")
         return self._made(event, kind, error=error)
 
+    async def error_of(self, failure: Failure) -> ToolError:
+        """The chain of a failure, each link once, whose texts may be encrypted."""
+        return _chain(await self._opened(failure)).told_once()
+
+    async def _opened(self, failure: Failure) -> Failure:
+        if failure.HasField("encoded_attributes"):
+            text = await self._value(Payloads(payloads=[failure.encoded_attributes]), dict[str, Any])
+            failure.message = str((text or {}).get("message", failure.message))
+        if failure.HasField("cause"):
+            await self._opened(failure.cause)
+        return failure
+
     async def _values(self, payloads: Payloads) -> list[Any]:
         """All payloads, decoded; none where one of them cannot be."""
         try:
             return await self._converter.decode(payloads.payloads)
+        except CodecFailedError as error:
+            self.unreadable = str(error)
+            return []
         except (ValueError, KeyError, RuntimeError):
             return []
 
@@ -213,6 +237,9 @@ class HistoryReader:
             return None
         try:
             (value,) = await self._converter.decode(payloads.payloads[:1], [type_hint])
+        except UnreadableError as error:
+            self.unreadable = str(error)
+            return None
         except (ValueError, KeyError, RuntimeError):
             return None
         return value
@@ -226,17 +253,13 @@ def _timeout_of(failure: Failure | None) -> str:
     return name.removeprefix("TIMEOUT_TYPE_").lower().replace("_", "-")
 
 
-def error_of(failure: Failure) -> ToolError:
-    """The chain of a failure, each link once, less the wrappers that say nothing of their own."""
-    return _chain_of(failure).told_once()
-
-
-def _chain_of(failure: Failure) -> ToolError:
+def _chain(failure: Failure) -> ToolError:
+    """The chain of a failure, less the wrappers that say nothing of their own."""
     wrapper = failure.HasField("activity_failure_info") or failure.HasField(
         "child_workflow_execution_failure_info"
     )
     if wrapper and failure.HasField("cause"):
-        return _chain_of(failure.cause)
-    cause = _chain_of(failure.cause) if failure.HasField("cause") else None
+        return _chain(failure.cause)
+    cause = _chain(failure.cause) if failure.HasField("cause") else None
     code = failure.application_failure_info.type if failure.HasField("application_failure_info") else None
     return ToolError(message=failure.message, code=code or None, cause=cause)

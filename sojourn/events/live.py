@@ -22,7 +22,7 @@ from sojourn.contracts.event import (
     ToolUpdateEvent,
 )
 from sojourn.core.wording import plain
-from sojourn.events.history import error_of
+from sojourn.events.history import HistoryReader
 from sojourn.events.preview import COMMON
 
 __all__ = ["INTERVAL", "Live"]
@@ -42,6 +42,7 @@ class Live:
 
     def __init__(self, client: Client, run_id: str, tell: Callable[[Event], Awaitable[None]]) -> None:
         self._client = client
+        self._reader = HistoryReader(client.data_converter)
         self._run_id = run_id
         self._tell = tell
         self._open: dict[str, float] = {}
@@ -105,7 +106,11 @@ class Live:
         news: list[Event] = []
         if pending.attempt > 1 and self._is_new(call_id, "attempt", pending.attempt):
             scheduled = pending.state == PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED
-            failure = error_of(pending.last_failure) if pending.HasField("last_failure") else None
+            failure = (
+                await self._reader.error_of(pending.last_failure)
+                if pending.HasField("last_failure")
+                else None
+            )
             news.append(
                 ToolRetryEvent(
                     **self._common(pending.last_attempt_complete_time),

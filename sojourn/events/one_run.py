@@ -12,7 +12,7 @@ from sojourn.core.fold import END, Fold
 from sojourn.core.history_record import HistoryRecord
 from sojourn.core.retelling import Retelling
 from sojourn.events.history import HistoryReader
-from sojourn.rpc_errors import Patience, translated
+from sojourn.rpc_errors import Patience, translated, unreadable
 
 __all__ = ["MAX_CHAIN", "events_of", "transcript_of"]
 
@@ -27,6 +27,7 @@ async def events_of(client: Client, run_id: str, *, after: str = "", follow: boo
 
     Raises:
         RunNotFound: there is no such run.
+        RunUnreadable: what its workers recorded cannot be read here.
         ServerUnavailable: the server does not answer; with `follow`, it was away for a minute.
     """
     last, away = after, Patience()
@@ -54,6 +55,7 @@ async def transcript_of(client: Client, run_id: str) -> list[Message]:
 
     Raises:
         RunNotFound: there is no such run.
+        RunUnreadable: what its workers recorded cannot be read here.
         ServerUnavailable: the server does not answer.
     """
     retelling = Retelling()
@@ -72,13 +74,17 @@ async def _told(
     reader, fold = HistoryReader(client.data_converter), Fold(run_id)
     for _ in range(MAX_CHAIN):
         handle: WorkflowHandle[Any, Any] = client.get_workflow_handle(run_id, run_id=execution)
-        continued = ""
+        continued, last = "", ""
         async for history_event in handle.fetch_history_events(wait_new_event=follow):
             record = await reader.record(history_event)
+            if reader.unreadable:
+                raise unreadable(run_id, reader.unreadable)
             if record is None:
                 continue
-            continued = record.name if record.kind == "continued" else ""
+            continued, last = record.name if record.kind == "continued" else "", record.kind
             yield record, fold.feed(record)
+        if reader.opening_unreadable and last != "run_failed":
+            raise unreadable(run_id, reader.opening_unreadable)
         if not continued:
             return
         execution = continued

@@ -22,6 +22,7 @@ from sojourn.contracts.ids import TOOLSET_ID, ToolId
 from sojourn.contracts.input_required import ToolInput
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_spec import Retry
+from sojourn.core.timers import duration_fault
 from sojourn.errors import DefinitionError, ToolUnavailable
 from sojourn.mcp.catalogue import Catalogue
 from sojourn.mcp.confirming import check_confirmation, unmatched
@@ -96,8 +97,8 @@ class McpToolset:
         if not TOOLSET_ID.match(id):
             raise DefinitionError(f"toolset {id!r}: an id has the form <service>.<toolset>")
         for name, duration in (("timeout", timeout), ("ttl", ttl), ("connect_timeout", connect_timeout)):
-            if duration is not None and duration <= timedelta(0):
-                raise DefinitionError(f"toolset {id}: {name} is longer than zero, not {duration}")
+            if fault := duration_fault(name, duration):
+                raise DefinitionError(f"toolset {id}: {fault}")
         confirmation = {} if confirmation is None else confirmation
         check_confirmation(id, trusted=trusted, confirmation=confirmation)
         if isinstance(bounded, str):

@@ -40,6 +40,11 @@ GARBAGE = [
     pytest.param([raw(b"{}", encoding=b"made/up")], id="an unknown encoding"),
     pytest.param([raw(b"{}")], id="no encoding"),
     pytest.param([{"id": "q"}, raw(b"{}")], id="two arguments, one undecodable"),
+    pytest.param([raw(b"{}", encoding=b"json/external-storage-reference")], id="kept elsewhere"),
+    pytest.param(
+        [raw(b"{}", encoding=b"json/plain", __temporal_external_storage_reference=b"true")],
+        id="kept elsewhere, encrypted",
+    ),
 ]
 
 
@@ -155,6 +160,7 @@ async def test_unknown_names_are_harmless(serve, status_when, traces):
     run = await waiting_run(serve, status_when)
     handle = traces(run).handle
     await handle.signal("explode", {"now": True})
+    await handle.signal("explode", raw(b"{}", encoding=b"json/external-storage-reference"))
     with pytest.raises(WorkflowUpdateFailedError):
         await handle.execute_update("explode", 1)
     with pytest.raises(WorkflowQueryFailedError):

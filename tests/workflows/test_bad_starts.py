@@ -40,12 +40,18 @@ GARBAGE = [
     pytest.param([{**GOOD, "labels": {str(n): "x" for n in range(99)}}], id="99 labels"),
     pytest.param([{**GOOD, "policy": {"max_tool_rounds": 0}}], id="a limit of no rounds"),
     pytest.param([{**GOOD, "depth": "deep"}], id="a depth that is no number"),
+    pytest.param([{**GOOD, "agent_id": "nobody"}], id="no agent's id"),
+    pytest.param([{**GOOD, "session_id": "s" * 3_000}], id="a session id of 3 KB"),
+    pytest.param([{**GOOD, "turn_id": "t" * 900_000}], id="a turn id of 900 KB"),
+    pytest.param([{**GOOD, "policy": {"time_budget": "P9000000D"}}], id="a budget of 25,000 years"),
+    pytest.param([{**GOOD, "policy": {"plan_timeout": -1}}], id="a negative time-out"),
     pytest.param([raw(b"\x00\xff", encoding=b"binary/plain")], id="bytes"),
     pytest.param([raw(b"{", encoding=b"json/plain")], id="broken JSON"),
     pytest.param([raw(b'"\\ud800"', encoding=b"json/plain")], id="half a surrogate pair"),
     pytest.param([raw(nested(300), encoding=b"json/plain")], id="300 deep"),
     pytest.param([raw(b"x", encoding=b"made/up")], id="an unknown encoding"),
     pytest.param([raw(b"x")], id="no encoding"),
+    pytest.param([raw(b"{}", encoding=b"json/external-storage-reference")], id="kept elsewhere"),
 ]
 
 

@@ -1,0 +1,56 @@
+"""The options of every command that reads or writes payloads: which codec, and whether clear text is refused.
+
+They set what the settings are read from, so that workers in processes of their own get them too.
+"""
+
+import functools
+import inspect
+import os
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+__all__ = ["encrypted"]
+
+Codec = Annotated[
+    str | None,
+    typer.Option(
+        "--codec",
+        metavar="MODULE:CODEC",
+        help="What encrypts payloads. Default: SOJOURN_CODEC, else nothing.",
+    ),
+]
+EncryptedOnly = Annotated[
+    bool,
+    typer.Option(
+        "--encrypted-only",
+        help="Refuse what others send in clear text. Default: SOJOURN_ENCRYPTED_ONLY, else off.",
+    ),
+]
+
+
+def encrypted(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with `--codec` and `--encrypted-only`."""
+
+    @functools.wraps(command)
+    def with_settings(codec: str | None = None, encrypted_only: bool = False, **options: Any) -> None:
+        if codec:
+            os.environ["SOJOURN_CODEC"] = codec
+        if encrypted_only:
+            os.environ["SOJOURN_ENCRYPTED_ONLY"] = "1"
+        command(**options)
+
+    kind = inspect.Parameter.KEYWORD_ONLY
+    more = {"codec": (Codec, None), "encrypted_only": (EncryptedOnly, False)}
+    own = [each.replace(kind=kind) for each in inspect.signature(command).parameters.values()]
+    added = [
+        inspect.Parameter(name, kind, default=default, annotation=hint)
+        for name, (hint, default) in more.items()
+    ]
+    with_settings.__signature__ = inspect.Signature([*own, *added])  # pyright: ignore[reportAttributeAccessIssue] - what Typer reads
+    with_settings.__annotations__ = {
+        **command.__annotations__,
+        **{name: hint for name, (hint, _) in more.items()},
+    }
+    return with_settings

@@ -1,0 +1,53 @@
+"""Target: `MODULE:NAME`, which commands and settings name an app or a codec by."""
+
+import importlib
+import importlib.util
+import os
+import sys
+from typing import Any
+
+from sojourn.errors import DefinitionError
+
+__all__ = ["check_target", "load_target"]
+
+
+def check_target(target: str, what: str = "app") -> tuple[str, str]:
+    """The module's and the object's name, once such a module can be found; nothing of it is run.
+
+    Raises:
+        DefinitionError: the target has another form, or there is no such module.
+    """
+    module_name, _, name = target.partition(":")
+    if not module_name or not name:
+        raise DefinitionError(f"{target!r}: name the {what} as MODULE:{what.upper()}, such as worker:{what}")
+    folder = os.getcwd()
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    outermost = module_name.partition(".")[0]
+    if not outermost or (outermost not in sys.modules and importlib.util.find_spec(outermost) is None):
+        raise _no_module(target, outermost)
+    return module_name, name
+
+
+def load_target(target: str, what: str = "app") -> Any:
+    """What stands at `module:name`, looked for in the current folder first; None where the module has no such name.
+
+    Raises:
+        DefinitionError: there is no such module, or it cannot be imported.
+    """
+    module_name, name = check_target(target, what)
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name and (module_name == error.name or module_name.startswith(error.name + ".")):
+            raise _no_module(target, error.name) from error
+        raise DefinitionError(f"{target}: it imports {error.name!r}, which is not installed") from error
+    except DefinitionError as error:
+        raise DefinitionError(f"{target}: {error}") from error
+    except Exception as error:
+        raise DefinitionError(f"{target}: importing it raises {type(error).__name__}: {error}") from error
+    return getattr(module, name, None)
+
+
+def _no_module(target: str, name: str) -> DefinitionError:
+    return DefinitionError(f"{target}: no module {name!r} in {os.getcwd()} or installed")

@@ -1,0 +1,157 @@
+"""The guarded data converter: no payload that an outsider sends fails what reads it; what is away is told as away."""
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from temporalio.api.common.v1 import Payload
+from temporalio.bridge.proto.workflow_activation import WorkflowActivation
+from temporalio.bridge.worker import decode_activation
+from temporalio.converter import ExternalStorage
+
+from sojourn import RunInput, data_converter
+from sojourn.codec import GuardedCodec
+from sojourn.core.unread import Unread
+from sojourn.marked import CodecFailedError, UnreadableError
+from sojourn.storage import FolderStorage
+from tests.encrypted.keys import FernetCodec
+
+REFERENCE = b"json/external-storage-reference"
+MARKER = "__temporal_external_storage_reference"
+PROTO = {"encoding": b"json/protobuf", "messageType": b"temporal.api.sdk.v1.ExternalStorageReference"}
+
+OUTSIDERS = [
+    pytest.param({"encoding": REFERENCE}, b"{", id="a reference that is no JSON"),
+    pytest.param({"encoding": REFERENCE}, b'{"driver_name": "s3"}', id="a reference to nothing"),
+    pytest.param(
+        {"encoding": REFERENCE},
+        b'{"driver_name":"folder","driver_claim":{"claim_data":{"sha256":"x"}}}',
+        id="a claim",
+    ),
+    pytest.param(PROTO, b"{}", id="a newer reference"),
+    pytest.param(
+        PROTO, b'{"driverName":"folder","claimData":{"sha256":"0"}}', id="a newer reference to nothing"
+    ),
+    pytest.param({"encoding": b"json/plain", MARKER: b"true"}, b"{}", id="an encrypted reference"),
+    pytest.param({"encoding": b"binary/encrypted"}, b"\x00garbage", id="ciphertext of other keys"),
+    pytest.param({"encoding": b"sojourn/unread", "reason": b"\xff"}, b"", id="our own mark"),
+    pytest.param({"encoding": b"made/up"}, b"x", id="an unknown encoding"),
+    pytest.param({}, b"x", id="no encoding"),
+]
+
+
+def converters(tmp_path):
+    storage = ExternalStorage([FolderStorage(tmp_path)])
+    return [
+        data_converter,
+        dataclasses.replace(data_converter, payload_codec=FernetCodec()),
+        dataclasses.replace(data_converter, payload_codec=FernetCodec(), encrypted_only=True),
+        dataclasses.replace(data_converter, external_storage=storage),
+        dataclasses.replace(data_converter, external_storage=storage, payload_codec=FernetCodec()),
+    ]
+
+
+@pytest.mark.parametrize(("metadata", "data"), OUTSIDERS)
+async def test_a_workflow_task_with_any_payload_is_decoded(metadata, data, tmp_path):
+    """Wherever Temporal carries a payload to a workflow, one that cannot be opened does not fail the task (SR-115).
+
+    This is the SDK's own way in: it fails when a version of it reads payloads by other methods.
+    """
+    for converter in converters(tmp_path):
+        given_ = Payload(metadata=metadata, data=data)
+        activation, init = WorkflowActivation(), WorkflowActivation().jobs.add().initialize_workflow
+        init.arguments.extend([given_, given_])
+        init.memo.fields["m"].CopyFrom(given_)
+        init.headers["h"].CopyFrom(given_)
+        activation.jobs.add().initialize_workflow.CopyFrom(init)
+        signal = activation.jobs.add().signal_workflow
+        signal.input.extend([given_, given_])
+        signal.headers["h"].CopyFrom(given_)
+        activation.jobs.add().do_update.input.append(given_)
+        activation.jobs.add().query_workflow.arguments.append(given_)
+        await decode_activation(activation, converter, decode_headers=True, storage_concurrency_limit=3)
+        for value in converter.payload_converter.from_payloads(activation.jobs[1].signal_workflow.input):
+            assert not isinstance(value, dict)
+
+
+@pytest.mark.parametrize(("metadata", "data"), OUTSIDERS)
+async def test_where_a_type_is_asked_for_what_cannot_be_opened_is_an_error(metadata, data, tmp_path):
+    """What our own side wrote is never taken for garbage: who asks for a type gets it, or an error."""
+    for converter in converters(tmp_path):
+        with pytest.raises((UnreadableError, ValueError)):
+            await converter.decode([Payload(metadata=metadata, data=data)], [RunInput])
+
+
+@given(
+    st.dictionaries(st.sampled_from(["encoding", "messageType", MARKER, "x"]), st.binary(max_size=40)),
+    st.binary(max_size=60),
+)
+async def test_any_bytes_are_read_or_told_as_unread(metadata, data):
+    """Of any payload an untyped value comes out."""
+    for converter in (data_converter, dataclasses.replace(data_converter, payload_codec=FernetCodec())):
+        assert len(await converter.decode([Payload(metadata=metadata, data=data)])) == 1
+
+
+async def test_while_the_key_service_is_away_nothing_is_taken_for_garbage():
+    """A message that cannot be opened now, because nothing can, is tried again; garbage stays garbage (both at once)."""
+    codec = FernetCodec()
+    converter = dataclasses.replace(data_converter, payload_codec=codec)
+    real, garbage = (
+        (await converter.encode([{"answer": 1}]))[0],
+        Payload(metadata={"encoding": b"binary/encrypted"}),
+    )
+    codec.away = True
+    for payloads in ([real], [garbage], [real, garbage]):
+        with pytest.raises(CodecFailedError):
+            await converter.decode(payloads)
+    codec.away = False
+    read, refused = await converter.decode([real, garbage])
+    assert read == {"answer": 1}
+    assert isinstance(refused, Unread)
+
+
+async def test_a_blink_of_the_codec_loses_nothing():
+    """A codec that fails once and works again reads the message after all."""
+    codec = FernetCodec()
+    converter = dataclasses.replace(data_converter, payload_codec=codec)
+    payloads = await converter.encode(["said"])
+    for failures in (1, 2):
+        left = [None] * failures
+        codec.check = lambda left=left: (
+            (_ for _ in ()).throw(ConnectionError()) if left and not left.pop() else None
+        )
+        assert await converter.decode(payloads) == ["said"]
+
+
+async def test_clear_text_is_marked_only_where_it_is_refused():
+    """What the codec did not write is `Unread` for outsiders, and still read where a type is asked for."""
+    clear = (await data_converter.encode([{"agent_id": "a.b", "messages": []}]))[0]
+    strict = dataclasses.replace(data_converter, payload_codec=FernetCodec(), encrypted_only=True)
+    (refused,) = await strict.decode([clear])
+    assert isinstance(refused, Unread)
+    assert refused.is_clear
+    assert (await strict.decode([clear], [RunInput]))[0].agent_id == "a.b"
+    assert await strict.decode(await strict.encode([7])) == [7]
+    assert await dataclasses.replace(strict, encrypted_only=False).decode([clear]) == [refused.value]
+
+
+async def test_a_codec_is_guarded_once():
+    """However often a converter is copied, its codec is wrapped once, and with the newest setting."""
+    codec = FernetCodec()
+    once = dataclasses.replace(data_converter, payload_codec=codec)
+    again = dataclasses.replace(once, encrypted_only=True)
+    assert isinstance(again.payload_codec, GuardedCodec)
+    assert again.payload_codec.codec is codec
+    assert again.payload_codec.encrypted_only
+
+
+async def test_a_codec_that_gives_no_payloads_is_no_codec():
+    """What is no payload never reaches Temporal's own code, which would fail the whole task."""
+
+    class Odd(FernetCodec):
+        async def decode(self, payloads):
+            return ["no payload"]
+
+    with pytest.raises(CodecFailedError):
+        await dataclasses.replace(data_converter, payload_codec=Odd()).decode([Payload()])

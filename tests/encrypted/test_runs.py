@@ -1,0 +1,235 @@
+"""Encrypted runs: those who have the key read all, the others are told so, and garbage wedges nothing."""
+
+import gc
+import uuid
+import warnings
+
+import pytest
+from cryptography.fernet import Fernet
+from temporalio.api.common.v1 import Payload
+from temporalio.client import Client as TemporalClient
+from temporalio.client import WorkflowUpdateFailedError
+from temporalio.common import RawValue
+from temporalio.exceptions import ApplicationError
+from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
+
+from sojourn import (
+    Agent,
+    App,
+    AwaitClarification,
+    Client,
+    DefinitionError,
+    PlanResult,
+    RunFailed,
+    RunPolicy,
+    RunUnreadable,
+    Toolset,
+)
+from sojourn.connection import converter_with
+from sojourn.testing.scripted import ScriptedPlanner
+from sojourn.worker import shell
+from tests.encrypted.keys import ENCODING, FernetCodec
+
+SECRET = "the-vault-code-is-4711"
+ANSWER = "provide_clarification"
+
+books = Toolset("vault.books", description="Books")
+
+
+@books.tool
+async def read_book(title: str) -> str:
+    """Read."""
+    return f"{title}: {SECRET}"
+
+
+@books.tool
+async def burn(title: str) -> str:
+    """Fail with a secret in the text."""
+    raise RuntimeError(f"{title} burnt, {SECRET}")
+
+
+def planner():
+    return ScriptedPlanner(
+        [
+            PlanResult.calls(read_book.call(title=SECRET), burn.call(title=SECRET)),
+            PlanResult.ask(AwaitClarification(id="q", question=f"{SECRET}?")),
+            lambda turn: PlanResult.final(turn.messages[-1].text),
+        ]
+    )
+
+
+async def waiting_run(serve, status_when, **connecting):
+    client = await serve(
+        planner=planner(), uses=(books,), policy=RunPolicy(interrupts_allowed=True), **connecting
+    )
+    run = await client.start("test.agent", f"open {SECRET}")
+    await status_when(run, lambda status: status.awaits)
+    return run
+
+
+def garbage(data: bytes = b"garbage") -> RawValue:
+    return RawValue(Payload(metadata={"encoding": ENCODING}, data=data))
+
+
+async def test_with_the_key_all_is_read_and_without_it_all_is_told_as_unreadable(
+    serve, status_when, traces, temporal_address
+):
+    """No payload, memo, summary or error text on the server shows what was said; the key reads all of it (SR-115)."""
+    codec = FernetCodec()
+    run = await waiting_run(serve, status_when, codec=codec)
+    blind = (await Client.connect(temporal_address)).get_run(run.id)
+    for asked in (blind.status(), blind.transcript(), collected(blind)):
+        with pytest.raises(RunUnreadable, match="--codec"):
+            await asked
+    await run.answer("q", f"{SECRET}!")
+    assert (await run.result()).text == f"{SECRET}!"
+    with pytest.raises(RunUnreadable):
+        await blind.result()
+    ends = [event.result for event in await collected(run) if event.type == "tool_end"]
+    assert ends[0].result == f"{SECRET}: {SECRET}"
+    assert SECRET in str(ends[1].error)
+    kept = b"".join(event.SerializeToString() for event in await traces(run).history())
+    described = await blind._handle.describe()
+    assert SECRET.encode() not in kept + described.raw_description.SerializeToString()
+    listed = [found.run_id async for found in blind.client.list_runs(agent_id="test.agent", limit=50)]
+    assert isinstance(listed, list)
+
+
+async def collected(run):
+    return [event async for event in run.events(follow=False)]
+
+
+async def test_an_error_that_ends_a_run_is_encrypted_too(serve, traces):
+    """Why a run failed is no more readable than the rest, and told in full to who has the key."""
+
+    async def broken(turn):
+        raise ApplicationError(f"no {SECRET}", non_retryable=True)
+
+    client = await serve(planner=broken, codec=FernetCodec(), policy=RunPolicy())
+    run = await client.start("test.agent", "go")
+    with pytest.raises(RunFailed, match=SECRET):
+        await run.result()
+    assert SECRET in str((await run.status()).failure)
+    kept = b"".join(event.SerializeToString() for event in await traces(run).history())
+    assert SECRET.encode() not in kept
+
+
+@pytest.mark.parametrize("only", [False, True], ids=["clear text taken", "encrypted only"])
+async def test_garbage_and_clear_text_are_refused_with_a_note(
+    serve, status_when, traces, temporal_address, only
+):
+    """Ciphertext that does not open wedges nothing; clear text is an answer, unless only encrypted ones are."""
+    run = await waiting_run(serve, status_when, codec=FernetCodec(), encrypted_only=only)
+    plain = (await TemporalClient.connect(temporal_address)).get_workflow_handle(run.id)
+    for name in (ANSWER, "provide_confirmation", "pause", "resume", "stop_asking", "explode"):
+        await plain.signal(name, garbage())
+    for name in (ANSWER, "pause"):
+        with pytest.raises(WorkflowUpdateFailedError):
+            await plain.execute_update(name, garbage())
+    status = await status_when(run, lambda status: len(status.notes) >= 5)
+    assert sum("cannot be decrypted here" in note for note in status.notes) == 5
+    said = {"id": "q", "answer": "in the clear"}
+    await plain.signal(ANSWER, said)
+    if only:
+        await status_when(run, lambda status: "not encrypted" in status.notes[-1])
+        with pytest.raises(WorkflowUpdateFailedError):
+            await plain.execute_update(ANSWER, said)
+        assert (await run.status()).status == "waiting"
+        await run.answer("q", "in cipher")
+    assert (await run.result()).text == ("in cipher" if only else "in the clear")
+    await traces(run).check()
+    answered = [event for event in await collected(run) if event.type == "await_answered"]
+    assert len(answered) == 1
+
+
+async def test_a_start_in_clear_text_or_garbage_ends_at_once(serve, temporal_address, traces):
+    """Where only encrypted messages are taken, a start by Temporal's own CLI ends as refused; so does garbage."""
+    client = await serve(
+        planner=ScriptedPlanner([PlanResult.final("done")]), codec=FernetCodec(), encrypted_only=True
+    )
+    plain = await TemporalClient.connect(temporal_address)
+    good = {
+        "agent_id": "test.agent",
+        "messages": [{"role": "user", "parts": [{"type": "text", "text": "go"}]}],
+    }
+    for given, why in ((good, "not encrypted"), (garbage(), "decrypted")):
+        run_id = uuid.uuid4().hex
+        await plain.start_workflow(
+            "AgentRun", given, id=run_id, task_queue=client.task_queue, memo={"m": garbage()}
+        )
+        with pytest.raises(RunFailed, match=why):
+            await client.get_run(run_id).result()
+        await traces(client.get_run(run_id)).check()
+    assert (await client.execute("test.agent", "go")).text == "done"
+
+
+async def test_what_is_refused_stays_refused_when_keys_and_settings_change(serve, status_when, traces):
+    """A replay takes and refuses what the run took and refused, whatever could be read by then."""
+    first, second = Fernet.generate_key(), Fernet.generate_key()
+    codec = FernetCodec(first)
+    run = await waiting_run(serve, status_when, codec=codec)
+    other = FernetCodec(second)
+    (early,) = await other.encode(
+        [Payload(metadata={"encoding": b"json/plain"}, data=b'{"id": "q", "answer": "early"}')]
+    )
+    await traces(run).handle.signal(ANSWER, RawValue(early))  # the worker's codec does not have this key yet
+    await status_when(run, lambda status: status.notes)
+    clear = await TemporalClient.connect(run.client.temporal.service_client.config.target_host)
+    await clear.get_workflow_handle(run.id).signal(ANSWER, {"id": "q", "answer": "clear"})
+    assert (await run.result()).text == "clear"
+    history = await run._handle.fetch_history()
+    for keys, only in (([first], False), ([first, second], False), ([first, second], True)):
+        converter = converter_with(FernetCodec(*keys), encrypted_only=only)
+        app = App(agents=[Agent("test.agent", planner=planner())])
+        replayer = Replayer(
+            workflows=list(shell(app).workflows),
+            workflow_runner=UnsandboxedWorkflowRunner(),
+            data_converter=converter,
+        )
+        await replayer.replay_workflow(history)
+    lost = Replayer(
+        workflows=list(shell(app).workflows),
+        workflow_runner=UnsandboxedWorkflowRunner(),
+        data_converter=converter_with(FernetCodec(second)),
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # the SDK drops what it had begun
+        with pytest.raises(
+            RuntimeError
+        ):  # the task fails until the key is back; nothing is taken for garbage
+            await lost.replay_workflow(history)
+        gc.collect()
+
+
+async def test_a_key_service_that_is_away_loses_no_message(
+    serve, status_when, traces, until, temporal_address
+):
+    """While it is away a real answer is not taken for garbage: the task is tried again, and the answer counts."""
+    key = Fernet.generate_key()
+    codec = FernetCodec(key)
+    run = await waiting_run(serve, status_when, codec=codec)
+    client = await Client.connect(temporal_address, codec=FernetCodec(key))
+    codec.away = True
+    signal = client.temporal.get_workflow_handle(run.id)
+    await signal.signal(ANSWER, {"id": "q", "answer": "real"})
+
+    async def failing():
+        return (await signal.describe()).raw_description.pending_workflow_task.attempt > 1
+
+    await until(failing)
+    codec.away = False
+    assert (await client.get_run(run.id).result()).text == "real"
+
+
+async def test_what_names_no_codec_is_an_error_of_declaration(monkeypatch):
+    """A codec that is not there, is none, or is missing where clear text is refused is told before anything runs."""
+    for target in ("nowhere:codec", "tests.encrypted.keys:nothing", "tests.encrypted.keys:ENCODING", "x"):
+        monkeypatch.setenv("SOJOURN_CODEC", target)
+        with pytest.raises(DefinitionError):
+            await Client.connect()
+    monkeypatch.delenv("SOJOURN_CODEC")
+    with pytest.raises(DefinitionError, match="no codec"):
+        await Client.connect(encrypted_only=True)
+    monkeypatch.setenv("SOJOURN_ENCRYPTED_ONLY", "perhaps")
+    with pytest.raises(DefinitionError, match="neither"):
+        await Client.connect()

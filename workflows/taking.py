@@ -1,0 +1,48 @@
+"""Taking: what came from outside in payloads that could not be read, or not in the way that is asked for.
+
+Which those are depends on the keys and settings that a worker has, and these change under running workflows. So a
+message that is refused for it leaves a marker: a replay refuses the same ones, whatever could be read by then.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from temporalio import workflow
+
+from sojourn.core.answers import Refused
+from sojourn.core.unread import Unread, unread_in
+
+_READ_BEFORE = "a message that was read before cannot be read now; give this worker the keys it was read with"
+
+
+def taken(marker: str, values: Sequence[Any]) -> Sequence[Any] | Refused:
+    """What was sent, or why it is refused unread.
+
+    Args:
+        marker: Names the message in the run; written only when it is refused.
+        values: What the converter made of it.
+    """
+    unread = unread_in(values)
+    if workflow.unsafe.is_replaying():
+        if workflow.patched(marker):
+            return _refused(unread)
+        return as_before(values)
+    if unread is None:
+        return values
+    workflow.patched(marker)
+    return _refused(unread)
+
+
+def as_before(values: Sequence[Any]) -> Sequence[Any]:
+    """What was accepted, when it comes again in a replay.
+
+    Raises:
+        RuntimeError: it cannot be read any more, so that the workflow task is tried until it can be.
+    """
+    if any(isinstance(value, Unread) and not value.is_clear for value in values):
+        raise RuntimeError(_READ_BEFORE)
+    return [value.value if isinstance(value, Unread) else value for value in values]
+
+
+def _refused(unread: Unread | None) -> Refused:
+    return Refused(unread.reason if unread else "it could not be read")
