@@ -157,7 +157,7 @@ def _texts(value: Any) -> Iterator[str]:
 def _with_lines(text: str) -> Iterator[str]:
     """A text, and its longer lines: a key of several lines is often told, or cut, by lines."""
     yield from _long_enough([text])
-    lines = {line.strip() for line in text.splitlines()} - {text}
+    lines = dict.fromkeys(line.strip() for line in text.splitlines())
     longest = sorted((line for line in lines if len(line) >= MIN_LINE), key=len, reverse=True)
     yield from longest[:MAX_LINES]
 

@@ -21,13 +21,9 @@ def slice_of(messages: Sequence[Message], after: int, until: int | None, offset:
 
 
 def for_planner(result: ToolResult) -> ToolResult:
-    """A result as the transcript holds it: less a telemetry that tells nothing but the time."""
+    """A result as the transcript holds it: less a telemetry that tells nothing but the time of one attempt."""
     spent = result.telemetry
-    if (
-        spent is None
-        or result.run_link
-        or spent != ToolTelemetry(duration_ms=spent.duration_ms, attempts=spent.attempts)
-    ):
+    if spent is None or result.run_link or spent != ToolTelemetry(duration_ms=spent.duration_ms):
         return result
     return result.model_copy(update={"telemetry": None})
 

@@ -13,7 +13,7 @@ MAX_REMINDER = 500
 
 
 def reminders(turn: PlanInput, wire_name: Callable[[str], str]) -> list[str]:
-    """What a model is told for this request, after all else: results that are a part, and which tool to mend.
+    """What a model is told for this request, after all else: results that are a part, or say so oddly, and which tool to mend.
 
     What a run says itself (a refused plan, the last turn, a wait) is in the transcript, as system messages.
     """
@@ -27,16 +27,19 @@ def reminders(turn: PlanInput, wire_name: Callable[[str], str]) -> list[str]:
 
 
 def _is_partial(result: ToolResult) -> bool:
-    return result.bounds is not None and result.bounds.truncated
+    return result.bounds is not None and (result.bounds.truncated or result.bounds.note is not None)
 
 
 def _partial(result: ToolResult, wire_name: Callable[[str], str]) -> str:
     bounds = result.bounds
     assert bounds
     of = f" of {bounds.total}" if bounds.total is not None else ""
-    said = f"The result of {wire_name(result.name)} is a part: {bounds.returned}{of} items."
+    kind = "is a part" if bounds.truncated else "says how much it holds"
+    said = f"The result of {wire_name(result.name)} {kind}: {bounds.returned}{of} items."
     if bounds.refinement_hint:
         said += f" To narrow it: {bounds.refinement_hint.rstrip('.')}."
     if bounds.next_cursor:
         said += f" The next part begins at cursor {bounds.next_cursor!r}."
+    if bounds.note:
+        said += f" Do not rely on these figures: {bounds.note}."
     return said

@@ -51,13 +51,14 @@ def test_a_slice_is_within_what_a_query_may_answer() -> None:
 
 
 def test_a_transcript_tells_costs_that_say_something() -> None:
-    """A planner is not shown how long an ordinary call took; tokens, costs and child runs it is."""
-    timed = ToolResult(result=1, telemetry=ToolTelemetry(duration_ms=9, attempts=2))
+    """A planner is not shown how long an ordinary call took; attempts, tokens, costs and child runs it is."""
+    timed = ToolResult(result=1, telemetry=ToolTelemetry(duration_ms=9))
     assert for_planner(timed) == ToolResult(result=1)
     link = RunLink(run_id="r/c", agent_id="a.b", parent_run_id="r", parent_tool_call_id="c")
     for kept in (
         ToolResult(result=1),
         ToolResult(result=1, telemetry=ToolTelemetry(duration_ms=9, input_tokens=1)),
+        ToolResult(result=1, telemetry=ToolTelemetry(duration_ms=9, attempts=2)),
         timed.model_copy(update={"run_link": link}),
     ):
         assert for_planner(kept) is kept

@@ -1,6 +1,7 @@
 """Faults of a planner: a bad plan is corrected at most twice in a row, an exception is retried, both are named."""
 
 import asyncio
+from collections import Counter
 from datetime import timedelta
 
 import pytest
@@ -203,6 +204,66 @@ async def test_a_planner_may_forbid_the_retry(serve):
         await client.execute("test.agent", "go")
     assert failed.value.code == "KeyRevoked"
     assert len(attempts) == 1
+
+
+class OwnEnd(BaseException):
+    """A stranger's exception that is no `Exception`."""
+
+
+class MuteError(Exception):
+    """Cannot be told."""
+
+    def __str__(self) -> str:
+        raise OwnEnd
+
+    @property
+    def retry_after(self) -> timedelta:
+        raise OwnEnd
+
+
+def chained(links: int) -> Exception:
+    error = KeyError("the root")
+    for _ in range(links):
+        error, error.__cause__ = LookupError("y" * 10_000_000), error
+    return error
+
+
+RAISED = {
+    "own": (lambda: OwnEnd("own end"), "OwnEnd", "own end"),
+    "keyboard": (lambda: KeyboardInterrupt("stopped"), "KeyboardInterrupt", "stopped"),
+    "generator": (lambda: GeneratorExit("closed"), "GeneratorExit", "closed"),
+    "group": (lambda: BaseExceptionGroup("both", [OwnEnd()]), "BaseExceptionGroup", "both"),
+    "canceled": (lambda: asyncio.CancelledError("nobody asked"), "CancelledError", "nobody asked"),
+    "mute": (MuteError, "MuteError", "MuteError"),
+    "surrogate": (lambda: ValueError("half \ud800"), "ValueError", "half ?"),
+    "large": (lambda: ValueError("x" * 10_000_000), "ValueError", "xxx"),
+    "chain": (lambda: chained(20), "LookupError", "the root"),
+    "its own failure": (lambda: ApplicationError("x" * 10_000_000, type="t" * 5_000), "t" * 100, "xxx"),
+}
+
+
+async def test_whatever_a_planner_raises_is_told_in_time(serve, traces, monkeypatch):
+    """Within its attempts, with type and text: nothing is too large, too odd or too final to be sent (SR-87)."""
+    monkeypatch.setattr(retry, "PLANNER_ATTEMPTS", 2)
+    attempts: Counter[str] = Counter()
+
+    async def plan(turn):
+        way = turn.messages[0].text
+        attempts[way] += 1
+        error = RAISED[way][0]()
+        raise error
+
+    client = await serve(planner=plan)
+    runs = {way: await client.start("test.agent", way) for way in RAISED}
+    ended = await asyncio.gather(*(run.result() for run in runs.values()), return_exceptions=True)
+    for (way, run), failed in zip(runs.items(), ended, strict=True):
+        _, code, text = RAISED[way]
+        assert isinstance(failed, RunFailed), way
+        assert (failed.code, text in str(failed)) == (code, True), way
+        history = await traces(run).history()
+        assert sum(event.ByteSize() for event in history) < 150_000, way
+        await traces(run).check()
+    assert attempts == dict.fromkeys(RAISED, 2)
 
 
 async def test_a_planner_over_its_time_limit_fails_the_run(serve, monkeypatch):

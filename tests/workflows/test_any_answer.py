@@ -1,0 +1,311 @@
+"""Whatever a tool answers or raises, its call is answered once, and it is executed as often as may be."""
+
+import asyncio
+import functools
+from collections import Counter
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from sojourn import (
+    Agent,
+    App,
+    Artifact,
+    PlanResult,
+    RateLimited,
+    RetryHint,
+    RunPolicy,
+    ToolCallMeta,
+    ToolError,
+    ToolFailed,
+    ToolRequest,
+    ToolResult,
+    Toolset,
+    ToolTelemetry,
+    ToolUnavailable,
+)
+from sojourn.contracts.retry_hint import FieldIssue
+from sojourn.contracts.tool_spec import Retry
+from sojourn.testing import ScriptedPlanner
+
+TOKEN = "tok-5f2c91d7"  # as an interceptor would find it
+QUICK = Retry(initial_interval=timedelta(milliseconds=10))
+
+
+class Way(BaseModel):
+    way: str
+
+
+class OwnEnd(BaseException):
+    """A stranger's exception that is no `Exception`."""
+
+
+class MuteError(Exception):
+    """Cannot be told."""
+
+    def __str__(self) -> str:
+        raise KeyboardInterrupt
+
+    @property
+    def code(self) -> str:
+        raise OwnEnd
+
+
+def deep(levels: int) -> Any:
+    return functools.reduce(lambda inner, _: {"a": inner}, range(levels), {"b": 1})
+
+
+def hinted(value: Any) -> ToolFailed:
+    hint = RetryHint(reason="closed", tool="x").model_copy(update={"example_input": {"a": value}})
+    return ToolFailed(f"closed to {TOKEN}", hint=hint)
+
+
+HINTS: dict[str, Callable[[], Any]] = {
+    "hint_204": lambda: hinted(deep(204)),
+    "hint_252": lambda: hinted(deep(252)),
+    "hint_3_MB": lambda: hinted("x" * 3_000_000),
+    "hint_object": lambda: hinted(object()),
+    "hint_surrogate": lambda: hinted("\ud800"),
+    "hint_none": lambda: ToolFailed("closed", hint="later"),  # type: ignore[arg-type]
+    "hint_issue": lambda: ToolFailed(
+        "closed", hint=RetryHint(reason="x", tool="x", issues=[FieldIssue(field="", constraint="\ud800")])
+    ),
+}
+RAISED: dict[str, Callable[[], BaseException]] = {
+    "own": lambda: OwnEnd(TOKEN),
+    "generator": lambda: GeneratorExit(TOKEN),
+    "keyboard": lambda: KeyboardInterrupt(TOKEN),
+    "exit": lambda: SystemExit(TOKEN),
+    "group": lambda: BaseExceptionGroup(TOKEN, [OwnEnd(TOKEN)]),
+    "canceled": lambda: asyncio.CancelledError(TOKEN),
+    "mute": MuteError,
+    "surrogate": lambda: ValueError(f"\ud800 {TOKEN}"),
+    "large": lambda: ValueError(TOKEN * 1_000_000),
+    **HINTS,
+}
+TRANSIENT: dict[str, Callable[[], BaseException]] = {
+    "away_10_MB": lambda: ConnectionError(f"{TOKEN} " * 800_000),
+    "away_surrogate": lambda: ConnectionError(f"\ud800 {TOKEN}"),
+    "away_caused": lambda: caused(ConnectionError(TOKEN), OwnEnd("x" * 10_000_000)),
+    "away_when": lambda: caused(RateLimited(TOKEN, retry_after="soon"), ValueError()),  # type: ignore[arg-type]
+}
+
+
+def caused(error: Exception, cause: BaseException) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+class Vault:
+    """Fills the token in, and raises itself where it is asked to."""
+
+    def __init__(self, tools: dict[str, Any]) -> None:
+        self.tools = tools
+        self.asked: Counter[str] = Counter()
+
+    async def intercept_tool_call(self, meta: ToolCallMeta, call: ToolRequest) -> ToolRequest:
+        filled = self.tools[call.name].inject(call, token=TOKEN)
+        way = call.payload["way"]
+        if way.startswith("before_"):
+            self.asked[way] += 1
+            raise_it(way.removeprefix("before_"))
+        return filled
+
+
+def raise_it(way: str) -> str:
+    error = (RAISED | TRANSIENT)[way]()
+    raise error
+
+
+def made_tools(executed: Counter[tuple[str, str]]) -> tuple[Toolset, dict[str, Any]]:
+    tools = Toolset("test.any")
+
+    @tools.tool(inject=["token"], retry=QUICK)
+    async def asynchronous(way: str, token: str) -> str:
+        executed["asynchronous", way] += 1
+        return raise_it(way)
+
+    @tools.tool(inject=["token"], retry=QUICK)
+    def synchronous(way: str, token: str) -> str:
+        executed["synchronous", way] += 1
+        return raise_it(way)
+
+    @tools.tool(inject=["token"], retry=QUICK, local=True, read_only=True)
+    async def beside(way: str, token: str) -> str:
+        executed["beside", way] += 1
+        return raise_it(way)
+
+    return tools, {tool.id: tool for tool in (asynchronous, synchronous, beside)}
+
+
+@pytest.mark.parametrize("name", ["asynchronous", "synchronous", "beside"])
+async def test_whatever_a_tool_raises_is_its_answer(serve, traces, caplog, name):
+    """Once for what would happen again, three times for what may pass; its secret is in no history and no line."""
+    executed: Counter[tuple[str, str]] = Counter()
+    tools, by_id = made_tools(executed)
+    ways = [*RAISED, *TRANSIENT, *(f"before_{way}" for way in RAISED if not way.startswith("hint"))]
+    calls = [ToolRequest(name=f"test.any.{name}", payload={"way": way}) for way in ways]
+    planner = ScriptedPlanner([PlanResult.calls(*calls), PlanResult.final("done")])
+    vault = Vault(by_id)
+    app = App(agents=[Agent("test.agent", planner=planner, uses=[tools])], interceptors=[vault])
+    run = await (await serve(app)).start("test.agent", "go")
+    await asyncio.wait_for(run.result(), 60)
+    answers = dict(zip(ways, planner.turns[1].tool_results, strict=True))
+    assert all(answer.error and len(answer.error.message) <= 2_000 for answer in answers.values())
+    assert executed == {(name, way): 1 for way in RAISED} | {(name, way): 3 for way in TRANSIENT}
+    assert set(vault.asked.values()) == {1}
+    for way in HINTS:
+        assert answers[way].error.message.startswith("closed"), way
+        assert answers[way].retry_hint is None
+    assert {answers[way].retry_hint.reason for way in TRANSIENT} == {"tool_unavailable", "rate_limited"}
+    await traces(run).check()
+    told = "\n".join(str(event) for event in await traces(run).history())
+    assert "closed to [token]" in told
+    assert TOKEN not in told
+    assert TOKEN not in caplog.text
+
+
+async def test_a_pending_attempt_tells_no_secret(serve, until):
+    """What Temporal shows of an attempt that failed is masked and short, without the exception behind it."""
+    tools = Toolset("test.any")
+
+    @tools.tool(inject={"token": lambda meta: TOKEN}, retry=Retry(initial_interval=timedelta(seconds=30)))
+    async def away(token: str) -> str:
+        raise ToolUnavailable(f"no answer to {token}") from OwnEnd(f"asked with {token}")
+
+    planner = ScriptedPlanner([PlanResult.calls(away.call()), PlanResult.final("done")])
+    client = await serve(App(agents=[Agent("test.agent", planner=planner, uses=[tools])]))
+    run = await client.start("test.agent", "go")
+    handle = client.temporal.get_workflow_handle(run.id)
+
+    async def failed() -> Any:
+        pending = (await handle.describe()).raw_description.pending_activities
+        return pending and pending[0].HasField("last_failure") and pending[0].last_failure
+
+    failure = await until(failed)
+    assert failure.message == "no answer to [token]"
+    assert not failure.HasField("cause")
+    assert TOKEN not in str((await handle.describe()).raw_description)
+    await run.cancel("seen")
+
+
+def spent(**figures: Any) -> ToolTelemetry:
+    return ToolTelemetry().model_copy(update=figures)
+
+
+ANSWERED: dict[str, ToolResult] = {
+    "children": ToolResult(result=1, children_count=-(10**12)),
+    "cost": ToolResult(result=1, telemetry=spent(cost=-1e9)),
+    "nan": ToolResult(result=1, telemetry=spent(cost=float("nan"))),
+    "tokens": ToolResult(result=1, telemetry=spent(input_tokens=-5)),
+    "float": ToolResult(result=float("nan")),
+    "extra": ToolResult(result=1, telemetry=spent(extra={"a": deep(250)})),
+    "object": ToolResult(result=1, telemetry=spent(extra={"a": object()})),
+    "text": ToolResult(result=1).model_copy(update={"children_count": "many"}),
+    "kind": ToolResult(result=1, artifacts=[Artifact(kind="chart", data=[1])]),
+    "data": ToolResult(result=1, artifacts=[Artifact(kind="series", data="none")]),
+}
+
+
+async def test_whatever_an_executor_answers_is_judged(serve, traces):
+    """Figures, artifacts and all that cannot be read again: malformed, executed once, and no limit is lifted."""
+    tools, executed = Toolset("test.any"), Counter[str]()
+    answer = tools.declare("answer", args=Way, result=float, artifacts={"series": list[int]})
+
+    async def execute(meta: ToolCallMeta, call: ToolRequest) -> Any:
+        way = call.payload["way"]
+        executed[way] += 1
+        if way == "good":
+            return ToolResult(
+                result=1.5,
+                telemetry=spent(cost=2.0),
+                artifacts=[Artifact(kind="series", data=[1, 2], ref="x#y/z")],
+            )
+        if way == "long":
+            return ToolResult(error=ToolError(message="m" * 3_000_000, code="c" * 1_000))
+        return ANSWERED[way]
+
+    ways = [*ANSWERED, "good", "long"]
+    calls = [answer.call(way=way) for way in ways]
+    planner = ScriptedPlanner([PlanResult.calls(*calls), PlanResult.final("done")])
+    app = App(
+        agents=[Agent("test.agent", planner=planner, uses=[tools], policy=RunPolicy(max_cost=5.0))],
+        executors={tools: execute},
+    )
+    run = await (await serve(app)).start("test.agent", "go")
+    out = await asyncio.wait_for(run.result(), 60)
+    answers = dict(zip(ways, planner.turns[1].tool_results, strict=True))
+    assert executed == dict.fromkeys(ways, 1)
+    assert {answers[way].retry_hint.reason for way in ANSWERED} == {"malformed_response"}
+    assert answers["good"].artifacts[0].ref == f"{run.id}#{answers['good'].tool_call_id}/series"
+    assert answers["good"].telemetry.cost == 2.0
+    assert [len(answers["long"].error.message), len(answers["long"].error.code)] == [2_000, 100]
+    assert (out.telemetry.cost, out.children_count) == (2.0, len(ways))
+    await traces(run).check()
+
+
+async def test_a_time_out_of_what_may_have_written_is_no_second_write(serve):
+    """Undeclared and writing tools are executed once, repeatable ones three times (SR-90)."""
+    tools, executed = Toolset("test.any"), Counter[str]()
+    soon = timedelta(milliseconds=150)
+
+    async def hang(name: str) -> str:
+        executed[name] += 1
+        await asyncio.Event().wait()
+        return ""
+
+    @tools.tool(timeout=soon, retry=QUICK)
+    async def undeclared() -> str:
+        return await hang("undeclared")
+
+    @tools.tool(timeout=soon, retry=QUICK, read_only=False)
+    async def writes() -> str:
+        return await hang("writes")
+
+    @tools.tool(timeout=soon, retry=QUICK, idempotent=True)
+    async def idempotent() -> str:
+        return await hang("idempotent")
+
+    @tools.tool(retry=QUICK, idempotent=False)
+    async def once() -> str:
+        executed["once"] += 1
+        raise ToolUnavailable("gone")
+
+    calls = [tool.call() for tool in (undeclared, writes, idempotent, once)]
+    planner = ScriptedPlanner([PlanResult.calls(*calls), PlanResult.final("done")])
+    client = await serve(App(agents=[Agent("test.agent", planner=planner, uses=[tools])]))
+    await client.execute("test.agent", "go")
+    results = planner.turns[1].tool_results
+    assert [result.retry_hint.reason for result in results] == [*["timeout"] * 3, "tool_unavailable"]
+    assert executed == {"undeclared": 1, "writes": 1, "idempotent": 3, "once": 1}
+    assert [result.telemetry and result.telemetry.attempts for result in results] == [None, None, 3, None]
+
+
+async def test_a_tools_own_telemetry_is_completed(serve):
+    """It keeps its figures, and has the time and the attempts that it does not tell (SR-91)."""
+    tools = Toolset("test.any")
+
+    @tools.tool(retry=QUICK)
+    async def model(meta: ToolCallMeta) -> ToolResult:
+        await asyncio.sleep(0.02)
+        if meta.attempt == 1:
+            raise RateLimited(retry_after=0.01)
+        return ToolResult(result="ok", telemetry=ToolTelemetry(input_tokens=7, model="m"))
+
+    @tools.tool
+    async def timed() -> ToolResult:
+        return ToolResult(result="ok", telemetry=ToolTelemetry(duration_ms=70_000, attempts=4))
+
+    planner = ScriptedPlanner([PlanResult.calls(model.call(), timed.call()), PlanResult.final("done")])
+    client = await serve(App(agents=[Agent("test.agent", planner=planner, uses=[tools])]))
+    run = await client.start("test.agent", "go")
+    await run.result()
+    ended = {event.tool_name: event.result async for event in run.events() if event.type == "tool_end"}
+    ends = [ended[tool.id].telemetry for tool in (model, timed)]
+    assert (ends[0].input_tokens, ends[0].model, ends[0].attempts) == (7, "m", 2)
+    assert ends[0].duration_ms >= 20
+    assert (ends[1].duration_ms, ends[1].attempts) == (70_000, 4)
+    assert planner.turns[1].tool_results[0].telemetry == ends[0]
