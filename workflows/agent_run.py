@@ -114,7 +114,7 @@ class AgentRun(Shown, Doors, Accounts):
             return await self._ended()
         except (asyncio.CancelledError, FailureError) as error:
             if is_cancelled_exception(error):
-                await tell_parent(self._spent())
+                await tell_parent(self._run.parent, self._spent())
             raise
 
     async def _ended(self) -> RunOutput:
