@@ -58,14 +58,13 @@ class ToolError(Record):
             return error
         links: list[ToolError] = []
         for link in _links(error):
-            code = getattr(link, "code", None)
+            code, carried = _attribute(link, "code"), _attribute(link, "error")
             links.append(
                 cls(
                     message=_clip(_text(link)) or type(link).__name__,
                     code=_clip(code)[:MAX_CODE] if isinstance(code, str) else type(link).__name__,
                 )
             )
-            carried = getattr(link, "error", None)
             if isinstance(carried, ToolError):
                 return _chained([*links, *carried.chain()]).told_once()
         return _chained(_shortened(links))
@@ -105,7 +104,7 @@ class ToolError(Record):
         """The messages, outermost first; what the message before ends with is not said again."""
         said = ""
         for link in self.chain():
-            if not said.endswith(link.message):
+            if said != link.message and not said.endswith(f": {link.message}"):
                 said = f"{said}: {link.message}" if said else link.message
         return said
 
@@ -158,6 +157,13 @@ def _clean(link: ToolError) -> ToolError:
     code = _clip(link.code)[:MAX_CODE] if link.code else link.code
     same = message == link.message and code == link.code
     return link if same else link.model_copy(update={"message": message, "code": code})
+
+
+def _attribute(error: BaseException, name: str) -> Any:
+    try:
+        return getattr(error, name, None)
+    except Exception:  # noqa: BLE001 - a stranger's property
+        return None
 
 
 def _text(error: BaseException) -> str:

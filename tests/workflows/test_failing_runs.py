@@ -13,6 +13,7 @@ from sojourn import (
     App,
     PlanResult,
     PlanResumeInput,
+    RepairingPlanner,
     RunCanceled,
     RunFailed,
     RunPolicy,
@@ -109,6 +110,15 @@ async def test_a_failure_of_any_size_ends_the_run(serve, traces):
     assert told(caught.error)[-1].startswith("0 x")
     assert len(asked) == 1
     await traces(run).check()
+
+
+async def test_a_repairing_planner_passes_a_failure_on(serve):
+    """What the inner planner fails of is not repaired."""
+    plan, asked = counting(lambda turn: PlanResult.fail(LOCKED))
+    client = await serve(planner=RepairingPlanner(plan))
+    run = await client.start("test.agent", "go")
+    assert (await failed(run)).error == LOCKED
+    assert len(asked) == 1
 
 
 # Over hops.
