@@ -96,10 +96,11 @@ class Planning:
                 return PlanOutcome(overtime=True)
             raise failure from carried(error)
         try:
-            outcome = await self._outcome(plan, asked, external, decision)
-            return await aside(lambda: trimmed(outcome), on=[[call.payload, call.raw] for call in asked])
+            made = await self._outcome(plan, asked, external, decision)
+            outcome = await aside(lambda: trimmed(made), on=[[call.payload, call.raw] for call in asked])
         except (ValueError, TypeError) as error:
-            return PlanOutcome(fault=f"the plan cannot be written as JSON: {str(error)[:300]}")
+            outcome = PlanOutcome(fault=f"the plan cannot be written as JSON: {str(error)[:300]}")
+        return outcome.model_copy(update={"usage": plan.usage}) if outcome.fault else outcome
 
     @property
     def _limit(self) -> timedelta:
@@ -246,12 +247,12 @@ class Planning:
             final_turn=task.finalize is not None,
         )
         if fault is not None:
-            return PlanOutcome(fault=fault)
+            return PlanOutcome(fault=fault, usage=plan.usage if isinstance(plan, PlanResult) else None)
         assert isinstance(plan, PlanResult)
         if task.answer and plan.final_response:
-            plan = typed(plan, task.answer)
+            usage, plan = plan.usage, typed(plan, task.answer)
             if isinstance(plan, str):
-                return PlanOutcome(fault=plan, fault_code=MALFORMED_ANSWER)
+                return PlanOutcome(fault=plan, fault_code=MALFORMED_ANSWER, usage=usage)
         external = plan.await_ if isinstance(plan.await_, AwaitExternalTools) else None
         if external:
             plan = plan.model_copy(update={"tool_calls": _calls_of(external), "await_": None})

@@ -12,6 +12,7 @@ from typing import Any
 from temporalio import workflow
 from temporalio.exceptions import FailureError
 
+from sojourn.contracts.run_link import RunLink
 from sojourn.contracts.spent import Spent
 from sojourn.core.answers import Refused
 from sojourn.core.spent import SPENT, read_told
@@ -40,10 +41,12 @@ class Accounts(ABC):
             self._children.told(run_id, spent)
 
 
-async def tell_parent(spent: Spent | None) -> None:
-    """Tell the parent run, if there is one, what this one has spent that is being cancelled."""
+async def tell_parent(link: RunLink | None, spent: Spent | None) -> None:
+    """Tell the parent run, if it is one of ours, what this one has spent that is being cancelled."""
     parent = workflow.info().parent
-    if spent is None or parent is None or not workflow.patched(PATCH):
+    if not (link and parent and parent.workflow_id == link.parent_run_id):
+        return
+    if spent is None or not workflow.patched(PATCH):
         return
     handle = workflow.get_external_workflow_handle(parent.workflow_id)
     with suppress(FailureError):  # it has ended, and nobody counts any more

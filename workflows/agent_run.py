@@ -125,7 +125,7 @@ class AgentRun(Shown, Doors, Accounts):
         except (asyncio.CancelledError, FailureError) as error:
             was_asked = is_canceled()
             if was_asked or is_cancelled_exception(error):
-                await tell_parent(self._spent())
+                await tell_parent(self._run.parent, self._spent())
             if was_asked:
                 raise asyncio.CancelledError from error
             raise

@@ -9,6 +9,7 @@ from sojourn.cli.lines import Line, called, detailed, ended, in_flight, lines_of
 from sojourn.contracts.event import (
     AgentRunStartedEvent,
     Event,
+    RunFailedEvent,
     RunStartedEvent,
     TextDeltaEvent,
     ToolEndEvent,
@@ -62,6 +63,8 @@ class RunTree:
                 self._add(branch, lines_of(event))
             case RunStartedEvent() if event.run_id in self._runs:
                 pass  # its call, above, says what it is about
+            case RunFailedEvent() if event.run_id in self._runs:
+                pass  # the end of its call, below, says why
             case _:
                 self._add(self._runs.get(event.run_id, self.tree), lines_of(event, whole=self._whole))
 

@@ -71,7 +71,8 @@ async def _events(run: Run, *, as_json: bool) -> None:
         if as_json:
             print(event_line(event))
             continue
-        about = next((line.text for line in lines_of(event)), "")
+        about = event.text if event.type == "run_failed" else None  # one line, with its causes
+        about = about or next((line.text for line in lines_of(event)), "")
         call = getattr(event, "tool_call_id", "")
         name = getattr(event, "tool_name", "")
         said = about or " ".join(part for part in (name, call) if part)

@@ -15,6 +15,7 @@ from sojourn.cli.run_tree import RunTree
 from sojourn.contracts.event import (
     AgentRunStartedEvent,
     Event,
+    RunFailedEvent,
     ToolEndEvent,
     ToolRetryEvent,
     ToolStartEvent,
@@ -99,6 +100,8 @@ class RunView:
             case ToolRetryEvent() | ToolUpdateEvent():
                 what = event.tool_name or "the planner"
                 return [Line(f"  … {what}: {in_flight(event)}", "dim")]
+            case RunFailedEvent() if event.run_id in self._depths:
+                return []  # the end of its call says why
             case AgentRunStartedEvent():
                 self._depths[event.run_link.run_id] = self._depths.get(event.run_id, 0) + 1
                 return lines_of(event)

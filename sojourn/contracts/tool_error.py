@@ -58,10 +58,9 @@ class ToolError(Record):
             return error
         links: list[ToolError] = []
         for link in _links(error):
-            kind = type(link).__name__[:MAX_CODE]
+            kind, carried = type(link).__name__[:MAX_CODE], _attribute(link, "error")
             links.append(cls(message=_clip(_text(link)) or kind, code=_code(link) or kind))
-            carried = _carried(link)
-            if carried is not None:
+            if isinstance(carried, ToolError):
                 return _chained([*links, *carried.chain()]).told_once()
         return _chained(_shortened(links))
 
@@ -100,7 +99,7 @@ class ToolError(Record):
         """The messages, outermost first; what the message before ends with is not said again."""
         said = ""
         for link in self.chain():
-            if not said.endswith(link.message):
+            if said != link.message and not said.endswith(f": {link.message}"):
                 said = f"{said}: {link.message}" if said else link.message
         return said
 
@@ -155,6 +154,13 @@ def _clean(link: ToolError) -> ToolError:
     return link if same else link.model_copy(update={"message": message, "code": code})
 
 
+def _attribute(error: BaseException, name: str) -> Any:
+    try:
+        return getattr(error, name, None)
+    except BaseException:  # noqa: BLE001 - a stranger's property
+        return None
+
+
 def _text(error: BaseException) -> str:
     try:
         if isinstance(error, ValidationError):
@@ -169,19 +175,8 @@ def _text(error: BaseException) -> str:
 
 
 def _code(error: BaseException) -> str | None:
-    try:
-        code = getattr(error, "code", None)
-        return _clip(code)[:MAX_CODE] if isinstance(code, str) else None
-    except BaseException:  # noqa: BLE001 - a stranger's property
-        return None
-
-
-def _carried(error: BaseException) -> "ToolError | None":
-    try:
-        carried = getattr(error, "error", None)
-    except BaseException:  # noqa: BLE001 - a stranger's property
-        return None
-    return carried if isinstance(carried, ToolError) else None
+    code = _attribute(error, "code")
+    return _clip(code)[:MAX_CODE] if isinstance(code, str) else None
 
 
 def _clip(text: str) -> str:

@@ -166,7 +166,7 @@ class HistoryReader:
 
     async def _spent(self, failure: Failure) -> Spent | None:
         """What stands beside the failure of a child run."""
-        details = failure.cause.application_failure_info.details
+        details = failure.application_failure_info.details
         return read_spent(await self._value(details, dict[str, Any])) if details.payloads else None
 
     async def _sent(self, event: HistoryEvent) -> HistoryRecord | None:

@@ -14,10 +14,12 @@ from sojourn import (
     ExternalCall,
     Finalize,
     PolicyDecision,
+    RunLink,
     ToolError,
     ToolRequest,
     ToolResult,
 )
+from sojourn.cli.run_tree import RunTree
 from sojourn.cli.view import RunView
 from sojourn.contracts.event import EVENT_CLASSES
 
@@ -121,3 +123,51 @@ def test_a_call_is_drawn_with_its_outcome():
     assert drawn("tool_start", call=call) == '→ ops.disks.wipe {"disk": "a"}\n'
     ended = drawn("tool_end", result=result, duration=timedelta(seconds=2))
     assert ended == "← ops.disks.wipe (2.0 s): error: denied: not today\n"
+
+
+def test_a_failed_run_tells_each_link_once() -> None:
+    """The chain goes further in with each cause, the root is the last, and a gap says how many are left out."""
+    error = ToolError.new("root")
+    for hop in range(9):
+        error = ToolError.with_cause(f"hop {hop}", error)
+    lines = drawn("run_failed", error=error, text=str(error)).splitlines()
+    assert lines == [
+        "✗ failed: hop 8",
+        "  because: hop 7",
+        "    because: hop 6",
+        "      because: hop 5",
+        "        (3 more)",
+        "          because: hop 1",
+        "            because: hop 0",
+        "              because: root",
+    ]
+    result = ToolResult(name="a.b.c", tool_call_id="c1", error=ToolError.with_cause("no", KeyError("k")))
+    lines = drawn("tool_end", result=result, duration=timedelta(seconds=1)).splitlines()
+    assert lines == ["← a.b.c (1.0 s): error: no", "    because: 'k'"]
+
+
+def test_a_failed_child_run_is_told_by_its_call() -> None:
+    """What the end of the call says, the child's own end does not say too."""
+    out = io.StringIO()
+    at = {"event_id": "1", "time": datetime(2027, 1, 4, tzinfo=UTC)}
+    link = RunLink(run_id="r/c1", agent_id="a.b", parent_run_id="r", parent_tool_call_id="c1")
+    call = ToolRequest(name="a.b.c", tool_call_id="c1")
+    error = ToolError.new("root")
+    failed = ToolResult(
+        name="a.b.c", tool_call_id="c1", run_link=link, error=ToolError.with_cause("failed", error)
+    )
+    told = [
+        EVENT_CLASSES["tool_start"](run_id="r", call=call, **at),
+        EVENT_CLASSES["agent_run_started"](run_id="r", run_link=link, call=call, **at),
+        EVENT_CLASSES["run_failed"](run_id="r/c1", error=error, text="root", **at),
+        EVENT_CLASSES["tool_end"](run_id="r", result=failed, duration=timedelta(0), **at),
+    ]
+    console = Console(file=out, width=200, highlight=False, color_system=None)
+    tree = RunTree()
+    with RunView(console) as view:
+        for event in told:
+            view.show(event)
+            tree.feed(event)
+    console.print(tree.tree)
+    plain, drawn_tree = out.getvalue().split("run\n")
+    assert [part.count("root") for part in (plain, drawn_tree)] == [1, 1]

@@ -172,6 +172,8 @@ def test_one_text_does_not_say_a_cause_twice() -> None:
     """In one line, what a message ends with is not said again."""
     error = ToolError(message="cannot load: disk full", cause=ToolError(message="disk full"))
     assert str(error) == "cannot load: disk full"
+    alike = ToolError(message="cannot load", cause=ToolError(message="load"))
+    assert str(alike) == "cannot load: load"
 
 
 def test_an_error_that_carries_a_chain_keeps_it() -> None:
@@ -215,6 +217,12 @@ def test_an_exception_that_cannot_be_shown_is_still_an_error() -> None:
     class BrokenError(Exception):
         def __str__(self) -> str:
             raise RuntimeError("no text")
+
+        @property
+        def code(self) -> str:
+            raise RuntimeError("no code")
+
+        error = code
 
     assert ToolError.from_error(BrokenError()) == ToolError(message="BrokenError", code="BrokenError")
 

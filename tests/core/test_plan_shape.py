@@ -31,6 +31,7 @@ def fault(plan: object, *, interrupts: bool = True, final: bool = False) -> str 
         PlanResult.wait(timedelta(microseconds=1)),
         PlanResult.wait(MAX_WAIT),
         PlanResult(tool_calls=[CALL], message=Message.calls([CALL])),
+        PlanResult.fail("no"),
     ],
     ids=[
         "calls",
@@ -41,10 +42,11 @@ def fault(plan: object, *, interrupts: bool = True, final: bool = False) -> str 
         "short wait",
         "long wait",
         "message",
+        "failure",
     ],
 )
-def test_each_of_the_four_variants_is_legal(plan: PlanResult) -> None:
-    """Calls, an answer, a question and a wait, each by itself, say what happens next."""
+def test_each_of_the_five_variants_is_legal(plan: PlanResult) -> None:
+    """Calls, an answer, a question, a wait and a failure, each by itself, say what happens next."""
     assert fault(plan) is None
 
 

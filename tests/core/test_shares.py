@@ -7,9 +7,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from sojourn import ApprovalPolicy, Caps, RunPolicyOverride
+from sojourn import ApprovalPolicy, Caps, RunPolicyOverride, Usage
 from sojourn.contracts.tasks import Limits
-from sojourn.core.shares import inherited, share_of
+from sojourn.core.counts import caps_after
+from sojourn.core.shares import inherited, lacking_in, share_of
 
 SECOND = timedelta(seconds=1)
 LEFT = st.none() | st.integers(0, 1_000)
@@ -109,3 +110,49 @@ def test_a_child_inherits_its_share_and_what_is_forbidden(own, share, time_left,
     """A child run starts with what is left for it, and with every prohibition of its parent's run."""
     expected = None if child is None else RunPolicyOverride(**child)
     assert inherited(own, share, time_left) == expected
+
+
+@pytest.mark.parametrize(
+    ("share", "lacking"),
+    [
+        ({}, None),
+        ({"max_tool_calls": 0}, None),
+        ({"max_tokens": 1, "max_cost": 0.01}, None),
+        ({"max_tokens": 0, "max_cost": 1.0}, "max_tokens"),
+        ({"max_cost": 0.0}, "max_cost"),
+    ],
+    ids=str,
+)
+def test_a_child_with_nothing_to_plan_with_is_not_started(share: dict, lacking: str | None) -> None:
+    """Its first plan would be more than is left; one that may call nothing still may answer."""
+    assert lacking_in(RunPolicyOverride(**share)) == lacking
+
+
+class Spender:
+    """A run of a random tree: what it may spend, and what it and those below spend whatever becomes of them."""
+
+    def __init__(self, dice, most: int) -> None:
+        self.dice = dice
+        self.most = most
+
+    def spent(self, limit: int, depth: int) -> int:
+        """Plan while something is left; ask children, which may end in any way and are counted in every one."""
+        spent = 0
+        while spent < limit:
+            used = self.dice.randint(1, self.most)
+            spent += used
+            children = self.dice.randint(0, 3) if depth else 0
+            if children:
+                caps = caps_after(Caps(tokens=limit - spent + used), Usage(input_tokens=used))
+                share = share_of(caps, children, children, Limits())
+                if lacking_in(share) is None:
+                    spent += sum(self.spent(share.max_tokens or 0, depth - 1) for _ in range(children))
+            if self.dice.random() < 0.2:
+                break
+        return spent
+
+
+@given(st.randoms(use_true_random=False), st.integers(0, 500), st.integers(1, 60))
+def test_a_tree_spends_what_it_may_and_one_plan_each_side_by_side(dice, limit: int, most: int) -> None:
+    """Whatever ends a run, its tree goes over by at most one plan for each run that worked side by side (SR-53)."""
+    assert Spender(dice, most).spent(limit, 2) <= limit + most * 3**2

@@ -1,0 +1,147 @@
+"""Any tree of runs that fail, give up or are cancelled: all that is spent is told, and no budget is exceeded."""
+
+import asyncio
+import random
+import uuid
+
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel
+from temporalio.exceptions import ApplicationError
+
+from sojourn import (
+    Agent,
+    AgentTool,
+    App,
+    Client,
+    PlanResult,
+    RunPolicy,
+    ToolCallMeta,
+    ToolRequest,
+    Toolset,
+    Usage,
+    Worker,
+)
+
+MOST = 10
+"""Tokens of one plan, at most."""
+
+LEVELS = 3
+
+
+class Question(BaseModel):
+    n: int
+
+
+class Verdict(BaseModel):
+    guilty: bool
+
+
+class Tree:
+    """Agents on three levels that ask those below, and end in every way there is; what they really did and used."""
+
+    def __init__(self, seed: int, width: int) -> None:
+        self.seed = seed
+        self.width = width
+        self.spent = 0
+        self.in_last_turns = 0
+        self.executed = 0
+        self.ends: list[str] = []
+        self.client: Client | None = None
+
+    def app(self, policy: RunPolicy) -> App:
+        tools, agents, below = self.tools(), [], None
+        for level in reversed(range(LEVELS)):
+            uses = [tools, *([below] if below else [])]
+            own = policy if level == 0 else None
+            agent = Agent(f"test.a{level}", planner=self.plan, uses=uses, policy=own)
+            agents.append(agent)
+            kinds = [AgentTool("ask", args=Question), AgentTool("judge", args=Question, result=Verdict)]
+            below = agent.export(f"test.below{level}", tools=kinds)
+        return App(agents=agents)
+
+    def tools(self) -> Toolset:
+        tools = Toolset("test.tools")
+
+        @tools.tool
+        async def good(n: int) -> int:
+            """Succeed."""
+            self.executed += 1
+            return n
+
+        @tools.tool
+        async def bad(n: int) -> int:
+            """Fail, always in the same way."""
+            self.executed += 1
+            raise RuntimeError("No module named pandas")
+
+        @tools.tool
+        async def cut(n: int, meta: ToolCallMeta) -> int:
+            """Have the run cancelled that calls this."""
+            self.executed += 1
+            await self.client.get_run(meta.run_id).cancel("cut")
+            await asyncio.Event().wait()
+            return n
+
+        return tools
+
+    async def plan(self, turn) -> PlanResult:
+        """Thrown anew for each run and length of its transcript."""
+        dice = random.Random(f"{self.seed} {turn.run.run_id.partition('/')[2]} {len(turn.messages)}")
+        last = getattr(turn, "finalize", None) is not None
+        plan = PlanResult.final("enough") if last else self.move(turn, dice)
+        usage = Usage(input_tokens=dice.randint(1, MOST))
+        self.spent += usage.input_tokens
+        self.in_last_turns += usage.input_tokens if last else 0
+        return plan.model_copy(update={"usage": usage})
+
+    def move(self, turn, dice) -> PlanResult:
+        root = turn.run.depth == 0
+        kinds = ["calls", "cut", "fail", "raise", "nothing", "answer"]
+        kind = dice.choices(kinds, [20, 0, 0, 0, 0, 1] if root else [8, 1, 1, 1, 1, 1])[0]
+        if kind == "calls":
+            return PlanResult.calls(*self.calls(turn.run.depth, dice))
+        self.ends.append(kind)
+        if kind == "cut":
+            return PlanResult.calls(call("tools.cut", dice))
+        if kind == "fail":
+            return PlanResult.fail("no")
+        if kind == "raise":
+            raise ApplicationError("broken", non_retryable=True)
+        return PlanResult.final("done") if kind == "answer" else PlanResult()
+
+    def calls(self, depth: int, dice) -> list[ToolRequest]:
+        tools = [call(dice.choice(["tools.good", "tools.good", "tools.bad"]), dice)]
+        if depth == LEVELS - 1:
+            return tools
+        below = [f"below{depth + 1}.ask", f"below{depth + 1}.judge"]
+        return [*tools[: dice.randint(0, 1)], *(call(dice.choice(below), dice) for _ in range(self.width))]
+
+
+def call(name: str, dice) -> ToolRequest:
+    return ToolRequest(
+        name=f"test.{name}", payload={"n": dice.randint(0, 10**6)}, tool_call_id=f"c{dice.randint(0, 10**9)}"
+    )
+
+
+@settings(
+    max_examples=4,
+    derandomize=True,
+    phases=(Phase.generate,),  # each example is a tree of runs on a server: too slow to shrink
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(
+    seed=st.integers(0, 10**6), width=st.integers(1, 2), calls=st.integers(5, 40), tokens=st.integers(50, 150)
+)
+async def test_budgets_hold_over_trees_of_failing_runs(seed, width, calls, tokens, temporal_address, traces):
+    """Every token is told, every call counts, and each run side by side goes over by one plan at most (SR-53)."""
+    tree = Tree(seed, width)
+    app = tree.app(RunPolicy(max_tool_calls=calls, max_tokens=tokens))
+    tree.client = client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
+    async with Worker(app, client), asyncio.timeout(60):
+        run = await client.start("test.a0", "go")
+        out = await run.result()
+        await traces(run).check()
+    assert tree.executed <= out.children_count <= calls
+    assert out.total_usage.input_tokens == tree.spent
+    assert tree.spent - tree.in_last_turns <= tokens + MOST * width ** (LEVELS - 1)
