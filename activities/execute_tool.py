@@ -26,7 +26,7 @@ from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
 from sojourn.contracts.tool_spec import ToolSpec
-from sojourn.core import boundary, hints
+from sojourn.core import boundary, hints, outcomes
 from sojourn.core.approval import digest_of
 from sojourn.core.boundary import Oversized, refusal
 from sojourn.core.hidden import Mask, mask_for, masked, masked_fault, split
@@ -36,8 +36,10 @@ from sojourn.logs.context import current_mask, hide
 from sojourn.logs.exceptions import described
 from sojourn.tool import MalformedResultError, Tool
 
+from .first_time import FirstTime
 from .heartbeat import beating
 from .injection import Injection
+from .lost_workers import MAX_LOST, lost_before
 from .offload import offloaded
 from .outside import supplied
 from .overtime import ended
@@ -54,8 +56,11 @@ _log = structlog.get_logger("sojourn.tool")
 class ExecuteToolActivity:
     """Executes tools of an app."""
 
-    def __init__(self, app: App, threads: SyncThreads | None = None) -> None:
+    def __init__(
+        self, app: App, threads: SyncThreads | None = None, first_time: FirstTime | None = None
+    ) -> None:
         self._app = app
+        self._first_time = first_time or FirstTime()
         self._threads = threads or SyncThreads()
 
     @activity.defn(name="ExecuteToolActivity")
@@ -63,12 +68,15 @@ class ExecuteToolActivity:
         """Answer one call.
 
         Raises:
-            ApplicationError: a transient fault that Temporal retries, within the tool's bound.
+            ApplicationError: a transient fault that Temporal retries, within the tool's bound; or
+                `REPEATED`, of a local call that is to be made as an ordinary one.
         """
         info = activity.info()
         call = ToolRequest(name=task.name, payload=task.payload, raw=task.raw, tool_call_id=info.activity_id)
+        await self._first_time.claim()
+        lost = task.lost + await lost_before()
         try:
-            result = await self._across(task, call, info)
+            result = await self._across(task, call, info, lost)
         except ApplicationError:
             raise
         except Exception as error:  # noqa: BLE001
@@ -81,7 +89,9 @@ class ExecuteToolActivity:
         # The call stands beside the result in the history: its name and id are not written again.
         return result.model_copy(update={"name": "", "tool_call_id": ""})
 
-    async def _across(self, task: ToolTask, call: ToolRequest, info: activity.Info) -> ToolResult:
+    async def _across(self, task: ToolTask, call: ToolRequest, info: activity.Info, lost: int) -> ToolResult:
+        if lost >= MAX_LOST:
+            return outcomes.lost(call, f"{lost} times")
         tools = self._app.tools_of(task.agent_id)
         tool = tools.get(task.name)
         if not (isinstance(tool, Tool) or hasattr(tool, "prepare")):
@@ -93,7 +103,7 @@ class ExecuteToolActivity:
             return refusal(call, hints.changed_since_approved(call.name))
         if task.given is not None:
             return supplied(tool, call, task.given)  # pyright: ignore[reportArgumentType]
-        crossing = _Crossing(self._app, self._threads, tool, call, task, info)  # pyright: ignore[reportArgumentType]
+        crossing = _Crossing(self._app, self._threads, tool, call, task, info, lost)  # pyright: ignore[reportArgumentType]
         started = time.monotonic()
         result = await crossing.answer()
         spent = ToolTelemetry(duration_ms=round((time.monotonic() - started) * 1000), attempts=info.attempt)
@@ -113,7 +123,9 @@ class _Crossing:
         call: ToolRequest,
         task: ToolTask,
         info: activity.Info,
+        lost: int,
     ) -> None:
+        self._lost = lost
         self._app = app
         self._threads = threads
         self._tool = tool
@@ -137,7 +149,8 @@ class _Crossing:
             self._secrets = mask_for(secrets_in(self._tool.validator.schema, sent.payload))
         hide(self._hidden)
         clock = asyncio.timeout(self._limit.total_seconds())
-        with beating(mask=self._hidden):
+        who = {"tool": self._spec.id, "run_id": meta.run_id, "tool_call_id": meta.tool_call_id}
+        with beating(self._hidden, who=who, lost=self._lost):
             try:
                 async with clock:
                     result = await self._carried_out(sent, meta)
