@@ -6,7 +6,7 @@ this file awaits, and keeps the transcript.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -31,12 +31,13 @@ from sojourn.core.answers import Clarified, Refused
 from sojourn.core.asking_message import question_message, reply
 from sojourn.core.guards import Guards
 from sojourn.core.limits import MAX_INLINE_BYTES
+from sojourn.core.packed import Packed
 from sojourn.core.run_input import read_run_input
 from sojourn.core.steering import Paused, Resumed
 from sojourn.core.timers import WAITS
 from sojourn.core.transcript import for_planner
 from sojourn.core.waits import Released
-from sojourn.core.wire import size_of
+from sojourn.core.wire import encode
 from sojourn.telemetry.observer import Observer
 
 from .children import Children
@@ -80,7 +81,7 @@ class AgentRun(Shown, Doors):
         self._run_id = workflow.info().workflow_id
         self._policy = RunPolicy()
         self._is_known = False
-        self._transcript: list[Message] = []
+        self._transcript = Packed()
         self._new: list[Message] = self._run.messages
         self._counts = counts.Counts()
         self._guards = Guards()
@@ -195,10 +196,10 @@ class AgentRun(Shown, Doors):
         """What the planner is passed: only what is new, by reference when it is large."""
         run, after, first = self._run, len(self._transcript), self._plans == 1
         new = [*self._new, *self._said]
-        self._transcript += new
+        size = self._transcript.extend(new)
         self._new, self._said = [], []
         self._planned_from = after
-        large = sum(size_of(message) for message in new) > MAX_INLINE_BYTES
+        large = size > MAX_INLINE_BYTES
         return PlanTask(
             agent_id=run.agent_id,
             session_id=run.session_id,
@@ -367,7 +368,7 @@ class AgentRun(Shown, Doors):
     def _output(self, plan: PlanOutcome) -> RunOutput:
         assert plan.final is not None
         self._phase = ""
-        self._transcript += [*self._new, plan.final]
+        self._transcript.extend([*self._new, plan.final])
         self._new = []
         return RunOutput(
             run_id=self._run_id,
@@ -409,8 +410,8 @@ class AgentRun(Shown, Doors):
             safeguards=self._guards.shown(),
         )
 
-    def _messages(self) -> list[Message]:
-        return [*self._transcript, *self._new, *self._said]
+    def _messages(self) -> Iterable[bytes]:
+        return [*self._transcript, *map(encode, (*self._new, *self._said))]
 
     @property
     def _turn_id(self) -> str:

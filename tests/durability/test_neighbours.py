@@ -59,7 +59,7 @@ async def test_what_kills_its_worker_is_tried_on_three(stages):
 
     async def played(agent, point):
         stage = await stages()
-        run = await stage.start(agent)
+        run = await stage.client.start(f"durable.{agent}", "Write the notes", wait_for_worker=True)
         for _ in range(3):
             worker = await stage.worker(ready=False)
             assert await worker.ends() == -signal.SIGKILL
