@@ -101,13 +101,14 @@ class LoopWatch:
         now, calls = self._loop.time(), list(self._calls)
         if not calls and self._asked is None:
             return
-        if self._asked is None:
-            self._asked = now
+        asked = self._asked  # the loop may answer in this moment
+        if asked is None:
+            asked = self._asked = now
             try:
                 self._loop.call_soon_threadsafe(self._answer, now)
             except RuntimeError:  # closed since
                 return
-        blocked = now - self._asked
+        blocked = now - asked
         if blocked >= GIVEN_UP:
             calls = []
         blocker, at = (None, "") if blocked < BLOCKED else self._blocker()
@@ -129,10 +130,11 @@ class LoopWatch:
 
     def _tell(self, blocker: Watched | None, blocked: float) -> None:
         self._tell_at = 2 * blocked
-        kind = "planner" if blocker and "tool" not in blocker.who else "tool"
+        who = blocker.who if blocker else {}
+        kind = "tool" if "tool" in who else "planner" if who else "something"
         _log.warning(
             f"{kind}_blocks_loop",
-            **(blocker.who if blocker else {}),
+            **who,
             seconds=round(blocked, 1),
             stack=self._stack(),
             is_given_up=blocked >= GIVEN_UP,
