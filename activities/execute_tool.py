@@ -74,7 +74,7 @@ class ExecuteToolActivity:
         info = activity.info()
         call = ToolRequest(name=task.name, payload=task.payload, raw=task.raw, tool_call_id=info.activity_id)
         await self._first_time.claim()
-        lost = task.lost + await lost_before()
+        lost = await lost_before()
         try:
             result = await self._across(task, call, info, lost)
         except ApplicationError:
@@ -90,8 +90,8 @@ class ExecuteToolActivity:
         return result.model_copy(update={"name": "", "tool_call_id": ""})
 
     async def _across(self, task: ToolTask, call: ToolRequest, info: activity.Info, lost: int) -> ToolResult:
-        if lost >= MAX_LOST:
-            return outcomes.lost(call, f"{lost} times")
+        if task.lost + lost >= MAX_LOST:
+            return outcomes.lost(call, f"{task.lost + lost} times")
         tools = self._app.tools_of(task.agent_id)
         tool = tools.get(task.name)
         if not (isinstance(tool, Tool) or hasattr(tool, "prepare")):
@@ -126,6 +126,7 @@ class _Crossing:
         lost: int,
     ) -> None:
         self._lost = lost
+        """Attempts that say nothing of the tool's own faults: their workers were lost."""
         self._app = app
         self._threads = threads
         self._tool = tool
@@ -230,7 +231,7 @@ class _Crossing:
     def _timed_out(self) -> ToolResult:
         """A time-out is repeated only where twice is as once."""
         repeatable = self._spec.annotations.read_only or self._spec.annotations.idempotent
-        if repeatable and self._info.attempt < self._spec.retry.max_attempts:
+        if repeatable and self._info.attempt - self._lost < self._spec.retry.max_attempts:
             said = f"{self._spec.id} did not answer within {self._limit}"
             delay = self._spec.retry.initial_interval
             raise ApplicationError(said, type="Timeout", next_retry_delay=delay)
@@ -238,7 +239,7 @@ class _Crossing:
 
     def _transient(self, error: Exception) -> ToolResult:
         """Retry a rate limit or an unavailable service a few times, then hand it to the planner with its hint."""
-        spec, attempt = self._spec, self._info.attempt
+        spec, attempt = self._spec, self._info.attempt - self._lost
         after: timedelta | None = getattr(error, "retry_after", None)
         said = self._hidden(str(error))  # before it is cut: half a secret tells much
         may_retry = spec.annotations.idempotent is not False and attempt < spec.retry.max_attempts
