@@ -12,7 +12,7 @@ from sojourn.contracts.tool_result import ToolResult
 __all__ = ["ACTIVITY_ATTEMPTS", "HEARTBEAT", "NET", "REPEATED", "Dispatch"]
 
 ACTIVITY_ATTEMPTS = 20
-"""Executions when workers keep dying under a tool: three deploys during one tool use up three."""
+"""Executions in all: three deploys during one tool use up three. Of lost workers fewer are borne."""
 
 HEARTBEAT = timedelta(seconds=15)
 """A lost worker is noticed after this; activities beat from 3 s on, every 5 s."""
