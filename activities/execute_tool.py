@@ -25,7 +25,7 @@ from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
 from sojourn.contracts.tool_error import MAX_CODE, ToolError
 from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
 from sojourn.contracts.tool_spec import ToolSpec
-from sojourn.core import boundary, hints, retry
+from sojourn.core import boundary, hints, outcomes, retry
 from sojourn.core.approval import digest_of
 from sojourn.core.boundary import refusal
 from sojourn.core.bounds import oddity
@@ -40,8 +40,10 @@ from sojourn.logs.exceptions import described
 from sojourn.tool import MalformedResultError, Tool
 
 from .examples import fitting, prepares
+from .first_time import FirstTime
 from .heartbeat import beating
 from .injection import Injection
+from .lost_workers import MAX_LOST, lost_before
 from .offload import offloaded
 from .outside import supplied
 from .overtime import ended, is_cancellation
@@ -55,8 +57,11 @@ _log = structlog.get_logger("sojourn.tool")
 class ExecuteToolActivity:
     """Executes tools of an app."""
 
-    def __init__(self, app: App, threads: SyncThreads | None = None) -> None:
+    def __init__(
+        self, app: App, threads: SyncThreads | None = None, first_time: FirstTime | None = None
+    ) -> None:
         self._app = app
+        self._first_time = first_time or FirstTime()
         self._threads = threads or SyncThreads()
 
     @activity.defn(name="ExecuteToolActivity")
@@ -64,12 +69,15 @@ class ExecuteToolActivity:
         """Answer one call.
 
         Raises:
-            ApplicationError: a transient fault that Temporal retries, within the tool's bound.
+            ApplicationError: a transient fault that Temporal retries, within the tool's bound; or
+                `REPEATED`, of a local call that is to be made as an ordinary one.
         """
         info = activity.info()
         call = ToolRequest(name=task.name, payload=task.payload, raw=task.raw, tool_call_id=info.activity_id)
+        await self._first_time.claim()
+        lost = await lost_before()
         try:
-            result = await self._across(task, call, info)
+            result = await self._across(task, call, info, lost)
         except BaseException as error:
             if isinstance(error, ApplicationError) or is_cancellation(error):
                 raise
@@ -82,7 +90,9 @@ class ExecuteToolActivity:
         # The call stands beside the result in the history: its name and id are not written again.
         return result.model_copy(update={"name": "", "tool_call_id": ""})
 
-    async def _across(self, task: ToolTask, call: ToolRequest, info: activity.Info) -> ToolResult:
+    async def _across(self, task: ToolTask, call: ToolRequest, info: activity.Info, lost: int) -> ToolResult:
+        if task.lost + lost >= MAX_LOST:
+            return outcomes.lost(call, f"{task.lost + lost} times")
         tools = self._app.tools_of(task.agent_id)
         tool = tools.get(task.name)
         if not (isinstance(tool, Tool) or hasattr(tool, "prepare")):
@@ -95,7 +105,7 @@ class ExecuteToolActivity:
         if task.given is not None:
             result = supplied(tool, call, task.given)  # pyright: ignore[reportArgumentType]
         else:
-            result = await _Crossing(self._app, self._threads, tool, call, task, info).answer()  # pyright: ignore[reportArgumentType]
+            result = await _Crossing(self._app, self._threads, tool, call, task, info, lost).answer()  # pyright: ignore[reportArgumentType]
         example = result.retry_hint and result.retry_hint.example_input
         return await aside(lambda: fitting(tool, result), on=example) if example else result  # pyright: ignore[reportArgumentType]
 
@@ -111,7 +121,10 @@ class _Crossing:
         call: ToolRequest,
         task: ToolTask,
         info: activity.Info,
+        lost: int,
     ) -> None:
+        self._lost = lost
+        """Attempts that say nothing of the tool's own faults: their workers were lost."""
         self._app = app
         self._threads = threads
         self._tool = tool
@@ -133,7 +146,8 @@ class _Crossing:
         if self._tool.validator.has_secrets:
             self._injection.mark(secrets_in(self._tool.validator.schema, sent.payload))
         hide(self._hidden)
-        with beating(mask=self._hidden):
+        who = {"tool": self._spec.id, "run_id": meta.run_id, "tool_call_id": meta.tool_call_id}
+        with beating(self._hidden, who=who, lost=self._lost):
             return await self._recorded(await self._outcome(sent, meta))
 
     async def _outcome(self, sent: ToolRequest, meta: ToolCallMeta) -> ToolResult:
@@ -273,7 +287,7 @@ class _Crossing:
 
     def _again_or(self, failure: retry.Failure, said: str, kind: str) -> ToolResult:
         """The answer to a call that is not repeated; what Temporal is told of one that is holds no strangers' object."""
-        decided = retry.decide(self._spec, failure, self._info.attempt)
+        decided = retry.decide(self._spec, failure, self._info.attempt - self._lost)
         if isinstance(decided, retry.Retry):
             raise ApplicationError(said, type=kind, next_retry_delay=decided.delay) from None
         return refusal(self._call, decided)

@@ -1,7 +1,8 @@
 """Heartbeats of every activity, from the boundary, so that sync tools beat too.
 
 A beat carries what the tool last said with `sojourn.progress`, so that a person who looks at a
-run sees how far a call is.
+run sees how far a call is, and how many workers were lost under it. The event loop beats; while a
+tool blocks that, the watch's thread does.
 """
 
 import asyncio
@@ -12,8 +13,12 @@ from typing import Any
 
 from temporalio import activity
 
+from sojourn.core import lost_workers
 from sojourn.core.wording import plain
 from sojourn.progress_note import ProgressNote, reporter
+
+from .loop_watch import CURRENT, LATE, watch_of
+from .own_task import OwnTask
 
 __all__ = ["beating"]
 
@@ -31,29 +36,59 @@ MAX_NOTE = 200
 
 
 @contextmanager
-def beating(mask: Callable[[str], str] | None = None) -> Generator[None]:
+def beating(
+    mask: Callable[[str], str] | None = None, *, who: dict[str, str] | None = None, lost: int = 0
+) -> Generator[None]:
     """Beat from 3 s on, every 5 s, while the body runs; a cancellation arrives with a beat.
 
     Args:
         mask: Hides in a note what must not leave the worker.
+        who: Whose the beats are, for the log.
+        lost: Workers lost under this activity before; told with every beat.
     """
-    if activity.info().is_local:  # its worker is the one that waits for it: nobody would hear a beat
-        yield
-        return
-    beats = _Beats(mask)
-    token = reporter.set(beats.report)
+    # The worker of a local activity is the one that waits for it: nobody would hear a beat.
+    beats = (_Silence if activity.info().is_local else _Beats)(mask, who or {}, lost)
+    watch = watch_of(asyncio.get_running_loop())
+    tokens = reporter.set(beats.report), CURRENT.set(beats)
+    watch.add(beats)
     try:
         yield
     finally:
-        reporter.reset(token)
+        watch.remove(beats)
+        CURRENT.reset(tokens[1])
+        reporter.reset(tokens[0])
         beats.end()
+
+
+class _Silence:
+    """An activity that does not beat; it can be named all the same."""
+
+    report: Callable[[ProgressNote], None] | None = None
+
+    def __init__(self, mask: Callable[[str], str] | None, who: dict[str, str], lost: int) -> None:
+        del mask, lost
+        self.who = who
+
+    def is_overdue(self, now: float) -> bool:
+        """Never."""
+        del now
+        return False
+
+    async def beat_aside(self, now: float, blocks: str) -> None:
+        """Nothing."""
+
+    def end(self) -> None:
+        """Nothing."""
 
 
 class _Beats:
     """The beats of one activity, with its last note."""
 
-    def __init__(self, mask: Callable[[str], str] | None) -> None:
+    def __init__(self, mask: Callable[[str], str] | None, who: dict[str, str], lost: int) -> None:
+        self.who = who
         self._mask = mask
+        self._lost = lost
+        self._task = OwnTask.current()
         self._loop = asyncio.get_running_loop()
         # A note may come from a thread or a task that knows nothing of this activity.
         self._context = contextvars.copy_context()
@@ -61,6 +96,7 @@ class _Beats:
         self._is_told = False
         self._has_ended = False
         self._last: float | None = None
+        self._last_aside = float("-inf")
         self._timer = self._loop.call_later(FIRST_BEAT, self._beat, context=self._context)
 
     def report(self, note: ProgressNote) -> None:
@@ -94,10 +130,35 @@ class _Beats:
         self._timer = self._loop.call_later(INTERVAL, self._beat, context=self._context)
         activity.heartbeat(*self._details())
 
-    def _details(self) -> list[dict[str, Any]]:
-        note = self._note
+    def _details(self, blocks: str = "") -> list[dict[str, Any]]:
+        lost, note = lost_workers.written(self._lost), self._note
         if note is None:
+            said = {"note": plain(blocks, MAX_NOTE)} if blocks else {}
+        else:
+            # Masked before it is cut: the half of a secret is not the secret, yet tells much.
+            text = self._mask(note.note) if self._mask else note.note
+            said = {"note": plain(text, MAX_NOTE), **note.numbers()}
+        return [{**said, **lost}] if said or lost else []
+
+    # By the watch's thread, while the loop is blocked.
+
+    def is_overdue(self, now: float) -> bool:
+        """Whether a beat should have gone out by now, and none did."""
+        late = now - self._timer.when() >= LATE and now - self._last_aside >= INTERVAL
+        return late and not self._has_ended
+
+    async def beat_aside(self, now: float, blocks: str) -> None:
+        """Beat from this thread; a cancellation is acted upon when the loop is free, which is the soonest."""
+        self._last_aside = now
+        # By the SDK too, whose own clock would give the call up at 20 s; its context may be in use by the loop.
+        self._context.copy().run(activity.heartbeat, *await self._sendable(self._details(blocks)))
+
+    async def _sendable(self, details: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """What can be encoded here: a codec may belong to the loop that is blocked, and a beat is worth more."""
+        if self._task is None or not self._task.is_coded:
+            return details
+        try:
+            await self._task.encoded(details)
+        except Exception:  # noqa: BLE001 - somebody else's codec
             return []
-        # Masked before it is cut: the half of a secret is not the secret, yet tells much.
-        text = self._mask(note.note) if self._mask else note.note
-        return [{"note": plain(text, MAX_NOTE), **note.numbers()}]
+        return details

@@ -19,7 +19,9 @@ from sojourn.core.asking_message import question_message
 from sojourn.live.deltas import Attempt, telling
 from sojourn.live.transport import topic_of
 
+from .first_time import FirstTime
 from .heartbeat import beating
+from .lost_workers import MAX_LOST, lost_before
 from .planning import Planning
 from .transcripts import Transcripts
 
@@ -32,8 +34,11 @@ AGENT_ATTEMPTS = 3
 class PlanActivity:
     """Plans turns for the agents of an app."""
 
-    def __init__(self, app: App, transcripts: Transcripts | None = None) -> None:
+    def __init__(
+        self, app: App, transcripts: Transcripts | None = None, first_time: FirstTime | None = None
+    ) -> None:
         self._app = app
+        self._first_time = first_time or FirstTime()
         self.transcripts = transcripts or Transcripts()
 
     @activity.defn(name="PlanActivity")
@@ -42,12 +47,20 @@ class PlanActivity:
 
         Raises:
             ApplicationError: `AgentNotFound` or `InvalidInput` at once or soon; the planner's own
-                exception, with its type, after 5 attempts; after 20, where it says when to try again.
+                exception, with its type, after 5 attempts; after 20, where it says when to try again;
+                `PlannerLost` when 3 workers were lost under it.
         """
         info = activity.info()
         agent = self._agent(task, info.attempt)
         key = (info.workflow_id or "", info.workflow_run_id or "")
-        with beating():
+        lost = await lost_before()
+        if lost >= MAX_LOST:
+            raise ApplicationError(
+                f"the planner of {agent.id} is given up: each of {lost} workers that ran it was lost",
+                type="PlannerLost",
+                non_retryable=True,
+            )
+        with beating(who={"agent_id": agent.id, "run_id": key[0]}, lost=lost):
             messages = await self.transcripts.read(key, task)
             policy = (
                 self._app.policy_of(agent, task.override, is_child=task.parent is not None)
@@ -71,6 +84,7 @@ class PlanActivity:
             self.transcripts.drop(key)
         else:
             self.transcripts.keep(key, [*messages, *_said(outcome)], plan=task.plan, attempt=info.attempt)
+        self._first_time.planned(key[1], outcome)
         outcome = outcome.recorded()
         if policy is None and info.attempt == 1:
             return outcome

@@ -2,13 +2,15 @@
 
 A thread cannot be killed. A call that is overdue or cancelled is *abandoned*: its thread runs on,
 is counted, and holds no slot, so that one stuck tool does not take the others with it. When too
-many are abandoned, further calls are refused until some end. An exit of the worker waits for no
-thread, which is why this is no `ThreadPoolExecutor`: the interpreter joins its threads.
+many of a tool's calls are abandoned, its further calls are refused until some end; other tools go on.
+An exit of the worker waits for no thread, which is why this is no `ThreadPoolExecutor`: the
+interpreter joins its threads.
 """
 
 import asyncio
 import contextvars
 import threading
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from queue import SimpleQueue
@@ -18,10 +20,15 @@ import structlog
 
 from sojourn.errors import ToolUnavailable
 
+from .turns import Turns
+
 __all__ = ["SYNC_THREADS", "SyncThreads"]
 
 SYNC_THREADS = 64
 """Sync tools running at once on one worker."""
+
+OWN_SHARE = 16
+"""A tool has this part of the threads, one at least, whatever the other tools do."""
 
 _log = structlog.get_logger("sojourn.tool")
 
@@ -30,18 +37,19 @@ class SyncThreads:
     """Runs sync calls in threads, for one event loop, which alone counts them.
 
     Args:
-        threads: Calls that can run at once, not counting the abandoned.
-        most_abandoned: Abandoned calls at which further ones are refused; half of `threads` when
-            none. There are never more than `threads + most_abandoned` threads.
+        threads: Calls that can run at once, not counting the abandoned; where they are taken, a
+            sixteenth of them more for each tool.
+        most_abandoned: Abandoned calls that are shared among the tools that have some; one that
+            exceeds its share is refused. Half of `threads` when none.
     """
 
     def __init__(self, threads: int = SYNC_THREADS, *, most_abandoned: int | None = None) -> None:
         self._idle: list[_Inbox] = []
         self._threads = threads
         self._most_abandoned = max(1, threads // 2) if most_abandoned is None else most_abandoned
-        self._free = asyncio.Semaphore(threads)
+        self._turns = Turns(threads, max(1, threads // OWN_SHARE))
         self._running = 0
-        self._abandoned = 0
+        self._abandoned: Counter[str] = Counter()
 
     def __del__(self) -> None:
         for inbox in self._idle:
@@ -53,13 +61,13 @@ class SyncThreads:
         Cancelled, by an `asyncio.timeout` around it too, it returns at once and abandons the thread.
 
         Raises:
-            ToolUnavailable: too many abandoned calls run on, or the system gives no more threads.
+            ToolUnavailable: too many abandoned calls of this tool run on, or the system gives no more threads.
             RuntimeError: the call raised what an event loop would take for its own (`StopIteration`,
                 `KeyboardInterrupt`, `CancelledError`); that is the cause.
         """
-        self._refuse_when_held()
-        async with self._free:
-            self._refuse_when_held()  # others were abandoned while this one waited
+        self._refuse_when_held(tool_id)
+        async with self._turns.one(tool_id):
+            self._refuse_when_held(tool_id)  # others were abandoned while this one waited
             job = self._start(tool_id, call)
             try:
                 await job.ended.wait()
@@ -69,11 +77,12 @@ class SyncThreads:
                 raise
         return job.outcome()
 
-    def _refuse_when_held(self) -> None:
-        if self._abandoned >= self._most_abandoned:
+    def _refuse_when_held(self, tool_id: str) -> None:
+        held = self._abandoned[tool_id]
+        if held and held >= max(1, self._most_abandoned // len(self._abandoned)):
             raise ToolUnavailable(
-                f"{self._abandoned} overdue sync calls hold the worker's threads; "
-                "no sync tool runs on it until some of them end"
+                f"{held} overdue calls of {tool_id} hold threads of the worker; "
+                "the tool does not run on it until some of them end"
             )
 
     def _start(self, tool_id: str, call: Callable[[], Any]) -> "_Job":
@@ -86,15 +95,17 @@ class SyncThreads:
     def _abandon(self, job: "_Job") -> None:
         job.is_abandoned = True
         self._running -= 1
-        self._abandoned += 1
-        _log.warning("sync_tool_abandoned", tool=job.tool_id, abandoned=self._abandoned)
+        self._abandoned[job.tool_id] += 1
+        _log.warning("sync_tool_abandoned", tool=job.tool_id, abandoned=self._abandoned[job.tool_id])
 
     def _ended(self, job: "_Job", inbox: "_Inbox") -> None:
         job.ended.set()
         if job.is_abandoned:
             job.value = job.error = None  # nobody reads them
-            self._abandoned -= 1
-            _log.info("sync_tool_ended_late", tool=job.tool_id, abandoned=self._abandoned)
+            self._abandoned[job.tool_id] -= 1
+            left = self._abandoned[job.tool_id]
+            self._abandoned = +self._abandoned  # less the tools that have none
+            _log.info("sync_tool_ended_late", tool=job.tool_id, abandoned=left)
         else:
             self._running -= 1
         if self._running + len(self._idle) < self._threads:

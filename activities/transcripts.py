@@ -39,10 +39,10 @@ class Transcripts:
 
     Args:
         max_entries: Runs kept.
-        max_bytes: Bytes kept, as they are on the wire.
+        max_bytes: Bytes kept, as they are on the wire; as objects they take ten times as many.
     """
 
-    def __init__(self, max_entries: int = 2_000, max_bytes: int = 64_000_000) -> None:
+    def __init__(self, max_entries: int = 2_000, max_bytes: int = 25_000_000) -> None:
         self._entries: OrderedDict[Key, _Entry] = OrderedDict()
         self._max_entries = max_entries
         self._max_bytes = max_bytes

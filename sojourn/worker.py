@@ -68,9 +68,13 @@ def shell(app: App) -> Shell:
     agent_run = importlib.import_module(f"{prefix}workflows.agent_run")
     plan = importlib.import_module(f"{prefix}activities.plan")
     execute_tool = importlib.import_module(f"{prefix}activities.execute_tool")
+    first_time = importlib.import_module(f"{prefix}activities.first_time").FirstTime()
     return Shell(
         workflows=[agent_run.AgentRun],
-        activities=[plan.PlanActivity(app).plan, execute_tool.ExecuteToolActivity(app).execute_tool],
+        activities=[
+            plan.PlanActivity(app, first_time=first_time).plan,
+            execute_tool.ExecuteToolActivity(app, first_time=first_time).execute_tool,
+        ],
     )
 
 

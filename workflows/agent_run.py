@@ -6,7 +6,7 @@ this file awaits, and keeps the transcript.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -34,6 +34,7 @@ from sojourn.core.asking_message import question_message, reply
 from sojourn.core.giving_up import gave_up
 from sojourn.core.guards import SECOND_RULES, Guards
 from sojourn.core.limits import MAX_INLINE_BYTES
+from sojourn.core.packed import Packed
 from sojourn.core.retry import LONGEST_INTERVAL
 from sojourn.core.run_input import labelled, opening_fault, read_run_input
 from sojourn.core.spent import MAX_ARTIFACTS, spent_by
@@ -41,7 +42,7 @@ from sojourn.core.steering import Paused, Resumed, is_overtaken
 from sojourn.core.timers import WAITS, bounded
 from sojourn.core.transcript import for_planner
 from sojourn.core.waits import Released
-from sojourn.core.wire import size_of
+from sojourn.core.wire import encode
 from sojourn.failures import closing, failure_of
 from sojourn.telemetry.observer import Observer
 
@@ -92,7 +93,7 @@ class AgentRun(Shown, Doors, Accounts):
         self._run_id = workflow.info().workflow_id
         self._policy = RunPolicy()
         self._is_known = False
-        self._transcript: list[Message] = []
+        self._transcript = Packed()
         self._new: list[Message] = self._run.messages
         self._counts = counts.Counts()
         self._guards = Guards()
@@ -224,10 +225,10 @@ class AgentRun(Shown, Doors, Accounts):
         """What the planner is passed: only what is new, by reference when it is large."""
         run, after, first = self._run, len(self._transcript), self._plans == 1
         new = [*self._new, *self._said]
-        self._transcript += new
+        size = self._transcript.extend(new)
         self._new, self._said = [], []
         self._planned_from = after
-        large = sum(size_of(message) for message in new) > MAX_INLINE_BYTES
+        large = size > MAX_INLINE_BYTES
         return PlanTask(
             agent_id=run.agent_id,
             session_id=run.session_id,
@@ -410,7 +411,7 @@ class AgentRun(Shown, Doors, Accounts):
     def _output(self, plan: PlanOutcome) -> RunOutput:
         assert plan.final is not None
         self._phase = ""
-        self._transcript += [*self._new, plan.final]
+        self._transcript.extend([*self._new, plan.final])
         self._new = []
         return RunOutput(
             run_id=self._run_id,
@@ -462,8 +463,8 @@ class AgentRun(Shown, Doors, Accounts):
             safeguards=self._guards.shown(),
         )
 
-    def _messages(self) -> list[Message]:
-        return [*self._transcript, *self._new, *self._said]
+    def _messages(self) -> Iterable[bytes]:
+        return [*self._transcript, *map(encode, (*self._new, *self._said))]
 
     @property
     def _turn_id(self) -> str:

@@ -1,14 +1,13 @@
 """Shown: what can be asked of a run while it stands: its status, its transcript, a call to decide on."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from temporalio import workflow
 from temporalio.api.common.v1 import Payload
 from temporalio.common import RawValue
 
 from sojourn.contracts.awaits import AwaitConfirmation
-from sojourn.contracts.message import Message
 from sojourn.contracts.run import CallStatus, RunStatus
 from sojourn.core.standing import MAX_CALLS_SHOWN, MAX_NOTES
 from sojourn.core.transcript import slice_of
@@ -27,8 +26,8 @@ class Shown(ABC):
         """How the run stands, less its calls and notes."""
 
     @abstractmethod
-    def _messages(self) -> Sequence[Message]:
-        """The transcript, and what no planner has seen yet."""
+    def _messages(self) -> Iterable[bytes]:
+        """The transcript, and what no planner has seen yet, each message as JSON."""
 
     @workflow.query(name="status", description="How the run stands.")
     def status(self) -> RunStatus:

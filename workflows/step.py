@@ -12,6 +12,7 @@ from temporalio import workflow
 from temporalio.common import RetryPolicy, TypedSearchAttributes, WorkflowIDReusePolicy
 from temporalio.exceptions import (
     ActivityError,
+    ApplicationError,
     ChildWorkflowError,
     TimeoutError,  # noqa: A004 - Temporal's name for it
     WorkflowAlreadyStartedError,
@@ -19,7 +20,7 @@ from temporalio.exceptions import (
 )
 
 from sojourn.contracts.awaits import AwaitExternalTools
-from sojourn.contracts.dispatch import HEARTBEAT, NET, Dispatch
+from sojourn.contracts.dispatch import HEARTBEAT, NET, REPEATED, Dispatch
 from sojourn.contracts.input_required import InputRequired, ToolInput
 from sojourn.contracts.run import CallStatus, RunInput, RunOutput
 from sojourn.contracts.run_link import RunLink
@@ -49,7 +50,7 @@ from sojourn.failures import failure_of, spent_of
 from sojourn.search_attributes import AGENT, attributes_of
 from sojourn.telemetry.observer import Observer
 
-from .cancellation import stop_if_canceled
+from .cancellation import is_canceled, stop_if_canceled
 from .children import Children
 from .clock import Clock
 from .waiting import Waiting
@@ -184,7 +185,8 @@ class Step:
     async def _by_worker(self, call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult:
         with self._clock.busy():
             try:
-                result = await (_local if dispatch.kind == "local" else _activity)(call, dispatch, task)
+                made = _local if dispatch.kind == "local" else _activity
+                result = await made(call, dispatch, task)
             except ActivityError as error:
                 if is_cancelled_exception(error):
                     self._carried_out.add(call.tool_call_id)
@@ -316,17 +318,33 @@ async def _activity(call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> To
 
 async def _local(call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult:
     """Beside the workflow, on its own worker: a third more runs a second, and four events less a call."""
-    result: ToolResult = await workflow.execute_local_activity(
-        "ExecuteToolActivity",
-        task,
-        activity_id=call.tool_call_id,
-        result_type=ToolResult,
-        start_to_close_timeout=bounded(dispatch.timeout) + NET,
-        retry_policy=_retry(dispatch),
-        cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-        summary=call.name,
-    )
+    try:
+        result: ToolResult = await workflow.execute_local_activity(
+            "ExecuteToolActivity",
+            task,
+            activity_id=call.tool_call_id,
+            result_type=ToolResult,
+            start_to_close_timeout=bounded(dispatch.timeout) + NET,
+            retry_policy=_retry(dispatch),
+            cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+            summary=call.name,
+        )
+    except ActivityError as error:
+        lost = _lost_under(error)
+        if not lost or is_canceled():
+            raise
+        # As an ordinary activity, under which workers are counted: this one has cost one already.
+        return await _activity(call, dispatch, task.model_copy(update={"lost": lost}))
     return result
+
+
+def _lost_under(error: ActivityError) -> int:
+    """Workers lost under a local call that is to be made as an ordinary one; 0 of any other failure."""
+    cause = error.cause
+    if not isinstance(cause, ApplicationError) or cause.type != REPEATED:
+        return 0
+    told = cause.details[0] if cause.details else 1
+    return told if isinstance(told, int) else 1
 
 
 def _retry(dispatch: Dispatch) -> RetryPolicy:

@@ -9,16 +9,19 @@ from sojourn.contracts.record import Record
 from sojourn.contracts.run_policy import RunPolicyOverride
 from sojourn.contracts.tool_result import ToolResult
 
-__all__ = ["ACTIVITY_ATTEMPTS", "HEARTBEAT", "NET", "Dispatch"]
+__all__ = ["ACTIVITY_ATTEMPTS", "HEARTBEAT", "NET", "REPEATED", "Dispatch"]
 
 ACTIVITY_ATTEMPTS = 20
-"""Executions when workers keep dying under a tool: three deploys during one tool use up three."""
+"""Executions in all: three deploys during one tool use up three. Of lost workers fewer are borne."""
 
 HEARTBEAT = timedelta(seconds=15)
 """A lost worker is noticed after this; activities beat from 3 s on, every 5 s."""
 
 NET = timedelta(seconds=5)
 """How much wider than a tool's own time limit its start-to-close is; the activity takes it off again."""
+
+REPEATED = "RepeatedAfterLostWorker"
+"""How a local call fails that must be made as an ordinary one; its detail is the number of lost workers."""
 
 
 class Dispatch(Record):

@@ -197,3 +197,5 @@ class ToolTask(Record):
     """For a call that needed input: the answers with which it goes on."""
     given: dict[str, Any] | None = None
     """For a call executed outside: what was sent, `result` or `error` and `retry_hint`; it is only checked here."""
+    lost: int = 0
+    """For a local call that is repeated as an ordinary one: the workers lost under it."""

@@ -2,7 +2,8 @@
 
 | what happened | what follows |
 |---|---|
-| the worker was lost or shut down, a heartbeat time-out | Temporal makes up to 20 attempts (three deploys during one tool use up three), 1 s apart, doubled, at most 30 s; never with `idempotent=False`: answered `tool_unavailable`, "its outcome is unknown" |
+| the worker was lost: a heartbeat time-out | another attempt, until 3 workers were lost under the call (`sojourn.core.lost_workers`); then, and at once with `idempotent=False`, answered `tool_unavailable`, "its outcome is unknown" |
+| the worker was shut down, as in a deploy | Temporal makes up to 20 attempts in all, 1 s apart, doubled, at most 30 s (three deploys during one tool use up three) |
 | `RateLimited`, `ToolUnavailable`, `ConnectionError` | up to the tool's own `Retry` (3 attempts), after `retry_after` or 1 s, doubled; answered at once where `retry_after` is over 30 s or the tool is `idempotent=False` |
 | the tool exceeded its time-out | the same where it is `read_only` or `idempotent`, else answered as `timeout`: it may have taken effect |
 | `ToolFailed`, any other exception, a bad payload, a bad result | answered at once: the same would happen again |

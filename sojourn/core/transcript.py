@@ -1,21 +1,26 @@
 """The transcript as others read it: in byte slices, of a fixed part."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from sojourn.contracts.message import Message
 from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
 from sojourn.core.limits import MAX_SLICE_BYTES
-from sojourn.core.wire import encode_messages
 
 __all__ = ["call_ids", "for_planner", "slice_of"]
 
 
-def slice_of(messages: Sequence[Message], after: int, until: int | None, offset: int) -> tuple[bytes, bool]:
+def slice_of(messages: Iterable[bytes], after: int, until: int | None, offset: int) -> tuple[bytes, bool]:
     """Bytes of the JSON array `messages[after:until]` from `offset`, and whether they are the whole array.
 
     At most 1.5 MB, cut inside a message where needed; a slice shorter than that is the last.
+
+    Args:
+        messages: Each as JSON.
+        after: The first one's place.
+        until: The place after the last one's; None for all.
+        offset: Bytes to leave out.
     """
-    data = encode_messages(messages[max(after, 0) : until])
+    data = b"[" + b",".join(list(messages)[max(after, 0) : until]) + b"]"
     part = data[max(offset, 0) : max(offset, 0) + MAX_SLICE_BYTES]
     return part, len(part) == len(data)
 

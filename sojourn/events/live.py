@@ -143,7 +143,7 @@ class Live:
             (said,) = await self._client.data_converter.decode(pending.heartbeat_details.payloads[:1])
         except (ValueError, KeyError, RuntimeError):
             return {}
-        return cast("dict[str, Any]", said) if isinstance(said, dict) else {}
+        return cast("dict[str, Any]", said) if isinstance(said, dict) and "note" in said else {}
 
     def _is_new(self, call_id: str, kind: str, value: Any) -> bool:
         is_new = self._seen.get((call_id, kind)) != value

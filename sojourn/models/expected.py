@@ -64,7 +64,8 @@ class Expected:
 
     def fault(self, arguments: dict[str, Any]) -> str | None:
         """Why arguments are no answer that fits, in a sentence a model can act on; None when they are."""
-        issues = self._validator.issues(arguments) or self._own_issues(arguments)
+        fits = self._validator.is_valid(arguments)
+        issues = self._own_issues(arguments) if fits else self._validator.issues(arguments)
         if not issues:
             return None
         told = "; ".join(sentence(issue) for issue in issues[:MAX_TOLD])

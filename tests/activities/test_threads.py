@@ -171,7 +171,7 @@ async def test_a_call_cancelled_before_its_turn_never_runs(make_stuck, until):
     await until(stuck.begun.is_set)
     with capture_logs() as logs, pytest.raises(TimeoutError):
         async with asyncio.timeout(SOON):
-            await threads.run("a.b.c", lambda: ran.append(1))
+            await threads.run("a.b.stuck", lambda: ran.append(1))
     assert (ran, logs) == ([], [])
     stuck.released.set()
     assert await first == "late"
@@ -179,22 +179,49 @@ async def test_a_call_cancelled_before_its_turn_never_runs(make_stuck, until):
 
 
 async def test_too_many_abandoned_calls_refuse_further_ones_until_some_end(make_stuck, until):
-    """At half of the threads the worker answers at once that it is held, and recovers by itself."""
+    """At half of the threads the tool is answered at once that it is held, and recovers by itself."""
     threads, stuck = SyncThreads(4), [make_stuck() for _ in range(2)]
     for each in stuck:
-        assert await threads.run("a.b.c", lambda: "free") == "free"
+        assert await threads.run("a.b.stuck", lambda: "free") == "free"
         await abandon(threads, each, until)
-    with pytest.raises(ToolUnavailable, match="2 overdue sync calls hold the worker's threads"):
-        await threads.run("a.b.c", lambda: "free")
+    with pytest.raises(ToolUnavailable, match="2 overdue calls of "):
+        await threads.run("a.b.stuck", lambda: "free")
     stuck[0].released.set()
 
     async def is_free() -> bool:
         try:
-            return await threads.run("a.b.c", lambda: True)
+            return await threads.run("a.b.stuck", lambda: True)
         except ToolUnavailable:
             return False
 
     await until(is_free)
+
+
+async def test_a_tool_that_hangs_refuses_no_other_tool(make_stuck, until):
+    """32 overdue calls of one tool: it is refused, the others run on, and have a share of their own."""
+    threads = SyncThreads()
+    for _ in range(32):
+        await abandon(threads, make_stuck(), until)
+    with pytest.raises(ToolUnavailable, match="32 overdue calls of "):
+        await threads.run("a.b.stuck", lambda: "free")
+    for _ in range(3):
+        assert await threads.run("a.b.other", lambda: "free") == "free"
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(SOON):
+                await threads.run("a.b.other", make_stuck())
+    assert await threads.run("a.b.other", lambda: "free") == "free"
+
+
+async def test_calls_that_take_all_threads_hold_up_only_their_like(make_stuck, until):
+    """While one tool's calls run in every thread, another tool's have a few of their own."""
+    threads, stuck = SyncThreads(4), [make_stuck() for _ in range(5)]
+    tasks = [asyncio.create_task(threads.run("a.b.stuck", each)) for each in stuck]
+    await until(lambda: sum(each.begun.is_set() for each in stuck) == 4)
+    assert await asyncio.gather(*[threads.run("a.b.c", lambda: "free") for _ in range(20)]) == ["free"] * 20
+    assert not stuck[4].begun.is_set()
+    for each in stuck:
+        each.released.set()
+    assert await asyncio.gather(*tasks) == ["late"] * 5
 
 
 async def test_threads_stay_within_the_sum_of_both_bounds(make_stuck, until, count_threads):
@@ -229,7 +256,7 @@ async def test_no_slot_is_lost_over_a_thousand_quick_calls():
     assert all(done[number] == number for number in range(1_000) if number % 3 and number % 7)
     barrier = threading.Barrier(4)
     await asyncio.gather(*[threads.run("a.b.c", lambda: barrier.wait(20)) for _ in range(4)])
-    assert (threads._running, threads._abandoned, threads._free._value) == (0, 0, 4)
+    assert (threads._running, dict(threads._abandoned), dict(threads._turns.taken)) == (0, {}, {})
 
 
 async def test_a_system_without_threads_makes_the_tool_unavailable(monkeypatch):

@@ -7,10 +7,33 @@ from hypothesis import strategies as st
 from sojourn import Message, RunLink, ToolRequest, ToolResult, ToolTelemetry
 from sojourn.core import transcript
 from sojourn.core.limits import MAX_SLICE_BYTES
+from sojourn.core.packed import BLOCK_BYTES, Packed
 from sojourn.core.transcript import call_ids, for_planner, slice_of
-from sojourn.core.wire import decode_messages, encode_messages
+from sojourn.core.wire import decode_messages, encode, encode_messages
 
 MESSAGES = [Message.user(f"Grüße {n} 🚀") for n in range(5)]
+PACKED = [encode(message) for message in MESSAGES]
+
+
+@given(st.lists(st.integers(0, 2 * BLOCK_BYTES), max_size=8))
+def test_packed_messages_are_told_as_they_were(sizes: list[int]) -> None:
+    """Compressed or not, each message comes out as the bytes that went in, in its place."""
+    messages = [Message.user(f"{n} {'é' * (size // 2)}") for n, size in enumerate(sizes)]
+    packed = Packed()
+    assert packed.extend(messages) == sum(len(encode(message)) for message in messages)
+    assert len(packed) == len(messages)
+    assert list(packed) == [encode(message) for message in messages]
+    assert slice_of(packed, 0, None, 0)[0][: transcript.MAX_SLICE_BYTES] == encode_messages(messages)
+
+
+def test_packed_messages_take_no_more_than_their_bytes() -> None:
+    """A run that waits with a megabyte of rows keeps less than that megabyte, not ten."""
+    rows = [{"id": n, "name": f"device {n}", "value": n * 1.5} for n in range(200)]
+    result = ToolResult(name="a.b.c", tool_call_id="c", result={"rows": rows})
+    packed = Packed()
+    told = packed.extend(Message.results([result]) for _ in range(120))
+    assert told > 1_000_000
+    assert packed.held < told / 2
 
 
 def test_a_small_transcript_is_one_slice() -> None:
@@ -21,7 +44,7 @@ def test_a_small_transcript_is_one_slice() -> None:
         (5, None, []),
         (-3, 1, MESSAGES[:1]),
     ):
-        data, whole = slice_of(MESSAGES, after, until, 0)
+        data, whole = slice_of(PACKED, after, until, 0)
         assert whole
         assert decode_messages(data) == expected
 
@@ -33,7 +56,7 @@ def test_slices_together_are_the_whole(size: int, after: int, until: int | None)
         patch.setattr(transcript, "MAX_SLICE_BYTES", size)
         data = b""
         while True:
-            part, whole = slice_of(MESSAGES, after, until, len(data))
+            part, whole = slice_of(PACKED, after, until, len(data))
             assert whole is (len(part) == len(encode_messages(MESSAGES[after:until])))
             data += part
             if len(part) < size:
@@ -43,7 +66,7 @@ def test_slices_together_are_the_whole(size: int, after: int, until: int | None)
 
 def test_a_slice_is_within_what_a_query_may_answer() -> None:
     """A query reply over 2 MB fails: a slice is at most 1.5 MB, and an offset beyond the end gives nothing."""
-    big = [Message.user("x" * (2 * MAX_SLICE_BYTES))]
+    big = [encode(Message.user("x" * (2 * MAX_SLICE_BYTES)))]
     part, whole = slice_of(big, 0, None, 0)
     assert (len(part), whole) == (MAX_SLICE_BYTES, False)
     assert slice_of(big, 0, None, 10**9) == (b"", False)

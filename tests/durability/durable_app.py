@@ -8,6 +8,7 @@ as a file `<agent>.<point>.hold` is there. So a test knows what a worker was doi
 import asyncio
 import json
 import os
+import signal
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -113,6 +114,27 @@ def stamp(text: str, meta: ToolCallMeta) -> str:
         return f"stamped {text}"
 
 
+@desk.tool
+async def hog(text: str, meta: ToolCallMeta) -> str:
+    """Keep a note, and the worker's event loop."""
+    with recorded_in_thread(f"{meta.agent_id.removeprefix('durable.')}.hog-{text}", **of(meta)):
+        return f"hogged {text}"
+
+
+@desk.tool
+async def crash(text: str, meta: ToolCallMeta) -> str:
+    """Take the worker down, at once."""
+    record("start", f"{meta.agent_id.removeprefix('durable.')}.crash-{text}", **of(meta))
+    os.kill(os.getpid(), signal.SIGKILL)
+    return text
+
+
+@desk.tool(local=True, idempotent=True)
+async def trip(text: str, meta: ToolCallMeta) -> str:
+    """Take the worker down, from beside the workflow."""
+    return await crash(text, meta)
+
+
 @desk.tool(idempotent=False)
 async def post(text: str, meta: ToolCallMeta) -> str:
     """Post a note, which cannot be taken back."""
@@ -205,4 +227,32 @@ namer = Agent(
     uses=[desk],
 )
 
-app = App(agents=[clerk, asker, lead, sender, poster, filer, namer])
+hogger = Agent(
+    "durable.hogger",
+    planner=Recorded(
+        PlanResult.calls(*(write.call(text=f"beside-{n}") for n in range(5)), hog.call(text="one")), summary
+    ),
+    uses=[desk],
+)
+crasher = Agent(
+    "durable.crasher",
+    planner=Recorded(PlanResult.calls(crash.call(text="one")), summary),
+    uses=[desk],
+)
+tripper = Agent(
+    "durable.tripper",
+    planner=Recorded(PlanResult.calls(trip.call(text="one")), summary),
+    uses=[desk],
+)
+
+
+async def fatal_plan(turn: Turn) -> PlanResult:
+    """Take the worker down while it decides."""
+    record("start", "gambler.crash-plan", run_id=turn.run.run_id, attempt=activity.info().attempt)
+    os.kill(os.getpid(), signal.SIGKILL)
+    return PlanResult.final("never")
+
+
+gambler = Agent("durable.gambler", planner=fatal_plan)
+
+app = App(agents=[clerk, asker, lead, sender, poster, filer, namer, hogger, crasher, tripper, gambler])

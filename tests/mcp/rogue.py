@@ -26,6 +26,13 @@ BROKEN = [
     },
 ]
 
+RULES = {"type": "array", "items": {"allOf": [{"multipleOf": 1}] * 1_500}}
+COSTLY = {
+    "name": "good",
+    "inputSchema": {"type": "object", "properties": {"rows": RULES}},
+    "outputSchema": {"type": "object", "properties": {"rows": RULES}},
+}
+
 
 def say(message: dict[str, Any]) -> None:
     print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
@@ -43,6 +50,8 @@ def listed(request: dict[str, Any]) -> dict[str, Any]:
         return {"tools": tools, "nextCursor": str(number + 1)}
     if WAY == "circle":
         return {"tools": [GOOD], "nextCursor": "again"}
+    if WAY == "costly":
+        return {"tools": [COSTLY]}
     if WAY == "broken-tools":
         return {"tools": [*BROKEN, GOOD, {**GOOD, "description": "twice"}]}
     return {"tools": [GOOD]}
@@ -58,6 +67,8 @@ def called(request: dict[str, Any]) -> None:  # noqa: PLR0912
             answer(request, {"content": "no list"})
         case "strange-content":
             answer(request, {"content": [{"type": "hologram", "data": 5}]})
+        case "costly":
+            answer(request, {"content": [], "structuredContent": {"rows": list(range(5_000))}})
         case "deep":
             value: Any = 1
             for _ in range(150):

@@ -5,6 +5,7 @@ import contextlib
 import gzip
 import json
 import logging
+import threading
 import time
 from datetime import timedelta
 from typing import Any, Self
@@ -13,6 +14,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from sojourn import mcp
+from sojourn.core.validate import Validator
 from sojourn.errors import RateLimited, ToolUnavailable
 
 
@@ -64,6 +66,28 @@ async def test_deep_answers_are_handed_on_or_refused(opened, rogue, run):
     """What can be read is handed to the boundary, which judges depth for all tools alike."""
     result = await run(await opened(rogue("deep")), "good")
     assert result.ok
+
+
+async def test_schemas_that_ask_for_much_work_hold_nobody_up(opened, rogue, run, monkeypatch):
+    """Thousands of rules times thousands of items are refused, clearly, and looked at beside the event loop."""
+    where = set()
+    for name in ("is_valid", "issues"):
+        check = getattr(Validator, name)
+
+        def noted(self, value, check=check, **options):
+            where.add(threading.get_ident())
+            return check(self, value, **options)
+
+        monkeypatch.setattr(Validator, name, noted)
+    toolset = await opened(rogue("costly"))
+    sent = await run(toolset, "good", rows=list(range(5_000)))
+    assert sent.retry_hint.reason == "invalid_arguments"
+    answered = await run(toolset, "good")
+    assert answered.retry_hint.reason == "malformed_response"
+    for result in (sent, answered):
+        assert "smaller or flatter" in result.error.message
+    assert where
+    assert threading.get_ident() not in where
 
 
 async def test_a_refusal_of_the_arguments_is_a_hint(opened, rogue, run):

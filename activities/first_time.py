@@ -1,0 +1,69 @@
+"""Whether a local call is made for the first time: its worker may have been lost under it before.
+
+Temporal repeats a local activity as part of its workflow task, from its first attempt, on whichever
+worker replays the run; nothing is recorded of the worker that was lost. So the worker that planned a
+call knows, once, that it is new; any other asks the server.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError
+
+from sojourn.contracts.dispatch import REPEATED
+from sojourn.contracts.tasks import PlanOutcome
+
+from .own_task import OwnTask
+
+__all__ = ["FirstTime"]
+
+MAX_KNOWN = 10_000
+"""Calls known to be new; for one that was forgotten the server is asked."""
+
+Key = tuple[str, str]
+"""Execution id and tool call id."""
+
+
+class FirstTime:
+    """The local calls that were planned on this worker and have not begun."""
+
+    def __init__(self) -> None:
+        self._new: OrderedDict[Key, None] = OrderedDict()
+
+    def planned(self, run_id: str, outcome: PlanOutcome) -> None:
+        """Remember the local calls of a plan that was made here."""
+        self._add(
+            (run_id, call.tool_call_id)
+            for call, dispatch in zip(outcome.calls, outcome.dispatches, strict=False)
+            if dispatch.kind == "local"
+        )
+
+    def _add(self, keys: Iterable[Key]) -> None:
+        for key in keys:
+            self._new[key] = None
+        while len(self._new) > MAX_KNOWN:
+            self._new.popitem(last=False)
+
+    async def claim(self) -> None:
+        """Go on with the local activity that runs here if it is new, or if no worker was lost under it.
+
+        Raises:
+            ApplicationError: `REPEATED`, with the number of lost workers: the workflow makes an
+                ordinary activity of the call, under which workers are counted.
+        """
+        info, task = activity.info(), OwnTask.current()
+        key = (info.workflow_run_id or "", info.activity_id)
+        if not info.is_local or info.attempt > 1 or task is None:
+            return
+        if key in self._new:
+            del self._new[key]
+            return
+        try:
+            attempt = await task.workflow_task_attempt()
+        except RPCError:
+            return
+        if attempt > 1:
+            said = "a worker was lost under this call"
+            raise ApplicationError(said, attempt - 1, type=REPEATED, non_retryable=True)

@@ -1,0 +1,194 @@
+"""A watch over the event loop: beats for the calls of one that is blocked, and names what blocks it.
+
+Hundreds of calls share a worker's event loop. A tool that blocks it (`time.sleep`, a driver without
+`await`) would cost all of them their heartbeats: the server would give them up and have them done
+again elsewhere. So a thread beats for them meanwhile, and tells the operator what to mend.
+"""
+
+import asyncio
+import sys
+import threading
+import time
+from collections.abc import Coroutine, Sequence
+from contextvars import Context, ContextVar
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any, Protocol
+from weakref import WeakKeyDictionary
+
+import structlog
+
+__all__ = ["CURRENT", "LATE", "LoopWatch", "Watched", "watch_of"]
+
+TICK = 1.0
+"""Seconds between two looks."""
+
+LATE = 2.0
+"""Seconds after which a beat is overdue, and the thread beats in place of the loop."""
+
+BLOCKED = 3.0
+"""Seconds without an answer after which the loop counts as blocked; told again each time they have doubled."""
+
+GIVEN_UP = 120.0
+"""Seconds after which a blocked loop counts as lost: its calls are better off elsewhere."""
+
+_MAX_LINES = 8
+_RUN_ONE: CodeType = vars(asyncio.Handle)["_run"].__code__
+"""Runs one callback of the loop, or one step of a task, in its context."""
+
+_log = structlog.get_logger("sojourn.worker")
+
+
+class Watched(Protocol):
+    """The beats of one activity."""
+
+    who: dict[str, str]
+    """Whose they are, for the log."""
+
+    def is_overdue(self, now: float) -> bool:
+        """Whether the loop should have beaten by now."""
+        ...
+
+    async def beat_aside(self, now: float, blocks: str) -> None:
+        """Beat from the thread's own loop; `blocks` says what it does to the worker's loop, if anything."""
+        ...
+
+
+CURRENT: ContextVar[Watched | None] = ContextVar("sojourn_watched", default=None)
+"""The call that this context belongs to; its tasks and threads have it too."""
+
+
+class LoopWatch:
+    """Watches one event loop as long as that is open, from a thread of its own.
+
+    Args:
+        loop: The loop.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._thread_id = threading.get_ident()
+        self._calls: set[Watched] = set()
+        self._asked: float | None = None
+        self._tell_at = BLOCKED
+        self._ended_at = float("-inf")
+        self._aside: asyncio.AbstractEventLoop | None = None
+        threading.Thread(target=self._look_on, name="sojourn-loop-watch", daemon=True).start()
+
+    def add(self, call: Watched) -> None:
+        """Beat for a call when the loop does not."""
+        self._calls.add(call)
+
+    def remove(self, call: Watched) -> None:
+        """Beat for it no more."""
+        self._calls.discard(call)
+
+    def was_blocked(self) -> bool:
+        """Whether the loop was blocked a moment ago: what begins now may have been given up meanwhile."""
+        return self._loop.time() - self._ended_at < GIVEN_UP / 10
+
+    def _look_on(self) -> None:
+        while not self._loop.is_closed():
+            time.sleep(TICK)
+            try:
+                self._look()
+            except Exception:  # noqa: BLE001 - whatever it is, the next look is needed all the same
+                _log.warning("loop_watch_failed", exc_info=True)
+        if self._aside is not None:
+            self._aside.close()
+
+    def _look(self) -> None:
+        now, calls = self._loop.time(), list(self._calls)
+        if not calls and self._asked is None:
+            return
+        asked = self._asked  # the loop may answer in this moment
+        if asked is None:
+            asked = self._asked = now
+            try:
+                self._loop.call_soon_threadsafe(self._answer, now)
+            except RuntimeError:  # closed since
+                return
+        blocked = now - asked
+        if blocked >= GIVEN_UP:
+            calls = []
+        blocker, at = (None, "") if blocked < BLOCKED else self._blocker()
+        if blocked >= self._tell_at:
+            self._tell(blocker, blocked)
+        overdue = [call for call in calls if call.is_overdue(now)]
+        if overdue:
+            said = f"blocks its worker's event loop for {blocked:.0f} s, at {at}"
+            self._beat([call.beat_aside(now, said if call is blocker else "") for call in overdue])
+
+    def _answer(self, asked: float) -> None:
+        """In the loop: it is free."""
+        self._asked = None
+        now = self._loop.time()
+        if now - asked >= BLOCKED:
+            self._ended_at = now
+            _log.warning("loop_free_again", seconds=round(now - asked, 1))
+        self._tell_at = BLOCKED
+
+    def _tell(self, blocker: Watched | None, blocked: float) -> None:
+        self._tell_at = 2 * blocked
+        who = blocker.who if blocker else {}
+        kind = "tool" if "tool" in who else "planner" if who else "something"
+        _log.warning(
+            f"{kind}_blocks_loop",
+            **who,
+            seconds=round(blocked, 1),
+            stack=self._stack(),
+            is_given_up=blocked >= GIVEN_UP,
+            mend="await what waits, or make the tool a plain function: it then runs in a thread",
+        )
+
+    def _beat(self, beats: Sequence[Coroutine[Any, Any, None]]) -> None:
+        if self._aside is None:
+            self._aside = asyncio.new_event_loop()
+        self._aside.run_until_complete(_each(beats))
+
+    # Who it is.
+
+    def _frames(self) -> list[FrameType]:
+        """The frames of what the loop runs now, the innermost last."""
+        frame, frames = sys._current_frames().get(self._thread_id), []  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - documented, for debuggers
+        while frame is not None and frame.f_code is not _RUN_ONE:
+            frames.append(frame)
+            frame = frame.f_back
+        return [] if frame is None else [frame, *reversed(frames)]
+
+    def _blocker(self) -> tuple[Watched | None, str]:
+        """The call whose code runs now, by the context that its tasks and callbacks have; and where it is."""
+        frames = self._frames()
+        if not frames:
+            return None, ""
+        context: Context | None = getattr(frames[0].f_locals.get("self"), "_context", None)
+        found = context.get(CURRENT) if context else None
+        return found, _place(frames[-1])
+
+    def _stack(self) -> list[str]:
+        return [_place(frame) for frame in self._frames()[1:]][-_MAX_LINES:]
+
+
+_WATCHES: WeakKeyDictionary[asyncio.AbstractEventLoop, LoopWatch] = WeakKeyDictionary()
+
+
+def watch_of(loop: asyncio.AbstractEventLoop) -> LoopWatch:
+    """The watch over a loop, begun with its first call; asked for in the loop's own thread."""
+    watch = _WATCHES.get(loop)
+    if watch is None:
+        watch = _WATCHES[loop] = LoopWatch(loop)
+    return watch
+
+
+async def _each(beats: Sequence[Coroutine[Any, Any, None]]) -> None:
+    for outcome in await asyncio.gather(*beats, return_exceptions=True):
+        if isinstance(outcome, Exception):
+            _log.warning("beat_aside_failed", reason=str(outcome))
+    sent = asyncio.all_tasks() - {asyncio.current_task()}
+    if sent:
+        await asyncio.wait(sent, timeout=TICK)
+
+
+def _place(frame: FrameType) -> str:
+    code = frame.f_code
+    return f"{Path(code.co_filename).name}:{frame.f_lineno} in {code.co_name}"

@@ -1,0 +1,66 @@
+"""Turns: who may run now, so that no tool takes all places for itself.
+
+A place is given to whoever asks first, while there are free ones. A tool that has fewer than its own
+few gets one even then: calls of another tool that hang hold up only their like.
+"""
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+__all__ = ["Turns"]
+
+
+class Turns:
+    """Places of one event loop.
+
+    Args:
+        places: How many there are.
+        own: How many of them a tool has in any case, beyond those where all are taken.
+    """
+
+    def __init__(self, places: int, own: int) -> None:
+        self.taken: Counter[str] = Counter()
+        """By tool."""
+        self._places = places
+        self._own = own
+        self._waiting: deque[tuple[str, asyncio.Future[None]]] = deque()
+
+    @asynccontextmanager
+    async def one(self, tool_id: str) -> AsyncGenerator[None]:
+        """Wait for a place, and hold it while the body runs."""
+        if self._is_free(tool_id):
+            self.taken[tool_id] += 1
+        else:
+            await self._given(tool_id)
+        try:
+            yield
+        finally:
+            self._give_back(tool_id)
+
+    def _is_free(self, tool_id: str) -> bool:
+        return self.taken.total() < self._places or self.taken[tool_id] < self._own
+
+    async def _given(self, tool_id: str) -> None:
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiting.append((tool_id, waiter))
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if waiter.cancelled():
+                self._waiting.remove((tool_id, waiter))
+            else:  # given in the same moment
+                self._give_back(tool_id)
+            raise
+
+    def _give_back(self, tool_id: str) -> None:
+        self.taken[tool_id] -= 1
+        if not self.taken[tool_id]:
+            del self.taken[tool_id]
+        for place, (waiting, waiter) in enumerate(self._waiting):
+            if not waiter.done() and self._is_free(waiting):
+                del self._waiting[place]
+                self.taken[waiting] += 1
+                waiter.set_result(None)
+                return

@@ -1,0 +1,144 @@
+"""A blocked event loop costs nobody a heartbeat, and whoever blocks it is named."""
+
+import asyncio
+import time
+
+import pytest
+from structlog.testing import capture_logs
+from temporalio.testing import ActivityEnvironment
+
+from activities import heartbeat, loop_watch
+from activities.heartbeat import beating
+from activities.loop_watch import watch_of
+from sojourn.progress_note import progress
+
+PATIENCE = 20
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Watch at a pace fit for a test."""
+    for module, name, seconds in (
+        (loop_watch, "TICK", 0.02),
+        (loop_watch, "BLOCKED", 0.2),
+        (heartbeat, "LATE", 0.1),
+        (heartbeat, "FIRST_BEAT", 0.05),
+        (heartbeat, "INTERVAL", 0.1),
+    ):
+        monkeypatch.setattr(module, name, seconds)
+
+
+def block_until(claim) -> None:
+    """Block the event loop until the claim is true."""
+    deadline = time.monotonic() + PATIENCE
+    while not claim():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+async def activity(body, beats, **who) -> None:
+    """Run a body as an activity of its own."""
+    environment = ActivityEnvironment()
+    environment.on_heartbeat = lambda *details: beats.append(details[0] if details else None)
+
+    async def beat_while() -> None:
+        with beating(who=who):
+            await body()
+
+    await environment.run(beat_while)
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("nested", [False, True], ids=["itself", "in a task of its own"])
+async def test_the_calls_beside_a_blocking_one_beat_on_and_it_is_named(nested):
+    """The thread beats for all of them; the log and the blocker's own beat say who it is and where."""
+    beats, beside, done = [], [], asyncio.Event()
+
+    def hold() -> None:
+        block_until(lambda: len(beside) >= 3 and len(beats) >= 3 and len(logs) >= 2)
+
+    async def blocks() -> None:
+        async def inner() -> None:
+            await asyncio.sleep(0)
+            hold()
+
+        await (asyncio.create_task(inner()) if nested else inner())
+        done.set()
+
+    async def waits() -> None:
+        progress("at work")
+        await done.wait()
+
+    with capture_logs() as logs:
+        neighbour = asyncio.create_task(activity(waits, beside, tool="a.b.quiet"))
+        await asyncio.sleep(0)
+        await activity(blocks, beats, tool="a.b.hog", run_id="r-1")
+        await neighbour
+    assert beside[:3] == [{"note": "at work"}] * 3
+    told = [line for line in logs if line["event"] == "tool_blocks_loop"]
+    assert {(line["tool"], line["run_id"], line["log_level"]) for line in told} == {
+        ("a.b.hog", "r-1", "warning")
+    }
+    assert any(place.startswith("test_loop_watch.py:") and "in hold" in place for place in told[0]["stack"])
+    assert told[1]["seconds"] >= 2 * told[0]["seconds"] - 0.1
+    noted = [beat["note"] for beat in beats if beat]
+    assert noted
+    assert all("blocks its worker's event loop for" in note for note in noted)
+
+
+@pytest.mark.usefixtures("quick")
+async def test_a_planner_is_named_by_its_agent():
+    """Who blocks need not be a tool."""
+    with capture_logs() as logs:
+
+        async def blocks() -> None:
+            block_until(lambda: logs)
+
+        await activity(blocks, [], agent_id="a.b")
+    assert (logs[0]["event"], logs[0]["agent_id"]) == ("planner_blocks_loop", "a.b")
+
+
+@pytest.mark.usefixtures("quick")
+async def test_a_loop_that_is_free_beats_itself_and_nothing_is_told(until):
+    """One beat at a time, from the loop's own thread, however long the activity takes."""
+    beats = []
+
+    async def works() -> None:
+        await until(lambda: len(beats) >= 5)
+
+    with capture_logs() as logs:
+        started = time.monotonic()
+        await activity(works, beats, tool="a.b.c")
+        assert len(beats) <= 2 + (time.monotonic() - started) / heartbeat.INTERVAL
+    assert [line for line in logs if "blocks" in line["event"]] == []
+
+
+@pytest.mark.usefixtures("quick")
+async def test_a_loop_that_never_comes_back_is_given_up(monkeypatch):
+    """Its calls are left to the server, which gives them to another worker; the log says so."""
+    beside, counts = [], []
+    monkeypatch.setattr(loop_watch, "GIVEN_UP", 0.5)
+
+    async def blocks() -> None:
+        block_until(lambda: any(line.get("is_given_up") for line in logs))
+        counts.append(len(beside))
+        time.sleep(5 * heartbeat.INTERVAL)
+        counts.append(len(beside))
+
+    with capture_logs() as logs:
+        await activity(blocks, beside, tool="a.b.hog")
+    assert counts[0] == counts[1] > 0
+
+
+@pytest.mark.usefixtures("quick")
+async def test_a_block_is_remembered_for_a_while(until):
+    """What begins behind it may have been given to another worker meanwhile, and asks first."""
+    with capture_logs() as logs:
+
+        async def blocks() -> None:
+            block_until(lambda: logs)
+
+        await activity(blocks, [], tool="a.b.hog")
+        watch = watch_of(asyncio.get_running_loop())
+        await until(watch.was_blocked)
+        assert logs[-1]["event"] == "loop_free_again"

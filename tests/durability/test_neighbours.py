@@ -1,0 +1,82 @@
+"""One call that blocks its worker, or kills it, harms only itself."""
+
+import asyncio
+import json
+import signal
+from datetime import UTC, timedelta
+
+import pytest
+
+from sojourn import RunFailed
+from sojourn.contracts.dispatch import HEARTBEAT
+
+from .until import PATIENCE
+
+pytestmark = pytest.mark.durability
+
+
+async def test_the_calls_beside_a_blocked_loop_are_executed_once(stage):
+    """A tool blocks the event loop for longer than the heartbeat time-out: every call is executed once."""
+    beside = [f"hogger.write-beside-{number}" for number in range(5)]
+    for point in ("hogger.hog-one", *beside):
+        stage.hold(point)
+    worker = await stage.worker()
+    run = await stage.start("hogger")
+    for point in ("hogger.hog-one", *beside):
+        await stage.reached(point)
+    behind = await stage.start("clerk")  # what begins now waits behind the blocked loop
+    handle = stage.client.temporal.get_workflow_handle(run.id)
+
+    async def outlasted() -> bool:
+        pending = (await handle.describe()).raw_description.pending_activities
+        beaten = [
+            each.last_heartbeat_time.ToDatetime(UTC) - each.last_started_time.ToDatetime(UTC)
+            for each in pending
+        ]
+        assert [each.attempt for each in pending] == [1] * 6
+        return min(beaten) > HEARTBEAT + timedelta(seconds=5)
+
+    async with asyncio.timeout(60):
+        while not await outlasted():
+            await asyncio.sleep(0.2)
+    stage.release("hogger.hog-one")
+    for point in beside:
+        stage.release(point)
+    story = await stage.story(run)
+    for point in ("hogger.hog-one", *beside):
+        assert story.executions(point) == [("start", 1), ("end", 1)]
+    told = await stage.story(behind)
+    points = [line["point"] for line in told.records if line["event"] == "start"]
+    assert len(points) == len(set(points))
+    lines = [json.loads(line) for line in worker.log().splitlines() if "_blocks_loop" in line]
+    assert [line["event"] for line in lines][:2] == ["tool_blocks_loop"] * 2
+    assert {(line["tool"], line["run_id"]) for line in lines} == {("durable.desk.hog", run.id)}
+    assert any(place.startswith("durable_app.py:") for place in lines[0]["stack"])
+
+
+async def test_what_kills_its_worker_is_tried_on_three(stages):
+    """An ordinary call, a local one or a planner: the third lost worker is the last, and the run says so."""
+
+    async def played(agent, point):
+        stage = await stages()
+        run = await stage.client.start(f"durable.{agent}", "Write the notes", wait_for_worker=True)
+        for _ in range(3):
+            worker = await stage.worker(ready=False)
+            assert await worker.ends() == -signal.SIGKILL
+        await stage.worker()
+        async with asyncio.timeout(PATIENCE):
+            await asyncio.gather(run.result(), return_exceptions=True)
+        assert [line["point"] for line in stage.records() if "crash-" in line["point"]] == [point] * 3
+        return run
+
+    called, tripped, gambled = await asyncio.gather(
+        played("crasher", "crasher.crash-one"),
+        played("tripper", "tripper.crash-one"),
+        played("gambler", "gambler.crash-plan"),
+    )
+    for run in (called, tripped):
+        assert (await run.result()).text.count("lost (3 times); its outcome is unknown") == 1
+        (answer,) = [event async for event in run.events(follow=False) if event.type == "tool_end"]
+        assert answer.result.error.code == "tool_unavailable"
+    with pytest.raises(RunFailed, match="each of 3 workers that ran it was lost"):
+        await gambled.result()
