@@ -6,6 +6,7 @@ from typing import Any
 from temporalio.client import Client
 
 from sojourn.converter import data_converter
+from sojourn.ending import end_quietly
 from sojourn.errors import DefinitionError, ServerUnavailable, SojournError
 from sojourn.telemetry import interceptors
 from sojourn.tls_faults import is_key_fault, speaks_tls, tls_fault
@@ -20,6 +21,7 @@ async def connect(options: dict[str, Any]) -> Client:
         ServerUnavailable: nothing answers there, or TLS keeps us apart.
         DefinitionError: the address is none, or the client certificate cannot be read.
     """
+    end_quietly()
     try:
         return await Client.connect(**options, data_converter=data_converter, interceptors=interceptors())
     except ValueError as error:
