@@ -42,6 +42,7 @@ from sojourn.contracts.run_policy import RunPolicyOverride
 from sojourn.core.introduction import introduce
 from sojourn.core.run_input import labels_fault, messages_fault, opening_fault
 from sojourn.core.wire import encode_readable
+from sojourn.ending import end_quietly
 from sojourn.errors import (
     ArtifactNotFound,
     InvalidInput,
@@ -84,6 +85,7 @@ class Client:
         storage: StorageDriver | None = None,
         live: LiveTransport | str | None = None,
     ) -> None:
+        end_quietly()
         self.temporal = temporal
         self.storage = storage
         self.live = as_transport(live or settings.live())

@@ -10,9 +10,11 @@ from temporalio.converter import DefaultFailureConverterWithEncodedAttributes, P
 from sojourn import settings
 from sojourn.codec import load_codec
 from sojourn.converter import data_converter
-from sojourn.errors import DefinitionError, ServerUnavailable
+from sojourn.ending import end_quietly
+from sojourn.errors import DefinitionError, ServerUnavailable, SojournError
 from sojourn.guarded import GuardedDataConverter
 from sojourn.telemetry import interceptors
+from sojourn.tls_faults import is_key_fault, speaks_tls, tls_fault
 
 __all__ = ["connect", "converter_with"]
 
@@ -28,10 +30,11 @@ async def connect(
         encrypted_only: Whether messages in clear text are refused; `SOJOURN_ENCRYPTED_ONLY` says so too.
 
     Raises:
-        ServerUnavailable: nothing answers there.
-        DefinitionError: the address is none, or the codec cannot be loaded.
+        ServerUnavailable: nothing answers there, or TLS keeps us apart.
+        DefinitionError: the address is none, the client certificate cannot be read, or the codec cannot be loaded.
     """
     converter = converter_with(codec, encrypted_only=encrypted_only)
+    end_quietly()
     try:
         return await Client.connect(**options, data_converter=converter, interceptors=interceptors())
     except ValueError as error:
@@ -39,10 +42,32 @@ async def connect(
             f"{options['target_host']!r} is no address ({str(error)[:100]}); TEMPORAL_ADDRESS is host:port"
         ) from error
     except RuntimeError as error:
-        raise ServerUnavailable(
-            f"no Temporal server answers at {options['target_host']} ({_brief(str(error))}); start one with "
-            "`sojourn server`, or set TEMPORAL_ADDRESS"
-        ) from error
+        raise await _fault(str(error), options) from error
+
+
+async def _fault(text: str, options: dict[str, Any]) -> SojournError:
+    """Why there is no connection, and what to do about it."""
+    address = options["target_host"]
+    if is_key_fault(text):
+        return DefinitionError(
+            "the client certificate or its key cannot be read; TEMPORAL_TLS_CLIENT_CERT_PATH and "
+            "TEMPORAL_TLS_CLIENT_KEY_PATH name PEM files"
+        )
+    if said := tls_fault(text):
+        return ServerUnavailable(f"no connection to the server at {address}: {said}")
+    if "after connection" in text and not _is_tls(options) and await speaks_tls(address):
+        return ServerUnavailable(
+            f"no connection to the server at {address}: it speaks TLS and was spoken to without; set TEMPORAL_TLS=true"
+        )
+    return ServerUnavailable(
+        f"no Temporal server answers at {address} ({_brief(text)}); start one with `sojourn server`, or set "
+        "TEMPORAL_ADDRESS"
+    )
+
+
+def _is_tls(options: dict[str, Any]) -> bool:
+    tls = options.get("tls")
+    return bool(tls) if tls is not None else bool(options.get("api_key"))
 
 
 def converter_with(

@@ -11,6 +11,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
 from sojourn.app import App
 from sojourn.converter import data_converter
+from sojourn.ending import end_quietly
 from sojourn.guarded import GuardedDataConverter
 from sojourn.logs.activities import ActivityLogs
 from sojourn.logs.configure import lead_to_logging
@@ -40,6 +41,7 @@ class SojournPlugin(SimplePlugin):
     """
 
     def __init__(self, app: App) -> None:
+        end_quietly()
         lead_to_logging()
         found = shell(app)
 

@@ -6,6 +6,7 @@ import time
 from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn.errors import InvalidInput, RunError, RunNotFound, RunUnreadable, ServerUnavailable
+from sojourn.tls_faults import tls_fault
 
 __all__ = ["Patience", "translated", "unreadable"]
 
@@ -51,6 +52,8 @@ def translated(error: RPCError, run_id: str | None) -> RunError:
     if error.status == RPCStatusCode.NOT_FOUND:
         return RunNotFound(f"no run {run_id!r} here, or it has ended: {error.message}", run_id=run_id)
     if error.status in _AWAY:
+        if said := tls_fault(error.message):
+            return ServerUnavailable(f"no connection to the Temporal server: {said}", run_id=run_id)
         return ServerUnavailable(
             f"the Temporal server does not answer ({error.message[:200]}); is it running?", run_id=run_id
         )

@@ -94,6 +94,11 @@ class Run:
         self.id = run_id
 
     @property
+    def run_id(self) -> str:
+        """Its id, under the name that everything recorded of it has."""
+        return self.id
+
+    @property
     def _handle(self) -> WorkflowHandle[Any, Any]:
         return self.client.temporal.get_workflow_handle(self.id, result_type=RunOutput)
 

@@ -22,6 +22,7 @@ import sojourn
 from sojourn import search_attributes, settings
 from sojourn.app import App
 from sojourn.connection import connect
+from sojourn.ending import end_quietly
 from sojourn.errors import ServerUnavailable
 from sojourn.logs import configure_logs
 from sojourn.logs.activities import ActivityLogs
@@ -98,6 +99,7 @@ class Worker:
         drain: timedelta = DRAIN,
         max_cached_runs: int = MAX_CACHED_RUNS,
     ) -> None:
+        end_quietly()
         lead_to_logging()
         temporal: temporalio.client.Client = getattr(client, "temporal", client)
         found = shell(app)

@@ -28,6 +28,7 @@ from sojourn.client import Client, Run
 from sojourn.contracts.artifact import Artifact
 from sojourn.errors import RunNotFound
 from sojourn.events import AgentRunStartedEvent, Event, ToolEndEvent, event_line
+from sojourn.private import private_folder, write_private
 from sojourn.storage import load
 
 __all__ = ["FILES", "run_export"]
@@ -86,7 +87,7 @@ def run_export(
     async def main(client: Client) -> int:
         await client.get_run(run_id).status()  # an unknown run leaves no folder behind
         made = not folder.exists()
-        make_folder(folder)
+        make_folder(folder, private=True)
         work = Path(tempfile.mkdtemp(prefix=".export-", dir=folder))
         try:
             with _progress() as tell:
@@ -144,11 +145,11 @@ async def _written(
     status = await run.status()
     export.status = status.status
     text = status.model_dump_json(indent=2)
-    (work / "run.json").write_text(text + "\n", encoding="utf-8")
+    write_private(work / "run.json", text + "\n")
     for call_id, child_id in links.items() if children else ():
         name = _safe(call_id)
         below, place = work / CHILDREN / name, folder / CHILDREN / name
-        below.mkdir(parents=True)
+        private_folder(below)
         child = Run(run.client, child_id)
         try:
             export.children.append(await _written(child, below, place, children=True, tell=tell))
@@ -185,7 +186,7 @@ def _move(work: Path, folder: Path) -> None:
         for path in sorted(work.rglob("*")):
             place = folder / path.relative_to(work)
             if path.is_dir():
-                place.mkdir(exist_ok=True)
+                private_folder(place)
             else:
                 os.replace(path, place)
     except OSError as error:

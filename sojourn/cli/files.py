@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Files that are there whole or not at all; private, where they hold what a run was told."""
 
 import os
 import tempfile
@@ -6,19 +6,20 @@ from pathlib import Path
 from typing import Self
 
 from sojourn.cli.exit_codes import CommandError
+from sojourn.private import private_folder, private_opener
 
 __all__ = ["JsonLines", "make_folder", "write_whole"]
 
 
 class JsonLines:
-    """A file of one JSON object a line; a context manager.
+    """A private file of one JSON object a line; a context manager.
 
     Args:
         path: In a folder that is there.
     """
 
     def __init__(self, path: Path) -> None:
-        self._file = path.open("w", encoding="utf-8")
+        self._file = open(path, "w", encoding="utf-8", opener=private_opener)  # noqa: SIM115 - closed on exit
         self.count = 0
         """Lines written."""
 
@@ -34,14 +35,14 @@ class JsonLines:
         self.count += 1
 
 
-def make_folder(folder: Path) -> None:
+def make_folder(folder: Path, *, private: bool = False) -> None:
     """Make a folder and those above it.
 
     Raises:
         CommandError: it cannot be made.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        private_folder(folder) if private else folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CommandError(f"cannot make the folder {folder}: {error.strerror or error}") from error
 

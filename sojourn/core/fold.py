@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from sojourn.contracts.dispatch import REPEATED
 from sojourn.contracts.event import (
     AgentRunStartedEvent,
     AssistantMessageEvent,
@@ -131,6 +132,9 @@ class Fold(WaitFold):
             return
         if isinstance(record.value, ToolResult):
             result = outcomes.of_call(opened.call, record.value, self.run_id)
+        elif record.error and record.error.code == REPEATED:
+            self._asking[record.key] = (opened.call, opened.since)  # it goes on as an ordinary activity
+            return
         elif record.error:
             result = outcomes.failed(opened.call, record.error)
         else:

@@ -40,6 +40,7 @@ class Child:
             stderr=subprocess.STDOUT,
             start_new_session=True,
             pass_fds=keep,
+            umask=0o077,  # what a server keeps is for its owner
         )
 
     @property

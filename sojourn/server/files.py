@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from sojourn.errors import ServerUnavailable
+from sojourn.private import keep_private, private_folder, private_opener
 
 __all__ = ["ServerFiles"]
 
@@ -50,8 +51,10 @@ class ServerFiles:
 
 
 def _lock(db_filename: Path) -> IO[bytes]:
-    db_filename.parent.mkdir(parents=True, exist_ok=True)
-    held = open(f"{db_filename}.lock", "a+b", buffering=0)  # noqa: SIM115 - open as long as the server
+    private_folder(db_filename.parent)
+    for written in ("", "-wal", "-shm"):
+        keep_private(Path(f"{db_filename}{written}"))
+    held = open(f"{db_filename}.lock", "a+b", buffering=0, opener=private_opener)  # noqa: SIM115 - open as long as the server
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -68,5 +71,5 @@ def _log(log_filename: Path | None) -> IO[bytes]:
     """Open a new log; unbuffered, since the server's process writes to it."""
     if log_filename is None:
         return tempfile.TemporaryFile(buffering=0)
-    log_filename.parent.mkdir(parents=True, exist_ok=True)
-    return open(log_filename, "w+b", buffering=0)
+    private_folder(log_filename.parent)
+    return open(log_filename, "w+b", buffering=0, opener=private_opener)

@@ -39,6 +39,8 @@ async def test_a_run_and_its_child_runs_are_written_whole(served, tmp_path):
         assert [events[0].type, events[-1].type] == ["run_started", "run_stream_end"]
         messages = [Message.model_validate(message) for message in lines(place / "transcript.jsonl")]
         assert (one["events"], one["messages"]) == (len(events), len(messages))
+    for path in [tmp_path / "kept", folder, *folder.rglob("*")]:  # what runs were told is for its owner
+        assert path.stat().st_mode & 0o777 == (0o700 if path.is_dir() else 0o600), path
     messages = lines(below / "transcript.jsonl")
     assert "this one" in json.dumps(messages)
     assert json.loads((folder / "run.json").read_text())["status"] == "completed"

@@ -43,18 +43,74 @@ needs_compose = pytest.mark.skipif(
 )
 
 
+PUBLISHED = {"temporal": ["7233"], "temporal-ui": ["8080"], "redis": ["6379"]}
+
+
 @pytest.mark.parametrize("name", SERVICES)
 def test_ports_are_open_to_this_machine_only(name: str) -> None:
-    """Temporal has no password of its own, so nothing is published beyond loopback."""
-    assert all(str(port).startswith("127.0.0.1:") for port in SERVICES[name].get("ports", []))
+    """Temporal has no password of its own: just these ports are published, and none beyond loopback."""
+    ports = [f"127.0.0.1:{port}:{port}" for port in PUBLISHED.get(name, [])]
+    assert SERVICES[name].get("ports", []) == ports
+    assert "network_mode" not in SERVICES[name]
+
+
+def test_secrets_come_from_the_environment() -> None:
+    """None is in the file: the password must be set, and the start says so; a key is passed on where it is set."""
+    secret = {
+        (name, variable): value
+        for name, service in SERVICES.items()
+        for variable, value in service.get("environment", {}).items()
+        if SECRET.search(variable)
+    }
+    given = {place: value for place, value in secret.items() if value is not None}
+    assert given.keys() == {
+        ("postgres", "POSTGRES_PASSWORD"),
+        ("temporal-schema", "SQL_PASSWORD"),
+        ("temporal", "POSTGRES_PWD"),
+    }
+    assert {re.sub(r":\?.*\.env.*\}$", ":?}", value) for value in given.values()} == {
+        "${POSTGRES_PASSWORD:?}"
+    }
+    assert {name for name, _ in secret.keys() - given.keys()} == {"worker"}
+
+
+NEIGHBOURS = {
+    "postgres": {"temporal", "temporal-schema"},
+    "worker": {"gateway", "redis"},
+    "redis": {"gateway", "worker"},
+    "gateway": {"worker", "redis", "temporal", "temporal-namespace", "temporal-ui"},
+    "temporal-ui": {"gateway", "temporal", "temporal-namespace"},
+}
+
+
+@pytest.mark.parametrize("name", NEIGHBOURS)
+def test_a_service_reaches_these_and_no_others(name: str) -> None:
+    """A tool runs in the worker: the database, the UI and Temporal's own ports are out of its reach."""
+    own = set(SERVICES[name]["networks"])
+    reached = {other for other, service in SERVICES.items() if own & set(service["networks"])} - {name}
+    assert reached == NEIGHBOURS[name]
+    assert {network for service in SERVICES.values() for network in service["networks"]} == set(
+        COMPOSE["networks"]
+    )
+    assert COMPOSE["networks"]["database"]["internal"] is True
+    assert SERVICES["worker"]["environment"]["TEMPORAL_ADDRESS"] == "gateway:7233"
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_secrets_come_from_the_environment(name: str) -> None:
-    """None is in the file: the password must be set, and the start says so; a key is passed on where it is set."""
-    for variable, value in SERVICES[name].get("environment", {}).items():
-        if SECRET.search(variable) and value is not None:
-            assert re.fullmatch(r"\$\{POSTGRES_PASSWORD:\?.*\.env.*\}", value), variable
+def test_every_service_is_hardened_and_bounded(name: str) -> None:
+    """None may change its files, gain rights, or take all of the machine."""
+    service = SERVICES[name]
+    assert service["read_only"] is True
+    assert "/tmp" in service["tmpfs"]
+    assert service["cap_drop"] == ["ALL"]
+    assert "cap_add" not in service
+    assert "privileged" not in service
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert service["logging"]["options"].keys() == {"max-size", "max-file"}
+    limits = service["deploy"]["resources"]["limits"]
+    assert 0 < float(limits["cpus"]) <= 2
+    assert re.fullmatch(r"\d+[mg]", limits["memory"])
+    assert 0 < limits["pids"] <= 1024
 
 
 @pytest.mark.parametrize("name", LONG_RUNNING)
@@ -69,26 +125,46 @@ def test_whatever_keeps_running_has_a_health_check_and_is_restarted(name: str) -
     assert SERVICES[name]["restart"] == "unless-stopped"
 
 
+NEEDS = {
+    "postgres": set[str](),
+    "temporal-schema": {"postgres"},
+    "temporal": {"temporal-schema"},
+    "temporal-namespace": {"temporal"},
+    "temporal-ui": {"temporal"},
+    "gateway": {"temporal"},
+    "worker": {"gateway", "temporal-namespace"},
+    "redis": set[str](),
+}
+
+
 @pytest.mark.parametrize("name", SERVICES)
 def test_nothing_starts_before_what_it_needs_is_ready(name: str) -> None:
-    """Each dependency waits for health, or for the end of a service that runs once."""
-    for needed, how in SERVICES[name].get("depends_on", {}).items():
-        ready = "service_completed_successfully" if needed in ONCE else "service_healthy"
-        assert how["condition"] == ready, needed
+    """Each waits for the health of what it needs, or for the end of a service that runs once."""
+    waits = {needed: how["condition"] for needed, how in SERVICES[name].get("depends_on", {}).items()}
+    assert waits == {
+        needed: "service_completed_successfully" if needed in ONCE else "service_healthy"
+        for needed in NEEDS[name]
+    }
 
 
 @pytest.mark.parametrize("name", SERVICES)
 def test_images_are_pinned(name: str) -> None:
-    """The same file starts the same versions next year."""
-    if "build" not in SERVICES[name]:
-        assert re.search(r":\d+\.\d+", SERVICES[name]["image"])
+    """The same file starts the same versions next year; the one that is built here can be pinned from outside."""
+    if name == "worker":
+        assert SERVICES[name]["build"] == {"context": ".", "args": {"PYTHON": None}}
+    else:
+        assert "build" not in SERVICES[name]
+        assert re.fullmatch(r"[\w/-]+:\d+\.\d+(\.\d+)?(-[a-z]+)?", SERVICES[name]["image"])
+
+
+VOLUMES = {"postgres": ["postgres:/var/lib/postgresql/data"], "worker": ["operations:/data"]}
 
 
 @pytest.mark.parametrize("name", SERVICES)
 def test_data_lies_in_named_volumes(name: str) -> None:
     """Nothing is written into a folder of the host, and `down` keeps the data."""
-    for volume in SERVICES[name].get("volumes", []):
-        assert volume.split(":")[0] in COMPOSE["volumes"]
+    assert SERVICES[name].get("volumes", []) == VOLUMES.get(name, [])
+    assert COMPOSE["volumes"].keys() == {"postgres", "operations"}
 
 
 def test_the_server_is_tuned_as_the_development_server_is() -> None:
@@ -116,6 +192,7 @@ def test_the_example_names_every_variable() -> None:
     """.env.example shows each variable that the file reads."""
     read = set(re.findall(r"(?<!\$)\$\{(\w+)", TEXT))
     read |= {name for name, value in SERVICES["worker"]["environment"].items() if value is None}
+    read |= set(SERVICES["worker"]["build"]["args"])
     shown = set(re.findall(r"^(?:# )?(\w+)=", (ROOT / ".env.example").read_text(), re.MULTILINE))
     assert read == shown
 
@@ -128,6 +205,25 @@ def test_what_chooses_a_model_reaches_the_worker() -> None:
     }
 
 
+def test_what_asks_for_traces_reaches_the_worker() -> None:
+    """Every variable that docs/observability.md names in its table, and that is one for each process."""
+    page = (ROOT / "docs" / "observability.md").read_text()
+    told = set(re.findall(r"`(OTEL_[A-Z_]+[A-Z])`", page.split("| variable |")[1].split("\n\n")[0]))
+    environment = SERVICES["worker"]["environment"]
+    passed = {name for name, value in environment.items() if name.startswith("OTEL_") and value is None}
+    assert len(told) >= 10
+    assert told <= passed
+
+
+def test_redis_is_there_when_it_is_asked_for() -> None:
+    """It starts with its profile only, and keeps nothing."""
+    assert [name for name, service in SERVICES.items() if "profiles" in service] == ["redis"]
+    assert SERVICES["redis"]["profiles"] == ["live"]
+    command = SERVICES["redis"]["command"]
+    assert command[command.index("--save") + 1] == ""
+    assert "redis://redis:6379/0" in (ROOT / ".env.example").read_text()
+
+
 def test_the_image_holds_what_a_model_needs() -> None:
     """The extras of the reference deployment are installed."""
     installed = re.search(r"'sojourn\[([\w,]+)\]'", (ROOT / "Dockerfile").read_text())
@@ -138,7 +234,7 @@ def test_the_image_holds_what_a_model_needs() -> None:
 @needs_compose
 def test_compose_accepts_the_file() -> None:
     """Compose itself resolves it, with the example's values."""
-    done = run_config("--env-file", ".env.example")
+    done = run_config("--env-file", ".env.example", "--profile", "live")
     assert done.returncode == 0, done.stderr
 
 

@@ -59,11 +59,12 @@ async def test_every_kind_of_tool_on_the_page_answers(answers_to, plant):
         plant.in_words.call(plant.Ask(device_id="d-1")),
         plant.summarize.call(plant.Summarize(report_ids=["a", "b"])),
         plant.archive.call(plant.Summarize(report_ids=["a"])),
+        plant.sensor.call(plant.Ask(device_id="d-1")),
         plant.export.call(device_id="d-1"),
         plant.count_words.call(text="one two three"),
     ]
     results, run, _ = await answers_to(*calls, session_id="s")
-    listed, restarted, read, told, summed, archived, exported, counted = results
+    listed, restarted, read, told, summed, archived, sensed, exported, counted = results
     value = plant.list_devices.result_of(listed)
     assert (len(value.devices), value.total) == (50, 120)
     assert (listed.bounds.returned, listed.bounds.truncated) == (50, True)
@@ -73,6 +74,7 @@ async def test_every_kind_of_tool_on_the_page_answers(answers_to, plant):
     assert told.result == "21.5 fahrenheit"
     assert summed.result == {"summary": "2 reports, nothing unusual"}
     assert archived.error.message == "plant.reports.archive is read-only for session s"
+    assert sensed.result == {"value": 21.5, "unit": "celsius"}
     assert (exported.result, counted.result) == (3, "3")
 
 
@@ -104,7 +106,7 @@ async def test_an_artifact_is_read_by_its_reference(answers_to, plant):
     (artifact,) = result.artifacts
     assert artifact.data is None
     (end,) = [event async for event in run.events() if event.type == "tool_end"]
-    assert len(plant.temperature.artifact(end.result, "time_series").points) == 24
+    assert len(plant.temperature.artifact(end.result, plant.TIME_SERIES).points) == 24
     assert (await run.artifact(artifact.ref)).data["points"][0] == ["00:00", 20.0]
 
 

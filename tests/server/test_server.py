@@ -56,6 +56,30 @@ async def test_serves_until_stopped(tmp_path):
     assert not await is_serving(server.address)
 
 
+def modes(folder: Path) -> dict[str, str]:
+    """How everything in a folder may be used, itself included."""
+    found = [folder, *folder.rglob("*")]
+    return {str(path.relative_to(folder)): f"{path.stat().st_mode & 0o777:o}" for path in found}
+
+
+async def test_what_it_keeps_is_for_its_owner(tmp_path):
+    """Runs are in the database, and parts of them in the log; a folder that was there stays as it was."""
+    tmp_path.chmod(0o755)
+    folder = tmp_path / "made" / "below"
+    db, log = folder / "temporal.db", folder / "temporal.log"
+    private = {"temporal.db", "temporal.db.lock", "temporal.log"}
+    for _ in range(2):
+        async with own_server(db_filename=db, log_filename=log):
+            found = modes(folder)
+            assert found.pop(".") == "700"
+            assert private <= set(found)
+            assert set(found.values()) == {"600"}
+        for path in folder.iterdir():
+            path.chmod(0o644)  # as an older version left it
+    assert f"{folder.parent.stat().st_mode & 0o777:o}" == "700"
+    assert f"{tmp_path.stat().st_mode & 0o777:o}" == "755"
+
+
 async def test_ui(running):
     """The web UI answers at its URL."""
     with await asyncio.to_thread(urlopen, running.ui_url) as page:

@@ -1,0 +1,73 @@
+"""TLS faults: why two that want to speak in secret do not, and whose setting mends it.
+
+A server that cannot be trusted is there: to start another one is no help. What the SDK says of it
+is the text of an error of its TLS library.
+"""
+
+import asyncio
+import contextlib
+import re
+import ssl
+
+__all__ = ["is_key_fault", "speaks_tls", "tls_fault"]
+
+_CA = "TEMPORAL_TLS_SERVER_CA_CERT_PATH"
+_PAIR = "TEMPORAL_TLS_CLIENT_CERT_PATH and TEMPORAL_TLS_CLIENT_KEY_PATH"
+
+_WANTS_CERTIFICATE = (
+    r"fatal alert: (CertificateRequired|BadCertificate|UnknownCA|CertificateUnknown|CertificateExpired|AccessDenied)"
+    r"|without sending TLS close_notify"
+)
+_FAULTS = (
+    (
+        r"InvalidCertificate\(Expired",
+        "its certificate has expired; renew it, or set this machine's clock",
+    ),
+    (r"NotValidYet", "its certificate is not valid yet; look at this machine's clock"),
+    (
+        r"NotValidForName",
+        "its certificate is for another name; set TEMPORAL_TLS_SERVER_NAME to a name that it is for",
+    ),
+    (
+        r"UnknownIssuer|CaUsedAsEndEntity",
+        f"its certificate is signed by nobody trusted here; set {_CA} to its CA",
+    ),
+    (r"InvalidCertificate", "its certificate is not accepted"),
+    (
+        _WANTS_CERTIFICATE,
+        f"it hung up on us, as one does that wants another client certificate; set {_PAIR}",
+    ),
+    (
+        r"tls handshake eof|InvalidContentType|corrupt message",
+        "it does not speak TLS; leave TEMPORAL_TLS and its relatives unset, or correct TEMPORAL_ADDRESS",
+    ),
+    (r"fatal alert|PeerIncompatible|PeerMisbehaved", "the two cannot agree on how to speak TLS"),
+)
+"""The first that fits; the words are those of rustls."""
+
+
+def tls_fault(text: str) -> str | None:
+    """What is wrong between here and a server, in a clause with its mend; None when it is not TLS.
+
+    Args:
+        text: Of the error that the SDK raised.
+    """
+    return next((said for pattern, said in _FAULTS if re.search(pattern, text)), None)
+
+
+def is_key_fault(text: str) -> bool:
+    """Whether the client certificate or its key cannot be read."""
+    return bool(re.search(r"PrivateKeyParseError|CertificateParseError|InvalidClientCert", text))
+
+
+async def speaks_tls(address: str, within: float = 2.0) -> bool:
+    """Whether a server to which we spoke in the clear would rather have TLS; its certificate is not looked at."""
+    host, _, port = address.rpartition(":")
+    unchecked = ssl.create_default_context()
+    unchecked.check_hostname, unchecked.verify_mode = False, ssl.CERT_NONE
+    with contextlib.suppress(OSError, ValueError, TimeoutError):  # an SSLError is an OSError
+        async with asyncio.timeout(within):
+            _, writer = await asyncio.open_connection(host.strip("[]"), int(port), ssl=unchecked)
+        writer.close()
+        return True
+    return False

@@ -1,0 +1,84 @@
+"""A TLS listener in front of a Temporal server, with certificates of its own making."""
+
+import asyncio
+import contextlib
+import ssl
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+
+class Authority:
+    """A CA, which writes what it signs to a folder."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.folder = folder
+        self.name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        self.key = ec.generate_private_key(ec.SECP256R1())
+        self.path = folder / f"{name}.pem"
+        self.path.write_bytes(self._signed(self.name, self.key.public_key(), is_ca=True))
+
+    def certificate(self, name: str, *, host: str = "127.0.0.1", days: int = 30) -> Path:
+        """A certificate with its key, for this host, until so many days from now."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        chain = self._signed(subject, key.public_key(), host=host, days=days)
+        secret = key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        path = self.folder / f"{name}.pem"
+        path.write_bytes(chain + secret)
+        return path
+
+    def _signed(self, subject, key, *, host: str = "", days: int = 30, is_ca: bool = False) -> bytes:
+        now = datetime.now(UTC)
+        made = (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(self.name)
+            .public_key(key)
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - timedelta(days=60))
+            .not_valid_after(now + timedelta(days=days))
+            .add_extension(x509.BasicConstraints(ca=is_ca, path_length=None), critical=True)
+        )
+        if host:
+            name = x509.IPAddress(ip_address(host)) if host[0].isdigit() else x509.DNSName(host)
+            made = made.add_extension(x509.SubjectAlternativeName([name]), critical=False)
+        return made.sign(self.key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+
+@contextlib.asynccontextmanager
+async def listening(backend: str, certificate: Path, *, clients_of: Path | None = None):
+    """The address at which a server can be reached by TLS; of whom it asks a certificate, by their CA."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    context.set_alpn_protocols(["h2"])
+    if clients_of:
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(clients_of)
+    host, _, port = backend.rpartition(":")
+    open_now: set[asyncio.StreamWriter] = set()
+
+    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(65536):
+                writer.write(data)
+                await writer.drain()
+        writer.close()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection(host, int(port))
+        open_now.update((writer, back))
+        await asyncio.gather(pump(reader, back), pump(there, writer))
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
+    async with server:
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        for writer in open_now:
+            writer.close()

@@ -1,0 +1,120 @@
+"""The gateway of docker-compose.yml, as nginx runs it: workers work through it, and can do nothing else."""
+
+import asyncio
+import re
+import shutil
+import subprocess
+import uuid
+from pathlib import Path
+
+import pytest
+import yaml
+from temporalio.service import RPCError, RPCStatusCode
+
+from sojourn import (
+    Agent,
+    App,
+    AwaitClarification,
+    Client,
+    PlanResult,
+    RunPolicy,
+    ToolCallMeta,
+    Toolset,
+    Worker,
+)
+from sojourn.testing import ScriptedPlanner
+
+ROOT = Path(__file__).parents[2]
+CONFIG: str = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["configs"]["gateway"]["content"]
+
+pytestmark = pytest.mark.skipif(shutil.which("nginx") is None, reason="no nginx here")
+
+
+def made_for(config: str, *, port: int, backend: str, folder: Path) -> str:
+    """The same for this machine: another port, server and folder, and an nginx older than 1.27."""
+    for there, here in {
+        "$$": "$",
+        "/tmp/": f"{folder}/",
+        "server temporal:7233 resolve;": f"server {backend};",
+        "zone frontend 64k;": "",
+        "resolver 127.0.0.11 valid=10s;": "",
+        "listen 7233;": f"listen 127.0.0.1:{port} http2;",
+        "http2 on;": "",
+    }.items():
+        assert there in config, there
+        config = config.replace(there, here)
+    return f"daemon off;\n{config}"
+
+
+@pytest.fixture
+async def gateway(temporal_address, unused_tcp_port, tmp_path):
+    """The address of the gateway before the server."""
+    (tmp_path / "nginx.conf").write_text(
+        made_for(CONFIG, port=unused_tcp_port, backend=temporal_address, folder=tmp_path)
+    )
+    command = ["nginx", "-p", str(tmp_path), "-c", str(tmp_path / "nginx.conf"), "-e", "/dev/stderr"]
+    process = subprocess.Popen(command)
+    try:
+        while process.poll() is None:
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", unused_tcp_port)
+            except OSError:
+                await asyncio.sleep(0.02)
+            else:
+                writer.close()
+                break
+        assert process.poll() is None
+        yield f"127.0.0.1:{unused_tcp_port}"
+    finally:
+        process.terminate()
+        process.wait()
+
+
+async def test_a_worker_serves_through_it_and_can_do_no_more(gateway, temporal_address, status_when):
+    """A run with a tool and a question ends; the tool itself, with what its worker has, cannot answer the question."""
+    tools, tried = Toolset("test.tools"), {}
+    queue = f"q-{uuid.uuid4().hex[:8]}"
+    worker_side = await Client.connect(gateway, task_queue=queue)
+    operator_side = await Client.connect(temporal_address, task_queue=queue)
+
+    @tools.tool
+    async def attack(meta: ToolCallMeta) -> str:
+        handle = worker_side.temporal.get_workflow_handle(meta.run_id)
+        for name, attempt in {
+            "signal": lambda: handle.signal("resume", {}),
+            "update": lambda: handle.execute_update("resume", {}),
+            "terminate": handle.terminate,
+            "cancel": handle.cancel,
+            "start": lambda: worker_side.temporal.start_workflow("AgentRun", id="mine", task_queue=queue),
+            "list": worker_side.temporal.count_workflows,
+        }.items():
+            try:
+                await attempt()
+                tried[name] = None
+            except RPCError as error:
+                tried[name] = error.status
+        return "tried"
+
+    call = PlanResult.calls(tools.tools["attack"].call())
+    asks = PlanResult(await_=AwaitClarification(id="q", question="Go on?"))
+    planner = ScriptedPlanner([call, asks, PlanResult.final("done")])
+    policy = RunPolicy(interrupts_allowed=True)
+    app = App(agents=[Agent("test.agent", planner=planner, uses=[tools], policy=policy)])
+    async with Worker(app, worker_side):
+        run = await operator_side.start("test.agent", "go")
+        await status_when(run, lambda status: status.awaits)
+        await run.answer("q", "yes")
+        assert (await run.result()).text == "done"
+    denied = RPCStatusCode.PERMISSION_DENIED
+    assert tried == dict.fromkeys(["signal", "update", "terminate", "cancel", "start", "list"], denied)
+
+
+def test_it_lets_through_what_workers_ask_and_nothing_that_changes_runs() -> None:
+    """The methods are named one by one."""
+    (named,) = re.findall(r"WorkflowService/\(([\w|]+)\)", CONFIG)
+    allowed = set(named.split("|"))
+    assert {"PollWorkflowTaskQueue", "PollActivityTaskQueue", "QueryWorkflow"} <= allowed
+    words = (
+        r"Start|Signal|Update|Terminate|RequestCancel|Reset(?!Sticky)|Delete|List|Count|Scan|Batch|Schedule"
+    )
+    assert not {method for method in allowed if re.match(words, method)}

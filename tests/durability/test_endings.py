@@ -1,0 +1,19 @@
+"""A client program ends with its own status, however soon after its last answer."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.durability
+
+
+async def test_short_programs_end_well(temporal_address):
+    """None aborts in the SDK's threads; on a busy machine every eighth did."""
+    script = Path(__file__).with_name("endings.py")
+    counting = await asyncio.create_subprocess_exec(
+        sys.executable, script, "60", temporal_address, stdout=asyncio.subprocess.PIPE
+    )
+    out, _ = await counting.communicate()
+    assert counting.returncode == 0, out.decode()
