@@ -30,8 +30,8 @@ from sojourn.core import counts, retry
 from sojourn.core.admit import admit, not_executed
 from sojourn.core.answer import MALFORMED_ANSWER, typed
 from sojourn.core.call_ids import restamped, stamp
-from sojourn.core.clarify import question_for
-from sojourn.core.form import form_of
+from sojourn.core.clarify import placed, question_for
+from sojourn.core.form import form_of, is_closed
 from sojourn.core.plan_shape import fault_of
 from sojourn.core.plan_size import trimmed, unfit, without_payload, without_payloads
 from sojourn.core.policy_merge import merged, policy_fault
@@ -185,11 +185,14 @@ class Planning:
 
     def _with_form(self, question: AwaitClarification) -> AwaitClarification:
         """The question with what its answer has to fit, from the tool that it repairs."""
-        changes: dict[str, Any] = {"tool_call_id": None, "server": None}
+        steps = (message.tool_results for message in reversed(self.messages))
+        question = placed(question, next(filter(None, steps), []))
+        form = question.form
         tool = self.app.tools_of(self.task.agent_id).get(question.restrict_to_tool or "")
-        if question.form is None and tool is not None:
-            changes["form"] = form_of(tool.spec, question.missing_fields)
-        return question.model_copy(update=changes)
+        if form is None and tool is not None:
+            form = form_of(tool.spec, question.missing_fields)
+        own: dict[str, Any] = {"tool_call_id": None, "server": None}
+        return question.model_copy(update={**own, "form": form, "closed": is_closed(form)})
 
     # Who else decides.
 

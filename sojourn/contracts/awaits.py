@@ -25,7 +25,7 @@ class AwaitClarification(Input):
     question: str
     """What to ask."""
     missing_fields: list[str] = []
-    """Fields of `restrict_to_tool` that the answer should give."""
+    """Fields of `restrict_to_tool` that the answer should give: by name, nested ones by JSON pointer."""
     restrict_to_tool: str | None = None
     """The tool whose call the answer repairs."""
     example_input: dict[str, Any] | None = None
@@ -36,6 +36,8 @@ class AwaitClarification(Input):
     """How long to wait; then the planner is told that nobody answered. None waits for as long as it takes."""
     form: dict[str, Any] | None = None
     """JSON Schema of values by field, filled in from `restrict_to_tool`: an answer by field has to fit it."""
+    closed: bool = False
+    """Whether an answer by field holds no other fields; filled in from `form`."""
     tool_call_id: str | None = None
     """The call that asks, where a tool needs input to go on; the answer goes to the tool. Of a planner: the call of
     `PlanResult.message` by which its model asks; the answer is its result."""

@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
+from sojourn.contracts.awaits import AwaitClarification
 from sojourn.contracts.record import Record
 from sojourn.contracts.tool_call import ToolRequest
 
@@ -60,9 +61,9 @@ class RetryHint(Record):
     restrict_to_tool: bool = False
     """Whether the next call should be to this tool again."""
     missing_fields: list[str] = []
-    """Bare names of required fields that are absent."""
+    """Bare names of required fields that are absent; `issues` tells where a nested one is."""
     example_input: dict[str, Any] | None = None
-    """A payload that validates: the author's example, the prior input mended, or made of defaults and enums."""
+    """A payload that the tool takes, type and schema: the prior input mended, the author's example, or made of the schema."""
     prior_input: dict[str, Any] | None = None
     """The payload as it was sent."""
     clarifying_question: str | None = None
@@ -73,6 +74,26 @@ class RetryHint(Record):
     """Every fault of the payload, field by field."""
     retry_after: timedelta | None = None
     """How long to wait before the same call can succeed."""
+
+    def question(self) -> AwaitClarification:
+        """The question to a person whose answer repairs the call; nested fields are named by JSON pointer (SR-94)."""
+        return AwaitClarification(
+            id=f"fix-{self.tool}",
+            question=self.clarifying_question or self.message or f"What should {self.tool} be called with?",
+            missing_fields=self._asked(),
+            restrict_to_tool=self.tool,
+            example_input=self.example_input,
+            clarifying_prompt=self.message,
+        )
+
+    def _asked(self) -> list[str]:
+        """By bare name, or as a pointer where another field of the payload may have the same name."""
+        pointers = [one.field for one in self.issues if one.constraint == "missing_field" and one.field]
+        nested = [pointer for pointer in pointers if pointer.count("/") > 1]
+        own = [
+            pointer[1:].replace("~1", "/").replace("~0", "~") for pointer in pointers if pointer not in nested
+        ]
+        return [*own, *nested] if nested else self.missing_fields
 
     def mended(self) -> ToolRequest | None:
         """The call to make next, or None when no example could be built."""

@@ -207,7 +207,7 @@ def _clarified(question: AwaitClarification, fields: dict[str, Any], by: str | N
         return Clarified(question.id, text, by)  # a person's own words, for the planner to read
     if fault := misfit(values, max_bytes=None):  # a text may say in JSON what cannot be written
         return Refused(f"the answer to {question.id} cannot be used: {fault.message}")
-    wrong = misfit_of(question.form, values, whole=question.tool_call_id is not None)
+    wrong = misfit_of(question.form, values, whole=question.tool_call_id is not None, closed=question.closed)
     if wrong:
         return Refused(f"the answer to {question.id} does not fit: {wrong}")
     return Clarified(question.id, text, by, values)

@@ -3,35 +3,32 @@
 from collections.abc import Sequence
 
 from sojourn.contracts.awaits import AwaitClarification
-from sojourn.contracts.retry_hint import RetryHint
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.counts import lacks_fields
 from sojourn.core.pointer import to_tokens
 
-__all__ = ["question_for", "question_of"]
-
-
-def question_of(hint: RetryHint) -> AwaitClarification:
-    """The question whose answer repairs a call: what is missing, of which tool, and what would do."""
-    return AwaitClarification(
-        id=f"fix-{hint.tool}",
-        question=hint.clarifying_question or hint.message or f"What should {hint.tool} be called with?",
-        missing_fields=_missing(hint),
-        restrict_to_tool=hint.tool,
-        example_input=hint.example_input,
-        clarifying_prompt=hint.message,
-    )
+__all__ = ["placed", "question_for"]
 
 
 def question_for(results: Sequence[ToolResult]) -> AwaitClarification | None:
     """The question about the last call that lacks required fields, or None when none does."""
     lacking = [result.retry_hint for result in results if lacks_fields(result)]
-    return question_of(lacking[-1]) if lacking and lacking[-1] else None
+    return lacking[-1].question() if lacking and lacking[-1] else None
 
 
-def _missing(hint: RetryHint) -> list[str]:
-    """By bare name, or as a pointer where another field of the payload may have the same name."""
-    pointers = [one.field for one in hint.issues if one.constraint == "missing_field" and one.field]
-    nested = [pointer for pointer in pointers if len(to_tokens(pointer)) > 1]
-    own = [to_tokens(pointer)[0] for pointer in pointers if pointer not in nested]
-    return [*own, *nested] if nested else hint.missing_fields
+def placed(question: AwaitClarification, results: Sequence[ToolResult]) -> AwaitClarification:
+    """The question with nested fields named by pointer, where they were named as `hint.missing_fields` has them.
+
+    Args:
+        question: Of a planner.
+        results: Of the last step, whose hints tell where a missing field is.
+    """
+    hints = [result.retry_hint for result in results if result.retry_hint]
+    places: dict[str, list[str]] = {}
+    for hint in hints:
+        if hint.tool == question.restrict_to_tool:
+            for name in hint.question().missing_fields:
+                bare = to_tokens(name)[-1] if name.startswith("/") else name
+                places.setdefault(bare, []).append(name)
+    named = [place for name in question.missing_fields for place in places.get(name, [name])]
+    return question.model_copy(update={"missing_fields": list(dict.fromkeys(named))})

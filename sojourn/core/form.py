@@ -10,11 +10,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 from sojourn.contracts.tool_spec import ToolSpec
+from sojourn.core.closest import closest_name
 from sojourn.core.json_value import is_array, is_object, json_type
 from sojourn.core.pointer import Schema, expand, locate, to_tokens
 from sojourn.core.wording import clip
 
-__all__ = ["form_of", "misfit_of", "values_of"]
+__all__ = ["form_of", "has_fields", "is_closed", "misfit_of", "values_of"]
 
 _WORDS = (
     "const",
@@ -41,15 +42,35 @@ _MAX_SHOWN = 150
 
 
 def form_of(spec: ToolSpec, fields: Sequence[str]) -> Schema | None:
-    """A form for fields of a tool's payload, by bare name or as a JSON pointer; None where it has none of them."""
+    """A form of just these fields of a tool's payload, by bare name or as a JSON pointer.
+
+    None where the tool has none of them; of one that it does not have nothing is said.
+    """
+    asked = fields[:_MAX_FIELDS]
+    said = {field: _parts(spec, field) for field in asked}
+    if not any(said.values()):
+        return None
+    form: Schema = {"type": "object", "properties": {field: _simple(parts) for field, parts in said.items()}}
+    if len(asked) == len(fields):
+        form["additionalProperties"] = False
+    return form
+
+
+def has_fields(spec: ToolSpec, fields: Sequence[str]) -> bool:
+    """Whether a tool's payload has some fields, and all of these."""
+    return bool(fields) and all(_parts(spec, field) for field in fields)
+
+
+def is_closed(form: Schema | None) -> bool:
+    """Whether a form says that there are no other fields."""
+    return form is not None and form.get("additionalProperties") is False
+
+
+def _parts(spec: ToolSpec, field: str) -> list[Schema]:
+    """What a tool says of a field of its payload."""
     schema = spec.payload.json_schema
-    properties: dict[str, Schema] = {}
-    for field in fields[:_MAX_FIELDS]:
-        tokens = to_tokens(field) if field.startswith("/") else (field,)
-        parts = [part for found in locate(schema, tokens) for part in expand(schema, found)]
-        if parts:
-            properties[field] = _simple(parts)
-    return {"type": "object", "properties": properties} if properties else None
+    tokens = to_tokens(field) if field.startswith("/") else (field,)
+    return [part for found in locate(schema, tokens) for part in expand(schema, found)]
 
 
 def _simple(parts: Sequence[Schema]) -> Schema:
@@ -86,7 +107,9 @@ def values_of(form: Schema, text: str) -> dict[str, Any] | None:
     return {name: given} if given is not None and _misfit(schema, given) is None else None
 
 
-def misfit_of(form: Schema, values: dict[str, Any] | None, *, whole: bool) -> str | None:
+def misfit_of(
+    form: Schema, values: dict[str, Any] | None, *, whole: bool, closed: bool = False
+) -> str | None:
     """What of these values does not fit the form, in a clause, or None.
 
     Args:
@@ -94,6 +117,7 @@ def misfit_of(form: Schema, values: dict[str, Any] | None, *, whole: bool) -> st
         values: By field.
         whole: Whether required fields have to be there and undeclared ones must not: a tool takes
             the values as they are, where a planner reads them.
+        closed: Whether undeclared fields must not be there at least: a misspelt one answers nothing.
     """
     properties = _properties(form)
     if values is None:
@@ -104,9 +128,9 @@ def misfit_of(form: Schema, values: dict[str, Any] | None, *, whole: bool) -> st
         missing = [name for name in names if name not in values]
         if missing:
             return f"{_names(missing)} is missing"
-        unknown = [name for name in values if name not in properties]
-        if unknown:
-            return f"{_names(unknown[:1])!r} is none of {_names(properties)}"
+    unknown = [name for name in values if name not in properties] if whole or closed else []
+    if unknown:
+        return f"{_names(unknown[:1])!r} is none of {_names(properties)}{_meant(unknown[0], [*properties])}"
     for name, value in values.items():
         if name in properties and (wrong := _misfit(properties[name], value)):
             return f"{_names([name])} {wrong}"
@@ -119,6 +143,14 @@ def _properties(form: Schema) -> dict[str, Schema]:
     if not is_object(properties):
         return {}
     return {name: schema if is_object(schema) else {} for name, schema in properties.items()}
+
+
+def _meant(name: str, names: Sequence[str]) -> str:
+    """The field that was most likely meant, where there are several; a nested one may have been named by its last part."""
+    last = to_tokens(name)[-1:] or ("",)
+    nested = [each for each in names if to_tokens(each)[-1:] == last]
+    meant = nested[0] if len(nested) == 1 else closest_name(name, names)
+    return f"; did you mean {_names([meant])!r}?" if meant is not None and len(names) > 1 else ""
 
 
 def _names(names: Iterable[str]) -> str:

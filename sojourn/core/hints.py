@@ -14,10 +14,10 @@ from typing import Any
 from sojourn.contracts.retry_hint import FieldIssue, RetryHint, RetryReason
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_spec import ToolSpec
+from sojourn.core.closest import closest_name
 from sojourn.core.example import Judge, example_for
 from sojourn.core.json_value import is_object
 from sojourn.core.limits import MAX_PRIOR_INPUT_BYTES, MAX_RESULT_BYTES
-from sojourn.core.mend import closest_name
 from sojourn.core.misfit import ParseFault, misfit
 from sojourn.core.pointer import ABSENT, Schema, expand, locate, to_tokens, value_at
 from sojourn.core.question import question_about

@@ -9,20 +9,19 @@ Mending may uncover faults that were hidden before, so it goes in rounds.
 from collections.abc import Iterator
 from contextlib import suppress
 from copy import deepcopy
-from difflib import get_close_matches
 from typing import Any
 
 from sojourn.contracts.retry_hint import FieldIssue
+from sojourn.core.closest import closest_name
 from sojourn.core.coerce import meanings
 from sojourn.core.json_value import is_array, is_object, json_type
 from sojourn.core.pointer import ABSENT, Schema, expand, locate, to_tokens, value_at
 from sojourn.core.sample import NoSampleError, sample
 from sojourn.core.validate import Validator
 
-__all__ = ["closest_name", "mend"]
+__all__ = ["mend"]
 
 _ROUNDS = 8
-_CLOSE = 0.75
 
 
 def mend(validator: Validator, payload: dict[str, Any], author_example: Any = None) -> dict[str, Any] | None:
@@ -45,17 +44,6 @@ def mend(validator: Validator, payload: dict[str, Any], author_example: Any = No
         if mended == before:
             return None
     return None
-
-
-def closest_name(name: str, names: list[str]) -> str | None:
-    """The name that was most likely meant: case, dashes and underscores count for nothing."""
-    by_letters = {_letters(each): each for each in reversed(names)}
-    found = get_close_matches(_letters(name), list(by_letters), n=1, cutoff=_CLOSE)
-    return by_letters[found[0]] if found else None
-
-
-def _letters(name: str) -> str:
-    return name[:100].replace("_", "").replace("-", "").casefold()
 
 
 def _rename(validator: Validator, payload: dict[str, Any], issues: list[FieldIssue]) -> None:

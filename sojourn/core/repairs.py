@@ -15,8 +15,7 @@ from sojourn.contracts.plan import PlanResult, PlanResumeInput, Turn
 from sojourn.contracts.retry_hint import RetryHint, RetryReason
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core.clarify import question_of
-from sojourn.core.form import form_of, values_of
+from sojourn.core.form import form_of, has_fields, values_of
 from sojourn.core.last_step import LastStep
 from sojourn.core.question import question_about
 from sojourn.core.safe_mend import Mended, issues_of, mend, name_of
@@ -134,10 +133,9 @@ class Repairs:
         """The question about the last refused call that a person can help with."""
         for result, hint in reversed(list(self._failed(_MENDABLE))):
             spec, missing = self._specs[result.name], self._mended(result).missing
-            form = form_of(spec, missing)
-            if form is None or len(form["properties"]) < len(missing):
+            if not has_fields(spec, missing):
                 continue  # what the tool does not have, nobody can tell
-            question = question_of(hint)
+            question = hint.question()
             issues = issues_of(hint, self._step.sent(result) or {})
             if missing != list(dict.fromkeys(map(name_of, issues))):
                 issues = [issue for issue in issues if name_of(issue) in missing]

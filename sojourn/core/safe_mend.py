@@ -15,9 +15,9 @@ from typing import Any
 
 from sojourn.contracts.retry_hint import FieldIssue, RetryHint
 from sojourn.contracts.tool_spec import ToolSpec
+from sojourn.core.closest import closest_name
 from sojourn.core.coerce import meanings
 from sojourn.core.json_value import is_array, is_object
-from sojourn.core.mend import closest_name
 from sojourn.core.pointer import ABSENT, expand, locate, to_tokens, value_at
 
 __all__ = ["Mended", "issues_of", "mend", "name_of"]
@@ -61,7 +61,7 @@ def mend(
         answers: A person's values by field.
         defaults: What a field is when nobody says.
     """
-    answers, defaults = answers or {}, defaults or {}
+    answers, defaults = _named(answers or {}), defaults or {}
     reads = spec is not None and spec.trusted and spec.annotations.read_only is True
     payload: dict[str, Any] = deepcopy(dict(sent))
     issues, example = issues_of(hint, sent), hint.example_input
@@ -87,8 +87,9 @@ def mend(
             missing.append(name)
         else:
             _put(parent, tokens[-1], value)
-    also = {name: value for name, value in answers.items() if name not in payload and _declares(spec, name)}
-    return Mended({**payload, **also}, list(dict.fromkeys(missing)))
+    for name, value in answers.items():
+        _put_new(spec, payload, to_tokens(name) if name.startswith("/") else (name,), value)
+    return Mended(payload, list(dict.fromkeys(missing)))
 
 
 def issues_of(hint: RetryHint, sent: Mapping[str, Any]) -> list[FieldIssue]:
@@ -122,8 +123,20 @@ def _determined(
     return next((part[word] for part in parts for word in ("const", "default") if word in part), ABSENT)
 
 
-def _declares(spec: ToolSpec | None, name: str) -> bool:
-    return spec is not None and bool(locate(spec.payload.json_schema, (name,)))
+def _named(answers: Mapping[str, Any]) -> dict[str, Any]:
+    """The answers by the names that `name_of` gives: a field of the payload itself may have been told by its pointer."""
+    return {
+        to_tokens(name)[0] if name.startswith("/") and name.count("/") == 1 else name: value
+        for name, value in answers.items()
+    }
+
+
+def _put_new(spec: ToolSpec | None, payload: dict[str, Any], tokens: tuple[str, ...], value: Any) -> None:
+    """Take a value that nobody asked for where the tool has such a field, and it is not there."""
+    parent = value_at(payload, tokens[:-1])
+    known = spec is not None and locate(spec.payload.json_schema, tokens)
+    if known and is_object(parent) and tokens[-1] not in parent:
+        parent[tokens[-1]] = deepcopy(value)
 
 
 def _is_renamed(payload: dict[str, Any], issue: FieldIssue, example: Any, *, reads: bool) -> bool:

@@ -33,7 +33,8 @@ _ASK = ToolDefinition(
                 "type": "array",
                 "items": {"type": "string", "maxLength": 200},
                 "maxItems": 50,
-                "description": "Names of the arguments that the answer should give, where it is for a tool.",
+                "description": "Names of the arguments that the answer should give, where it is for a tool; "
+                "a nested one as a JSON pointer, such as /lines/0/sku.",
             },
             "tool": {"type": "string", "description": "The tool that the answer is for, by its name here."},
         },

@@ -3,7 +3,7 @@
 import pytest
 
 from sojourn import AwaitClarification, FieldIssue, RetryHint, ToolError, ToolResult
-from sojourn.core.clarify import question_for, question_of
+from sojourn.core.clarify import placed, question_for
 
 HINT = RetryHint(
     reason="missing_fields",
@@ -29,7 +29,7 @@ def missing(*pointers: str) -> list[FieldIssue]:
 
 def test_a_hint_is_all_that_a_question_needs() -> None:
     """What is missing, of which tool, and what would do, under the id of SR-94's sample."""
-    assert question_of(HINT) == AwaitClarification(
+    assert HINT.question() == AwaitClarification(
         id="fix-ops.devices.reset",
         question="Which site?",
         missing_fields=["site"],
@@ -50,7 +50,7 @@ def test_a_hint_is_all_that_a_question_needs() -> None:
 )
 def test_a_person_is_always_asked_something(changes: dict, question: str) -> None:
     """The hint's own question, else what it says to the planner, else which tool it is about."""
-    assert question_of(hint(**changes)).question == question
+    assert hint(**changes).question().question == question
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_a_person_is_always_asked_something(changes: dict, question: str) -> Non
 def test_a_field_of_a_field_is_named_in_full(issues: list[FieldIssue], names: list[str]) -> None:
     """Its bare name may be another field's, whose form would refuse the right answer."""
     bare = list(dict.fromkeys(issue.field.rsplit("/", 1)[1] for issue in issues)) or ["site"]
-    assert question_of(hint(missing_fields=bare, issues=issues)).missing_fields == names
+    assert hint(missing_fields=bare, issues=issues).question().missing_fields == names
 
 
 def test_the_last_call_that_lacks_fields_is_asked_about() -> None:
@@ -93,3 +93,31 @@ def test_the_last_call_that_lacks_fields_is_asked_about() -> None:
 def test_without_missing_fields_nobody_is_asked(results: list[ToolResult]) -> None:
     """Other faults are the planner's to mend."""
     assert question_for(results) is None
+
+
+@pytest.mark.parametrize(
+    ("named", "issues", "asked"),
+    [
+        (["id"], missing("/lines/0/id"), ["/lines/0/id"]),
+        (
+            ["id", "site"],
+            missing("/site", "/lines/0/id", "/lines/1/id"),
+            ["/lines/0/id", "/lines/1/id", "site"],
+        ),
+        (["id"], missing("/id", "/to/id"), ["id", "/to/id"]),
+        (["/to/id", "id"], missing("/to/id"), ["/to/id"]),
+        (["a/b"], missing("/to/a~1b"), ["/to/a~1b"]),
+        (["note"], missing("/to/id"), ["note"]),
+        (["id"], missing("/id"), ["id"]),
+        ([], missing("/id"), []),
+    ],
+)
+def test_a_planners_bare_names_are_placed_by_the_hint_they_come_from(
+    named: list, issues: list, asked: list
+) -> None:
+    """`hint.missing_fields` has bare names: by themselves they would be other fields of the payload (SR-94)."""
+    question = AwaitClarification(question="?", missing_fields=named, restrict_to_tool=HINT.tool)
+    told = hint(missing_fields=[issue.field.rsplit("/", 1)[1] for issue in issues], issues=issues)
+    assert placed(question, [failed(told)]).missing_fields == asked
+    for other in ([], [ToolResult(result=1)], [failed(told.model_copy(update={"tool": "ops.other.tool"}))]):
+        assert placed(question, other) == question

@@ -213,13 +213,18 @@ def test_what_was_refused_is_the_first_reason() -> None:
 
 @pytest.mark.parametrize(
     ("reason", "said"),
-    [("time_budget", "time budget of 0:00:01 is used up"), ("missing_fields", "Say what is missing")],
+    [
+        ("time_budget", "time budget of 0:00:01 is used up."),
+        ("missing_fields", "A call lacks fields that nobody gave."),
+    ],
 )
 def test_the_notice_says_what_ran_out(reason: str, said: str) -> None:
-    """The planner is told to answer, and what with."""
+    """The person is told what ran out; the planner also to answer, and what with."""
     notice = finalize(RunPolicy(time_budget=SECOND), reason)
     assert notice.reason == reason
-    assert said in notice.message
+    assert notice.message.endswith(said)
+    assert notice.instruction.endswith("nswer with what you know.") or "Answer now" in notice.instruction
+    assert notice.notice == f"{notice.message} {notice.instruction}"
 
 
 @pytest.mark.parametrize(("result", "lacks"), [(GOOD, False), (BAD, False), (LACKING, True)])

@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sojourn.contracts.retry_hint import FieldIssue
+from sojourn.core.closest import closest_name
 from sojourn.core.example import example_for
 from sojourn.core.formats import FORMAT_EXAMPLES
 from sojourn.core.limits import MAX_PRIOR_INPUT_BYTES
-from sojourn.core.mend import closest_name, mend
+from sojourn.core.mend import mend
 from sojourn.core.sample import NoSampleError, sample
 from sojourn.core.schema import check, close
 from sojourn.core.validate import Validator

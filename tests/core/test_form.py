@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from sojourn import ToolSpec, TypeSpec
-from sojourn.core.form import form_of, misfit_of, values_of
+from sojourn.core.form import form_of, has_fields, is_closed, misfit_of, values_of
 from sojourn.core.schema import close
 from sojourn.core.validate import Validator
 
@@ -47,8 +47,9 @@ ORDER = spec(Order.model_json_schema())
 def fields(spec: ToolSpec, *names: str) -> dict[str, Any]:
     form = form_of(spec, names)
     assert form is not None
-    assert set(form) == {"type", "properties"}
+    assert set(form) - {"additionalProperties"} == {"type", "properties"}
     assert form["type"] == "object"
+    assert is_closed(form) is (len(names) <= 50)
     return form["properties"]
 
 
@@ -94,11 +95,16 @@ def test_a_form_says_of_a_field_what_the_tool_says(field: str, said: dict) -> No
     assert fields(ORDER, field) == {field: said}
 
 
-def test_a_form_has_the_fields_that_the_tool_has() -> None:
-    """Names that the tool does not know are left out, and without any there is no form."""
-    assert list(fields(ORDER, "kind", "other", "site")) == ["kind", "site"]
+def test_a_form_has_the_fields_that_are_asked_for() -> None:
+    """Of a name that the tool does not know nothing is said, and with no other there is no form."""
+    assert list(fields(ORDER, "kind", "other", "site")) == ["kind", "other", "site"]
+    assert fields(ORDER, "kind", "other")["other"] == {}
+    assert has_fields(ORDER, ["kind", "/to/city"])
+    assert not has_fields(ORDER, ["kind", "other"])
     for none in ([], ["other"], ["/to/other"], ["city"], ["/0"]):
         assert form_of(ORDER, none) is None
+        assert not has_fields(ORDER, none)
+    assert not is_closed(None)
 
 
 def test_a_pointer_is_unescaped() -> None:
@@ -273,3 +279,33 @@ def test_a_clause_is_short() -> None:
     for values in ({}, {"r" * 900: 1, "x" * 900: 1}, None):
         assert len(str(misfit_of(form, values, whole=True))) < 400
     assert len(str(misfit_of(form, {"n" * 900: 1}, whole=False))) < 2_000
+
+
+@pytest.mark.parametrize(
+    ("names", "values", "misfit"),
+    [
+        (["count"], {"count": 2}, None),
+        (["count"], {"cuont": 2}, "'cuont' is none of count"),
+        (["count"], {"count": 2, "kind": "a"}, "'kind' is none of count"),
+        (["count", "kind"], {"cuont": 2}, "'cuont' is none of count, kind; did you mean 'count'?"),
+        (["count", "kind"], {"Kind": "a"}, "'Kind' is none of count, kind; did you mean 'kind'?"),
+        (["count", "kind"], {"zzz": "a"}, "'zzz' is none of count, kind"),
+        (
+            ["kind", "/lines/0/city"],
+            {"city": "Bern"},
+            "'city' is none of kind, /lines/0/city; did you mean '/lines/0/city'?",
+        ),
+        (["/to/city", "/lines/0/city"], {"city": "B"}, "'city' is none of /to/city, /lines/0/city"),
+        (
+            ["kind", "/to/city"],
+            {"/to/ctiy": "B"},
+            "'/to/ctiy' is none of kind, /to/city; did you mean '/to/city'?",
+        ),
+        (["kind", "/to/city"], {"/to/city": "B"}, None),
+    ],
+)
+def test_a_misspelt_field_answers_nothing(names: list[str], values: dict, misfit: str | None) -> None:
+    """It is refused with the name that was meant, where the form is closed; a form of an older run is not."""
+    form = form_of(ORDER, names)
+    assert misfit_of(form, values, whole=False, closed=True) == misfit
+    assert misfit_of(form, values, whole=False) is None

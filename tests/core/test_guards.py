@@ -58,7 +58,9 @@ def test_three_similar_errors_stop_the_retrying() -> None:
     assert stopped is not None
     assert stopped.reason == "retries_stopped"
     assert "`a.b.c` failed 3 times in a row" in stopped.message
-    assert "Do not try again." in stopped.message.splitlines()[-1]
+    assert stopped.message.splitlines()[-1] == "- timed out"
+    assert stopped.instruction.startswith("Do not try again.")
+    assert stopped.notice == f"{stopped.message}\n{stopped.instruction}"
 
 
 @pytest.mark.parametrize(
@@ -113,6 +115,56 @@ def test_the_same_call_with_the_same_result_is_a_loop(results: list[ToolResult],
     assert (guards.shown() is not None) is loops
 
 
+def step(guards: Guards, *results: ToolResult) -> Guards:
+    """The state after one plan whose calls were equal, and ended so."""
+    return guards.settle([CALL] * len(results), results, NOW)
+
+
+@pytest.mark.parametrize(
+    "results", [[good()] * 8, [good()] * 64, [bad()] * 5], ids=["eight", "many", "five failures"]
+)
+def test_equal_calls_of_one_plan_are_no_loop(results: list[ToolResult]) -> None:
+    """How often one plan makes a call says nothing of going round: it counts once (D-25)."""
+    guards = step(Guards(), *results)
+    assert guards.finalize() is None
+    assert not guards.stops
+    for _ in range(6):
+        guards = step(guards, *[good()] * 8)
+    assert step(step(guards, good()), good(), good()).finalize() is not None
+
+
+def test_a_step_in_which_something_is_new_is_work() -> None:
+    """Equal calls beside one whose answer changes are no loop: the unit is the step."""
+    guards = Guards()
+    for n in range(20):
+        guards = guards.settle([CALL, call(1)], [good(), good(n)], NOW)
+        assert guards.finalize() is None
+
+
+def test_another_error_of_the_same_call_is_news() -> None:
+    """The error is a part of what came back: a call that fails otherwise each time is no loop."""
+    words = ["the pump is stuck", "no oil", "the valve leaks", "it is dark", "somebody sings", "a bird"]
+    assert repeated([bad(each) for each in words]).finalize() is None
+    assert repeated([bad(words[0], code="denied")] * 5).finalize() is not None
+
+
+def test_a_run_that_was_judged_by_the_first_rules_goes_on_by_them() -> None:
+    """By those, equal calls of one plan were a loop, and files that are not there were of no class."""
+    plan = step(Guards(), *[good()] * 8)
+    assert plan.is_judged_otherwise
+    assert (plan.stops, plan.by_first_rules().stops) == (False, True)
+    assert "a.b.c → a.b.c" in plan.by_first_rules().finalize().message
+    assert plan.by_first_rules().shown().stopped
+    lost = after(*([bad(f"{word}: no such file", name=f"a.b.{word}")] for word in ("map", "log", "key")))
+    assert lost.is_judged_otherwise
+    assert (lost.stops, lost.by_first_rules().stops) == (True, False)
+    assert lost.by_first_rules().finalize() is None
+    assert not lost.by_first_rules().is_judged_otherwise
+    assert lost.by_first_rules().new_turn().rules == 1
+    for alike in (Guards(), after([bad()], [bad()], [bad()]), repeated([good()] * 8)):
+        assert not alike.is_judged_otherwise
+
+
 def test_arguments_as_a_model_wrote_them_are_arguments() -> None:
     """Calls whose text differs differ, though their payloads are empty alike."""
     guards = Guards()
@@ -125,7 +177,7 @@ def test_arguments_as_a_model_wrote_them_are_arguments() -> None:
 def test_only_executed_calls_are_looked_at() -> None:
     """A plan's calls that a limit refused have no result here."""
     guards = Guards().settle([call(n) for n in range(9)], [good()], NOW)
-    assert len(guards.calls.calls) == 1
+    assert len(guards.calls.steps) == 1
 
 
 def test_a_loop_names_the_calls_that_repeat() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sojourn.core.loops import MAX_CALLS, PastCall, ToolCalls
+from sojourn.core.loops import MAX_CALLS, PastCall, ToolCalls, suggestion
 
 
 def calls(names: str, *, failed: int | None = None, before: str = "") -> ToolCalls:
@@ -69,6 +69,33 @@ def test_a_failure_counts_as_long_as_the_repetition_lasts() -> None:
     assert calls("b" + "ab" * 4, failed=1).loop() == "a → b → a"
 
 
+def steps(*listed: str, failed: bool = False) -> ToolCalls:
+    """The state after plans, each with the calls that its letters name."""
+    state = ToolCalls()
+    for letters in listed:
+        state = state.record_step([PastCall(name, "args", "result", failed) for name in letters])
+    return state
+
+
+@pytest.mark.parametrize(
+    ("listed", "failed", "loop"),
+    [
+        (["a" * 64], True, None),
+        (["a" * 8, "a" * 8, "a" * 8, "a" * 8], True, None),
+        (["aa", "a", "aaa", "a", "aa"], True, "a → a"),
+        (["ab", "ba", "aab", "ab", "bab"], True, "b + a → b + a"),
+        (["ab"] * 8, False, "a + b → a + b"),
+        (["ab", "c"] * 5, False, "a + b → c → a + b"),
+        (["ab", "ac"] * 2 + ["ab"], True, None),
+        (["abcdef"] * 5, True, "a + b + c + 3 more → a + b + c + 3 more"),
+        (["", "a", "", "a", "a", "", "a", "a"], True, "a → a"),
+    ],
+)
+def test_the_unit_is_the_step(listed: list[str], failed: bool, loop: str | None) -> None:
+    """Steps are equal with equal calls, in whatever order and number; equal calls of one plan count once (D-25)."""
+    assert steps(*listed, failed=failed).loop() == loop
+
+
 def test_another_call_ends_the_loop() -> None:
     """What was a loop is over once something else is called."""
     assert calls("aaaaaaaab").loop() is None
@@ -115,17 +142,16 @@ def test_two_runs_never_share_calls() -> None:
 
 def test_a_person_is_told_which_calls_went_round() -> None:
     """A short block names the cycle and what would break it; names are cut and printable (ME-5)."""
-    lines = calls("ababab", failed=0).suggestion().splitlines()
+    lines = suggestion(calls("ababab", failed=0).loop()).splitlines()
     assert lines[:2] == [
         "The same calls kept coming back with the same results: a → b → a.",
         "What you can do:",
     ]
     assert len(lines) == 5
-    assert calls("abc").suggestion() == ""
     state = ToolCalls()
     for _ in range(8):
         state = state.record("a\n`" + "b" * 9_000, "args", "result", failed=False)
-    assert max(map(len, state.suggestion().splitlines())) < 300
+    assert max(map(len, suggestion(state.loop()).splitlines())) < 300
 
 
 CALLS = st.lists(
@@ -149,6 +175,7 @@ def test_a_loop_is_a_cycle_repeated_at_the_end(listed: list[PastCall]) -> None:
         state = state.record(call.name, call.arguments_hash, call.result_hash, call.failed)
     kept = listed[-20:]
     assert list(state.calls) == kept
+    assert state.loop_of_calls() == state.loop()
     looping = any(
         kept[-length * times :] == kept[-length:] * times
         and (times >= clean or (times >= failing and any(call.failed for call in kept[-length * times :])))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sojourn import AwaitClarification, Event, RunLink, ToolError, ToolRequest, ToolResult
+from sojourn import AwaitClarification, Event, Finalize, Message, RunLink, ToolError, ToolRequest, ToolResult
 from sojourn.contracts.event import EVENT_CLASSES
 from sojourn.core.standing import MAX_CALLS_SHOWN, MAX_NOTES, Standing, status_of
 
@@ -121,3 +121,14 @@ def test_the_state_of_an_ended_call_is_its_results() -> None:
         "state": "done",
         "run_link": LINK.model_dump(),
     }
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_the_safeguards_are_those_that_the_run_was_judged_by(stopped: bool) -> None:
+    """Equal calls of one plan were a loop once: whether they are one here shows in what came after."""
+    calls = [ToolRequest(name="a.b.c", tool_call_id=f"c{n}") for n in range(8)]
+    said = event("assistant_message", message=Message.calls(calls))
+    limit = Finalize(reason="retries_stopped", message="!")
+    after = [event("retries_stopped", limit=limit)] if stopped else []
+    status = standing(said, *(end(call.tool_call_id) for call in calls), *after, event("plan_started"))
+    assert (status.safeguards is not None and status.safeguards.stopped) is stopped

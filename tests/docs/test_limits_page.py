@@ -106,7 +106,7 @@ async def test_a_limit_brings_the_last_turn(watched, quarry, text, override, rea
     async def plan(turn):
         if getattr(turn, "finalize", None):
             assert turn.tools == []
-            assert turn.messages[-1].text == turn.finalize.message
+            assert turn.messages[-1].text == turn.finalize.notice
             return PlanResult.final(turn.finalize.reason)
         return (await quarry.watch(turn)).model_copy(update={"usage": spent})
 
@@ -271,7 +271,7 @@ async def test_what_the_person_is_told(watched):
     (stopped,) = [event async for event in run.events() if event.type == "retries_stopped"]
     block = re.search(r"^```\n(`quarry.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
     assert block
-    assert stopped.limit.message.startswith(block[1])
+    assert stopped.limit.message == block[1].rstrip("\n")
 
 
 def test_the_classes_of_the_page_are_those_of_the_code(rows):

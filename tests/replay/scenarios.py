@@ -88,6 +88,12 @@ async def inspect(site_id: str) -> str:
 
 
 @tools.tool
+async def lose(what: str) -> str:
+    """Miss a file; what is missed is another thing each time."""
+    raise FileNotFoundError(f"{what}: no such file or directory")
+
+
+@tools.tool
 async def fail() -> str:
     """Raise, with a cause."""
     try:
@@ -512,6 +518,18 @@ SCENARIOS = {
     ),
     "retries_stopped": Scenario([*(calls(call("fail")) for _ in range(3)), FINAL]),
     "loop": Scenario([*(calls(call("add", a=1, b=2)) for _ in range(8)), FINAL]),
+    # Recorded under the first rules of the safeguards, by which the first is a loop and the second no pattern ...
+    "equal_calls": Scenario([calls(*[call("add", a=1, b=2)] * 8), *[never_final] * 9]),
+    "unlike_words": Scenario(
+        [*(calls(call("lose", what=what)) for what in ("map", "log", "key")), *[broken] * 9],
+        policy=RunPolicy(max_consecutive_failed_tool_calls=None),
+    ),
+    # ... and under today's.
+    "equal_calls_go_on": Scenario([calls(*[call("add", a=1, b=2)] * 8), *[broken] * 9]),
+    "unlike_words_stop": Scenario(
+        [*(calls(call("lose", what=what)) for what in ("map", "log", "key")), *[never_final] * 9],
+        policy=RunPolicy(max_consecutive_failed_tool_calls=None),
+    ),
     "limit_of_calls": Scenario(
         [calls(call("add", a=1, b=2), call("add", a=1, b=2)), FINAL], policy=RunPolicy(max_tool_calls=1)
     ),

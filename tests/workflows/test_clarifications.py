@@ -46,6 +46,9 @@ async def asked(serve, status_when):
     [
         ({"count": "many"}, "count is integer, not string"),
         ({"kind": 3}, "kind is string, not integer"),
+        ({"cuont": 2}, "'cuont' is none of kind, count; did you mean 'count'?"),
+        ('{"Kind": "valve"}', "did you mean 'kind'?"),
+        ({"kind": "valve", "express": True}, "'express' is none of kind, count"),
         ("", "not empty"),
         ({}, "not empty"),
         ("x" * 64_001, "64,000"),
@@ -54,6 +57,9 @@ async def asked(serve, status_when):
     ids=[
         "a text for a number",
         "a number for a text",
+        "misspelt",
+        "misspelt in a text",
+        "another field of the tool",
         "empty",
         "no field",
         "too long",

@@ -112,9 +112,9 @@ async def test_the_final_turn_may_only_answer(serve, traces):
     assert [spec.id for spec in planner.turns[0].tools] == ["test.tools.note", "test.tools.fail"]
     assert last.tools == []
     assert last.finalize.reason == "max_tool_calls"
-    assert last.reminders == [last.finalize.message]
+    assert last.reminders == [last.finalize.notice]
     notices = [message.text for message in await traces(run).check() if message.role == "system"]
-    assert notices == [last.finalize.message]
+    assert notices == [last.finalize.notice]
     assert out.notes == ["limit reached: max_tool_calls"]
 
 
