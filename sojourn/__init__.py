@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
     from sojourn.contracts.tool_spec import Annotations, Retry, ToolSpec, TypeSpec
     from sojourn.converter import data_converter
+    from sojourn.core.disclosure import Disclosure, disclose
     from sojourn.errors import (
         ArtifactNotFound,
         AwaitClosed,
@@ -137,6 +138,7 @@ _WHERE = {
     "sojourn.contracts.tool_result": ["ToolResult", "ToolTelemetry"],
     "sojourn.contracts.tool_spec": ["Annotations", "Retry", "ToolSpec", "TypeSpec"],
     "sojourn.converter": ["data_converter"],
+    "sojourn.core.disclosure": ["Disclosure", "disclose"],
     "sojourn.errors": [
         "ArtifactNotFound",
         "AwaitClosed",
@@ -203,6 +205,7 @@ __all__ = [
     "Client",
     "Completed",
     "DefinitionError",
+    "Disclosure",
     "Event",
     "Executor",
     "ExternalCall",
@@ -272,6 +275,7 @@ __all__ = [
     "asked",
     "backed_off",
     "data_converter",
+    "disclose",
     "format_network_error",
     "http_client",
     "mend",

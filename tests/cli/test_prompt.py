@@ -63,7 +63,10 @@ class Terminal:
         """Wait for a prompt before which these were shown."""
         assert self.process.stdout
         seen = b""
-        while not (seen.endswith((b"\n> ", b"[y/n/a] ")) and all(sign in seen for sign in signs)):
+        while not (
+            seen.endswith((b"\n> ", b"[y/n/a] ", b"[y/n/a/f] ", b"[y/n] "))
+            and all(sign in seen for sign in signs)
+        ):
             new = await self.process.stdout.read(1)
             assert new, seen.decode()
             seen += new
@@ -143,7 +146,7 @@ async def test_the_end_of_input_leaves_the_run_waiting(in_a_terminal):
 async def test_calls_are_approved_and_denied_at_the_prompt(in_a_terminal):
     """The person sees sentence, tool and payload; anything but a decision is asked again; a no may say why."""
     terminal = await in_a_terminal(wipe_all)
-    await terminal.shows(b"? Wipe disk a?", b'cli.disks.wipe {"disk": "a"}', b"n WHY")
+    await terminal.shows(b"? Wipe disk a?", b'cli.disks.wipe\n    disk = "a"\n', b"n WHY")
     terminal.type(b"perhaps\n")
     await terminal.shows(b"Approve?")
     terminal.type(b"Y\n")
