@@ -197,9 +197,11 @@ def test_a_call_is_told_whole() -> None:
     """Every field to its end, then the digest that approves it; one too large for a query names none."""
     whole = whole_call(confirm(prompt="Run\nit?", payload={"text": "x" * 4_000}, payload_digest="d1"))
     assert whole == [r"Run\nit?", "a.b.c", f'text = "{"x" * 4_000}"', "payload_digest: d1"]
-    large = whole_call(confirm(payload={"text": "\u200b" * 300_000}, payload_digest="d1"))
+    large = whole_call(confirm(payload={"text": "x" * 64_000}, payload_digest="d1"))
     assert "--full" in large[-1]
     assert not any("d1" in line for line in large)
+    deep = whole_call(confirm(payload={"n" * 2_000: [0] * 1_000}, payload_digest="d1"))
+    assert not any("d1" in line for line in deep)
 
 
 def test_a_wait_is_put_into_words_once() -> None:
@@ -306,7 +308,7 @@ def test_no_command_is_shown_for_a_run_that_it_would_not_reach() -> None:
 @given(TEXTS, TEXTS, TEXTS, st.lists(TEXTS, max_size=2))
 def test_nothing_leaves_its_fence(run_id: str, await_id: str, said: str, fields: list[str]) -> None:
     """Text from outside stands in code blocks alone, and closes none of them."""
-    wanted = f"\nWanted: {', '.join(fields)}" if fields else ""
+    wanted = f"\nWanted: {', '.join(map(visible, fields))}" if fields else ""
     arguments = "\n".join(["a.b.c", *(f"  {line}" for line in disclose({said: fields}).lines)])
     prompt = visible(said)
     for wait, shown in (
