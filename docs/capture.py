@@ -45,7 +45,7 @@ _UNSTEADY = (
     (r"\b\d+(\.\d+)? ms\b|\b\d+(\.\d+)? s\b|\b\d+ min \d+ s\b", "9 ms"),
     (r"127\.0\.0\.1:\d+", "127.0.0.1:7233"),
     (r"\b(worker process) \d+", r"\1 1234"),
-    (r"\b\d+@\S+", "1234@host"),
+    (r"\b\d+@[\w.-]+", "1234@host"),
     (r"/\S+(?=/bin/temporal\b)", "/usr/local"),
     (
         r"\b([A-Za-z][\w-]*:? )(?!127\.)\d+(?:\.\d+){2,3}\b",  # a version; the address stays

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
     from sojourn.contracts.tool_spec import Annotations, Retry, ToolSpec, TypeSpec
     from sojourn.converter import data_converter
+    from sojourn.core.disclosure import Disclosure, disclose
     from sojourn.errors import (
         ArtifactNotFound,
         AwaitClosed,
@@ -141,6 +142,7 @@ _WHERE = {
     "sojourn.contracts.tool_result": ["ToolResult", "ToolTelemetry"],
     "sojourn.contracts.tool_spec": ["Annotations", "Retry", "ToolSpec", "TypeSpec"],
     "sojourn.converter": ["data_converter"],
+    "sojourn.core.disclosure": ["Disclosure", "disclose"],
     "sojourn.errors": [
         "ArtifactNotFound",
         "AwaitClosed",
@@ -210,6 +212,7 @@ __all__ = [
     "Client",
     "Completed",
     "DefinitionError",
+    "Disclosure",
     "Event",
     "Executor",
     "ExternalCall",
@@ -281,6 +284,7 @@ __all__ = [
     "asked",
     "backed_off",
     "data_converter",
+    "disclose",
     "format_network_error",
     "http_client",
     "mend",

@@ -398,7 +398,7 @@ class Run:
         """Send an update, made anew for each try where it has to be, and say in our words why it is refused."""
         deadline: float | None = None
         while True:
-            said = value if isinstance(value, dict) else await value()
+            said = await value() if callable(value) else value
             given = {field: each for field, each in said.items() if each not in (None, "")}
             try:
                 update = self._handle.execute_update(name, given)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]

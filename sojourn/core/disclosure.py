@@ -6,7 +6,7 @@ what is left out is counted. The whole view is exact: payloads that differ have 
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, cast
@@ -89,10 +89,11 @@ def _shares(payload: Mapping[str, Any]) -> Iterator[str]:
 
 def _share(name: str, value: Any, share: int) -> Iterator[str]:
     leaves = list(islice(_leaves(value, (name,)), share + 1))
+    inner: Sequence[Any] | Mapping[str, Any] = value
     yield from (_short_line(path, leaf) for path, leaf in leaves[:share])
     if len(leaves) > share:
         kind = "fields" if isinstance(value, Mapping) else "items"
-        yield f"{_path(_short_path((name,)))} … more of its {len(value):,} {kind} left out …"
+        yield f"{_path(_short_path((name,)))} … more of its {len(inner):,} {kind} left out …"
 
 
 def _line(path: _Path, value: Any) -> str:
@@ -158,6 +159,6 @@ def _literal(value: Any) -> str:
 
 def _marks(path: _Path, *values: Any) -> str:
     """What a reader has to be told of the letters, after the value."""
-    texts = [step for step in path if isinstance(step, str)] + [one for one in values if isinstance(one, str)]
-    told = "; ".join(dict.fromkeys(filter(None, map(mixed_scripts, texts))))
+    texts = [one for one in (*path, *values) if isinstance(one, str)]
+    told = "; ".join(dict.fromkeys(said for text in texts if (said := mixed_scripts(text))))
     return f"  (! {told})" if told else ""

@@ -101,7 +101,7 @@ def mixed_scripts(text: str) -> str:
     words = _WORD.findall(text)
     told: dict[str, list[str]] = {}
     for word in words:
-        scripts = sorted({script for each in word if (script := _script(each))} - {_DIGITS})
+        scripts = sorted({_script(each) for each in word}.difference(("", _DIGITS)))
         if _DIGITS in map(_script, word) and re.search("[0-9]", word):
             told.setdefault("digits of two scripts in one word", []).append(word)
         if len(scripts) > 1 and scripts != [_EAST_ASIAN, "Latin"]:

@@ -18,8 +18,11 @@ __all__ = ["APPROVAL", "Details", "command_of", "wanted", "whole_call"]
 MAX_SHOWN = 10
 """Waits that are shown; the rest are counted."""
 
-_MAX_WHOLE_BYTES = 1_500_000
-"""Of a call that is told whole: a query's answer has at most 2 MB."""
+_MAX_WHOLE = 64_000
+"""Characters of a payload that a query tells whole: it is put into words in workflow code, which has 2 s for it."""
+
+_MAX_LINES = 1_500_000
+"""Characters of all lines: a query's answer has at most 2 MB."""
 
 APPROVAL = "approval"
 """The query that tells such a call whole."""
@@ -66,14 +69,11 @@ def _told(run_id: str, wait: Await) -> str:
 
 def whole_call(wait: AwaitConfirmation) -> list[str]:
     """All that a person decides on, in lines; the last names its digest, where nothing had to be left out."""
-    lines = [visible(wait.prompt), visible(wait.tool), *disclose(wait.payload, whole=True).lines]
-    if sum(len(json.dumps(line)) for line in lines) > _MAX_WHOLE_BYTES:
-        return [
-            *lines[:2],
-            *disclose(wait.payload).lines,
-            "too large for a query; `sojourn show --full` tells it whole",
-        ]
-    return [*lines, f"payload_digest: {wait.payload_digest}"]
+    is_small = len(json.dumps(wait.payload)) <= _MAX_WHOLE
+    lines = [visible(wait.prompt), visible(wait.tool), *disclose(wait.payload, whole=is_small).lines]
+    if is_small and sum(map(len, lines)) <= _MAX_LINES:
+        return [*lines, f"payload_digest: {wait.payload_digest}"]
+    return [*lines[:MAX_SHOWN], "too large for a query: `sojourn show --full` tells it whole"]
 
 
 def _decision(run_id: str, wait: AwaitConfirmation) -> list[str]:

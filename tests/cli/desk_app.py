@@ -56,6 +56,12 @@ async def wipe(disk: str) -> str:
     return f"wiped {disk}"
 
 
+@tools.tool(destructive=True, confirmation="Store {name}?")
+async def store(name: str, text: str, path: str) -> str:
+    """Write a file."""
+    return f"stored {path!r}"
+
+
 @tools.tool
 async def order(args: Order) -> str:
     """Order disks."""
@@ -99,6 +105,7 @@ CALLS = {
     "add": lambda: [add.call(a=1), add.call(a=1, b=2)],
     "wipe": lambda: [wipe.call(disk="it's a")],
     "wipes": lambda: [wipe.call(disk="a"), wipe.call(disk="b")],
+    "store": lambda: [store.call(name="a\u200bb", text="x" * 4_000, path="/srv/d\u0430ta\u202e")],
     "weigh": lambda: [weigh.call(Weigh(disk="a")), weigh.call(Weigh(disk="b"))],
     "hang": lambda: [hang.call()],
     "shout": lambda: [shout.call()],

@@ -63,7 +63,10 @@ class Terminal:
         """Wait for a prompt before which these were shown."""
         assert self.process.stdout
         seen = b""
-        while not (seen.endswith((b"\n> ", b"[y/n/a] ")) and all(sign in seen for sign in signs)):
+        while not (
+            seen.endswith((b"\n> ", b"[y/n/a] ", b"[y/n/a/f] ", b"[y/n] "))
+            and all(sign in seen for sign in signs)
+        ):
             new = await self.process.stdout.read(1)
             assert new, seen.decode()
             seen += new
@@ -78,15 +81,20 @@ class Terminal:
 
 
 @pytest.fixture
-async def in_a_terminal(serve, temporal_address) -> AsyncIterator:
+async def in_a_terminal(serve, temporal_address, status_when) -> AsyncIterator:
     """Run an agent with this planner in a terminal of its own."""
     opened: list[Terminal] = []
 
-    async def start(planner) -> Terminal:
+    async def start(planner, command: str = "run") -> Terminal:
         client = await serve(App(agents=[Agent("cli.asker", planner=planner, uses=[disks], policy=ASKS)]))
+        words = ["run", "cli.asker", "hi"]
+        if command != "run":
+            run = await client.start("cli.asker", "hi")
+            await status_when(run, lambda status: status.awaits)
+            words = [command, run.id]
         terminal, end = pty.openpty()
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "sojourn", "run", "cli.asker", "hi",
+            sys.executable, "-m", "sojourn", *words,
             stdin=end, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
             env={**os.environ, "TEMPORAL_ADDRESS": temporal_address, "SOJOURN_TASK_QUEUE": client.task_queue},
         )  # fmt: skip
@@ -143,7 +151,7 @@ async def test_the_end_of_input_leaves_the_run_waiting(in_a_terminal):
 async def test_calls_are_approved_and_denied_at_the_prompt(in_a_terminal):
     """The person sees sentence, tool and payload; anything but a decision is asked again; a no may say why."""
     terminal = await in_a_terminal(wipe_all)
-    await terminal.shows(b"? Wipe disk a?", b'cli.disks.wipe {"disk": "a"}', b"n WHY")
+    await terminal.shows(b"? Wipe disk a?", b'cli.disks.wipe\n    disk = "a"\n', b"n WHY")
     terminal.type(b"perhaps\n")
     await terminal.shows(b"Approve?")
     terminal.type(b"Y\n")
@@ -188,3 +196,41 @@ async def test_the_end_of_input_leaves_a_call_undecided(in_a_terminal):
     terminal.type(b"\x04")
     await terminal.rest()
     assert terminal.process.returncode == 4
+
+
+async def wipe_long(turn: Turn) -> PlanResult:
+    """Wipe a disk whose name does not fit on a screen, and tell how that ended."""
+    if not turn.tool_results:
+        return PlanResult.calls(wipe.call(disk="x" * 400))
+    return PlanResult.final("; ".join(str(result.error or "wiped") for result in turn.tool_results))
+
+
+async def test_what_was_cut_is_approved_after_it_was_shown(in_a_terminal):
+    """A yes before that is no decision; `f` shows all of it."""
+    terminal = await in_a_terminal(wipe_long)
+    await terminal.shows(b"200 characters left out", b"f: show all of it")
+    terminal.type(b"y\n")
+    await terminal.shows(b"not all of it was shown")
+    terminal.type(b"f\n")
+    await terminal.shows(b'disk = "' + b"x" * 400)
+    terminal.type(b"y\n")
+    assert b"= wiped" in await terminal.rest()
+    assert terminal.process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("command", "keys", "said", "code"),
+    [
+        ("approve", b"perhaps\ny\n", b"approved: confirm-", 0),
+        ("approve", b"n\n", b"nothing was decided", 4),
+        ("approve", b"\x04", b"nothing was decided", 4),
+        ("deny", b"y\n", b"denied: confirm-", 0),
+    ],
+)
+async def test_a_call_is_shown_and_asked_about(in_a_terminal, command, keys, said, code):
+    """The person sees what it is about, and only a yes sends the decision."""
+    terminal = await in_a_terminal(wipe_all, command)
+    await terminal.shows(b"Wipe disk a?", b'    disk = "a"', f"{command.capitalize()}?".encode())
+    terminal.type(keys)
+    assert said in await terminal.rest()
+    assert terminal.process.returncode == code

@@ -52,9 +52,13 @@ STOPPED = Finalize(
         (
             "await_confirmation",
             {"confirmation": CONFIRM},
-            ["? Wipe disk a?", '  ops.disks.wipe {"disk": "a"}'],
+            ["? Wipe disk a?", "  ops.disks.wipe", '    disk = "a"'],
         ),
-        ("await_external_tools", {"external": OUTSIDE}, ['? outside: ops.disks.weigh {"disk": "a"} as c1']),
+        (
+            "await_external_tools",
+            {"external": OUTSIDE},
+            ["? outside: ops.disks.weigh as c1", '    disk = "a"'],
+        ),
         (
             "await_clarification",
             {"question": AwaitClarification(question="Which?", server="ops.disks")},
@@ -64,17 +68,17 @@ STOPPED = Finalize(
         (
             "await_answered",
             {"await_id": "q", "text": "this", "by": "ana", "identity": "1@host"},
-            ["! answered by ana: this"],
+            ["! answered by ana (identity 1@host): this"],
         ),
         ("await_answered", {"await_id": "q", "approved": True, "by": "ana"}, ["! approved by ana"]),
         (
             "await_answered",
             {"await_id": "q", "approved": False, "identity": "1@host", "text": "no"},
-            ["! denied by 1@host: no"],
+            ["! denied (identity 1@host): no"],
         ),
         ("await_answered", {"await_id": "q", "code": "expired"}, ["! nobody answered in time"]),
         ("run_paused", {"by": "ana", "text": "lunch"}, ["‖ paused by ana: lunch"]),
-        ("run_resumed", {"identity": "1@host"}, ["▶ resumed by 1@host"]),
+        ("run_resumed", {"identity": "1@host"}, ["▶ resumed (identity 1@host)"]),
         (
             "policy_decision",
             {"decision": PolicyDecision(disable_tools=["ops.disks.wipe"], reason="at night")},
@@ -106,7 +110,8 @@ def test_what_people_said_is_printed_as_text(kind):
     said = drawn(kind, by="a\x1b[2Jna", text="[red]x[/red]\nsecond line", **of)
     assert said.count("\n") == 1
     assert "\x1b" not in said
-    assert "[red]x[/red] second line" in said
+    assert r"[red]x[/red]\nsecond line" in said
+    assert r'by "a\u001b[2Jna"' in said
 
 
 def test_a_terminal_gets_a_tree():

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sojourn.core.markdown import code, fence, printable
+from sojourn.core.markdown import code, fence
+from sojourn.core.visible import visible
 
 
 @pytest.mark.parametrize(
@@ -18,7 +19,7 @@ from sojourn.core.markdown import code, fence, printable
         ("`", "`` ` ``"),
         ("``x", "``` ``x ```"),
         ("", ""),
-        ("\x00", ""),
+        ("\x00", "`\\u0000`"),
     ],
 )
 def test_a_code_span_is_one_line_that_its_text_cannot_leave(text: str, shown: str) -> None:
@@ -42,5 +43,5 @@ def test_a_block_ends_with_its_last_line(text: str) -> None:
     """No line inside is a fence that closes it."""
     first, *inside, last = fence(text).split("\n")
     assert first == last
-    assert "\n".join(inside) == printable(text)
+    assert "\n".join(inside) == visible(text, keep="\n")
     assert not any(re.fullmatch(rf" {{0,3}}`{{{len(first)},}} *", line) for line in inside)

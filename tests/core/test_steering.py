@@ -4,7 +4,18 @@ import pytest
 
 from sojourn.core.answers import Refused
 from sojourn.core.limits import MAX_ANSWER_CHARS
-from sojourn.core.steering import Paused, Resumed, is_overtaken, read_pause, read_release, read_resume
+from sojourn.core.steering import (
+    PAUSE,
+    RESUME,
+    STOP_ASKING,
+    Paused,
+    Resumed,
+    is_overtaken,
+    not_understood,
+    read_pause,
+    read_release,
+    read_resume,
+)
 from sojourn.core.waits import Released
 
 
@@ -109,6 +120,30 @@ def test_tools_are_approved_by_name_or_tag(value: dict, released: Released) -> N
 def test_nothing_is_approved_by_accident(value: object) -> None:
     """What names no tool and no tag, or one thing that is no name, releases nothing."""
     assert "`tools` and `tags` are lists of at most 100 names" in reason(read_release([value]))
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "told"),
+    [
+        (PAUSE, [{"reason": "x", "by": "ana"}], None),
+        (PAUSE, ["lunch"], None),
+        (PAUSE, [], None),
+        (PAUSE, [{"anything": 1}], 'pause does not know "anything"; it takes `reason`, `by`'),
+        (RESUME, [{"message": "x"}], 'resume does not know "message"; it takes `note`, `by`, `messages`'),
+        (
+            STOP_ASKING,
+            [{"tools": ["*"], "until\u200b": "noon"}],
+            r'stop_asking does not know "until\u200b"; ',
+        ),
+        (PAUSE, ["a", "b"], "pause takes one object, not 2"),
+    ],
+    ids=str,
+)
+def test_what_a_reader_would_pass_over_is_told(name: str, values: list, told: str | None) -> None:
+    """A misspelt field does nothing, so that whoever sent it hears of it."""
+    judged = not_understood(name, values)
+    assert (judged is None) is (told is None)
+    assert told is None or reason(judged).startswith(told)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What Temporal's own screens say while a run waits: fenced, printable, and a command that can be pasted."""
+"""What Temporal's own screens say while a run waits: fenced, every character seen, and a command that can be pasted."""
 
 import json
 import re
@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from sojourn import AwaitClarification, AwaitConfirmation, AwaitExternalTools, ExternalCall
 from sojourn.core.answers import Refused, kind_of
+from sojourn.core.disclosure import disclose
 from sojourn.core.steering import Resumed, read_resume
-from sojourn.core.waiting import MAX_SHOWN, command_of, details_of
+from sojourn.core.visible import visible
+from sojourn.core.waiting import MAX_SHOWN, Details, command_of, whole_call
 from sojourn.core.waits import Repeated, Waits
 
 HOSTILE = [
@@ -54,12 +56,8 @@ def blocks(details: str) -> list[str]:
     return found
 
 
-def printable(text: str) -> str:
-    return "".join(c for c in text if c.isprintable() or c == "\n")
-
-
 def details(run_id: str, *waits, paused: str | None = None) -> str:
-    return details_of(run_id, {wait.id: wait for wait in waits}, paused)
+    return Details(run_id).of({wait.id: wait for wait in waits}, paused)
 
 
 def ask(question: str = "Which site?", **fields) -> AwaitClarification:
@@ -73,6 +71,13 @@ def confirm(**fields) -> AwaitConfirmation:
 def outside(*call_ids: str, expires_after: timedelta | None = None, **fields) -> AwaitExternalTools:
     items = [ExternalCall(**{"tool_call_id": id, "tool": "a.b.c", **fields}) for id in call_ids]
     return AwaitExternalTools(id="external-c1", items=items, expires_after=expires_after)
+
+
+def opened(*waits) -> Waits:
+    made = Waits()
+    for wait in waits:
+        made.add(wait)
+    return made
 
 
 # What is shown.
@@ -115,7 +120,7 @@ def test_a_question_says_all_that_helps() -> None:
     )
     assert blocks(shown)[0] == (
         "Which site?\nSee the plan.\nWanted: site (string), kind, odd, both, other\n"
-        'Example: {"site": "Zürich"}\nExpires 1 day, 12:00:00 after it was asked.'
+        'For example:\n  site = "Zürich"\nExpires 1 day, 12:00:00 after it was asked.'
     )
     assert "Wanted: site\n" in details("run-1", ask(missing_fields=["site"], form={"properties": 5}))
 
@@ -129,12 +134,16 @@ def test_what_is_asked_elsewhere_says_until_when() -> None:
 def test_a_confirmation_reads_well() -> None:
     """What approving means, the tool, the very arguments, and the lines that approve and deny."""
     line = "temporal workflow signal --workflow-id run-1 --name provide_confirmation --input"
-    assert details("run-1", confirm(prompt="Reset Zürich?", payload={"site": "Zürich"})) == (
+    asked = confirm(
+        prompt="Reset Zürich?", payload={"site": "Zürich", "lines": [{"n": 1}]}, payload_digest="d1"
+    )
+    assert details("run-1", asked) == (
         "**Waiting for approval:**\n\n"
-        '```\nReset Zürich?\na.b.c {"site": "Zürich"}\n```\n\n'
-        f"""```\n{line} '{{"id": "confirm-c1", "approved": true, "by": "YOUR NAME"}}'\n```\n\n"""
+        '```\nReset Zürich?\na.b.c\n  site = "Zürich"\n  lines[0].n = 1\n```\n\n'
+        f"""```\n{line} '{{"id": "confirm-c1", "approved": true, "payload_digest": "d1", "by": "YOUR NAME"}}'\n```\n\n"""
         "Or, so that it does not run:\n\n"
-        f"""```\n{line} '{{"id": "confirm-c1", "approved": false, "reason": "THE REASON", "by": "YOUR NAME"}}'\n```"""
+        f"""```\n{line} '{{"id": "confirm-c1", "approved": false, "payload_digest": "d1", """
+        """"reason": "THE REASON", "by": "YOUR NAME"}'\n```"""
     )
 
 
@@ -142,7 +151,7 @@ def test_calls_for_somebody_outside_read_well() -> None:
     """Each call by its id, with its arguments, and the line that answers the first."""
     assert details("run-1", outside("c1", "c2", payload={"n": 1})) == (
         "**Waiting for results from outside:**\n\n"
-        '```\nc1: a.b.c {"n": 1}\nc2: a.b.c {"n": 1}\n```\n\n'
+        "```\nc1: a.b.c\n  n = 1\nc2: a.b.c\n  n = 1\n```\n\n"
         "```\ntemporal workflow signal --workflow-id run-1 --name provide_tool_results "
         """--input '{"id": "external-c1", "results": [{"tool_call_id": "c1", "result": "THE RESULT"}]}'\n```"""
     )
@@ -167,19 +176,57 @@ def test_waits_are_shown_oldest_first_and_the_rest_counted() -> None:
     assert "more." not in details("run-1", *waits[:MAX_SHOWN])
 
 
-def test_long_arguments_are_cut() -> None:
-    """The whole stands in the status; a screen shows the beginning."""
-    long = {"text": "x" * 5_000}
-    for wait in (confirm(payload=long), outside("c1", payload=long)):
-        shown = details("run-1", wait)
-        assert "xxx… (the query `status` tells it whole)\n" in shown
-        assert len(shown) < 1_600
+def test_what_is_cut_is_not_approved_from_the_screen() -> None:
+    """The last field is seen whatever stands before it; the line that approves wants the digest of the whole."""
+    long = {"comment": "x" * 4_000, "path": "/PROD-DATABASE"}
+    shown = details("run-1", confirm(payload=long, payload_digest="d1"))
+    call, whole, approve, deny = blocks(shown)
+    assert "3,800 characters left out" in call
+    assert call.endswith('\n  path = "/PROD-DATABASE"')
+    assert whole == """temporal workflow query --workflow-id run-1 --type approval --input '"confirm-c1"'"""
+    assert "d1" not in approve
+    assert sent(deny)[2]["payload_digest"] == "d1"
+    assert isinstance(opened(confirm(payload=long, payload_digest="d1")).read(*sent(approve)[1:]), Refused)
+    assert "3,800 characters left out" in details("run-1", outside("c1", payload=long))
+    hidden = confirm(payload=long).model_copy(update={"id": "\u200b"})
+    assert """--input '"\\u200b"'""" in details("run-1", hidden)
+    assert "--type" not in details("vic\x00tim", hidden)
+
+
+def test_a_call_is_told_whole() -> None:
+    """Every field to its end, then the digest that approves it; one too large for a query names none."""
+    whole = whole_call(confirm(prompt="Run\nit?", payload={"text": "x" * 4_000}, payload_digest="d1"))
+    assert whole == [r"Run\nit?", "a.b.c", f'text = "{"x" * 4_000}"', "payload_digest: d1"]
+    large = whole_call(confirm(payload={"text": "x" * 64_000}, payload_digest="d1"))
+    assert "--full" in large[-1]
+    assert not any("d1" in line for line in large)
+    deep = whole_call(confirm(payload={"n" * 2_000: [0] * 1_000}, payload_digest="d1"))
+    assert not any("d1" in line for line in deep)
+
+
+def test_a_wait_is_put_into_words_once() -> None:
+    """Details are told anew with each wait that begins or ends; those that stay are not read again."""
+    screen, read = Details("run-1"), 0
+
+    class Counted(dict):
+        def items(self):
+            nonlocal read
+            read += 1
+            return super().items()
+
+    wait = confirm().model_copy(update={"payload": Counted(n=1)})
+    first = screen.of({"a": wait})
+    once = read
+    assert screen.of({"a": wait}) == first
+    assert "n = 1" in first
+    assert once == read
+    assert screen.of({}) == ""
 
 
 def test_many_calls_for_somebody_outside_are_counted() -> None:
     """Ten are told, like waits."""
     shown = details("run-1", outside(*(f"c{n}" for n in range(MAX_SHOWN + 2))))
-    assert shown.count("a.b.c {}") == MAX_SHOWN
+    assert shown.count("a.b.c\n  no arguments") == MAX_SHOWN
     assert "\n... and 2 more.\n" in shown
 
 
@@ -195,12 +242,15 @@ def sent(command: str) -> tuple[str, str, object]:
     return options["--workflow-id"], options["--name"], json.loads(options["--input"])
 
 
-@given(TEXTS.filter(str.isprintable), TEXTS)
+@given(TEXTS.filter(lambda text: visible(text) == text), TEXTS)
 def test_the_command_says_what_is_meant(run_id: str, await_id: str) -> None:
     """Split by a shell, the line is the intended arguments, whatever the ids hold."""
     for wait, value in (
         (ask(id=await_id), {"answer": "YOUR ANSWER"}),
-        (confirm(id=await_id), {"approved": True, "by": "YOUR NAME"}),
+        (
+            confirm(id=await_id, payload_digest="d"),
+            {"approved": True, "payload_digest": "d", "by": "YOUR NAME"},
+        ),
         (
             outside(await_id).model_copy(update={"id": await_id}),
             {"results": [{"tool_call_id": await_id, "result": "THE RESULT"}]},
@@ -209,7 +259,8 @@ def test_the_command_says_what_is_meant(run_id: str, await_id: str) -> None:
         _, command, *others = blocks(details(run_id, wait))
         assert command == command_of(run_id, wait)
         assert sent(command) == (run_id, kind_of(wait), {"id": await_id, **value})
-        denied = {"id": await_id, "approved": False, "reason": "THE REASON", "by": "YOUR NAME"}
+        denied = {"id": await_id, "approved": False, "payload_digest": "d"}
+        denied |= {"reason": "THE REASON", "by": "YOUR NAME"}
         assert [sent(other) for other in others] == (
             [(run_id, kind_of(wait), denied)] if "approved" in value else []
         )
@@ -220,7 +271,11 @@ def test_a_wait_for_nothing_still_has_a_command() -> None:
     assert sent(command_of("r", outside()))[2]["results"] == [{"tool_call_id": "", "result": "THE RESULT"}]
 
 
-@pytest.mark.parametrize("wait", [ask(), confirm(), outside("c1", "c2")], ids=lambda wait: wait.id)
+@pytest.mark.parametrize(
+    "wait",
+    [ask(), confirm(), confirm(payload_digest="d1", binds=True), outside("c1", "c2")],
+    ids=["question", "call of long ago", "call", "outside"],
+)
 def test_what_the_command_sends_is_taken(wait) -> None:
     """With the placeholders in place or filled in, each line as it is shown answers the wait."""
     _, *lines = blocks(details("run-1", wait))
@@ -253,26 +308,28 @@ def test_no_command_is_shown_for_a_run_that_it_would_not_reach() -> None:
 @given(TEXTS, TEXTS, TEXTS, st.lists(TEXTS, max_size=2))
 def test_nothing_leaves_its_fence(run_id: str, await_id: str, said: str, fields: list[str]) -> None:
     """Text from outside stands in code blocks alone, and closes none of them."""
-    wanted = f"\nWanted: {', '.join(fields)}" if fields else ""
-    arguments = f"a.b.c {json.dumps({said: fields}, ensure_ascii=False)}"
+    wanted = f"\nWanted: {', '.join(map(visible, fields))}" if fields else ""
+    arguments = "\n".join(["a.b.c", *(f"  {line}" for line in disclose({said: fields}).lines)])
+    prompt = visible(said)
     for wait, shown in (
         (ask(said, id=await_id, missing_fields=fields), f"{said}{wanted}" if said else wanted[1:]),
         (
             confirm(id=await_id, prompt=said, payload={said: fields}),
-            f"{said}\n{arguments}" if said else arguments,
+            f"{prompt}\n{arguments}" if said else arguments,
         ),
-        (outside(said, tool=said), f"{said}: {said} {{}}"),
+        (outside(said, tool=said), f"{prompt}: {prompt}\n  no arguments"),
     ):
         found = blocks(details(run_id, wait, paused=said or "x"))
-        assert found[0] == printable(said or "x")
-        assert found[2 if run_id.isprintable() else 1] == printable(shown)
+        is_seen = visible(run_id) == run_id
+        assert found[0] == visible(said or "x", keep="\n")
+        assert found[2 if is_seen else 1] == visible(shown, keep="\n")
         lines = 3 if isinstance(wait, AwaitConfirmation) else 2
-        assert len(found) == (2 + lines if run_id.isprintable() else 2)
+        assert len(found) == (2 + lines if is_seen else 2)
 
 
 @given(TEXTS, TEXTS, TEXTS)
-def test_no_control_characters_are_shown(run_id: str, await_id: str, said: str) -> None:
-    """Terminals and browsers get no escape sequences, null bytes or reversed text."""
+def test_every_character_is_seen(run_id: str, await_id: str, said: str) -> None:
+    """Terminals and browsers get no escape sequences, null bytes or reversed text, but are told that they were there."""
     waits = (ask(said, id=await_id), confirm(prompt=said, payload={said: said}), outside(said, tool=said))
     shown = details(run_id, *waits, paused=said)
-    assert printable(shown) == shown
+    assert visible(shown, keep="\n") == shown

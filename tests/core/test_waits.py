@@ -16,6 +16,7 @@ from sojourn.core.answers import (
     TOOL_RESULTS,
     Clarified,
     Decided,
+    Door,
     Refused,
     Supplied,
 )
@@ -92,7 +93,7 @@ def test_of_two_open_waits_one_is_named() -> None:
     ("kind", "form"),
     [
         (CLARIFICATION, '{"id": "...", "answer": "text"}'),
-        (CONFIRMATION, '{"id": "...", "approved": true}'),
+        (CONFIRMATION, '{"id": "...", "approved": true, "payload_digest": "..."}'),
         (TOOL_RESULTS, '{"id": "...", "results": [{"tool_call_id": "...", "result": ...}]}'),
     ],
 )
@@ -181,6 +182,67 @@ def test_a_decision_is_repeated_only_with_its_scope() -> None:
     assert answer(waits, CONFIRMATION, **sent) == Repeated("confirm-c1")
     assert answer(waits, CONFIRMATION, **sent, scope="tool").kind == "AwaitClosed"
     assert answer(waits, CONFIRMATION, id="confirm-c1", approved=False).kind == "AwaitClosed"
+
+
+# A decision is about the arguments that were seen.
+
+SEEN = AwaitConfirmation(id="confirm-c1", tool_call_id="c1", tool="a.b.c", payload_digest="d1", binds=True)
+
+
+@pytest.mark.parametrize(
+    ("door", "binds", "is_taken"),
+    [
+        ("update", True, False),
+        ("update", False, False),
+        ("signal", True, False),
+        ("signal", False, True),
+        ("accepted", True, True),
+        ("accepted", False, True),
+    ],
+)
+@pytest.mark.parametrize(
+    "decision", [{"approved": True}, {"approved": True, "scope": "tool"}, {"approved": False}]
+)
+def test_a_decision_names_the_arguments_that_were_seen(
+    door: Door, binds: bool, is_taken: bool, decision: dict
+) -> None:
+    """One that does not is refused with what to send; but not what a history holds that was accepted without."""
+    waits = opened(SEEN.model_copy(update={"binds": binds}))
+    judged = waits.read(CONFIRMATION, {"id": "confirm-c1", **decision}, door)
+    assert isinstance(judged, Decided) is is_taken
+    if not is_taken:
+        approved = str(decision["approved"]).lower()
+        assert judged == Refused(
+            "a decision says which arguments were seen: look at them, and send "
+            f'{{"id": "confirm-c1", "approved": {approved}, "payload_digest": "d1"}}',
+            "NotBound",
+        )
+    assert isinstance(waits.read(CONFIRMATION, {"payload_digest": "d1", **decision}, door), Decided)
+    other = waits.read(CONFIRMATION, {"id": "confirm-c1", "payload_digest": "d2", **decision}, door)
+    assert other == Refused("confirm-c1 is about other arguments than those of this digest")
+
+
+@pytest.mark.parametrize("how", ["decided", "released", "expired"])
+def test_a_decision_on_other_arguments_is_no_repetition(how: str) -> None:
+    """Whoever approves another payload under an id that was approved is not told that it was."""
+    waits = opened(SEEN)
+    if how == "released":
+        waits.release(Released(("*",), (), "", None))
+    elif how == "decided":
+        answer(waits, CONFIRMATION, id="confirm-c1", approved=True, payload_digest="d1")
+    else:
+        waits.close("confirm-c1")
+    sent = {"id": "confirm-c1", "approved": True}
+    refused = "confirm-c1 was about other arguments than those of this digest"
+    for door in ("update", "signal"):
+        judged = waits.read(CONFIRMATION, {**sent, "payload_digest": "d2"}, door)
+        assert judged == Refused(refused, "AwaitClosed")
+    for digest in ({}, {"payload_digest": "d1"}):
+        assert isinstance(waits.read(CONFIRMATION, {**sent, **digest}, "update"), Repeated) is (
+            how != "expired"
+        )
+    known = waits.read(CONFIRMATION, {**sent, "payload_digest": "d2"}, "accepted")
+    assert isinstance(known, Repeated) is (how != "expired")
 
 
 # Stop asking.

@@ -16,11 +16,22 @@ from sojourn.core.answers import (
     TOOL_RESULTS,
     Clarified,
     Decided,
+    Door,
     Refused,
     Supplied,
 )
 from sojourn.core.asking import input_response
-from sojourn.core.steering import Paused, Resumed, read_pause, read_release, read_resume
+from sojourn.core.steering import (
+    PAUSE,
+    RESUME,
+    STOP_ASKING,
+    Paused,
+    Resumed,
+    not_understood,
+    read_pause,
+    read_release,
+    read_resume,
+)
 from sojourn.core.waits import Released, Repeated, Waits
 from sojourn.core.wire import encode_readable
 
@@ -112,7 +123,7 @@ def waits() -> Waits:
         question.model_copy(update={"id": "w" * 500, "form": long}),
         question.model_copy(update={"id": "long", "form": long, "tool_call_id": "c1"}),
         question.model_copy(update={"id": LONG_ID}),
-        AwaitConfirmation(id="confirm-c2", tool_call_id="c2", tool="a.b.c", payload_digest="d"),
+        AwaitConfirmation(id="confirm-c2", tool_call_id="c2", tool="a.b.c", payload_digest="d", binds=True),
         AwaitConfirmation(id="confirm-c9", tool_call_id="c9", tool="a.b.c"),
         AwaitExternalTools(
             id="out", items=[ExternalCall(tool_call_id=id, tool="a.b.c") for id in ("c3", "c4")]
@@ -129,9 +140,10 @@ def waits() -> Waits:
 def check_refusal(refused: Refused) -> None:
     assert 0 < len(refused.reason) < 500
     assert refused.reason.isprintable()
-    assert refused.kind in ("InvalidAnswer", "AwaitClosed", "AwaitNotOpen")
+    assert refused.kind in ("InvalidAnswer", "AwaitClosed", "AwaitNotOpen", "NotBound")
 
 
+@pytest.mark.parametrize("door", ["update", "signal", "accepted"])
 @pytest.mark.parametrize("kind", [CLARIFICATION, CONFIRMATION, TOOL_RESULTS])
 @settings(deadline=None)
 @given(JSON | ANSWER)
@@ -149,10 +161,10 @@ def check_refusal(refused: Refused) -> None:
 @example({"id": "out", "results": [{"tool_call_id": 10**5_000, "result": 1}]})
 @example({"id": "out", "results": [{"tool_call_id": "c3", "result": "\ud800"}]})
 @example({"id": "confirm-c2", "approved": True, "scope": nested(200)})
-def test_whatever_is_sent_as_an_answer_is_judged(kind: str, value: object) -> None:
+def test_whatever_is_sent_as_an_answer_is_judged(kind: str, door: Door, value: object) -> None:
     """An answer is used, and can be written and read back as JSON; all else is refused in one short line."""
     open_waits = waits()
-    judged = open_waits.read(kind, value)
+    judged = open_waits.read(kind, value, door)
     if isinstance(judged, Refused):
         check_refusal(judged)
         return
@@ -169,7 +181,7 @@ def test_whatever_is_sent_as_an_answer_is_judged(kind: str, value: object) -> No
         encode_readable(judged.results)
     else:
         assert judged.await_id not in open_waits.open
-        assert isinstance(open_waits.read(kind, value), Repeated | Refused) or not value.get("id")
+        assert isinstance(open_waits.read(kind, value, door), Repeated | Refused) or not value.get("id")
 
 
 @settings(deadline=None)
@@ -193,3 +205,6 @@ def test_whatever_an_operator_sends_is_judged(values: list[object]) -> None:
         assert isinstance(judged, taken)
         said = judged.note if isinstance(judged, Resumed) else judged.reason
         encode_readable([said, judged.by, *getattr(judged, "messages", ())])
+    for name in (PAUSE, RESUME, STOP_ASKING):
+        if rest := not_understood(name, values):
+            check_refusal(rest)

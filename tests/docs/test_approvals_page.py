@@ -157,18 +157,34 @@ async def test_stop_asking(asked, how):
 )
 async def test_the_lines_of_the_page_decide(asked, temporal, lines, index, text):
     """Each signal of the page, sent by the real command."""
-    run, _ = await asked("delete")
-    status, _ = await temporal(lines("approvals.md", "temporal workflow signal")[index], run)
+    run, (wait,) = await asked("delete")
+    line = lines("approvals.md", "temporal workflow signal")[index]
+    status, _ = await temporal(line.replace("DIGEST", wait.payload_digest), run)
     assert status == 0
     assert (await run.result()).text == text
 
 
-async def test_a_decision_may_name_its_payload(asked, traces):
-    """One for other arguments is no decision, and becomes a note."""
+async def test_the_query_of_the_page_tells_it_whole(asked, temporal, lines):
+    """Prompt, tool and arguments, and the digest that approves them."""
+    run, (wait,) = await asked("delete")
+    (line,) = lines("approvals.md", "--type approval")
+    status, printed = await temporal(line, run)
+    assert status == 0
+    for said in ("Delete a.old for ever?", "archive.files.delete", 'path = \\"a.old\\"', wait.payload_digest):
+        assert said in printed
+    with pytest.raises(InvalidInput, match="other arguments"):
+        await run.approve(wait.id, payload_digest="another")
+    await run.deny(wait)
+
+
+async def test_a_decision_names_its_payload(asked, traces):
+    """One for other arguments is no decision, nor one for any, and becomes a note."""
     run, (wait,) = await asked("delete")
     handle = traces(run).handle
     await handle.signal("provide_confirmation", {"approved": True, "payload_digest": "another"})
     assert "other arguments" in (await run.status()).notes[0]
+    await handle.signal("provide_confirmation", {"approved": True})
+    assert wait.payload_digest in (await run.status()).notes[1]
     await handle.signal("provide_confirmation", {"approved": True, "payload_digest": wait.payload_digest})
     assert (await run.result()).text == "a.old is gone"
 

@@ -106,7 +106,9 @@ async def test_answers(served, here, rows):
         call = getattr((await run.status()).awaits[0], "items", None)
         call_id = call[0].tool_call_id if call else ""
         (here / "results.json").write_text(json.dumps({"tool_call_id": call_id, "result": 1}))
-        filled = [run.id if word == "RUN" else word.replace("CALL=", f"{call_id}=") for word in words]
+        (wait,) = (await run.status()).awaits
+        known = {"RUN": run.id, "AWAIT_ID": wait.id, "DIGEST": getattr(wait, "payload_digest", "")}
+        filled = [known.get(word, word.replace("CALL=", f"{call_id}=")) for word in words]
         (done,) = await all_well(served, [[*filled, "--json"]])
         seen |= done.json
     promised = fields_of(rows, "Steer")

@@ -340,7 +340,8 @@ async def test_each_answer_has_its_effect(start, do, status_when):
         run = await start(agent)
         (wait,) = (await run.status()).awaits
         call = wait.items[0].tool_call_id if agent == "picker" else wait.id
-        await do(line, RUN=run.id, WAIT=wait.id, CALL=call)
+        digest = wait.payload_digest if agent == "cleaner" else ""
+        await do(line, RUN=run.id, WAIT=wait.id, CALL=call, DIGEST=digest)
         if effect in ("done", "denied"):  # and the next call is asked about again
             status = await status_when(
                 run, lambda status, wait=wait: status.awaits and status.awaits[0].id != wait.id

@@ -69,14 +69,22 @@ class Waiter:
         return {"tool_call_id": "fetch", "result": {"count": self.number}}
 
     @property
+    def _bound(self) -> dict[str, Any]:
+        return {"payload_digest": self.wait.payload_digest}
+
+    @property
     def _signal(self) -> tuple[str, dict[str, Any]]:
         """Name and content of the signal that says the same."""
         if self.agent == "asker":
             return "provide_clarification", {"answer": f"answer-{self.number}"}
         if self.agent == "payer" and self.is_approved:
-            return "provide_confirmation", {"approved": True}
+            return "provide_confirmation", {"approved": True, **self._bound}
         if self.agent == "payer":
-            return "provide_confirmation", {"approved": False, "reason": f"reason-{self.number}"}
+            return "provide_confirmation", {
+                "approved": False,
+                "reason": f"reason-{self.number}",
+                **self._bound,
+            }
         return "provide_tool_results", {"results": [self._result]}
 
     async def signal(self, temporal: Path, address: str) -> None:

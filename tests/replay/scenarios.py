@@ -293,7 +293,8 @@ async def approve_and_deny(run: Run) -> None:
     await run.deny(second.id, "not this one", by="ana")
     await run.approve(first.id, by="ana")
     handle = run.client.temporal.get_workflow_handle(run.id)
-    await handle.signal("provide_confirmation", {"id": third.id, "approved": True})
+    bound = {"id": third.id, "payload_digest": third.payload_digest}
+    await handle.signal("provide_confirmation", {**bound, "approved": True})
 
 
 async def approve_for_run(run: Run) -> None:

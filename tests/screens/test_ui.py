@@ -1,12 +1,11 @@
 """Temporal's UI in a real browser: it shows what a run waits for and how to answer, and hostile text stays text."""
 
-import json
 from urllib.parse import quote
 
 import pytest
 from playwright.async_api import FrameLocator, Page, expect
 
-from sojourn import Agent, App, AwaitClarification, PlanResult, RunPolicy, ToolRequest, Toolset
+from sojourn import Agent, App, AwaitClarification, PlanResult, RunPolicy, ToolRequest, Toolset, disclose
 
 pytestmark = pytest.mark.xdist_group("screens")
 
@@ -104,10 +103,13 @@ async def test_a_call_to_approve_and_its_commands_are_on_the_page(waiting, look,
     run = await waiting("ops.tidier")
     current = part(await look(run, "user-metadata"), "current-details")
     await expect(current.get_by_text("Waiting for approval:")).to_be_visible()
-    call, approve, deny = await current.locator("pre").all_text_contents()
-    asked = " ".join(HOSTILE.split())
-    assert " ".join(call.split()).startswith(f"Clear {asked}? ops.shelves.clear ")
-    assert json.loads(call[call.index('{"shelf"') :]) == {"shelf": HOSTILE}
+    call, whole, approve, deny = await current.locator("pre").all_text_contents()
+    prompt, tool, *fields = call.splitlines()
+    assert prompt.startswith(r"Clear Which site?\n</code></pre><script>")
+    assert tool == "ops.shelves.clear"
+    assert fields == [f"  {line}" for line in disclose({"shelf": HOSTILE}).lines]
+    assert '"payload_digest": "' in deny
+    assert "--type approval" in whole  # the shelf's name has no room
     assert '"approved": true' in approve
     await is_text(current)
     assert (await shell(deny.replace("THE REASON", "not today")))[0] == 0

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 from pydantic import BaseModel, field_validator
+from temporalio.client import WorkflowUpdateFailedError
 
 from sojourn import (
     Agent,
@@ -16,6 +17,7 @@ from sojourn import (
     AwaitConfirmation,
     Client,
     DefinitionError,
+    InvalidInput,
     PlanResult,
     RunPolicy,
     RunPolicyOverride,
@@ -144,7 +146,8 @@ async def test_many_calls_wait_at_once_and_each_runs_when_it_is_approved(serve, 
     ids = {wait.tool_call_id: wait.id for wait in status.awaits}
     await run.approve(ids["c5"])
     await until(lambda: tools.done == ["d5"])
-    await traces(run).handle.signal("provide_confirmation", {"id": ids["c2"], "approved": True, "by": "bob"})
+    bound = {"id": ids["c2"], "payload_digest": status.awaits[2].payload_digest}
+    await traces(run).handle.signal("provide_confirmation", {**bound, "approved": True, "by": "bob"})
     await until(lambda: tools.done == ["d5", "d2"])
     await asyncio.gather(
         *(run.deny(ids[c]) for c in ("c0", "c1")), *(run.approve(ids[c]) for c in ("c3", "c4", "c6", "c7"))
@@ -153,6 +156,83 @@ async def test_many_calls_wait_at_once_and_each_runs_when_it_is_approved(serve, 
     assert out.text.split(" | ")[:3] == ["denied: it was not approved"] * 2 + ["wiped d2"]
     assert sorted(tools.done) == ["d2", "d3", "d4", "d5", "d6", "d7"]
     await traces(run).check()
+
+
+async def test_a_decision_counts_only_for_the_arguments_that_were_seen(serve, status_when, until, traces):
+    """One without a digest, or with another's, is refused: by update, by signal, and after the call was released."""
+    tools = Tools()
+    client = await serve(
+        planner=planner([wipe("a", tool_call_id="c1"), wipe("b", tool_call_id="c2")]),
+        uses=(tools.tools,),
+        policy=ASKS,
+    )
+    run = await client.start("test.agent", "go")
+    first, second = (await status_when(run, lambda status: len(status.awaits) == 2)).awaits
+    handle = traces(run).handle
+    decision = {"id": first.id, "approved": True, "scope": "tool"}
+    for sent, said in (
+        (decision, f'"payload_digest": "{first.payload_digest}"'),
+        ({**decision, "payload_digest": second.payload_digest}, "other arguments"),
+    ):
+        with pytest.raises(WorkflowUpdateFailedError) as refused:
+            await handle.execute_update("provide_confirmation", sent)
+        assert said in str(refused.value.cause)
+        await handle.signal("provide_confirmation", sent)
+        await until(lambda said=said: _noted(run, said))
+    with pytest.raises(InvalidInput, match="other arguments"):
+        await run.approve(first.id, payload_digest=second.payload_digest)
+    with pytest.raises(InvalidInput, match="other arguments"):
+        await run.deny(first.model_copy(update={"payload_digest": second.payload_digest}))
+    assert (tools.done, len((await run.status()).awaits)) == ([], 2)
+    await run.approve(first, by="ana")
+    await run.stop_asking("test.disks.wipe", by="ana")
+    assert (await run.result()).text == "wiped a | wiped b"
+    assert sorted(tools.done) == ["a", "b"]
+    notes = [event.text async for event in run.events() if event.type == "planner_note"]
+    assert [note.split(":")[0] for note in notes] == ["answer refused"] * 2 + ["test.disks.wipe"]
+    await traces(run).check()
+
+
+async def _noted(run, said: str) -> bool:
+    return any(said in note for note in (await run.status()).notes)
+
+
+async def test_a_released_call_takes_no_decision_on_other_arguments(serve, status_when, until, traces):
+    """Whoever approves what they saw is not told that it was approved, where something else ran under its id."""
+    tools = Tools()
+    call = wipe("a", tool_call_id="c1")
+    client = await serve(
+        planner=planner([call, ToolRequest(name="test.disks.format_all", tool_call_id="c2")]),
+        uses=(tools.tools,),
+        policy=ASKS,
+    )
+    run = await client.start("test.agent", "go")
+    first, second = (await status_when(run, lambda status: len(status.awaits) == 2)).awaits
+    await run.stop_asking(tags=["danger"])
+    await until(lambda: tools.done == ["a"])
+    assert await run.approve(first) == first.id
+    with pytest.raises(AwaitClosed, match="other arguments"):
+        await run.approve(first.id, payload_digest=second.payload_digest)
+    await run.approve()
+    assert (await run.result()).text == "wiped a | formatted"
+    await traces(run).check()
+
+
+async def test_a_call_is_told_whole_by_a_query(serve, status_when, traces):
+    """What a screen has no room for: every field, written out, and the digest that approves it."""
+    tools = Tools()
+    client = await serve(planner=planner([wipe("x\u200b" * 300)]), uses=(tools.tools,), policy=ASKS)
+    run = await client.start("test.agent", "go")
+    (wait,) = (await status_when(run, lambda status: status.awaits)).awaits
+    handle = traces(run).handle
+    *_, field, digest = await handle.query("approval", wait.id)
+    seen = r"x\u200b" * 300
+    assert field == f'disk = "{seen}"'
+    assert digest == f"payload_digest: {wait.payload_digest}"
+    assert await handle.query("approval") == await handle.query("approval", wait.id)
+    assert await handle.query("approval", "another") == ["no such call waits for approval"]
+    await run.deny(wait)
+    await run.result()
 
 
 @pytest.mark.parametrize("release", ["approval", "tool", "tag", "all"])

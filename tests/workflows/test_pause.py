@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 from pydantic import BaseModel
 from temporalio.api.enums.v1 import EventType
+from temporalio.client import WorkflowUpdateFailedError
 
 from sojourn import (
     Agent,
@@ -276,3 +277,30 @@ async def test_a_child_that_starts_meanwhile_pauses_too(serve, until, status_whe
         for link in [call.run_link for call in status.calls if call.run_link]:
             await status_when(client.get_run(link.run_id), lambda status: status.paused == "look")
         await run.cancel()
+
+
+async def test_what_is_not_understood_is_refused_or_noted(serve, status_when, traces):
+    """An update with a field that nobody reads is refused and does nothing; a signal pauses, and a note tells the rest."""
+    planner = ScriptedPlanner([PlanResult.ask(AwaitClarification(question="Which?")), tell])
+    client = await serve(planner=planner, policy=RunPolicy(interrupts_allowed=True))
+    run = await client.start("test.agent", "go")
+    await status_when(run, lambda status: status.awaits)
+    handle = traces(run).handle
+    for name, sent in (("pause", {"anything": 1}), ("stop_asking", {"tools": ["*"], "until": "noon"})):
+        with pytest.raises(WorkflowUpdateFailedError) as refused:
+            await handle.execute_update(name, sent)
+        assert "does not know" in str(refused.value.cause)
+    assert (await run.status()).status == "waiting"
+    await handle.signal("pause", {"reason": "lunch", "until": "noon"})
+    status = await status_when(run, lambda status: status.status == "paused")
+    assert status.paused == "lunch"
+    (note,) = status.notes
+    assert note == 'left out: pause does not know "until"; it takes `reason`, `by`'
+    with pytest.raises(WorkflowUpdateFailedError):
+        await handle.execute_update("resume", {"message": "now Bern"})
+    await run.resume(messages="now Bern")
+    await run.answer(None, "s-1")
+    assert "'now Bern'" in (await run.result()).text
+    notes = [event.text async for event in run.events() if event.type == "planner_note"]
+    assert notes == [note]
+    await traces(run).check()
