@@ -42,6 +42,7 @@ from sojourn.telemetry.observer import Observer
 from .children import Children
 from .clock import Clock
 from .doors import Doors
+from .listed import Listed
 from .shown import Shown
 from .step import Step, failure_of
 from .taking import taken
@@ -97,7 +98,8 @@ class AgentRun(Shown, Doors):
         self._accepted_attempt = 1
         self._finalize: Finalize | None = None
         self._phase = "planning"
-        self.waiting = Waiting(self._run_id, lambda note: self._note([note]), self._unnote)
+        listed = Listed(is_listed=self._run.listed)
+        self.waiting = Waiting(self._run_id, lambda note: self._note([note]), self._unnote, listed)
         self._said: list[Message] = []
         self._planned_from = 0
         self._unseen: int | None = None
@@ -134,6 +136,9 @@ class AgentRun(Shown, Doors):
 
     async def _plan(self) -> PlanOutcome:
         """The planner's next plan; a faulty one goes back with the reason, at most twice in a row."""
+        await self.waiting.while_paused()
+        if not self._finalize and self.waiting.room.is_full:
+            self._end_with(counts.finalize(self._policy, "history"))
         self._phase = "finalizing" if self._finalize else "planning"
         plan = PlanOutcome()
         for _ in range(1 + MAX_FAULTS):

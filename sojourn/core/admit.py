@@ -51,6 +51,7 @@ _WHY = {
     "max_calls_per_step": "one plan may execute at most {limit} calls; ask for the rest in the next",
     "max_tool_calls": "the run's tool calls are used up",
     "max_tool_rounds": "the maximum tool depth of this turn was exceeded",
+    "history": "the run has gone on for as long as one can",
     "plan_size": f"the arguments of one plan's calls are together at most {MAX_STEP_BYTES:,} bytes; ask for fewer",
 }
 

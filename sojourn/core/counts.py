@@ -163,6 +163,7 @@ _ENDINGS = {
     "failure_streak": "Every call of the last {streak} steps failed. Answer now with what you know.",
     "time_budget": "The run's time budget of {budget} is used up. Answer now with what you know.",
     "max_tokens": "The run's tokens are used up. Answer now with what you know.",
+    "history": "The run has gone on for as long as one can. Answer now with what you know.",
     "max_cost": "The run's money is used up. Answer now with what you know.",
     "missing_fields": "A call lacks fields that nobody gave. Say what is missing, and answer with what you know.",
 }
