@@ -193,8 +193,9 @@ class Client:
             "static_details": introduction.details,
         }
         attributes = search_attributes.attributes_of(run.agent_id, run.session_id)
+        listed = run.model_copy(update={"listed": True})
         try:
-            await self.temporal.start_workflow("AgentRun", run, search_attributes=attributes, **options)
+            await self.temporal.start_workflow("AgentRun", listed, search_attributes=attributes, **options)
         except RPCError as error:
             if not search_attributes.is_unknown(error):
                 raise

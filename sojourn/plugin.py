@@ -1,12 +1,12 @@
 """SojournPlugin: an app served by a Temporal worker of one's own, beside one's own workflows."""
 
 import dataclasses
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from temporalio.converter import DataConverter
 from temporalio.plugin import SimplePlugin
-from temporalio.worker import WorkflowRunner
+from temporalio.worker import Worker, WorkflowRunner
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
 from sojourn.app import App
@@ -15,6 +15,7 @@ from sojourn.ending import end_quietly
 from sojourn.guarded import GuardedDataConverter
 from sojourn.logs.activities import ActivityLogs
 from sojourn.logs.configure import lead_to_logging
+from sojourn.registered import Registered
 from sojourn.telemetry import interceptors
 from sojourn.worker import shell
 
@@ -44,6 +45,7 @@ class SojournPlugin(SimplePlugin):
         end_quietly()
         lead_to_logging()
         found = shell(app)
+        self._registered = Registered()
 
         @asynccontextmanager
         async def opened() -> AsyncGenerator[None]:
@@ -56,12 +58,17 @@ class SojournPlugin(SimplePlugin):
         super().__init__(  # pyright: ignore[reportUnknownMemberType] - the SDK leaves out types
             "sojourn.SojournPlugin",
             data_converter=_with_ours,
-            interceptors=[*interceptors(), ActivityLogs()],
+            interceptors=[*interceptors(), ActivityLogs(), self._registered],
             workflows=found.workflows,
             activities=found.activities,
             workflow_runner=_with_ours_let_through,
             run_context=opened,
         )
+
+    async def run_worker(self, worker: Worker, next: Callable[[Worker], Awaitable[None]]) -> None:
+        """Look after the search attributes meanwhile."""
+        async with self._registered.watching(worker.client):
+            await super().run_worker(worker, next)
 
 
 def _with_ours(given: DataConverter | None) -> DataConverter:

@@ -13,6 +13,7 @@ __all__ = [
     "NAMES",
     "PAUSED",
     "SESSION",
+    "UNREGISTERED",
     "attributes_of",
     "is_unknown",
     "register",
@@ -32,6 +33,9 @@ PAUSED = "(paused)"
 
 NAMES = ("SojournAgent", "SojournSession", "SojournAwaiting")
 """All of them, of type Keyword; `SojournAwaiting` is set only while a run waits for a person."""
+
+UNREGISTERED = "sojourn_unregistered"
+"""The function by which workflow code asks its worker which of them the namespace lacks."""
 
 HOW_TO_REGISTER = (
     "this namespace does not have the search attributes of Sojourn; a worker registers them when it starts, "

@@ -28,6 +28,7 @@ from sojourn.logs import configure_logs
 from sojourn.logs.activities import ActivityLogs
 from sojourn.logs.configure import lead_to_logging
 from sojourn.logs.core import let_go, logging_runtime
+from sojourn.registered import Registered
 from sojourn.telemetry import missing_interceptors
 from sojourn.telemetry.prometheus import runtime_with_metrics
 
@@ -106,12 +107,18 @@ class Worker:
         self._app = app
         self.task_queue = settings.task_queue(task_queue or getattr(client, "task_queue", None))
         self._opened = asyncio.Event()
+        registered = Registered()
+        self._watching = registered.watching(temporal)
         self._worker = temporalio.worker.Worker(
             temporal,
             task_queue=self.task_queue,
             workflows=found.workflows,
             activities=found.activities,
-            interceptors=[*missing_interceptors(temporal.config()["interceptors"]), ActivityLogs()],
+            interceptors=[
+                *missing_interceptors(temporal.config()["interceptors"]),
+                ActivityLogs(),
+                registered,
+            ],
             # Nothing of the user's runs in our workflows; every stored history is replayed in the sandbox by the tests.
             workflow_runner=temporalio.worker.UnsandboxedWorkflowRunner(),
             build_id=sojourn.__version__,
@@ -125,12 +132,11 @@ class Worker:
 
     async def run(self) -> None:
         """Serve until cancelled or `shutdown()`; a fatal error of the worker is raised."""
-        await self._app.open()
-        self._opened.set()
+        await self._open()
         try:
             await self._worker.run()
         finally:
-            await self._app.close()
+            await self._close()
 
     async def ready(self) -> None:
         """Wait until the app is open and its runs are served."""
@@ -142,7 +148,7 @@ class Worker:
 
     async def __aenter__(self) -> Self:
         """Start serving."""
-        await self._app.open()
+        await self._open()
         await self._worker.__aenter__()
         return self
 
@@ -153,7 +159,16 @@ class Worker:
         try:
             await self._worker.__aexit__(kind, error, trace)
         finally:
-            await self._app.close()
+            await self._close()
+
+    async def _open(self) -> None:
+        await self._app.open()
+        await self._watching.__aenter__()
+        self._opened.set()
+
+    async def _close(self) -> None:
+        await self._watching.__aexit__(None, None, None)
+        await self._app.close()
 
 
 def serve(app: App, *, task_queue: str | None = None) -> None:

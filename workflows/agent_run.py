@@ -51,6 +51,7 @@ from .cancellation import is_canceled, stop_if_canceled
 from .children import Children
 from .clock import Clock
 from .doors import Doors
+from .listed import Listed
 from .shown import Shown
 from .step import Step
 from .taking import taken
@@ -104,7 +105,8 @@ class AgentRun(Shown, Doors, Accounts):
         self._finalize: Finalize | None = None
         self._unanswered_for: ToolError | None = None
         self._phase = "planning"
-        self.waiting = Waiting(self._run_id, lambda note: self._note([note]), self._unnote)
+        listed = Listed(is_listed=self._run.listed)
+        self.waiting = Waiting(self._run_id, lambda note: self._note([note]), self._unnote, listed)
         self._said: list[Message] = []
         self._planned_from = 0
         self._unseen: int | None = None
@@ -158,6 +160,9 @@ class AgentRun(Shown, Doors, Accounts):
 
     async def _plan(self) -> PlanOutcome:
         """The planner's next plan; a faulty one goes back with the reason, at most twice in a row."""
+        await self.waiting.while_paused()
+        if not self._finalize and self.waiting.room.is_full:
+            self._end_with(counts.finalize(self._policy, "history"))
         plan = PlanOutcome()
         for _ in range(1 + MAX_FAULTS):
             if not self._finalize:  # tokens and money may be used up by plans that call nothing too

@@ -30,6 +30,7 @@ from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core import child_outcomes, outcomes
+from sojourn.core.admit import not_executed
 from sojourn.core.answers import Clarified, Decided
 from sojourn.core.asking import (
     MAX_INPUT_ROUNDS,
@@ -41,13 +42,14 @@ from sojourn.core.asking import (
 from sojourn.core.bounds import with_bounds
 from sojourn.core.call_ids import child_run_id
 from sojourn.core.child_time import ChildTime
+from sojourn.core.counts import limits_of
 from sojourn.core.introduction import introduce
 from sojourn.core.retry import LONGEST_INTERVAL
 from sojourn.core.shares import inherited
 from sojourn.core.standing import status_of
 from sojourn.core.timers import bounded
 from sojourn.failures import failure_of, spent_of
-from sojourn.search_attributes import AGENT, attributes_of
+from sojourn.search_attributes import AGENT, SESSION, attributes_of
 from sojourn.telemetry.observer import Observer
 
 from .cancellation import is_canceled, stop_if_canceled
@@ -142,6 +144,8 @@ class Step:
             return None
         self._show(CallStatus(tool_call_id=call.tool_call_id, name=call.name, state="waiting"))
         decided = await self._waiting.answer_to(shown(confirm, call))
+        if decided is None and (refused := self._no_room(call)):
+            return refused
         if isinstance(decided, Decided) and decided.approved:
             self._show(CallStatus(tool_call_id=call.tool_call_id, name=call.name, state="running"))
             return None
@@ -153,7 +157,7 @@ class Step:
         if dispatch.kind == "child":
             async with self._slots:
                 await self._waiting.while_paused()
-                return await self._child(call, dispatch)
+                return self._no_room(call) or await self._child(call, dispatch)
         if dispatch.kind == "external":
             return await self._supplied(call, dispatch)
         if dispatch.result is not None:
@@ -180,7 +184,13 @@ class Step:
     async def _in_turn(self, call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult:
         async with self._slots:
             await self._waiting.while_paused()
-            return await self._by_worker(call, dispatch, task)
+            return self._no_room(call) or await self._by_worker(call, dispatch, task)
+
+    def _no_room(self, call: ToolRequest) -> ToolResult | None:
+        """The answer to a call that would begin where the run's history is full."""
+        if not self._waiting.room.is_full:
+            return None
+        return not_executed(call, "history", limits_of(self._policy))
 
     async def _by_worker(self, call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult:
         with self._clock.busy():
@@ -229,7 +239,7 @@ class Step:
         while True:
             given = await self._waiting.result_of(wait, call.tool_call_id)
             if given is None:
-                result = outcomes.not_supplied(call)
+                result = self._no_room(call) or outcomes.not_supplied(call)
             else:
                 task = self._task(call, dispatch).model_copy(update={"given": given})
                 result = await self._by_worker(call, dispatch, task)
@@ -258,6 +268,9 @@ class Step:
             callers=[*self._run.callers, self._run.agent_id],
             answer=dispatch.answer,
         )
+        attributes = self._search_attributes(agent_id)
+        if attributes:
+            child = child.model_copy(update={"listed": True})
         introduction, began = introduce(child, call.name), self._child_time.total
         try:
             with self._children.living(link.run_id):
@@ -270,7 +283,7 @@ class Step:
                     # A parent that was reset starts its child anew; the one before it would run on unheard.
                     id_reuse_policy=WorkflowIDReusePolicy.TERMINATE_IF_RUNNING,
                     parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
-                    search_attributes=self._search_attributes(agent_id),
+                    search_attributes=attributes,
                     memo=introduction.memo,
                     static_summary=introduction.summary,
                     static_details=introduction.details,
@@ -294,7 +307,7 @@ class Step:
 
     def _search_attributes(self, agent_id: str) -> TypedSearchAttributes | None:
         """The child's own, where this server knows them: a child inherits nothing."""
-        if workflow.info().typed_search_attributes.get(AGENT) is None:
+        if not self._waiting.listed.may_set(AGENT, SESSION):
             return None
         return attributes_of(agent_id, self._run.session_id)
 

@@ -15,10 +15,12 @@ from sojourn.core.steering import Paused
 from sojourn.core.timers import LONGEST, bounded, expiry_of
 from sojourn.core.waiting import Details
 from sojourn.core.waits import Released, Repeated, Waits
-from sojourn.search_attributes import AGENT, AWAITING, PAUSED
+from sojourn.search_attributes import AWAITING, PAUSED
 from sojourn.telemetry.observer import Observer
 
 from .cancellation import stop_if_canceled
+from .listed import Listed
+from .room import Room
 
 _Part = tuple[str, str]
 """A wait's id and a call's."""
@@ -31,13 +33,22 @@ class Waiting:
         run_id: The run.
         note: Takes what was refused.
         unnote: Takes it back, when it turns out to be an answer after all.
+        listed: Whether search attributes are set.
     """
 
-    def __init__(self, run_id: str, note: Callable[[str], None], unnote: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        run_id: str,
+        note: Callable[[str], None],
+        unnote: Callable[[str], None],
+        listed: Listed,
+    ) -> None:
         self.waits = Waits()
         self.paused: Paused | None = None
         self.observer = Observer()
         self._details = Details(run_id)
+        self.listed = listed
+        self.room = Room()
         self._note = note
         self._unnote = unnote
         self._futures: dict[str, asyncio.Future[Answer]] = {}
@@ -62,12 +73,7 @@ class Waiting:
         self.show()
         self._take_early(opened.id)
         try:
-            if opened.expires_after is None:
-                await future
-            else:
-                await workflow.wait_condition(
-                    future.done, timeout=bounded(opened.expires_after), timeout_summary=expiry_of(opened.id)
-                )
+            await self._answered(future, opened.expires_after and bounded(opened.expires_after), opened.id)
         except TimeoutError:
             self._close(opened.id)
             return None
@@ -77,7 +83,7 @@ class Waiting:
             raise
         self._close(opened.id)
         stop_if_canceled()
-        return future.result()
+        return future.result() if future.done() else None
 
     def open_external(self, wait: AwaitExternalTools) -> AwaitExternalTools:
         """Begin to wait for results from outside."""
@@ -94,17 +100,31 @@ class Waiting:
         """What was sent for one call; None when the wait expires first."""
         future = self._parts[wait.id, tool_call_id]
         stop_if_canceled()
-        if wait.expires_after is None:
-            return await future
-        left = self._opened_at[wait.id] + wait.expires_after - workflow.now()
+        left = None
+        if wait.expires_after is not None:
+            left = self._opened_at[wait.id] + wait.expires_after - workflow.now()
+            left = min(max(left, timedelta(0)), LONGEST)
         try:
-            await workflow.wait_condition(
-                future.done, timeout=min(max(left, timedelta(0)), LONGEST), timeout_summary=expiry_of(wait.id)
-            )
+            await self._answered(future, left, wait.id)
         except TimeoutError:
             return None
         stop_if_canceled()
-        return future.result()
+        return future.result() if future.done() else None
+
+    async def _answered(self, future: asyncio.Future[Any], left: timedelta | None, await_id: str) -> None:
+        """Wait for an answer, while there is room for what follows.
+
+        Raises:
+            TimeoutError: nobody answered in time.
+        """
+
+        def goes_on() -> bool:
+            return future.done() or self.room.looks_full
+
+        while True:
+            await workflow.wait_condition(goes_on, timeout=left, timeout_summary=expiry_of(await_id))
+            if future.done() or self.room.is_full:
+                return
 
     def settle_part(self, await_id: str, tool_call_id: str, result: ToolResult) -> bool:
         """Whether what was sent for a call answers it; else whoever sent it is told why, and it is awaited again."""
@@ -122,8 +142,8 @@ class Waiting:
 
     async def while_paused(self) -> None:
         """Hold back what would start while the run is paused; once it was asked to cancel nothing starts."""
-        if self.paused:
-            await workflow.wait_condition(lambda: self.paused is None)
+        while self.paused and not self.room.is_full:
+            await workflow.wait_condition(lambda: self.paused is None or self.room.looks_full)
         stop_if_canceled()
 
     # Receive.
@@ -217,8 +237,10 @@ class Waiting:
         paused = self.paused.reason if self.paused else None
         workflow.set_current_details(self._details.of(self.waits.open, paused))
         wanted = PAUSED if self.paused else next(iter(self.waits.open), None)
-        if wanted == self._shown or not workflow.info().typed_search_attributes.get(AGENT):
+        if wanted == self._shown or not self.listed.is_listed:
             return
         self._shown = wanted
+        if not self.listed.may_set(AWAITING):
+            return
         change = AWAITING.value_set(wanted) if wanted else AWAITING.value_unset()
         workflow.upsert_search_attributes([change])  # pyright: ignore[reportUnknownMemberType]

@@ -144,4 +144,5 @@ def _show(runs: list[RunStatus], why: dict[str, Stuck]) -> None:
 
 def _stuck_line(stuck: Stuck) -> str:
     since = f" since {local(stuck['since'])}" if stuck["since"] else ""
-    return f"attempt {stuck['attempt']}{since}: {plain(stuck['reason'] or 'the history does not say', 300)}"
+    reason = plain(stuck["reason"] or "the history does not say", 300)
+    return f"attempt {stuck['attempt']}{since}: {reason} → {plain(stuck['next'], 500)}"

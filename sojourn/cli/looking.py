@@ -24,7 +24,10 @@ def list_(
     ] = None,
     waiting: Annotated[bool, typer.Option("--waiting", help="Only those that wait for somebody.")] = False,
     stuck: Annotated[
-        bool, typer.Option("--stuck", help="Only those whose workflow task fails again and again, and why.")
+        bool,
+        typer.Option(
+            "--stuck", help="Only those that fail again and again or that no worker serves, and why."
+        ),
     ] = False,
     limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="At most so many.")] = 50,
     json: Json = False,

@@ -1,4 +1,4 @@
-"""Which open runs are stuck: a workflow task that fails again and again, until code or server are mended.
+"""Which open runs are stuck: a workflow task that fails again and again, or that nobody is there to take.
 
 `describe` counts the attempts; why the first failed is in the history, and the later ones leave no event.
 """
@@ -8,12 +8,15 @@ from collections.abc import Sequence
 from datetime import UTC
 from typing import Any
 
+from google.protobuf.timestamp_pb2 import Timestamp
 from temporalio.api.common.v1 import WorkflowExecution
-from temporalio.api.enums.v1 import EventType
+from temporalio.api.enums.v1 import EventType, PendingActivityState
+from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryReverseRequest
 from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn.client import Client
+from sojourn.events.history import HistoryReader
 from sojourn.rpc_errors import translated
 
 __all__ = ["ATTEMPTS", "Stuck", "stuck_runs"]
@@ -26,8 +29,11 @@ AT_ONCE = 20
 
 _LAST = 20
 
+_MEND = "mend what the worker's log names, and deploy it; or end it: temporal workflow terminate --workflow-id {run}"
+_SERVE = "sojourn worker MODULE:APP --task-queue {queue}"
+
 Stuck = dict[str, Any]
-"""`attempt`, `since` (aware datetime or None) and `reason` (a text, empty where the history does not tell)."""
+"""`attempt`, `since` (aware datetime or None), `reason` (a text, empty where the history does not tell) and `next`."""
 
 
 async def stuck_runs(client: Client, run_ids: Sequence[str]) -> dict[str, Stuck]:
@@ -51,18 +57,30 @@ async def _look(client: Client, run_id: str) -> Stuck | None:
         described = await client.temporal.get_workflow_handle(run_id).describe()
         raw = described.raw_description
         task = raw.pending_workflow_task
-        if not raw.HasField("pending_workflow_task") or task.attempt < ATTEMPTS:
+        if raw.HasField("pending_workflow_task") and task.attempt >= ATTEMPTS:
+            since, reason = task.original_scheduled_time, await _reason(client, run_id)
+            return _told(task.attempt, since, reason, _MEND.format(run=run_id))
+        waits = (
+            [(task.attempt, task.original_scheduled_time)] if raw.HasField("pending_workflow_task") else []
+        )
+        waits += [(one.attempt, one.scheduled_time) for one in raw.pending_activities if _is_scheduled(one)]
+        queue = described.task_queue
+        if not waits or await client.has_worker(queue):
             return None
-        since = task.original_scheduled_time
-        return {
-            "attempt": task.attempt,
-            "since": since.ToDatetime(UTC) if since.seconds else None,
-            "reason": await _reason(client, run_id),
-        }
+        return _told(*waits[0], f"no worker polls task queue {queue}", _SERVE.format(queue=queue))
     except RPCError as error:
         if error.status == RPCStatusCode.NOT_FOUND:
             return None  # visibility told of it too late
         raise translated(error, run_id) from error
+
+
+def _told(attempt: int, since: Timestamp, reason: str, mend: str) -> Stuck:
+    began = since.ToDatetime(UTC) if since.seconds else None
+    return {"attempt": attempt, "since": began, "reason": reason, "next": mend}
+
+
+def _is_scheduled(pending: PendingActivityInfo) -> bool:
+    return pending.state == PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED and pending.attempt == 1
 
 
 async def _reason(client: Client, run_id: str) -> str:
@@ -76,7 +94,8 @@ async def _reason(client: Client, run_id: str) -> str:
     )
     for event in answer.history.events:
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED:
-            return event.workflow_task_failed_event_attributes.failure.message
+            failure = event.workflow_task_failed_event_attributes.failure
+            return (await HistoryReader(client.temporal.data_converter).error_of(failure)).message
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT:
             return "no worker finished it in time"
     return ""

@@ -64,7 +64,7 @@ class Finalize(Record):
 
     reason: str
     """`max_tool_calls` `max_tool_rounds` `failure_streak` `retries_stopped` `loop` `time_budget` `max_tokens` `max_cost`
-    `missing_fields`; open."""
+    `missing_fields` `history`; open."""
     message: str
     """The same in a sentence, or a block with what can be done about it: for the person."""
     instruction: str = ""

@@ -39,6 +39,8 @@ class RunInput(Record):
     """The agents above this one, the outermost first."""
     answer: dict[str, Any] | None = None
     """JSON Schema of the typed answer that the parent expects; None takes the text."""
+    listed: bool = False
+    """Whether it was started with search attributes: of one that is removed later, the server tells nothing any more."""
 
 
 class RunOutput(Record):

@@ -53,6 +53,7 @@ _WHY = {
     "max_tokens": "no tokens are left for another agent",
     "max_cost": "no money is left for another agent",
     "max_tool_rounds": "the maximum tool depth of this turn was exceeded",
+    "history": "the run has gone on for as long as one can",
     "plan_size": f"the arguments of one plan's calls are together at most {MAX_STEP_BYTES:,} bytes; ask for fewer",
 }
 

@@ -177,6 +177,7 @@ _ENDINGS = {
     "failure_streak": "Every call of the last {streak} steps failed.",
     "time_budget": "The run's time budget of {budget} is used up.",
     "max_tokens": "The run's tokens are used up.",
+    "history": "The run has gone on for as long as one can.",
     "max_cost": "The run's money is used up.",
     "missing_fields": "A call lacks fields that nobody gave.",
 }

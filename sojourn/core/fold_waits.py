@@ -21,10 +21,12 @@ from sojourn.contracts.event import (
     ToolStartEvent,
 )
 from sojourn.contracts.run import RunInput
+from sojourn.contracts.tasks import Limits, PlanTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core import call_ids, outcomes
+from sojourn.core.admit import not_executed
 from sojourn.core.answers import (
     CLARIFICATION,
     CONFIRMATION,
@@ -249,6 +251,9 @@ class WaitFold:
         }
         waiting = {call.tool_call_id: (call, since) for call, since in self._asking.values()}
         self._asking.clear()
+        for await_id in list(self._waits.open) if _is_full(record) else ():
+            self._waits.close(await_id)
+            yield self._event(record, AwaitAnsweredEvent, await_id=await_id, code="history")
         for await_id in list(self._waits.open) if waiting else ():
             self._waits.close(await_id)
         for call, since in waiting.values():
@@ -264,7 +269,15 @@ class WaitFold:
 
     def _left_open(self, record: HistoryRecord, call: ToolRequest) -> ToolResult:
         """The answer of a call that nothing in the history answers."""
+        if _is_full(record):
+            return not_executed(call, "history", Limits())
         if record.kind in ("scheduled", "run_canceled"):
             return self._cut_short(call)
         ended = ToolError.new("the run ended before this call was answered", code=record.kind)
         return outcomes.failed(call, ended)
+
+
+def _is_full(record: HistoryRecord) -> bool:
+    """Whether this is the last turn of a run whose history is full."""
+    finalize = record.value.finalize if isinstance(record.value, PlanTask) else None
+    return finalize is not None and finalize.reason == "history"

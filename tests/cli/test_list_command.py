@@ -105,6 +105,7 @@ async def test_a_run_whose_workflow_task_fails_again_and_again_is_stuck(served, 
         stuck = {one["run_id"]: one["stuck"] for one in found.objects}
         assert stuck[run.id]["attempt"] >= 3
         assert "other version" in stuck[run.id]["reason"]
+        assert "terminate" in stuck[run.id]["next"]
         assert healthy.id not in stuck
         assert "other version" in table.out
         assert "\x1b" not in table.out
@@ -141,3 +142,19 @@ async def test_bad_filters_are_told_before_anything_is_asked(command, arguments,
     """Exit code 2, with no server needed to find out."""
     done = await command("list", *arguments, env={"TEMPORAL_ADDRESS": "127.0.0.1:1"})
     assert (done.code, said in done.err) == (2, True), done.err
+
+
+async def test_a_run_that_no_worker_serves_is_stuck(served):
+    """A start on a queue that nobody polls is named, with the command that serves it; one that only asks is not."""
+    queue, asking = f"nobody-{uuid.uuid4().hex[:8]}", await served.waiting("ask")
+    run = await type(served.client)(served.client.temporal, task_queue=queue).start(
+        "desk.clerk", "add", wait_for_worker=True
+    )
+    stuck = {
+        one["run_id"]: one["stuck"] for one in (await served.sojourn("list", "--stuck", "--json")).objects
+    }
+    assert stuck[run.id]["reason"] == f"no worker polls task queue {queue}"
+    assert stuck[run.id]["next"] == f"sojourn worker MODULE:APP --task-queue {queue}"
+    assert asking.id not in stuck
+    await run.cancel()
+    await served.client.temporal.get_workflow_handle(run.id).terminate()

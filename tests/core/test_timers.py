@@ -36,6 +36,9 @@ def test_a_time_limit_that_is_none_is_an_error_of_declaration(duration):
     async def call() -> None:
         """Do it."""
 
+    async def plan(turn):
+        """Decide."""
+
     with pytest.raises(DefinitionError, match="3650 days"):
         tools.tool(timeout=duration)(call)
     if duration:
@@ -47,7 +50,7 @@ def test_a_time_limit_that_is_none_is_an_error_of_declaration(duration):
     if duration > timedelta(0):
         for name in ("time_budget", "finalizer_grace", "plan_timeout", "tool_timeout"):
             with pytest.raises(DefinitionError, match=f"policy.{name}"):
-                Agent("t.agent", planner=lambda turn: None, policy=RunPolicy(**{name: duration}))
+                Agent("t.agent", planner=plan, policy=RunPolicy(**{name: duration}))
 
 
 @pytest.mark.parametrize("kind", [RateLimited, ToolUnavailable])

@@ -1,0 +1,111 @@
+"""The history's limit: a run that comes near it gets its last turn, whatever it is doing."""
+
+import contextlib
+import importlib
+from datetime import timedelta
+
+import pytest
+from temporalio.service import RPCError
+from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
+
+from sojourn import Agent, AwaitClarification, PlanResult, RunPolicy, Toolset, data_converter
+from sojourn.app import App
+from sojourn.worker import shell
+
+room = importlib.import_module("workflows.room")
+EXECUTED: list[int] = []
+tools = Toolset("far.tools")
+
+
+@tools.tool
+async def step(n: int) -> int:
+    """Go a step."""
+    EXECUTED.append(n)
+    return n
+
+
+def last(turn) -> bool:
+    return getattr(turn, "finalize", None) is not None
+
+
+@pytest.fixture
+def near(monkeypatch):
+    """The limit lies at 120 events."""
+    monkeypatch.setattr(room, "MAX_EVENTS", 120)
+    EXECUTED.clear()
+
+
+async def ended(run, traces, client_app) -> None:
+    """It ended by its history, in good order; the stream says so, and a replay does the same."""
+    output = await run.result()
+    assert (output.reason, output.text) == ("history", "so far")
+    messages = await traces(run).check()
+    events = [event async for event in run.events(follow=False)]
+    limits = [event.limit.reason for event in events if event.type == "limit_reached"]
+    assert limits == ["history"]
+    told = [event.result.model_dump() for event in events if event.type == "tool_end"]
+    said = [result.model_dump() for message in messages for result in message.tool_results]
+    key = "tool_call_id"
+    assert sorted((one[key], str(one["error"])) for one in told) == sorted(
+        (one[key], str(one["error"])) for one in said
+    )
+    assert (await run.status()).awaits == []
+    replayer = Replayer(
+        workflows=list(shell(client_app).workflows),
+        workflow_runner=UnsandboxedWorkflowRunner(),
+        data_converter=data_converter,
+    )
+    await replayer.replay_workflow(await run._handle.fetch_history())
+
+
+def app_of(plan) -> App:
+    policy = RunPolicy(
+        interrupts_allowed=True, max_tool_rounds=1_000, max_calls_per_step=100, max_parallel_calls=2
+    )
+    return App(agents=[Agent("test.agent", planner=plan, uses=[tools], policy=policy)])
+
+
+async def test_a_planner_that_polls_for_ever_gets_a_last_turn(serve, traces, near):
+    """Each poll is a timer and a plan; the last turn comes before the server's end."""
+
+    async def plan(turn):
+        return PlanResult.final("so far") if last(turn) else PlanResult.wait(timedelta(milliseconds=1))
+
+    app = app_of(plan)
+    client = await serve(app)
+    await ended(await client.start("test.agent", "go"), traces, app)
+
+
+async def test_of_a_step_of_many_calls_the_rest_is_not_executed(serve, traces, near):
+    """What is in flight ends, what has not begun is answered as not executed, and nothing runs twice."""
+
+    async def plan(turn):
+        calls = [step.call(n=n) for n in range(100)]
+        return PlanResult.final("so far") if last(turn) else PlanResult.calls(*calls)
+
+    app = app_of(plan)
+    client = await serve(app)
+    run = await client.start("test.agent", "go")
+    await ended(run, traces, app)
+    assert 0 < len(EXECUTED) == len(set(EXECUTED)) < 100
+
+
+@pytest.mark.parametrize("paused", [False, True], ids=["waiting", "paused"])
+async def test_a_flood_of_signals_ends_a_wait_not_the_run(serve, traces, near, status_when, paused):
+    """Garbage that fills the history of a run that waits, or is paused, brings its last turn."""
+
+    async def plan(turn):
+        if last(turn):
+            return PlanResult.final("so far")
+        return PlanResult.ask(AwaitClarification(id="q", question="which?"))
+
+    app = app_of(plan)
+    client = await serve(app)
+    run = await client.start("test.agent", "go")
+    await status_when(run, lambda status: status.awaits)
+    if paused:
+        await run.pause("for now")
+    with contextlib.suppress(RPCError):  # it has ended meanwhile
+        for n in range(140):
+            await traces(run).handle.signal("provide_clarification", n)
+    await ended(run, traces, app)

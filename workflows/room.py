@@ -1,0 +1,35 @@
+"""Room: how much history the server still lets a run write.
+
+At its limit, 51,200 events or 50 MB, the server ends a run by force: with no answer, and with calls in flight. So
+well before it nothing new is begun, and the planner gets its last turn. What is left is for what is in flight.
+"""
+
+from temporalio import workflow
+
+MAX_EVENTS = 45_000
+"""Events from which on nothing new begins; 32 calls in flight write 400 more."""
+
+MAX_BYTES = 30_000_000
+"""The same in bytes; 11 results as large as they may be fit into the rest."""
+
+
+class Room:
+    """Asked before anything begins; what it says is the same in a replay, since the server tells it with each task."""
+
+    def __init__(self) -> None:
+        self._is_ignored = False
+
+    @property
+    def looks_full(self) -> bool:
+        """Whether the limit is near, as far as the numbers tell."""
+        if self._is_ignored:
+            return False
+        info = workflow.info()
+        return info.get_current_history_length() >= MAX_EVENTS or info.get_current_history_size() >= MAX_BYTES
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing new may begin; a run that an earlier version let go on past this goes on."""
+        if self.looks_full and not workflow.patched("history-limit"):
+            self._is_ignored = True
+        return self.looks_full
