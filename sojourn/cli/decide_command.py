@@ -6,12 +6,12 @@ What is sent names the call and the arguments that were shown, so that it counts
 import sys
 from dataclasses import dataclass
 
-from sojourn.cli.answer_line import answer_line, word
+from sojourn.cli.answer_line import word
 from sojourn.cli.call_shown import call_lines
 from sojourn.cli.connected import by_or_user, with_client
 from sojourn.cli.done import tell_done
 from sojourn.cli.exit_codes import USAGE, WAITING, CommandError
-from sojourn.cli.open_waits import find_wait
+from sojourn.cli.open_waits import OpenWait, find_wait
 from sojourn.cli.prompt import ask_yes
 from sojourn.client import Client
 from sojourn.contracts.awaits import AwaitConfirmation
@@ -58,7 +58,8 @@ def run_decide(decision: Decision) -> int:
         call = found.wait
         assert isinstance(call, AwaitConfirmation)
         digest = decision.digest or call.payload_digest
-        if decision.digest is None and not await _is_meant(decision, found.run_id, call):
+        lines, seen = call_lines(call, whole=decision.full)
+        if decision.digest is None and not await _is_meant(decision, found, lines, is_whole=seen.is_whole):
             print("nothing was decided; the call waits")
             return WAITING
         run = client.get_run(found.run_id)
@@ -74,36 +75,29 @@ def run_decide(decision: Decision) -> int:
             as_json=decision.as_json,
             by=who,
             await_id=call.id,
-            payload_digest=digest if decision.as_json else None,
+            payload_digest=digest,
+            shown=None if decision.digest else lines,
             for_run=True if decision.for_run else None,
         )
 
     return with_client(send)
 
 
-async def _is_meant(decision: Decision, run_id: str, call: AwaitConfirmation) -> bool:
+async def _is_meant(decision: Decision, found: OpenWait, lines: list[str], *, is_whole: bool) -> bool:
     """Whether a person who has seen the call decides so.
 
     Raises:
         CommandError: not all of what would be approved was shown, or nobody is there to be asked.
     """
-    lines, seen = call_lines(call, whole=decision.full)
-    print("\n".join(lines), file=sys.stderr if decision.as_json else sys.stdout, flush=True)
-    again = answer_line(run_id, call).replace("sojourn approve", f"sojourn {decision.verb}", 1)
-    if decision.approved and not seen.is_whole:
-        raise CommandError(
-            f"not all of what would run was shown; see all of it, and approve it, with `{again} --full`",
-            exit_code=USAGE,
-            run_id=run_id,
-        )
-    if decision.yes:
-        return True
-    if decision.as_json or not sys.stdin.isatty():
-        raise CommandError(
-            f"nobody is asked here; say that it was seen, with `{again} --yes`",
-            exit_code=USAGE,
-            run_id=run_id,
-        )
-    return await ask_yes(
-        f"{decision.verb.capitalize()}{' it and all calls of its tool' if decision.for_run else ''}?"
-    )
+    if not decision.as_json:
+        print("\n".join(lines), flush=True)
+    again = f"sojourn {decision.verb} {word(found.run_id)} {word(found.wait.id)}"
+    missing = ""
+    if decision.approved and not is_whole:
+        missing = f"not all of what would run was shown; see all of it, and approve it, with `{again} --full`"
+    elif not decision.yes and (decision.as_json or not sys.stdin.isatty()):
+        missing = f"nobody is asked here; say that it was seen, with `{again} --yes`"
+    if missing:
+        raise CommandError(missing, exit_code=USAGE, **found.told(), shown=lines)
+    everything = " it and all calls of its tool" if decision.for_run else ""
+    return decision.yes or await ask_yes(f"{decision.verb.capitalize()}{everything}?")

@@ -116,7 +116,9 @@ async def test_what_does_not_fit_on_a_screen_is_approved_when_it_was_shown(serve
         served.sojourn("show", run.id),
         served.sojourn("show", run.id, "--full"),
     )
-    for seen in map(unwrapped, (cut.out, shown.err, tree.out)):
+    told = json.loads(shown.err)
+    assert (told["await_id"], told["payload_digest"]) == (wait.id, wait.payload_digest)
+    for seen in map(unwrapped, (cut.out, "\n".join(told["shown"]), tree.out)):
         for said in (
             r"Store a\u200bb?",
             r'name = "a\u200bb"',
@@ -128,7 +130,7 @@ async def test_what_does_not_fit_on_a_screen_is_approved_when_it_was_shown(serve
         assert "x" * 1_000 not in seen
     assert "x" * 4_000 in unwrapped(full.out)
     whole = await served.sojourn("approve", run.id, wait.id, "--full", "--yes", "--json")
-    assert "x" * 4_000 in whole.err
+    assert (whole.err, "x" * 4_000 in "".join(whole.json["shown"])) == ("", True)
     assert whole.json["payload_digest"] == wait.payload_digest
     (seen_elsewhere,) = (await other.status()).awaits
     named = ("--digest", seen_elsewhere.payload_digest)
