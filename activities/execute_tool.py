@@ -184,8 +184,8 @@ class _Crossing:
 
     def _tell_oddities(self, result: ToolResult, answer: ToolResult) -> None:
         """Tell the operator what a tool's author should mend, and no planner can."""
-        odd = oddity(answer.bounds, result.result) if self._spec.bounded and answer.ok else None
-        if odd:
+        is_whole = answer.ok and answer.input_required is None
+        if self._spec.bounded and is_whole and (odd := oddity(answer.bounds, result.result)):
             _log.warning("bounds_odd", tool=self._spec.id, run_id=self._info.workflow_id, why=odd)
         if result.retry_hint and answer.retry_hint is None:
             _log.warning("hint_left_out", tool=self._spec.id, run_id=self._info.workflow_id)

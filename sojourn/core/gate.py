@@ -22,14 +22,12 @@ from sojourn.contracts.tool_error import MAX_MESSAGE, ToolError
 from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.boundary import brief, malformed, refusal
+from sojourn.core.figures import wrong_figure
 from sojourn.core.limits import MAX_ARTIFACT_BYTES, MAX_RESULT_BYTES
 from sojourn.core.wire import ENVELOPE, encode
-from sojourn.core.wording import clip, echo
+from sojourn.core.wording import clip
 
-__all__ = ["MAX_FIGURE", "Oversized", "passed"]
-
-MAX_FIGURE = 2**53
-"""The largest count or cost: up to here every reader of JSON agrees on an integer, and no sum is endless."""
+__all__ = ["Oversized", "passed"]
 
 Hide = Callable[[ToolResult], ToolResult]
 """Masks what must not be told."""
@@ -85,7 +83,7 @@ def _readable(spec: ToolSpec, call: ToolRequest, result: ToolResult) -> tuple[To
         error = result.error and result.error.told_once()
         data = _written(result if error is None else result.model_copy(update={"error": error}))
         read = _read_again(data)
-        why = _endless(result) or _wrong_figure(read)
+        why = _endless(result) or wrong_figure(_figures(read))
     except (ValueError, TypeError, AttributeError, RecursionError) as fault:
         data, read, why = b"", None, _why(fault)
     if read is None or why is not None:
@@ -148,19 +146,12 @@ def _endless_number(value: Any) -> float | None:
     return None
 
 
-def _wrong_figure(result: ToolResult) -> str | None:
-    for name, figure in _figures(result):
-        if not 0 <= figure <= MAX_FIGURE:
-            return f"`{name}` is {echo(figure)}, and is from 0 to 2^53"
-    return None
-
-
-def _figures(result: ToolResult) -> Iterator[tuple[str, float]]:
+def _figures(result: ToolResult) -> Iterator[tuple[str, float | None]]:
     """The counts and costs by which a run's limits go."""
     yield "children_count", result.children_count
     if spent := result.telemetry:
         for name in ("duration_ms", "attempts", "input_tokens", "output_tokens", "cost"):
-            yield f"telemetry.{name}", getattr(spent, name) or 0
+            yield f"telemetry.{name}", getattr(spent, name)
 
 
 def _measured(result: ToolResult) -> tuple[ToolResult, int]:

@@ -7,6 +7,7 @@ from typing import Any
 from sojourn.contracts.awaits import AwaitClarification, AwaitExternalTools
 from sojourn.contracts.message import Message
 from sojourn.contracts.plan import PlanResult
+from sojourn.core.figures import wrong_figure
 from sojourn.core.limits import MAX_PLAN_CALLS
 from sojourn.core.timers import LONGEST
 
@@ -57,7 +58,17 @@ def fault_of(plan: Any, *, interrupts_allowed: bool, final_turn: bool) -> str | 
         return f"final_response has role 'assistant', not {plan.final_response.role[:40]!r}"
     if plan.wait_ and not timedelta(0) < plan.wait_ <= MAX_WAIT:
         return f"wait is longer than zero and at most {MAX_WAIT.days} days"
-    return _call_fault(plan)
+    return _usage_fault(plan) or _call_fault(plan)
+
+
+def _usage_fault(plan: PlanResult) -> str | None:
+    used = plan.usage
+    if used is None:
+        return None
+    return wrong_figure(
+        (f"usage.{name}", getattr(used, name))
+        for name in ("input_tokens", "output_tokens", "cached_tokens", "cost")
+    )
 
 
 def _question_fault(question: AwaitClarification) -> str | None:

@@ -24,8 +24,10 @@ from sojourn import (
     RetryHint,
     RunContext,
     RunPolicy,
+    ToolError,
     ToolFailed,
     ToolRequest,
+    ToolResult,
     Toolset,
     ToolUnavailable,
     asked,
@@ -66,6 +68,11 @@ class Shop:
         async def pay(item: str) -> str:
             """Change, once for each idempotency key."""
             return self._did("pay", item=item)
+
+        @self.tools.tool(idempotent=False)
+        async def charge(item: str) -> str:
+            """Change, once."""
+            return self._did("charge", item=item)
 
         @self.tools.tool(read_only=True, retry=ONCE)
         async def guess(item: str, day: str = "") -> str:
@@ -589,6 +596,26 @@ def test_arguments_that_could_not_be_read_are_not_mended(shop):
     result = result.model_copy(update={"retry_hint": hint})
     turn = turn_after(shop, Message.calls([made]), Message.results([result]))
     assert repaired(turn, defaults={"test.shop.look": {"item": "pear"}}) is asked(turn) is None
+
+
+@pytest.mark.parametrize(
+    ("tool", "reason", "is_repeated"),
+    [
+        ("charge", "tool_unavailable", False),
+        ("charge", "timeout", False),
+        ("charge", "rate_limited", True),
+        ("pay", "tool_unavailable", True),
+    ],
+)
+def test_what_must_happen_once_is_not_called_again(shop, tool, reason, is_repeated):
+    """Of an `idempotent=False` tool that was away nobody knows whether it had begun; a limit is told before."""
+    made = call(tool, item="pear").model_copy(update={"tool_call_id": "x"})
+    hint = RetryHint(reason=reason, tool=made.name, retry_after=SOON)
+    result = ToolResult(name=made.name, tool_call_id="x", error=ToolError.new("no"), retry_hint=hint)
+    turn = turn_after(shop, Message.calls([made]), Message.results([result]))
+    assert (backed_off(turn) is not None) is is_repeated
+    other = {made.name: "test.shop.guess"}
+    assert (backed_off(turn, alternatives=other) is not None) is is_repeated
 
 
 def test_a_hint_for_another_tool_is_not_used(shop):

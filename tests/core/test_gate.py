@@ -24,7 +24,8 @@ from sojourn import (
 )
 from sojourn.contracts.message import ToolResultPart
 from sojourn.contracts.retry_hint import FieldIssue
-from sojourn.core.gate import MAX_FIGURE, Oversized, passed
+from sojourn.core.figures import MAX_FIGURE
+from sojourn.core.gate import Oversized, passed
 from sojourn.core.limits import MAX_ARTIFACT_BYTES, MAX_RESULT_BYTES
 from sojourn.core.wire import decode_messages, encode_messages
 

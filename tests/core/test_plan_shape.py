@@ -1,10 +1,12 @@
 """Plans: which ones a run can carry out, and what a planner hears of the others (D-17)."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from sojourn import AwaitClarification, AwaitExternalTools, ExternalCall, Message, PlanResult, ToolRequest
+from sojourn.contracts.plan import Usage
 from sojourn.core.limits import MAX_PLAN_CALLS
 from sojourn.core.plan_shape import MAX_QUESTION_CHARS, MAX_QUESTION_FIELDS, MAX_WAIT, fault_of
 
@@ -156,6 +158,17 @@ def test_a_message_asks_for_the_same_calls() -> None:
     outside = OUTSIDE.model_copy(update={"items": OUTSIDE.items[:1]})
     assert fault(PlanResult(await_=outside, message=Message.calls([CALL]))) is None
     assert "same calls" in str(fault(PlanResult(await_=outside, message=Message.calls([other]))))
+
+
+@pytest.mark.parametrize("figure", [-1, float("nan"), float("inf"), 2**60, "5", True], ids=repr)
+@pytest.mark.parametrize("name", ["input_tokens", "output_tokens", "cached_tokens", "cost"])
+def test_what_a_plan_used_lifts_no_limit(name: str, figure: Any) -> None:
+    """Counts and costs are from 0 up; one that is not known is none."""
+    usage = Usage().model_copy(update={name: figure})
+    plan = PlanResult.final("ok").model_copy(update={"usage": usage})
+    assert f"`usage.{name}`" in str(fault(plan))
+    for good in (None, Usage(), Usage(cost=0.5, input_tokens=7)):
+        assert fault(plan.model_copy(update={"usage": good})) is None
 
 
 def test_a_message_beside_calls_is_the_assistants() -> None:

@@ -159,6 +159,14 @@ def leaves(both: str, _token: str) -> Any:
     sys.exit(both)
 
 
+class OwnEnd(BaseException):
+    """No `Exception`."""
+
+
+def bursts(both: str, _token: str) -> Any:
+    raise BaseExceptionGroup(both, [OwnEnd(both)]) from OwnEnd(both)
+
+
 def is_large(both: str, _token: str) -> Any:
     return both * 40_000
 
@@ -180,6 +188,7 @@ WAYS: dict[str, Callable[[str, str], Any]] = {
         is_away,
         is_cut_off,
         leaves,
+        bursts,
         is_large,
     )
 }

@@ -26,7 +26,7 @@ from .waiting import until
 MCP_SERVER = Path(__file__).with_name("leaky_server.py")
 WAYS = (
     *("returned", "nested", "as_json", "whole", "asks", "logs", "aside", "fails", "chains", "refuses"),
-    *("is_limited", "is_away", "is_cut_off", "leaves", "is_large", "slow", "prevented"),
+    *("is_limited", "is_away", "is_cut_off", "leaves", "bursts", "is_large", "slow", "prevented"),
 )
 TOOLS = ("filled", "filled_sync", "vault", "vault_sync", "near", "awkward", "awkward_sync")
 INJECTED = (*TOOLS, "patient", "awkward/2", "awkward_sync/2")
@@ -42,6 +42,7 @@ LOGGED = (
     "is_away",
     "is_cut_off",
     "leaves",
+    "bursts",
     "prevented",
 )
 """Ways of which the log tells the word."""

@@ -178,6 +178,27 @@ async def test_with_storage_what_is_too_large_is_kept_whole(serve, traces, tmp_p
     await traces(run).check()
 
 
+async def test_of_artifacts_that_are_too_large_together_the_large_are_stored(serve, traces, tmp_path):
+    """What there is room for stays in the history, the smaller first."""
+    pair = Toolset("ops.pairs")
+
+    @pair.tool(read_only=True, artifacts={"small": str, "large": str})
+    async def both() -> WithArtifacts[str]:
+        """Two that fit alone."""
+        return WithArtifacts("r", large="l" * 500_000, small="s" * 400_000)
+
+    planner = ScriptedPlanner([PlanResult.calls(both.call()), PlanResult.final("ok")])
+    agent = Agent("test.agent", planner=planner, uses=[pair])
+    client = await serve(App(agents=[agent], storage=FolderStorage(tmp_path)))
+    run, _ = await finished(client)
+    (end,) = [event async for event in run.events() if event.type == "tool_end"]
+    kept = {artifact.kind: artifact for artifact in end.artifacts}
+    assert kept["small"].data == "s" * 400_000
+    assert (kept["large"].data, kept["large"].size) == (None, 500_002)
+    assert kept["large"].claim
+    await traces(run).check()
+
+
 async def test_references_that_lead_nowhere(serve):
     """Each is a clear error."""
     planner = ScriptedPlanner([PlanResult.final("ok")])
