@@ -28,16 +28,19 @@ __all__ = ["OwnTask"]
 
 _PATIENCE = timedelta(seconds=5)
 
-_TAIL = 20
+_TAIL = 100
 """Events looked at, the last ones."""
 
-_OF_WORKFLOW_TASKS = (
+_NO_PROGRESS = (
     EventType.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED,
     EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED,
     EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED,
     EventType.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT,
     EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED,
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED,
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED,
 )
+"""What a history gains while a workflow task is tried again."""
 
 
 class OwnTask:
@@ -124,7 +127,7 @@ class OwnTask:
             self._described(),
         )
         kinds = (event.event_type for event in page.history.events)
-        tail = takewhile(lambda kind: kind in _OF_WORKFLOW_TASKS, kinds)
+        tail = takewhile(lambda kind: kind in _NO_PROGRESS, kinds)
         timed_out = sum(kind == EventType.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT for kind in tail)
         return timed_out + max(0, described.pending_workflow_task.attempt - 2)
 
