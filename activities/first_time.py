@@ -61,9 +61,9 @@ class FirstTime:
             del self._new[key]
             return
         try:
-            attempt = await task.workflow_task_attempt()
+            lost = await task.lost_workflow_tasks()
         except RPCError:
             return
-        if attempt > 1:
+        if lost:
             said = "a worker was lost under this call"
-            raise ApplicationError(said, attempt - 1, type=REPEATED, non_retryable=True)
+            raise ApplicationError(said, lost, type=REPEATED, non_retryable=True)

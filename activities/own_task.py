@@ -4,16 +4,20 @@
 these calls may be made in any loop, and are made on rare paths only.
 """
 
+import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
+from itertools import takewhile
 from typing import Any
 
 from temporalio import activity
 from temporalio.api.common.v1 import Payload, Payloads, WorkflowExecution
+from temporalio.api.enums.v1 import EventType
 from temporalio.api.failure.v1 import Failure
 from temporalio.api.workflowservice.v1 import (
     DescribeWorkflowExecutionRequest,
     DescribeWorkflowExecutionResponse,
+    GetWorkflowExecutionHistoryReverseRequest,
     RecordActivityTaskHeartbeatRequest,
 )
 from temporalio.client import Client
@@ -23,6 +27,20 @@ from temporalio.service import RPCError, RPCStatusCode
 __all__ = ["OwnTask"]
 
 _PATIENCE = timedelta(seconds=5)
+
+_TAIL = 100
+"""Events looked at, the last ones."""
+
+_NO_PROGRESS = (
+    EventType.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED,
+    EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED,
+    EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED,
+    EventType.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT,
+    EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED,
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED,
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED,
+)
+"""What a history gains while a workflow task is tried again."""
 
 
 class OwnTask:
@@ -90,18 +108,37 @@ class OwnTask:
         found = next(mine, None)
         return found.last_failure if found and found.HasField("last_failure") else None
 
-    async def workflow_task_attempt(self) -> int:
-        """Which attempt it is at the workflow task that a local activity is part of.
+    async def lost_workflow_tasks(self) -> int:
+        """How often the workflow task that this local activity is part of has timed out before.
+
+        The history tells the first ones, those of a worker that knew the run among them; after that
+        only the attempt is counted.
 
         Raises:
             RPCError: the server cannot be reached, or does not let a worker ask.
         """
-        return (await self._described()).pending_workflow_task.attempt
+        request = GetWorkflowExecutionHistoryReverseRequest(
+            namespace=self._info.namespace, execution=self._execution, maximum_page_size=_TAIL
+        )
+        page, described = await asyncio.gather(
+            self._client.workflow_service.get_workflow_execution_history_reverse(
+                request, retry=True, timeout=_PATIENCE
+            ),
+            self._described(),
+        )
+        kinds = (event.event_type for event in page.history.events)
+        tail = takewhile(lambda kind: kind in _NO_PROGRESS, kinds)
+        timed_out = sum(kind == EventType.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT for kind in tail)
+        return timed_out + max(0, described.pending_workflow_task.attempt - 2)
+
+    @property
+    def _execution(self) -> WorkflowExecution:
+        return WorkflowExecution(
+            workflow_id=self._info.workflow_id or "", run_id=self._info.workflow_run_id or ""
+        )
 
     async def _described(self) -> DescribeWorkflowExecutionResponse:
-        info = self._info
-        execution = WorkflowExecution(workflow_id=info.workflow_id or "", run_id=info.workflow_run_id or "")
-        request = DescribeWorkflowExecutionRequest(namespace=info.namespace, execution=execution)
+        request = DescribeWorkflowExecutionRequest(namespace=self._info.namespace, execution=self._execution)
         return await self._client.workflow_service.describe_workflow_execution(
             request, retry=True, timeout=_PATIENCE
         )
