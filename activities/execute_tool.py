@@ -96,7 +96,7 @@ class ExecuteToolActivity:
             return fitting(tool, supplied(tool, call, task.given))  # pyright: ignore[reportArgumentType]
         crossing = _Crossing(self._app, self._threads, tool, call, task, info)  # pyright: ignore[reportArgumentType]
         started = time.monotonic()
-        result = fitting(tool, await crossing.answer())  # pyright: ignore[reportArgumentType]
+        result = await crossing.answer()
         spent = ToolTelemetry(duration_ms=round((time.monotonic() - started) * 1000), attempts=info.attempt)
         if result.telemetry or spent == ToolTelemetry():
             return result
@@ -148,7 +148,7 @@ class _Crossing:
                 result = self._transient(error)
             except ToolFailed as error:
                 hint = error.hint.model_copy(update={"tool": self._call.name}) if error.hint else None
-                result = refusal(self._call, (ToolError.from_error(error), hint))
+                result = fitting(self._tool, refusal(self._call, (ToolError.from_error(error), hint)))
             except (Exception, SystemExit) as error:  # noqa: BLE001 - a tool's fault is the planner's business
                 result = self._failed(error)
             if isinstance(result, Oversized):
@@ -182,7 +182,8 @@ class _Crossing:
         if not isinstance(tool, Tool):
             return boundary.delivered(self._spec, self._call, value, _unchanged)
         beside = {kind: shape.encode for kind, shape in tool.artifacts.items()}
-        return boundary.delivered(self._spec, self._call, value, tool.result_shape.encode, beside)
+        made = boundary.delivered(self._spec, self._call, value, tool.result_shape.encode, beside)
+        return fitting(tool, made) if isinstance(made, ToolResult) else made
 
     def _work(
         self, sent: ToolRequest, call: ToolRequest, meta: ToolCallMeta
