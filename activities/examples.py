@@ -20,7 +20,7 @@ def prepares(body: Body, payload: dict[str, Any], call: ToolRequest, meta: ToolC
 
 
 def fitting(tool: BoundTool, result: ToolResult) -> ToolResult:
-    """The result; the example of its hint, which may be the tool's own, only where it fits."""
+    """A result that somebody else made; the example of its hint only where it fits."""
     hint = result.retry_hint
     example = hint.example_input if hint and hint.tool == tool.spec.id else None
     if hint is None or example is None or tool.spec.decode_in_executor:

@@ -103,11 +103,8 @@ class ExecuteToolActivity:
         if task.spec_digest is not None and task.spec_digest != digest_of(tool.spec):  # pyright: ignore[reportOptionalMemberAccess]
             return refusal(call, hints.changed_since_approved(call.name))
         if task.given is not None:
-            result = supplied(tool, call, task.given)  # pyright: ignore[reportArgumentType]
-        else:
-            result = await _Crossing(self._app, self._threads, tool, call, task, info, lost).answer()  # pyright: ignore[reportArgumentType]
-        example = result.retry_hint and result.retry_hint.example_input
-        return await aside(lambda: fitting(tool, result), on=example) if example else result  # pyright: ignore[reportArgumentType]
+            return await _with_example(tool, supplied(tool, call, task.given))  # pyright: ignore[reportArgumentType]
+        return await _Crossing(self._app, self._threads, tool, call, task, info, lost).answer()  # pyright: ignore[reportArgumentType]
 
 
 class _Crossing:
@@ -136,6 +133,8 @@ class _Crossing:
         fillers = tool.fillers if isinstance(tool, Tool) else {}
         self._injection = Injection(fillers, app.interceptors)
         self._started = time.monotonic()
+        self._is_its_own = False
+        """Whether the answer is the tool's: the boundary's own examples are judged already."""
 
     async def answer(self) -> ToolResult:
         """The call's answer, in which no injected value is told."""
@@ -180,7 +179,7 @@ class _Crossing:
         if isinstance(answer, Oversized):  # by what no storage takes
             return refusal(self._call, hints.oversized_result(self._spec, answer.size))
         self._tell_oddities(result, answer)
-        return answer
+        return await _with_example(self._tool, answer) if self._is_its_own else answer
 
     def _tell_oddities(self, result: ToolResult, answer: ToolResult) -> None:
         """Tell the operator what a tool's author should mend, and no planner can."""
@@ -224,7 +223,7 @@ class _Crossing:
         work = await self._work(sent, call, meta)
         if isinstance(work, ToolResult):
             return work
-        body = self._app.body_of(self._tool)
+        body, self._is_its_own = self._app.body_of(self._tool), True
         try:
             value = await (
                 ended(self._spec.id, work()) if body.is_async else self._threads.run(self._spec.id, work)
@@ -306,6 +305,12 @@ class _Crossing:
         if injection.whole:
             result = masked_fault(result, injection.whole)
         return masked(result, injection.mask) if injection.mask else result
+
+
+async def _with_example(tool: BoundTool, answer: ToolResult) -> ToolResult:
+    """The answer; the example of a hint that the tool itself gave only where it fits."""
+    example = answer.retry_hint and answer.retry_hint.example_input
+    return await aside(lambda: fitting(tool, answer), on=example) if example else answer
 
 
 def _unchanged(value: Any) -> Any:

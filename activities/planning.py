@@ -185,8 +185,8 @@ class Planning:
 
     def _with_form(self, question: AwaitClarification) -> AwaitClarification:
         """The question with what its answer has to fit, from the tool that it repairs."""
-        steps = (message.tool_results for message in reversed(self.messages))
-        question = placed(question, next(filter(None, steps), []))
+        step = next((message for message in reversed(self.messages) if message.tool_results), None)
+        question = placed(question, step.tool_results if step else [])
         form = question.form
         tool = self.app.tools_of(self.task.agent_id).get(question.restrict_to_tool or "")
         if form is None and tool is not None:

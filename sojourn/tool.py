@@ -144,8 +144,8 @@ class Tool(Generic[P, R_co, A_co]):
 
     def _made_up(self, name: str) -> Any:
         root = self.payload.spec.json_schema
-        found = next(iter(locate(root, (name,))), {})
-        return sample(root, found)
+        found = locate(root, (name,))
+        return sample(root, found[0] if found else {})
 
     def __call__(self, *args: Any, **kwargs: Any) -> R_co:
         """Call the plain function."""

@@ -22,7 +22,7 @@ from typing import Any
 from sojourn.contracts.retry_hint import FieldIssue
 from sojourn.core.json_value import is_array, is_object
 from sojourn.core.limits import MAX_PRIOR_INPUT_BYTES
-from sojourn.core.mend import mend
+from sojourn.core.mend import mend, put
 from sojourn.core.misfit import misfit
 from sojourn.core.pointer import ABSENT, locate, to_tokens, value_at
 from sojourn.core.sample import NoSampleError, sample
@@ -90,7 +90,7 @@ def _replaced(
         other = value_of(tokens) if tokens and value is not ABSENT else ABSENT
         if other is ABSENT or not (is_object(parent) or is_array(parent)):
             return None
-        parent[int(tokens[-1]) if is_array(parent) else tokens[-1]] = deepcopy(other)
+        put(parent, tokens[-1], deepcopy(other))
     return changed if issues else None
 
 

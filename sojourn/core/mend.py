@@ -19,7 +19,7 @@ from sojourn.core.pointer import ABSENT, Schema, expand, locate, to_tokens, valu
 from sojourn.core.sample import NoSampleError, sample
 from sojourn.core.validate import Validator
 
-__all__ = ["mend"]
+__all__ = ["mend", "put"]
 
 _ROUNDS = 8
 
@@ -82,11 +82,11 @@ def _mend_one(validator: Validator, payload: dict[str, Any], issue: FieldIssue, 
         del parent[tokens[-1]]
         return
     for value in _proposals(validator, issue, sent, value_at(author_example, tokens)):
-        _put(parent, tokens[-1], deepcopy(value))
+        put(parent, tokens[-1], deepcopy(value))
         return
     if not _drop_optional(validator, payload, tokens):
         for value in _made(validator, tokens):
-            _put(parent, tokens[-1], deepcopy(value))
+            put(parent, tokens[-1], deepcopy(value))
             return
 
 
@@ -142,5 +142,6 @@ def _is_required(validator: Validator, tokens: tuple[str, ...]) -> bool:
     return any(tokens[-1] in part.get("required", ()) for part in parents)
 
 
-def _put(parent: Any, name: str, value: Any) -> None:
+def put(parent: Any, name: str, value: Any) -> None:
+    """Set a field of an object, or an item of an array by its number."""
     parent[int(name) if is_array(parent) else name] = value

@@ -18,6 +18,7 @@ from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.closest import closest_name
 from sojourn.core.coerce import meanings
 from sojourn.core.json_value import is_array, is_object
+from sojourn.core.mend import put
 from sojourn.core.pointer import ABSENT, expand, locate, to_tokens, value_at
 
 __all__ = ["Mended", "issues_of", "mend", "name_of"]
@@ -86,7 +87,7 @@ def mend(
         elif value is ABSENT or value is _LEFT_OUT:
             missing.append(name)
         else:
-            _put(parent, tokens[-1], value)
+            put(parent, tokens[-1], value)
     for name, value in answers.items():
         _put_new(spec, payload, to_tokens(name) if name.startswith("/") else (name,), value)
     return Mended(payload, list(dict.fromkeys(missing)))
@@ -186,7 +187,3 @@ def _letters(value: Any) -> str:
 
 def _json(value: Any) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=False)
-
-
-def _put(parent: Any, name: str, value: Any) -> None:
-    parent[int(name) if is_array(parent) else name] = value

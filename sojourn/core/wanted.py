@@ -33,7 +33,7 @@ def wanted(issue: FieldIssue, schema: Schema) -> FieldIssue:
     types = type_names(said.get("type"))
     least, most = _BOUNDS.get(types[0] if len(types) == 1 else "", ("", ""))
     found = {
-        "expected_type": " or ".join(types) or None,
+        "expected_type": _kind(types, said),
         "pattern": _text(said.get("pattern")),
         "format": _text(said.get("format")),
         "minimum": _number(said.get(least)),
@@ -53,6 +53,16 @@ def _said(schema: Schema, tokens: tuple[str, ...]) -> Schema:
             if part != {"type": "null"}:
                 said = {**part, **said}
     return said
+
+
+def _kind(types: list[str], said: Schema) -> str | None:
+    """The type or types, and bounds that are not in the range themselves: `integer above 0`."""
+    beyond = [
+        f"{side} {said[word]}"
+        for word, side in (("exclusiveMinimum", "above"), ("exclusiveMaximum", "below"))
+        if types in (["integer"], ["number"]) and _number(said.get(word)) is not None
+    ]
+    return " ".join([" or ".join(types), " and ".join(beyond)]).strip()[:MAX_TEXT] or None
 
 
 def _text(value: Any) -> str | None:

@@ -79,6 +79,47 @@ def test_missing_fields_alone_are_their_own_reason() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        ({"type": "string"}, "is required"),
+        (
+            {"type": "string", "minLength": 2, "maxLength": 1},
+            "is required (at least 2 and at most 1 character)",
+        ),
+        (
+            {"type": "string", "pattern": "^a+$", "maxLength": 9},
+            "is required (matching ^a+$, at most 9 characters)",
+        ),
+        ({"type": "string", "format": "date"}, 'is required (a date, such as "2024-01-31")'),
+        ({"type": "string", "format": "iban"}, "is required (the format iban)"),
+        ({"type": "integer", "minimum": 1, "maximum": 9}, "is required (integer, at least 1 and at most 9)"),
+        (
+            {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
+            "is required (number above 0 and below 1)",
+        ),
+        ({"type": "integer", "maximum": 10**400}, "is required (integer)"),
+        ({"type": "array", "minItems": 1}, "is required (array, at least 1 item)"),
+        ({"enum": ["a", "b"]}, 'is required (one of: "a", "b")'),
+        ({"const": 3}, "is required (one of: 3)"),
+        ({"type": ["integer", "string"]}, "is required (integer or string)"),
+        ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, "is required (integer)"),
+        ({"allOf": [{"type": "integer"}, {"minimum": 3}]}, "is required (integer, at least 3)"),
+        ({"oneOf": [{"type": "integer"}, {"enum": ["a"]}]}, "is required"),
+        ({"type": "integer", "not": {"const": 3}}, "is required"),
+        ({"$ref": "#/$defs/k"}, 'is required (one of: "x")'),
+        (True, "is required"),
+    ],
+)
+def test_a_missing_field_is_told_with_what_it_has_to_be(schema: Any, said: str) -> None:
+    """Its caller has not seen it refused yet: enum, pattern, format and range come with the fault; alternatives do not."""
+    root = {"type": "object", "properties": {"f": schema}, "required": ["f"], "$defs": {"k": {"enum": ["x"]}}}
+    validator = Validator(close(root))
+    error, hint = hints.hint_for_issues(spec_of(root), {}, validator.issues({}), validator)
+    assert error.message == f"invalid arguments for ops.devices.list: `f` {said}"
+    assert [issue.constraint for issue in hint.issues] == ["missing_field"]
+
+
 def test_other_faults_are_invalid_arguments_and_still_name_what_is_missing() -> None:
     """Mixed faults: reason `invalid_arguments`, every bad field told concretely, missing ones by name (SR-93, SR-139)."""
     error, hint = told({"kind": "Router", "limit": 501, "since": "now", "lines": [{}]})
