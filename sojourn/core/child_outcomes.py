@@ -75,7 +75,7 @@ def with_spent(result: ToolResult, link: RunLink, spent: Spent | None) -> ToolRe
 
 def _gave_up(call: ToolRequest, said: str, why: ToolError, link: RunLink, spent: Spent) -> ToolResult:
     """A child run that a limit or a safeguard ended; where it answered all the same, the message holds its words."""
-    partial = f"; it said: {said}" if said and why.cause is None else ""
+    partial = f'; it said "{said}"' if said and why.cause is None else ""
     result = ToolResult(
         name=call.name,
         tool_call_id=call.tool_call_id,

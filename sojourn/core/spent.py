@@ -79,6 +79,7 @@ def _telemetry(value: Any) -> ToolTelemetry | None:
 
 def _artifacts(value: Any) -> list[Artifact]:
     given = cast("list[Any]", value)[-MAX_ARTIFACTS:] if isinstance(value, list) else []
+    described = [cast("dict[str, Any]", one) for one in given if isinstance(one, dict)]
     return [
         Artifact(
             kind=_text(one.get("kind")),
@@ -87,8 +88,7 @@ def _artifacts(value: Any) -> list[Artifact]:
             ref=_text(one.get("ref")),
             run_link=_link(one.get("run_link")),
         )
-        for one in given
-        if isinstance(one, dict)
+        for one in described
     ]
 
 

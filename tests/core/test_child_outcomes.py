@@ -90,7 +90,7 @@ WHY = ToolError.new("The run's tokens are used up.", code="max_tokens")
 @pytest.mark.parametrize(
     ("text", "why", "told"),
     [
-        ("so far", WHY, "the agent run r/c1 gave up; it said: so far"),
+        ("so far", WHY, 'the agent run r/c1 gave up; it said "so far"'),
         ("", WHY, "the agent run r/c1 gave up"),
         # Its text only repeats why its last turn failed.
         ("so far", ToolError.with_cause("x", KeyError("k")), "the agent run r/c1 gave up"),

@@ -186,7 +186,7 @@ async def test_the_foreman_has_four_calls(serve, quarry):
     """Two are the gaugers', who share the rest: one each."""
     client = await serve(quarry.app)
     out = await client.execute("quarry.foreman", "go")
-    assert out.text == "Stopped by max_tool_calls. Stopped by max_tool_calls."
+    assert out.text.count('gave up; it said "Stopped by max_tool_calls."') == 2
     assert (out.tool_calls, out.children_count) == (2, 4)
 
 

@@ -28,6 +28,7 @@ from sojourn import (
     RunPolicy,
     RunPolicyOverride,
     ToolCallMeta,
+    ToolError,
     ToolFailed,
     ToolRequest,
     ToolResult,
@@ -178,6 +179,10 @@ def calls(*requests: ToolRequest, **options: Any) -> PlanResult:
     return PlanResult.calls(*requests, **options)
 
 
+def _used(plan: PlanResult) -> PlanResult:
+    return plan.model_copy(update={"usage": Usage(input_tokens=5, cost=0.25)})
+
+
 def mend(turn: Any) -> PlanResult:
     """Call again, as the hint says."""
     return calls(turn.hints[0].mended())
@@ -272,6 +277,13 @@ async def cancel_in_child(run: Run) -> None:
     await event(run, "agent_run_started")
     await event(run.client.get_run(f"{run.id}/c1"), "tool_start")
     await run.cancel("too slow")
+
+
+async def cancel_one_child(run: Run) -> None:
+    await event(run, "agent_run_started")
+    child = run.client.get_run(f"{run.id}/c2")
+    await event(child, "tool_end", "tool_start")
+    await child.cancel("too slow")
 
 
 async def cancel_in_wait(run: Run) -> None:
@@ -422,6 +434,17 @@ SCENARIOS = {
             FINAL,
         ]
     ),
+    "children_end_badly": Scenario(
+        [
+            calls(
+                ToolRequest(name="replay.failers.ask", payload={"topic": "x"}, tool_call_id="c1"),
+                ToolRequest(name="replay.stuckers.ask", payload={"topic": "x"}, tool_call_id="c2"),
+                ToolRequest(name="replay.strikers.ask", payload={"topic": "x"}, tool_call_id="c3"),
+            ),
+            lambda turn: PlanResult.fail(ToolError.with_cause("nobody helped", turn.tool_results[0].error)),
+        ],
+        deed=cancel_one_child,
+    ),
     "typed_answers": Scenario(
         [
             calls(
@@ -571,6 +594,9 @@ class Verdict(BaseModel):
 CHILDREN: dict[str, list[Step]] = {
     "helper": [calls(call("add", "c1", a=1, b=2)), PlanResult.final("helped")],
     "breaker": [broken],
+    "failer": [_used(calls(call("charted", "c1", n=3))), PlanResult.fail("no")],
+    "stucker": [_used(calls(call("charted", "c1", n=3))), calls(call("hang", "c2"))],
+    "striker": [*(calls(call("fail")) for _ in range(3)), FINAL],
     "hanger": [calls(call("hang", "c1"))],
     "judge": [
         lambda turn: PlanResult.final("!", result={"guilty": bool(turn.reminders)} if turn.reminders else {})

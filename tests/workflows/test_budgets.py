@@ -162,7 +162,8 @@ def tree(done: list[str], calls: int, children: int, **policy) -> App:
     ask = [ToolRequest(name="test.below.ask", payload={"text": f"n{n}"}) for n in range(children)]
 
     def over(turn):
-        return PlanResult.final(" | ".join(str(result.result) for result in turn.tool_results))
+        gave_up = [result.error and result.error.cause.code for result in turn.tool_results]
+        return PlanResult.final(" | ".join(map(str, gave_up)))
 
     parent = Agent(
         "test.agent",
@@ -206,7 +207,7 @@ async def test_tokens_are_a_tree_too(serve):
     done: list[str] = []
     client = await serve(tree(done, 10, 2, max_tokens=60))
     out = await client.execute("test.agent", "go")
-    assert out.text == "used up | used up"
+    assert out.text == "max_tokens | max_tokens"
     assert len(done) == 6
     assert out.telemetry.input_tokens == 60
 
@@ -233,7 +234,8 @@ async def test_a_childs_time_is_its_parents(serve):
     out = await run.result()
     assert (out.text, out.reason) == ("time_budget", "time_budget")
     (result,) = [event.result async for event in run.events() if event.type == "tool_end"]
-    assert result.result == "cut off"
+    assert (result.error.code, result.error.cause.code) == ("gave_up", "time_budget")
+    assert '"cut off"' in result.error.message
 
 
 async def test_a_childs_wait_for_a_person_is_not_its_parents_time(serve, status_when):
