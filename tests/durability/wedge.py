@@ -193,8 +193,9 @@ async def send(handle: Any, chance: random.Random, tally: Counter[str]) -> None:
 async def go_on(run: Run, stage: str, gate: Gate) -> None:
     """Give the run what it waits for."""
     gate.set()
-    with contextlib.suppress(RunError):
-        await run.resume()
+    while (await run.status()).paused is not None:  # garbage may say "pause" after all
+        with contextlib.suppress(RunError):
+            await run.resume()
     if stage in ("asking", "confirming", "external", "child"):
         status = await run.status()
         while not (status.awaits or status.child_awaits):
@@ -246,12 +247,14 @@ async def campaign(address: str, *, messages: int, seed: int, encrypted: bool) -
         for _ in range(messages // 50):
             await asyncio.gather(*(send(chance.choice(handles), chance, tally) for _ in range(50)))
         starts = await raw_starts(plain, client, chance, messages // 20)
-        texts = {}
-        for name, run in runs.items():
-            stage = name.split("-")[0]
+
+        async def end(name: str, run: Run) -> tuple[str, str]:
+            stage = name.split("-", maxsplit=1)[0]
             if stage != "ended":
                 await go_on(run, stage, gates[name])
-            texts[stage] = (await asyncio.wait_for(run.result(), 90)).text
+            return stage, (await asyncio.wait_for(run.result(), 90)).text
+
+        texts = dict(await asyncio.gather(*(end(name, run) for name, run in runs.items())))
         failed = {name: causes for name, run in runs.items() if (causes := await failed_tasks(run))}
         return {
             "sent": dict(tally),
