@@ -35,7 +35,7 @@ from temporalio.service import RPCError
 from sojourn import search_attributes, settings
 from sojourn.connection import connect
 from sojourn.contracts.artifact import Artifact
-from sojourn.contracts.ids import RUN_ID
+from sojourn.contracts.ids import AGENT_ID, RUN_ID
 from sojourn.contracts.message import Message
 from sojourn.contracts.run import RunInput, RunOutput, RunStatus
 from sojourn.contracts.run_policy import RunPolicyOverride
@@ -342,6 +342,8 @@ def _opened(run_id: str, **given: Any) -> RunInput:
 
 
 def _fault_of(run_id: str, run: RunInput) -> str | None:
+    if not AGENT_ID.match(run.agent_id):
+        return opening_fault(run)  # a run id is made of it
     if not RUN_ID.match(run_id):
         return "run_id holds letters, digits and _.:@=+- and is at most 200 characters long"
     return opening_fault(run) or messages_fault(run.messages) or labels_fault(run.labels)

@@ -38,7 +38,7 @@ class Registered(Interceptor):
         self, input: WorkflowInterceptorClassInput
     ) -> type[WorkflowInboundInterceptor] | None:
         """Let runs ask."""
-        input.unsafe_extern_functions[UNREGISTERED] = lambda: self.missing
+        input.unsafe_extern_functions[UNREGISTERED] = lambda: self.missing  # pyright: ignore[reportUnknownMemberType]
         return None
 
     async def look(self, client: Client) -> None:

@@ -80,7 +80,11 @@ class AgentRun(Shown, Doors, Accounts):
         """
         self._fault = ""
         self._run = RunInput(agent_id="", messages=[])
-        opening = taken("unread-start", given)
+        self._lost: RuntimeError | None = None
+        try:
+            opening = taken("unread-start", given)
+        except RuntimeError as error:  # raised by `run`: the SDK has begun that already
+            self._lost, opening = error, Refused(str(error))
         if isinstance(opening, Refused):
             run = f"AgentRun takes one RunInput: {opening.reason}"
         else:
@@ -119,6 +123,8 @@ class AgentRun(Shown, Doors, Accounts):
     @workflow.run
     async def run(self, *_given: Any) -> RunOutput:
         """Plan, then call, ask, sleep or end, until the planner answers; the argument is a `RunInput`."""
+        if self._lost:
+            raise self._lost
         if self._fault:
             raise ApplicationError(self._fault, type="InvalidInput", non_retryable=True)
         if self._run.policy and self._run.policy.time_budget:

@@ -35,6 +35,6 @@ class Listed:
 
 def _unregistered() -> Collection[str]:
     """What the worker has found to be missing; nothing where it does not look."""
-    functions = cast("Mapping[str, Callable[[], Collection[str]]]", workflow.extern_functions())
+    functions = cast("Mapping[str, Callable[[], Collection[str]]]", workflow.extern_functions())  # pyright: ignore[reportUnknownMemberType]
     look = functions.get(UNREGISTERED)
     return look() if look else ()

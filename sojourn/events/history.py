@@ -215,8 +215,9 @@ class HistoryReader:
 
     async def _opened(self, failure: Failure) -> Failure:
         if failure.HasField("encoded_attributes"):
-            text = await self._value(Payloads(payloads=[failure.encoded_attributes]), dict[str, Any])
-            failure.message = str((text or {}).get("message", failure.message))
+            said = Payloads(payloads=[failure.encoded_attributes])
+            texts: dict[str, Any] = await self._value(said, dict[str, Any]) or {}
+            failure.message = str(texts.get("message", failure.message))
         if failure.HasField("cause"):
             await self._opened(failure.cause)
         return failure
