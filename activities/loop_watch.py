@@ -150,7 +150,8 @@ class LoopWatch:
 
     def _frames(self) -> list[FrameType]:
         """The frames of what the loop runs now, the innermost last."""
-        frame, frames = sys._current_frames().get(self._thread_id), []  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - documented, for debuggers
+        frames: list[FrameType] = []
+        frame = sys._current_frames().get(self._thread_id)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - documented, for debuggers
         while frame is not None and frame.f_code is not _RUN_ONE:
             frames.append(frame)
             frame = frame.f_back

@@ -6,7 +6,7 @@ its size and its value's do not show.
 """
 
 import marshal
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -95,7 +95,7 @@ _ALLOWANCE: ContextVar[list[int] | None] = ContextVar("sojourn_allowance", defau
 
 
 @contextmanager
-def allowance() -> Iterator[None]:
+def allowance() -> Generator[None]:
     """Let all validations of the body together take the steps of one: a repair tries many values."""
     token = _ALLOWANCE.set([MAX_STEPS])
     try:
@@ -105,7 +105,7 @@ def allowance() -> Iterator[None]:
 
 
 @contextmanager
-def working(work: Work) -> Iterator[None]:
+def working(work: Work) -> Generator[None]:
     """Validate with no more steps than there are, nor than what the allowance leaves."""
     left = _ALLOWANCE.get()
     if left is not None:
