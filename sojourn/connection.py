@@ -53,7 +53,7 @@ async def _fault(text: str, options: dict[str, Any]) -> SojournError:
             "the client certificate or its key cannot be read; TEMPORAL_TLS_CLIENT_CERT_PATH and "
             "TEMPORAL_TLS_CLIENT_KEY_PATH name PEM files"
         )
-    if said := tls_fault(text):
+    if said := tls_fault(text, in_tls=_is_tls(options)):
         return ServerUnavailable(f"no connection to the server at {address}: {said}")
     if "after connection" in text and not _is_tls(options) and await speaks_tls(address):
         return ServerUnavailable(

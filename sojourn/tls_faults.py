@@ -18,6 +18,7 @@ _WANTS_CERTIFICATE = (
     r"fatal alert: (CertificateRequired|BadCertificate|UnknownCA|CertificateUnknown|CertificateExpired|AccessDenied)"
     r"|without sending TLS close_notify"
 )
+_HUNG_UP = f"it hung up on us, as one does that wants another client certificate; set {_PAIR}"
 _FAULTS = (
     (
         r"InvalidCertificate\(Expired",
@@ -35,7 +36,7 @@ _FAULTS = (
     (r"InvalidCertificate", "its certificate is not accepted"),
     (
         _WANTS_CERTIFICATE,
-        f"it hung up on us, as one does that wants another client certificate; set {_PAIR}",
+        _HUNG_UP,
     ),
     (
         r"tls handshake eof|InvalidContentType|corrupt message",
@@ -46,13 +47,18 @@ _FAULTS = (
 """The first that fits; the words are those of rustls."""
 
 
-def tls_fault(text: str) -> str | None:
+def tls_fault(text: str, *, in_tls: bool = False) -> str | None:
     """What is wrong between here and a server, in a clause with its mend; None when it is not TLS.
 
     Args:
         text: Of the error that the SDK raised.
+        in_tls: Whether we spoke TLS: a connection that was made and broke at once is then a fault of it, since
+            who refuses a certificate may be gone before its word for that has been read.
     """
-    return next((said for pattern, said in _FAULTS if re.search(pattern, text)), None)
+    said = next((said for pattern, said in _FAULTS if re.search(pattern, text)), None)
+    if said is None and in_tls and re.search(r"BrokenPipe|ConnectionReset|UnexpectedEof|connection closed", text):
+        return _HUNG_UP
+    return said
 
 
 def is_key_fault(text: str) -> bool:
