@@ -56,7 +56,11 @@ def tls_fault(text: str, *, in_tls: bool = False) -> str | None:
             who refuses a certificate may be gone before its word for that has been read.
     """
     said = next((said for pattern, said in _FAULTS if re.search(pattern, text)), None)
-    if said is None and in_tls and re.search(r"BrokenPipe|ConnectionReset|UnexpectedEof|connection closed", text):
+    if (
+        said is None
+        and in_tls
+        and re.search(r"BrokenPipe|ConnectionReset|UnexpectedEof|connection closed", text)
+    ):
         return _HUNG_UP
     return said
 

@@ -98,7 +98,7 @@ def test_the_setter_assigns_its_field():
         ({"level": "tok-5f2c91d7"}, "the value of level does not fit .*integer is wanted"),
         ({"level": 6}, "the value of level does not fit"),
         ({"credentials": {"user": "tok-5f2c91d7", "rights": ["x"]}}, r"the value of credentials"),
-        ({"session_id": object()}, "session_id takes no object"),
+        ({"session_id": ...}, "session_id takes no ellipsis"),
         ({"query": "x"}, "no injected field 'query'; it has session_id, at, token, level, credentials"),
         ({"tokn": "x"}, "no injected field 'tokn'"),
     ],

@@ -6,7 +6,6 @@ from sojourn import RunPolicy, ToolError
 from sojourn.contracts.plan import Finalize
 from sojourn.core.counts import _ENDINGS, finalize
 from sojourn.core.giving_up import gave_up
-from sojourn.core.guards import _ANSWER
 
 
 @pytest.mark.parametrize("reason", _ENDINGS)
@@ -21,9 +20,11 @@ def test_a_caller_is_told_the_limit_and_not_what_to_do(reason: str) -> None:
 
 
 def test_a_suggestion_for_a_person_is_kept() -> None:
-    """Of a safeguard's notice only the order at its end is left out."""
-    why = gave_up(Finalize(reason="retries_stopped", message=f"It failed.\n- look\n{_ANSWER}"))
-    assert why.message == "It failed.\n- look"
+    """Of a safeguard's notice only what it orders the planner to do is left out."""
+    notice = Finalize(
+        reason="retries_stopped", message="It failed.\n- look", instruction="Do not try again. Tell this."
+    )
+    assert gave_up(notice).message == "It failed.\n- look"
 
 
 def test_a_last_turn_that_failed_is_the_cause() -> None:
