@@ -16,6 +16,7 @@ from sojourn import (
     Toolset,
 )
 from sojourn.cli.catalog_command import run_catalog
+from sojourn.contracts.tool_error import MAX_CAUSES, MAX_MESSAGE
 from sojourn.core import limits
 from sojourn.testing import ScriptedPlanner
 
@@ -155,4 +156,6 @@ def test_the_sizes_of_the_page_are_those_of_the_code():
         limits.MAX_RESULT_BYTES,
         limits.MAX_ARTIFACT_BYTES,
         limits.MAX_STORED_BYTES,
+        limits.MAX_RESULT_BYTES,
     ]
+    assert f"| {MAX_MESSAGE:,} characters, {MAX_CAUSES} links |" in section
