@@ -24,7 +24,6 @@ from sojourn.contracts.policy_decision import PolicyDecision, PolicyInput
 from sojourn.contracts.run_policy import Caps
 from sojourn.contracts.tasks import Limits, PlanOutcome, PlanTask
 from sojourn.contracts.tool_call import ToolRequest
-from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core import counts, retry
 from sojourn.core.admit import admit, not_executed
@@ -222,17 +221,15 @@ class Planning:
         timed_out = timed_out and isinstance(error, TimeoutError)
         limit = self._limit
         said = error if isinstance(error, ApplicationError) else None
-        message = f"no plan within {limit}" if timed_out else str(ToolError.from_error(error))
-        kind = carried(error).type
-        if said:
-            message = message.removeprefix(f"{kind}: ")  # told as the failure's type
+        outermost = carried(error)  # its causes stand beside it, and are not said twice
+        message = f"no plan within {limit}" if timed_out else outermost.message
         wanted = retry.delay_of(said.next_retry_delay if said else _asked(error))
         delay = None if wanted is None else bounded(wanted)
         is_last = self.task.finalize is not None and self.task.finalize.reason == "time_budget"
         most = retry.planner_attempts(delay, is_last_turn=is_last)
         return ApplicationError(
             f"{whose} failed: {message}",
-            type=kind,
+            type=outermost.type,
             non_retryable=self.attempt >= most
             or (is_last and (timed_out or (delay is not None and delay > limit)))
             or (said is not None and said.non_retryable),
