@@ -125,6 +125,7 @@ async def test_the_page_answers_its_own_question(waiting, depot):
                 "type": "integer",
             }
         },
+        "additionalProperties": False,
     }
     await depot.answer(run.client, run.id)
     assert (await run.result()).text == "5 x valve ordered"
