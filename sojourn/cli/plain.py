@@ -4,7 +4,6 @@ import json
 from typing import Any
 
 from sojourn.core.visible import visible
-from sojourn.core.wording import clip
 
 __all__ = ["WIDTH", "plain"]
 
@@ -15,4 +14,5 @@ WIDTH = 160
 def plain(value: Any, width: int = WIDTH) -> str:
     """Text from outside in one line of bounded width; what cannot be seen is written out."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return clip(visible(text[: width + 1]), width)
+    line = visible(text[: width + 1])
+    return line if len(line) <= width else f"{line[: width - 1]}…"  # `clip` would import pydantic for it

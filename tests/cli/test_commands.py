@@ -130,7 +130,7 @@ async def test_a_run_that_waits_exits_4_and_says_how_to_answer(served):
 
 
 async def test_a_run_that_waits_for_approval_exits_4_and_decides_nothing(served):
-    """With nobody at a terminal each open call is printed with the command line that approves it, which does."""
+    """With nobody at a terminal each open call is printed with the command line that approves it; `--yes` says seen."""
     run_id = f"cli-approves-{uuid.uuid4().hex[:8]}"
     done = await run_command(served, "cli.agent", "wipe", "--run-id", run_id)
     assert done.returncode == 4, done.stderr
@@ -143,7 +143,7 @@ async def test_a_run_that_waits_for_approval_exits_4_and_decides_nothing(served)
     assert (await run.status()).status == "waiting"
     for command in commands:
         answering = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", *command, env={**os.environ, **served}
+            sys.executable, "-m", *command, "--yes", env={**os.environ, **served}
         )
         assert await answering.wait() == 0
     assert (await run.result()).text == "wiped it's a"
@@ -157,11 +157,12 @@ async def test_a_call_executed_outside_is_shown_and_waited_for(served):
         stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, env={**os.environ, **served},
     )  # fmt: skip
     assert following.stdout
-    lines = [(await following.stdout.readline()).decode() for _ in range(4)]
-    assert lines[3] == f"send results with: sojourn provide {run_id} FILE\n"
+    lines = [(await following.stdout.readline()).decode() for _ in range(5)]
+    assert lines[4] == f"send results with: sojourn provide {run_id} FILE\n"
     run = (await Client.connect(served["TEMPORAL_ADDRESS"])).get_run(run_id)
     call_id = (await run.status()).awaits[0].items[0].tool_call_id
-    assert lines[2] == f'? outside: cli.outside.weigh {{"disk": "a"}} as {call_id}\n'
+    assert lines[2] == f"? outside: cli.outside.weigh as {call_id}\n"
+    assert lines[3] == '    disk = "a"\n'
     await run.provide_tool_results(None, [{"tool_call_id": call_id, "result": 2.5}])
     rest, _ = await following.communicate()
     assert following.returncode == 0
