@@ -85,7 +85,7 @@ class ExecuteToolActivity:
             _log.error(
                 "tool_boundary_failed", tool=call.name, run_id=info.workflow_id, raised=described(error)
             )
-            result, mask = refusal(call, (ToolError.from_error(error), None)), current_mask()
+            result, mask = refusal(call, (ToolError.from_error(error, current_mask()), None)), current_mask()
             result = masked(result, mask) if mask else result
         # The call stands beside the result in the history: its name and id are not written again.
         return result.model_copy(update={"name": "", "tool_call_id": ""})
@@ -164,7 +164,7 @@ class _Crossing:
             hint = (
                 given.model_copy(update={"tool": self._call.name}) if isinstance(given, RetryHint) else None
             )
-            return refusal(self._call, (ToolError.from_error(error), hint))
+            return refusal(self._call, (self._told(error), hint))
         except BaseException as error:
             if is_cancellation(error):
                 raise
@@ -273,15 +273,14 @@ class _Crossing:
 
     def _failed(self, error: BaseException) -> ToolResult:
         _log.info("tool_raised", tool=self._spec.id, run_id=self._info.workflow_id, raised=described(error))
-        return refusal(self._call, (ToolError.from_error(error), None))
+        return refusal(self._call, (self._told(error), None))
 
     def _timed_out(self) -> ToolResult:
         said = f"{self._spec.id} did not answer within {self._limit}"
         return self._again_or(retry.timed_out(self._spec, self._limit), said, "Timeout")
 
     def _transient(self, error: BaseException) -> ToolResult:
-        # Cleaned, and masked before it is cut further: half a secret tells much.
-        said = self._hidden(ToolError.from_error(error).message)
+        said = self._told(error).message
         return self._again_or(retry.transient(self._spec, error, said), said, type(error).__name__[:MAX_CODE])
 
     def _again_or(self, failure: retry.Failure, said: str, kind: str) -> ToolResult:
@@ -290,6 +289,9 @@ class _Crossing:
         if isinstance(decided, retry.Retry):
             raise ApplicationError(said, type=kind, next_retry_delay=decided.delay) from None
         return refusal(self._call, decided)
+
+    def _told(self, error: BaseException) -> ToolError:
+        return ToolError.from_error(error, self._hidden)
 
     def _hidden(self, text: str) -> str:
         mask = self._injection.whole

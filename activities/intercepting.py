@@ -20,6 +20,7 @@ from sojourn.errors import RateLimited, ToolFailed, ToolUnavailable
 from sojourn.interceptor import Interceptor
 
 from .injection import Injection
+from .overtime import is_cancellation
 
 __all__ = ["intercepted"]
 
@@ -54,7 +55,9 @@ async def intercepted(
         if clock.expired():
             return refusal(call, hints.timeout(call.name, limit))
         return refusal(call, (ToolError.from_error(error), None))
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - an interceptor is the app's own code
+    except BaseException as error:
+        if is_cancellation(error):
+            raise
         return _prevented(call, error)
     if made.payload == sent:
         return call
@@ -66,9 +69,13 @@ async def intercepted(
 def _prevented(call: ToolRequest, error: BaseException) -> ToolResult:
     """As a worker's call is answered when one raises, less the repetitions: a plan does not wait for them."""
     if isinstance(error, RateLimited):
-        return refusal(call, hints.rate_limited(call.name, str(error), error.retry_after))
+        return refusal(
+            call, hints.rate_limited(call.name, ToolError.from_error(error).message, error.retry_after)
+        )
     if isinstance(error, ToolUnavailable):
-        return refusal(call, hints.unavailable(call.name, str(error), error.retry_after))
+        return refusal(
+            call, hints.unavailable(call.name, ToolError.from_error(error).message, error.retry_after)
+        )
     hint = error.hint if isinstance(error, ToolFailed) else None
     return refusal(call, (ToolError.from_error(error), hint and hint.model_copy(update={"tool": call.name})))
 

@@ -87,7 +87,7 @@ def _delay(given: timedelta | float | None) -> timedelta | None:
             return None
         except OverflowError:
             given = _FOREVER if given > 0 else timedelta(0)
-    return given if given is None else min(max(given, timedelta(0)), _FOREVER)
+    return min(max(given, timedelta(0)), _FOREVER) if isinstance(given, timedelta) else None
 
 
 class RateLimited(ToolFailed):

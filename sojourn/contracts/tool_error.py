@@ -1,6 +1,6 @@
 """ToolError: what went wrong in a tool call, as a value that survives every hop."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from pydantic import ValidationError
@@ -49,17 +49,24 @@ class ToolError(Record):
         return _chained(_shortened([cls(message=_clip(message)), *cls.from_error(cause).chain()]))
 
     @classmethod
-    def from_error(cls, error: "BaseException | ToolError") -> "ToolError":
+    def from_error(
+        cls, error: "BaseException | ToolError", hide: Callable[[str], str] | None = None
+    ) -> "ToolError":
         """An exception with its `__cause__` and `__context__` as a chain; a ToolError unchanged (SR-123).
 
         An exception that carries a ToolError as its `error`, as `RunFailed` does, goes on with that one's links.
+
+        Args:
+            error: What was raised.
+            hide: Masks what an exception says, before it is cut: the half of a secret tells much.
         """
         if isinstance(error, ToolError):
             return error
         links: list[ToolError] = []
         for link in _links(error):
             kind, carried = type(link).__name__[:MAX_CODE], _attribute(link, "error")
-            links.append(cls(message=_clip(_text(link)) or kind, code=_code(link) or kind))
+            said = _text(link)
+            links.append(cls(message=_clip(hide(said) if hide else said) or kind, code=_code(link) or kind))
             if isinstance(carried, ToolError):
                 return _chained([*links, *carried.chain()]).told_once()
         return _chained(_shortened(links))

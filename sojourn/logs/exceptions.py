@@ -8,6 +8,7 @@ from typing import Any, cast
 from structlog.typing import EventDict, WrappedLogger
 
 from sojourn.contracts.tool_error import MAX_CAUSES, ToolError
+from sojourn.logs.context import current_mask
 from sojourn.logs.values import printable
 
 __all__ = ["described", "described_exception", "in_short"]
@@ -45,7 +46,9 @@ def described(error: BaseException, *, says: bool = True) -> list[dict[str, Any]
     return [
         {
             "type": type(link).__name__,
-            "message": printable(ToolError.from_error(link).message) if says else "(not told)",
+            "message": printable(ToolError.from_error(link, current_mask()).message)
+            if says
+            else "(not told)",
             "at": [
                 f"{frame.f_code.co_filename}:{line} {frame.f_code.co_name}"
                 for frame, line in traceback.walk_tb(link.__traceback__)

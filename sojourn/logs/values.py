@@ -61,7 +61,7 @@ def _json(value: Any, depth: int) -> Any:
         case bytes() | bytearray():
             return f"<{len(value)} bytes>"
         case BaseException():
-            return printable(f"{type(value).__name__}: {ToolError.from_error(value)}")
+            return printable(f"{type(value).__name__}: {ToolError.from_error(value, current_mask())}")
         case date() | timedelta() | UUID() | PurePath():
             return printable(str(value))
         case _:

@@ -248,3 +248,13 @@ def test_an_error_is_frozen(field: str) -> None:
     """An error is a value: nobody changes it on its way."""
     with pytest.raises(ValueError, match="frozen"):
         setattr(ToolError.new("x"), field, None)
+
+
+@pytest.mark.parametrize("before", range(1_480, 1_520, 5))
+def test_what_is_hidden_is_hidden_before_a_text_is_cut(before: int) -> None:
+    """The half of a secret that stands at a cut tells much."""
+    secret = "tok-5f2c91d7-0123456789"
+    for text in (f"{'x' * before}{secret}{'y' * 5_000}", f"{secret} " * 1_000):
+        told = ToolError.from_error(ValueError(text), lambda said: said.replace(secret, "[token]"))
+        assert len(told.message) <= 2_000
+        assert not [part for part in (secret[:5], secret[-5:]) if part in told.message]

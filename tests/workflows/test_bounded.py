@@ -36,12 +36,12 @@ ODD = Books(books=["a"], returned=7)
     ("answer", "bounds"),
     [
         (SOME, Bounds(returned=1, total=9, truncated=True, refinement_hint="name an author")),
-        (ODD, None),
+        (ODD, Bounds(returned=7, note="`returned` is 7, the list holds 1")),
     ],
     ids=["agree", "disagree"],
 )
 async def test_an_agents_answer_is_a_bounded_view(serve, answer, bounds):
-    """Its planner's caller and the event find the same bounds; figures that disagree withhold no answer (D-22)."""
+    """Its planner's caller and the event find the same bounds; figures that disagree withhold no answer, and are noted (D-22)."""
     said = PlanResult(final_response=Message.assistant("here"), result=answer.model_dump())
     child = Agent("test.child", planner=ScriptedPlanner([said]))
     desk = child.export("test.desk", tools=[AgentTool("find", args=Question, result=Books, bounded=True)])
