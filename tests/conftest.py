@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -26,6 +27,9 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("busy")  # other tests run beside: an example's time says nothing
 
 lead_to_logging()  # before any test captures logs: what is bound later keeps to what was configured when it was bound
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job: its commands would ignore Ctrl-C too
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 os.environ["SOJOURN_MODEL"] = "off"  # whoever runs the tests may have a key set
 
