@@ -131,9 +131,8 @@ class LoopWatch:
     def _tell(self, blocker: Watched | None, blocked: float) -> None:
         self._tell_at = 2 * blocked
         who = blocker.who if blocker else {}
-        kind = "tool" if "tool" in who else "planner" if who else "something"
         _log.warning(
-            f"{kind}_blocks_loop",
+            "tool_blocks_loop" if "tool" in who else "planner_blocks_loop" if who else "loop_blocked",
             **who,
             seconds=round(blocked, 1),
             stack=self._stack(),
