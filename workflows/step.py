@@ -48,7 +48,7 @@ from sojourn.core.retry import LONGEST_INTERVAL
 from sojourn.core.shares import inherited
 from sojourn.core.standing import status_of
 from sojourn.core.timers import bounded
-from sojourn.failures import failure_of, spent_of
+from sojourn.failures import chain_of, failure_of, spent_of
 from sojourn.search_attributes import AGENT, SESSION, attributes_of
 from sojourn.telemetry.observer import Observer
 
@@ -197,7 +197,7 @@ class Step:
             try:
                 made = _local if dispatch.kind == "local" else _activity
                 result = await made(call, dispatch, task)
-            except ActivityError as error:
+            except (ActivityError, ApplicationError) as error:  # a local one comes without its wrapper
                 if is_cancelled_exception(error):
                     self._carried_out.add(call.tool_call_id)
                     return self._cut_short(call)
@@ -342,7 +342,7 @@ async def _local(call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolR
             cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
             summary=call.name,
         )
-    except ActivityError as error:
+    except ApplicationError as error:
         lost = _lost_under(error)
         if not lost or is_canceled():
             raise
@@ -351,12 +351,11 @@ async def _local(call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolR
     return result
 
 
-def _lost_under(error: ActivityError) -> int:
+def _lost_under(error: ApplicationError) -> int:
     """Workers lost under a local call that is to be made as an ordinary one; 0 of any other failure."""
-    cause = error.cause
-    if not isinstance(cause, ApplicationError) or cause.type != REPEATED:
+    if error.type != REPEATED:
         return 0
-    told = cause.details[0] if cause.details else 1
+    told = error.details[0] if error.details else 1
     return told if isinstance(told, int) else 1
 
 
@@ -364,7 +363,9 @@ def _retry(dispatch: Dispatch) -> RetryPolicy:
     return RetryPolicy(maximum_interval=LONGEST_INTERVAL, maximum_attempts=dispatch.max_attempts)
 
 
-def _answer_to(call: ToolRequest, dispatch: Dispatch, error: ActivityError) -> ToolResult:
+def _answer_to(call: ToolRequest, dispatch: Dispatch, error: ActivityError | ApplicationError) -> ToolResult:
+    if isinstance(error, ApplicationError):
+        return outcomes.failed(call, chain_of(error).told_once())
     cause = error.cause
     if isinstance(cause, TimeoutError):
         kind = cause.type.name.lower().replace("_", "-") if cause.type else "time-out"

@@ -116,8 +116,11 @@ def stamp(text: str, meta: ToolCallMeta) -> str:
 
 @desk.tool
 async def hog(text: str, meta: ToolCallMeta) -> str:
-    """Keep a note, and the worker's event loop."""
-    with recorded_in_thread(f"{meta.agent_id.removeprefix('durable.')}.hog-{text}", **of(meta)):
+    """Keep a note, and, once others have begun, the worker's event loop."""
+    point = f"{meta.agent_id.removeprefix('durable.')}.hog-{text}"
+    while is_held(f"{point}-polite"):
+        await asyncio.sleep(0.02)
+    with recorded_in_thread(point, **of(meta)):
         return f"hogged {text}"
 
 

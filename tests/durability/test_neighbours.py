@@ -18,12 +18,14 @@ pytestmark = pytest.mark.durability
 async def test_the_calls_beside_a_blocked_loop_are_executed_once(stage):
     """A tool blocks the event loop for longer than the heartbeat time-out: every call is executed once."""
     beside = [f"hogger.write-beside-{number}" for number in range(5)]
-    for point in ("hogger.hog-one", *beside):
+    for point in ("hogger.hog-one-polite", "hogger.hog-one", *beside):
         stage.hold(point)
     worker = await stage.worker()
     run = await stage.start("hogger")
-    for point in ("hogger.hog-one", *beside):
+    for point in beside:
         await stage.reached(point)
+    stage.release("hogger.hog-one-polite")
+    await stage.reached("hogger.hog-one")
     behind = await stage.start("clerk")  # what begins now waits behind the blocked loop
     handle = stage.client.temporal.get_workflow_handle(run.id)
 
