@@ -28,7 +28,9 @@ hypothesis.settings.load_profile("busy")  # other tests run beside: an example's
 
 lead_to_logging()  # before any test captures logs: what is bound later keeps to what was configured when it was bound
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job: its commands would ignore Ctrl-C too
+if (
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+):  # a shell's background job: its commands would ignore Ctrl-C too
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 os.environ["SOJOURN_MODEL"] = "off"  # whoever runs the tests may have a key set

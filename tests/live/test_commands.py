@@ -46,7 +46,7 @@ def test_an_answer_grows_and_gives_way_to_the_message():
 
 
 def test_a_draft_is_bounded_and_harmless():
-    """Only its end is kept, without control characters, and not as markup."""
+    """Only its end is kept, control characters written out, and not as markup."""
     draft = Draft()
     for number in range(10_000):
         draft.add(f"line {number}\n")
@@ -54,7 +54,7 @@ def test_a_draft_is_bounded_and_harmless():
     lines = draft.lines()
     assert len(lines) == MAX_LINES + 1
     assert lines[0] == "…"
-    assert lines[-1] == " [31m[bold]red "
+    assert lines[-1] == r"\u001b[31m[bold]red\u0007"
     tree = RunTree()
     tree.feed(event("text_delta", text="\x1b[31m[bold]red"))
     assert "[31m[bold]red" in drawn(tree)

@@ -68,7 +68,8 @@ def test_no_setting_is_told(command, settings, ended):
     secret = f"sek-{uuid.uuid4().hex}"
     given = {name: value.replace("SECRET", secret) for name, value in settings.items()}
     said = ended(*command, TEMPORAL_ADDRESS="127.0.0.1:1", **given)
-    assert "127.0.0.1:1" in said or "the Temporal settings cannot be read" in said
+    told = ("127.0.0.1:1", "the Temporal settings cannot be read", "certificate")
+    assert any(each in said for each in told)
     assert secret not in said
 
 
@@ -83,5 +84,6 @@ def test_no_profile_is_told(end, ended, tmp_path):
     file = tmp_path / "temporal.toml"
     file.write_text(TOML.format(port=1, secret=secret) + end.format(secret=secret))
     said = ended("run", "a.b", "hello", TEMPORAL_CONFIG_FILE=str(file))
-    assert "127.0.0.1:1" in said or "the Temporal settings cannot be read" in said
+    told = ("127.0.0.1:1", "the Temporal settings cannot be read", "certificate")
+    assert any(each in said for each in told)
     assert secret not in said
