@@ -513,15 +513,24 @@ async def test_a_run_with_children_is_reset_step_by_step(start, do, batch, trace
     assert len(CALLS[child.id]) == 2
 
 
-async def test_a_child_that_still_runs_is_not_started_again(start, do, traces):
-    """Its call is answered with that error: the page says to end it first."""
+async def test_a_child_that_still_runs_is_ended_and_started_anew(start, do, traces, until):
+    """Where its call comes again, the one before is terminated."""
     *_, reset, _ = commands("Reset to an earlier point")
     run = await start("boss")
     child = await child_of(run)
+    handle = run.client.temporal.get_workflow_handle(child.id)
+    before = (await handle.describe()).run_id
     initiated = EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED
     await do(reset, RUN=run.id, EVENT=str(await completed_before(run, traces, initiated)))
-    assert "a run with this id exists already" in (await run.result()).text
-    await child.cancel()
+
+    async def anew() -> bool:
+        return (await handle.describe()).run_id != before
+
+    await until(anew)
+    old = await run.client.temporal.get_workflow_handle(child.id, run_id=before).describe()
+    assert old.status is not None
+    assert old.status.name == "TERMINATED"
+    await run.cancel()
 
 
 async def test_a_run_that_was_terminated_goes_on(start, do, status_when):
