@@ -278,10 +278,11 @@ class Planning:
         caps = counts.stricter_caps(self.caps, decision.caps if decision else None)
         admission = admit(calls, caps, self.limits)
         dispatcher = Dispatcher(self.app, self._run(decision), self.limits, decision, external)
-        # Together, since an interceptor may have to ask somebody for each of them.
-        dispatches = await asyncio.gather(
-            *(dispatcher.dispatch(call, omitted.get(call.tool_call_id)) for call in asked[: admission.count])
-        )
+        work = [
+            dispatcher.dispatch(call, omitted.get(call.tool_call_id)) for call in asked[: admission.count]
+        ]
+        # Together, since an interceptor may have to ask somebody for each of them; one needs no task.
+        dispatches = [await work[0]] if len(work) == 1 else await asyncio.gather(*work)
         if isinstance(plan.await_, AwaitClarification):
             return self._question(plan, plan.await_, decision)
         return PlanOutcome(

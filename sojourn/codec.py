@@ -15,7 +15,7 @@ from sojourn.errors import DefinitionError
 from sojourn.marked import CodecFailedError, clear, unread
 from sojourn.target import load_target
 
-__all__ = ["GuardedCodec", "load_codec", "opened"]
+__all__ = ["GuardedCodec", "load_codec", "opened_singly"]
 
 _PROBE = Payload(metadata={"encoding": b"json/plain"}, data=b'"sojourn"')
 """What a codec shows with that it works."""
@@ -23,10 +23,10 @@ _PROBE = Payload(metadata={"encoding": b"json/plain"}, data=b'"sojourn"')
 Open = Callable[[Sequence[Payload]], Awaitable[list[Payload]]]
 
 
-async def opened(
+async def opened_singly(
     payloads: Sequence[Payload], open_: Open, works: Callable[[], Awaitable[object]], why: str
 ) -> list[Payload]:
-    """The payloads opened; one that cannot be is replaced by one that says so.
+    """The payloads opened, after they could not be together; one that cannot be is replaced by one that says so.
 
     Args:
         payloads: What came.
@@ -37,10 +37,7 @@ async def opened(
     Raises:
         CodecFailedError: nothing can be opened now.
     """
-    try:
-        return await open_(payloads)
-    except Exception:  # noqa: BLE001 - whatever a codec or driver raises; found out below
-        return [await _one(payload, open_, works, why) for payload in payloads]
+    return [await _one(payload, open_, works, why) for payload in payloads]
 
 
 async def _one(payload: Payload, open_: Open, works: Callable[[], Awaitable[object]], why: str) -> Payload:
@@ -89,7 +86,10 @@ class GuardedCodec(PayloadCodec, WithSerializationContext):
         Raises:
             CodecFailedError: the codec cannot open what it has itself written just now.
         """
-        found = await opened(payloads, self._decoded, self.works, "it cannot be decrypted here")
+        try:
+            found = await self._decoded(payloads)
+        except Exception:  # noqa: BLE001 - whatever a codec raises; found out one by one
+            found = await opened_singly(payloads, self._decoded, self.works, "it cannot be decrypted here")
         if not self.encrypted_only or len(found) != len(payloads):
             return found
         return [

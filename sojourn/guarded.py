@@ -18,7 +18,7 @@ from temporalio.converter import (
     StorageDriverStoreContext,
 )
 
-from sojourn.codec import GuardedCodec, opened
+from sojourn.codec import GuardedCodec, opened_singly
 
 __all__ = ["GuardedDataConverter"]
 
@@ -43,10 +43,18 @@ class GuardedDataConverter(DataConverter):
             object.__setattr__(self, "payload_codec", GuardedCodec(codec, encrypted_only=self.encrypted_only))
 
     async def _decode_reference_payload_sequence(self, payloads: Sequence[Payload]) -> list[Payload]:
-        return await opened(payloads, super()._decode_reference_payload_sequence, self._works, _NOT_THERE)
+        open_ = super()._decode_reference_payload_sequence
+        try:
+            return await open_(payloads)
+        except Exception:  # noqa: BLE001 - whatever a codec or a driver raises; found out one by one
+            return await opened_singly(payloads, open_, self._works, _NOT_THERE)
 
     async def _external_retrieve_payload_sequence(self, payloads: Sequence[Payload]) -> list[Payload]:
-        return await opened(payloads, super()._external_retrieve_payload_sequence, self._works, _NOT_THERE)
+        open_ = super()._external_retrieve_payload_sequence
+        try:
+            return await open_(payloads)
+        except Exception:  # noqa: BLE001
+            return await opened_singly(payloads, open_, self._works, _NOT_THERE)
 
     async def _works(self) -> None:
         """Raise what the codec or a driver raises for a payload of its own."""

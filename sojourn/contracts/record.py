@@ -1,8 +1,10 @@
 """The two kinds of contract: tolerant records and strict inputs."""
 
+import inspect
+from collections.abc import Callable
 from typing import Any, cast
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, ValidationInfo, model_validator
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationInfo, model_validator
 
 
 class Record(BaseModel):
@@ -17,6 +19,15 @@ class Record(BaseModel):
         serialize_by_alias=True,
         hide_input_in_errors=True,
     )
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Make defaults such as `[]` and `Caps()` anew for each record: pydantic copies them, at four times the cost."""
+        super().__init_subclass__(**options)
+        for name in inspect.get_annotations(cls):
+            default = vars(cls).get(name)
+            if default in ([], {}) or (isinstance(default, Record) and not default.model_fields_set):
+                factory = cast("Callable[[], Any]", type(default))
+                setattr(cls, name, Field(default_factory=factory))
 
 
 class Input(Record):

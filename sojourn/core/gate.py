@@ -83,7 +83,7 @@ def _readable(spec: ToolSpec, call: ToolRequest, result: ToolResult) -> tuple[To
         error = result.error and result.error.told_once()
         data = _written(result if error is None else result.model_copy(update={"error": error}))
         read = _read_again(data)
-        why = _endless(result) or wrong_figure(_figures(read))
+        why = (_endless(result) if b"null" in data else None) or wrong_figure(_figures(read))
     except (ValueError, TypeError, AttributeError, RecursionError) as fault:
         data, read, why = b"", None, _why(fault)
     if read is None or why is not None:
@@ -123,7 +123,7 @@ def _words_alone(call: ToolRequest, error: ToolError, why: str) -> ToolResult:
 
 
 def _endless(result: ToolResult) -> str | None:
-    """A number that JSON has none for would be read as null."""
+    """A number that JSON has none for, which is written as null."""
     telemetry = dict(result.telemetry) if isinstance(result.telemetry, ToolTelemetry) else None
     for value in (result.result, telemetry, [one.data for one in result.artifacts]):
         if value is None or value == []:

@@ -5,6 +5,7 @@ open connections, where a stand-in ends at once.
 """
 
 import asyncio
+import itertools
 import json
 import socket
 from collections.abc import Awaitable, Callable, Sequence
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 Script = Sequence[Answer | str] | Callable[[Request], Answer | str | Awaitable[Answer | str]]
 """Answers in order, or what makes one of each request; a bare string is a text."""
 
+_NUMBERS = itertools.count(1)
+
 PATIENCE = 20.0
 """Seconds until a condition that does not come true is a failure."""
 
@@ -41,6 +44,8 @@ class Standin:
     """A provider that answers as its script says: `async with Standin(script) as standin`."""
 
     def __init__(self, script: Script = ()) -> None:
+        self.key = f"{wire.KEY}-{next(_NUMBERS)}"
+        """Of its models: what a worker learned of an earlier one on the same port is not known of this one."""
         self.requests: list[Request] = []
         """Every request that came, in order."""
         self.errors: list[Exception] = []
@@ -108,7 +113,7 @@ class Standin:
         # Not above: a process of its own needs no SDK, which would take it seconds.
         from tests.models.standin.sdk import model_of
 
-        model, client = model_of(protocol, self.url, name, **options)
+        model, client = model_of(protocol, self.url, name, **{"api_key": self.key, **options})
         self._clients.append(client)
         return model
 
