@@ -15,7 +15,7 @@ from temporalio import activity
 
 from sojourn.core import lost_workers
 from sojourn.core.wording import plain
-from sojourn.progress_note import ProgressNote, reporter
+from sojourn.progress_note import BLOCKS_LOOP, ProgressNote, reporter
 
 from .loop_watch import CURRENT, LATE, watch_of
 from .own_task import OwnTask
@@ -132,8 +132,10 @@ class _Beats:
 
     def _details(self, blocks: str = "") -> list[dict[str, Any]]:
         lost, note = lost_workers.written(self._lost), self._note
-        if note is None:
-            said = {"note": plain(blocks, MAX_NOTE)} if blocks else {}
+        if blocks:
+            said: dict[str, Any] = {"note": plain(blocks, MAX_NOTE), BLOCKS_LOOP: True}
+        elif note is None:
+            said = {}
         else:
             # Masked before it is cut: the half of a secret is not the secret, yet tells much.
             text = self._mask(note.note) if self._mask else note.note

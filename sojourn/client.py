@@ -55,7 +55,7 @@ from sojourn.rpc_errors import translated
 from sojourn.run import Run, status_name
 from sojourn.storage import StorageDriver, load
 
-__all__ = ["Client", "Run"]
+__all__ = ["Client", "Run", "quoted"]
 
 POLLER_SEEN = timedelta(seconds=75)
 """A worker's poll lasts up to a minute; one seen longer ago is gone."""
@@ -271,14 +271,14 @@ class Client:
         """
         clauses = ["WorkflowType = 'AgentRun'"]
         if agent_id:
-            clauses.append(f"SojournAgent = {_quoted(agent_id)}")
+            clauses.append(f"SojournAgent = {quoted(agent_id)}")
         if session_id:
-            clauses.append(f"SojournSession = {_quoted(session_id)}")
+            clauses.append(f"SojournSession = {quoted(session_id)}")
         if status in ("waiting", "paused"):
             which = f"= '{search_attributes.PAUSED}'" if status == "paused" else "IS NOT NULL"
             clauses.append(f"SojournAwaiting {which} AND ExecutionStatus = 'Running'")
         elif status:
-            clauses.append(f"ExecutionStatus = {_quoted(_visibility_name(status))}")
+            clauses.append(f"ExecutionStatus = {quoted(_visibility_name(status))}")
         try:
             async for found in self.temporal.list_workflows(" AND ".join(clauses), limit=limit):
                 attributes = found.typed_search_attributes
@@ -357,7 +357,8 @@ def _status_of(found: WorkflowExecution) -> str:
     return "paused" if awaiting == search_attributes.PAUSED else "waiting"
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """A text as it stands in a query of visibility."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
 

@@ -9,7 +9,10 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["ProgressNote", "progress", "reporter"]
+__all__ = ["BLOCKS_LOOP", "ProgressNote", "progress", "reporter"]
+
+BLOCKS_LOOP = "blocks_loop"
+"""True in the heartbeat of a call that blocks its worker's event loop; the note says for how long, and where."""
 
 MAX_NUMBER = 1e15
 """What counts more is no count; infinities and NaN are none either."""

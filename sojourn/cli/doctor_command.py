@@ -14,6 +14,7 @@ from sojourn.cli.doctor.application import check_app, check_toolsets, queues_of
 from sojourn.cli.doctor.check import Check
 from sojourn.cli.doctor.machine import check_cli, check_extras, check_settings, check_versions
 from sojourn.cli.doctor.model import check_model
+from sojourn.cli.doctor.runs import check_runs
 from sojourn.cli.doctor.service import (
     check_clock,
     check_namespace,
@@ -23,6 +24,7 @@ from sojourn.cli.doctor.service import (
 from sojourn.cli.doctor.workers import check_queue
 from sojourn.cli.exit_codes import FAILED, NO_SERVER, OK
 from sojourn.cli.plain import plain
+from sojourn.client import Client
 from sojourn.connection import connect
 from sojourn.errors import DefinitionError, ServerUnavailable
 from sojourn.rpc_errors import translated
@@ -91,6 +93,8 @@ async def _of_service(
             yield await check_queue(client, queue)
         for queue in tool_queues:
             yield await check_queue(client, queue, activities_only=True)
+        for queue in queues:
+            yield await check_runs(Client(client, task_queue=queue))
     except RPCError as error:
         raise translated(error, None) from error
 

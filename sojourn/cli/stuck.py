@@ -1,4 +1,4 @@
-"""Which open runs are stuck: a workflow task that fails again and again, or that nobody is there to take.
+"""Which open runs are stuck: a workflow task fails again and again, nobody takes it, or a call blocks its worker.
 
 `describe` counts the attempts; why the first failed is in the history, and the later ones leave no event.
 """
@@ -16,7 +16,9 @@ from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryReverse
 from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn.client import Client
+from sojourn.events.beats import said_by
 from sojourn.events.history import HistoryReader
+from sojourn.progress_note import BLOCKS_LOOP
 from sojourn.rpc_errors import translated
 
 __all__ = ["ATTEMPTS", "Stuck", "stuck_runs"]
@@ -30,6 +32,7 @@ AT_ONCE = 20
 _LAST = 20
 
 _MEND = "mend what the worker's log names, and deploy it; or end it: temporal workflow terminate --workflow-id {run}"
+_UNBLOCK = "await what waits, or make the tool a plain function: it then runs in a thread"
 _SERVE = "sojourn worker MODULE:APP --task-queue {queue}"
 
 Stuck = dict[str, Any]
@@ -60,6 +63,11 @@ async def _look(client: Client, run_id: str) -> Stuck | None:
         if raw.HasField("pending_workflow_task") and task.attempt >= ATTEMPTS:
             since, reason = task.original_scheduled_time, await _reason(client, run_id)
             return _told(task.attempt, since, reason, _MEND.format(run=run_id))
+        for one in raw.pending_activities:
+            said = await said_by(one, client.temporal.data_converter)
+            if said.get(BLOCKS_LOOP) is True:
+                call = f"call {one.activity_id} {said['note']}"
+                return _told(one.attempt, one.last_started_time, call, _UNBLOCK)
         waits = (
             [(task.attempt, task.original_scheduled_time)] if raw.HasField("pending_workflow_task") else []
         )

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any
 
 from google.protobuf.timestamp_pb2 import Timestamp
 from temporalio.api.enums.v1 import PendingActivityState
@@ -22,6 +22,7 @@ from sojourn.contracts.event import (
     ToolUpdateEvent,
 )
 from sojourn.core.wording import plain
+from sojourn.events.beats import said_by
 from sojourn.events.history import HistoryReader
 from sojourn.events.preview import COMMON
 
@@ -121,7 +122,7 @@ class Live:
                     error=plain(str(failure), MAX_TEXT) if failure else "",
                 )
             )
-        said = await self._said(pending)
+        said = await said_by(pending, self._client.data_converter)
         if said and self._is_new(call_id, "note", said):
             news.append(
                 ToolUpdateEvent(
@@ -134,16 +135,6 @@ class Live:
                 )
             )
         return news
-
-    async def _said(self, pending: PendingActivityInfo) -> dict[str, Any]:
-        """The last heartbeat's details, which anybody may have written."""
-        if not pending.heartbeat_details.payloads:
-            return {}
-        try:
-            (said,) = await self._client.data_converter.decode(pending.heartbeat_details.payloads[:1])
-        except (ValueError, KeyError, RuntimeError):
-            return {}
-        return cast("dict[str, Any]", said) if isinstance(said, dict) and "note" in said else {}
 
     def _is_new(self, call_id: str, kind: str, value: Any) -> bool:
         is_new = self._seen.get((call_id, kind)) != value

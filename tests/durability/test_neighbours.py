@@ -1,9 +1,15 @@
-"""One call that blocks its worker, or kills it, harms only itself."""
+"""One call that blocks its worker, or kills it, harms only itself.
+
+`SOJOURN_BLOCKED=40 pytest tests/durability/test_neighbours.py` blocks for as many seconds.
+"""
 
 import asyncio
 import json
+import os
 import signal
+import sys
 from datetime import UTC, timedelta
+from typing import Any
 
 import pytest
 
@@ -11,6 +17,8 @@ from sojourn import RunFailed
 from sojourn.contracts.dispatch import HEARTBEAT
 
 from .until import PATIENCE
+
+BLOCKED = timedelta(seconds=float(os.environ.get("SOJOURN_BLOCKED", HEARTBEAT.total_seconds() + 5)))
 
 pytestmark = pytest.mark.durability
 
@@ -36,11 +44,16 @@ async def test_the_calls_beside_a_blocked_loop_are_executed_once(stage):
             for each in pending
         ]
         assert [each.attempt for each in pending] == [1] * 6
-        return min(beaten) > HEARTBEAT + timedelta(seconds=5)
+        return min(beaten) > BLOCKED
 
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(60 + BLOCKED.total_seconds()):
         while not await outlasted():
             await asyncio.sleep(0.2)
+    found = await _doctor(stage)
+    assert (found["ok"], "call " in found["found"], found["mend"]) == (False, True, "sojourn list --stuck")
+    assert f"{run.id} (call " in found["found"]
+    assert "blocks its worker's event loop for " in found["found"]
+    assert "durable_app.py:" in found["found"]
     stage.release("hogger.hog-one")
     for point in beside:
         stage.release(point)
@@ -54,6 +67,18 @@ async def test_the_calls_beside_a_blocked_loop_are_executed_once(stage):
     assert [line["event"] for line in lines][:2] == ["tool_blocks_loop"] * 2
     assert {(line["tool"], line["run_id"]) for line in lines} == {("durable.desk.hog", run.id)}
     assert any(place.startswith("durable_app.py:") for place in lines[0]["stack"])
+
+
+async def _doctor(stage) -> dict[str, Any]:
+    """What `sojourn doctor` finds of the runs, as an operator asks while the loop is blocked."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "sojourn", "doctor", "--json", "--task-queue", stage.client.task_queue,
+        env={**os.environ, "TEMPORAL_ADDRESS": stage.address},
+        stdout=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    printed, _ = await process.communicate()
+    checks = {check["check"]: check for check in json.loads(printed)["checks"]}
+    return checks[f"runs on {stage.client.task_queue}"]
 
 
 async def test_what_kills_its_worker_is_tried_on_three(stages):

@@ -11,6 +11,7 @@ import uuid
 from collections import Counter
 from collections.abc import Sequence
 
+import pytest
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import WorkflowExecutionStatus
@@ -24,6 +25,7 @@ from .anything import NAMES, AnyPlanner, Question, make_tools, operate
 
 CASES = int(os.environ.get("SOJOURN_CASES", "24"))
 AT_ONCE = 12
+PATIENCE = 90.0
 
 BEGINNINGS = {
     EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED,
@@ -97,14 +99,13 @@ async def test_a_cancel_at_any_moment(temporal_address, traces):
         dice = random.Random(number)
         moment = f"event {dice.randint(1, 90)}" if dice.random() < 0.6 else f"plan {dice.randint(1, 6)}"
         labels = {"seed": str(number), "moment": moment}
-        async with slots, asyncio.timeout(60):
+        async with slots, asyncio.timeout(PATIENCE):
             run = await client.start(f"any.agent{number % len(POLICIES)}", "go", labels=labels)
             ended = asyncio.Event()
             operator = asyncio.create_task(operate(run, dice, ended))
             watcher = asyncio.create_task(cancel_at(run, moment))
             try:
-                with contextlib.suppress(Exception):
-                    await client.temporal.get_workflow_handle(run.id).result()
+                await ended_or_told(run, operator, f"case {number}, {moment}")
             finally:
                 ended.set()
                 watcher.cancel()
@@ -119,6 +120,26 @@ async def test_a_cancel_at_any_moment(temporal_address, traces):
         await asyncio.gather(*[case(number) for number in range(CASES)])
     print(dict(ends))
     assert ends["canceled"] > CASES // 3
+
+
+async def ended_or_told(run: Run, operator: asyncio.Task[None], what: str) -> None:
+    """Wait for the end of a run; say where it stands when that does not come."""
+    handle = run.client.temporal.get_workflow_handle(run.id)
+    waiting = asyncio.create_task(handle.result())
+    await asyncio.wait({waiting, operator}, timeout=PATIENCE - 20, return_when=asyncio.FIRST_COMPLETED)
+    if operator.done():
+        operator.result()  # it goes on until the run has ended
+    if not waiting.done():
+        waiting.cancel()
+        raw = (await handle.describe()).raw_description
+        events = [EventType.Name(event.event_type) for event in await history_of(run)]
+        pytest.fail(f"{what}: {run.id} does not end\n{raw}\n{events[-12:]}")
+    waiting.exception()
+
+
+async def history_of(run: Run) -> list[HistoryEvent]:
+    handle = run.client.temporal.get_workflow_handle(run.id)
+    return [event async for event in handle.fetch_history_events()]
 
 
 async def check(run: Run, traces, app: App) -> str:

@@ -1,8 +1,13 @@
-"""Any tree of runs that fail, give up or are cancelled: all that is spent is told, and no budget is exceeded."""
+"""Any tree of runs that fail, give up or are cancelled: all that is spent is told, and no budget is exceeded.
+
+`SOJOURN_CASES=100 pytest tests/workflows/test_budget_trees.py` tries as many trees of each kind.
+"""
 
 import asyncio
+import os
 import random
 import uuid
+from datetime import timedelta
 
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -15,6 +20,7 @@ from sojourn import (
     App,
     Client,
     PlanResult,
+    RunOutput,
     RunPolicy,
     ToolCallMeta,
     ToolRequest,
@@ -23,8 +29,13 @@ from sojourn import (
     Worker,
 )
 
+CASES = int(os.environ.get("SOJOURN_CASES", "4"))
+
 MOST = 10
 """Tokens of one plan, at most."""
+
+PRICE = 0.25
+"""Of a token; a sum of such is exact."""
 
 LEVELS = 3
 
@@ -40,11 +51,15 @@ class Verdict(BaseModel):
 class Tree:
     """Agents on three levels that ask those below, and end in every way there is; what they really did and used."""
 
-    def __init__(self, seed: int, width: int) -> None:
+    def __init__(self, seed: int, width: int, pace: float = 0.0) -> None:
         self.seed = seed
         self.width = width
+        self.pace = pace
+        """Seconds that each plan takes, at least."""
         self.spent = 0
         self.in_last_turns = 0
+        self.is_over = False
+        self.late: list[str] = []
         self.executed = 0
         self.ends: list[str] = []
         self.client: Client | None = None
@@ -66,31 +81,42 @@ class Tree:
         @tools.tool
         async def good(n: int) -> int:
             """Succeed."""
-            self.executed += 1
+            self.execute("good")
             return n
 
         @tools.tool
         async def bad(n: int) -> int:
             """Fail, always in the same way."""
-            self.executed += 1
+            self.execute("bad")
             raise RuntimeError("No module named pandas")
 
         @tools.tool
         async def cut(n: int, meta: ToolCallMeta) -> int:
             """Have the run cancelled that calls this."""
-            self.executed += 1
+            self.execute("cut")
             await self.client.get_run(meta.run_id).cancel("cut")
             await asyncio.Event().wait()
             return n
 
         return tools
 
+    def execute(self, what: str) -> None:
+        """Count an execution; the root is over once it plans its last turn."""
+        self.executed += 1
+        if self.is_over:
+            self.late.append(what)
+
     async def plan(self, turn) -> PlanResult:
         """Thrown anew for each run and length of its transcript."""
         dice = random.Random(f"{self.seed} {turn.run.run_id.partition('/')[2]} {len(turn.messages)}")
         last = getattr(turn, "finalize", None) is not None
+        self.is_over |= last and turn.run.depth == 0
+        if self.is_over and turn.run.depth:
+            self.late.append(turn.run.run_id)
+        await asyncio.sleep(self.pace)
         plan = PlanResult.final("enough") if last else self.move(turn, dice)
-        usage = Usage(input_tokens=dice.randint(1, MOST))
+        tokens = dice.randint(1, MOST)
+        usage = Usage(input_tokens=tokens, cost=tokens * PRICE)
         self.spent += usage.input_tokens
         self.in_last_turns += usage.input_tokens if last else 0
         return plan.model_copy(update={"usage": usage})
@@ -124,24 +150,57 @@ def call(name: str, dice) -> ToolRequest:
     )
 
 
-@settings(
-    max_examples=4,
+a_few_trees = settings(
+    max_examples=CASES,
     derandomize=True,
     phases=(Phase.generate,),  # each example is a tree of runs on a server: too slow to shrink
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
+
+
+async def grown(tree: Tree, policy: RunPolicy, address: str, traces) -> RunOutput:
+    """What the tree's root gives."""
+    tree.client = client = await Client.connect(address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
+    async with Worker(tree.app(policy), client), asyncio.timeout(120):
+        run = await client.start("test.a0", "go")
+        out = await run.result()
+        await traces(run).check()
+    return out
+
+
+@a_few_trees
 @given(
     seed=st.integers(0, 10**6), width=st.integers(1, 2), calls=st.integers(5, 40), tokens=st.integers(50, 150)
 )
 async def test_budgets_hold_over_trees_of_failing_runs(seed, width, calls, tokens, temporal_address, traces):
     """Every token is told, every call counts, and each run side by side goes over by one plan at most (SR-53)."""
     tree = Tree(seed, width)
-    app = tree.app(RunPolicy(max_tool_calls=calls, max_tokens=tokens))
-    tree.client = client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
-    async with Worker(app, client), asyncio.timeout(60):
-        run = await client.start("test.a0", "go")
-        out = await run.result()
-        await traces(run).check()
+    policy = RunPolicy(max_tool_calls=calls, max_tokens=tokens)
+    out = await grown(tree, policy, temporal_address, traces)
     assert tree.executed <= out.children_count <= calls
     assert out.total_usage.input_tokens == tree.spent
     assert tree.spent - tree.in_last_turns <= tokens + MOST * width ** (LEVELS - 1)
+
+
+@a_few_trees
+@given(seed=st.integers(0, 10**6), width=st.integers(1, 2), most=st.integers(50, 150))
+async def test_money_holds_over_trees_of_failing_runs(seed, width, most, temporal_address, traces):
+    """Every cent is told, and each run side by side goes over by one plan at most (SR-53)."""
+    tree = Tree(seed, width)
+    out = await grown(tree, RunPolicy(max_cost=most * PRICE), temporal_address, traces)
+    assert out.total_usage.cost == tree.spent * PRICE
+    assert tree.spent - tree.in_last_turns <= most + MOST * width ** (LEVELS - 1)
+
+
+@a_few_trees
+@given(seed=st.integers(0, 10**6), width=st.integers(1, 2), budget=st.integers(300, 1500))
+async def test_time_holds_over_trees_of_failing_runs(seed, width, budget, temporal_address, traces):
+    """The time of the runs below is the root's: once that plans its last turn, nothing below it plans or executes."""
+    tree = Tree(seed, width, pace=0.05)
+    policy = RunPolicy(time_budget=timedelta(milliseconds=budget))
+    out = await grown(tree, policy, temporal_address, traces)
+    assert tree.late == []
+    assert out.active_time is not None
+    assert out.reason in ("answered", "failure_streak", "retries_stopped", "time_budget")
+    if out.reason == "time_budget":
+        assert out.active_time >= policy.time_budget
