@@ -191,7 +191,8 @@ class Planning:
         if form is None and tool is not None:
             form = form_of(tool.spec, question.missing_fields)
         own: dict[str, Any] = {"tool_call_id": None, "server": None}
-        return question.model_copy(update={**own, "form": form, "closed": is_closed(form)})
+        closed = is_closed(form) if form else bool(question.missing_fields)
+        return question.model_copy(update={**own, "form": form, "closed": closed})
 
     # Who else decides.
 

@@ -314,17 +314,20 @@ class Run:
 
         async def named() -> dict[str, Any]:
             """What is sent, with the arguments of the open call where none were named."""
-            call = None if payload_digest else await self._open_call(seen)
-            return {**sent, "id": call.id, "payload_digest": call.payload_digest} if call else sent
+            calls = [] if payload_digest else await self._open_calls(seen)
+            only = calls[0] if len(calls) == 1 else None
+            if not (calls or seen or payload_digest):
+                raise AwaitClosed(f"{self.id}: nobody is asked about a call now", run_id=self.id)
+            return {**sent, "id": only.id, "payload_digest": only.payload_digest} if only else sent
 
-        return await self._send(CONFIRMATION, named)
+        # Of a call that opens later nobody has said anything: what is open is looked for once.
+        return await self._send(CONFIRMATION, named if seen else await named())
 
-    async def _open_call(self, await_id: str | None) -> AwaitConfirmation | None:
-        """The call of this id that a person is asked about, or the only one."""
+    async def _open_calls(self, await_id: str | None) -> list[AwaitConfirmation]:
+        """The calls that a person is asked about, of this id or all."""
         status = await self._queried() or await self._folded()
         calls = [wait for wait in status.awaits if isinstance(wait, AwaitConfirmation)]
-        meant = [call for call in calls if await_id in (None, "", call.id)]
-        return meant[0] if len(meant) == 1 else None
+        return [call for call in calls if await_id in (None, "", call.id)]
 
     async def stop_asking(
         self,

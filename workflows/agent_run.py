@@ -39,7 +39,6 @@ from sojourn.core.retry import LONGEST_INTERVAL
 from sojourn.core.run_input import labelled, opening_fault, read_run_input
 from sojourn.core.spent import MAX_ARTIFACTS, spent_by
 from sojourn.core.steering import Paused, Resumed, is_overtaken
-from sojourn.core.timers import WAITS, bounded
 from sojourn.core.transcript import for_planner
 from sojourn.core.waits import Released
 from sojourn.core.wire import encode
@@ -357,14 +356,17 @@ class AgentRun(Shown, Doors, Accounts):
         """Sleep durably; the notice tells a planner that decides by the transcript that it has waited."""
         stop_if_canceled()
         self._phase = "waiting"
+        sleeping = asyncio.create_task(self.waiting.sleep(duration))
         if is_active:
             with self._clock.busy():
-                await self._clock.bound(
-                    [asyncio.create_task(workflow.sleep(bounded(duration), summary=WAITS))]
-                )
+                await self._clock.bound([sleeping])
         else:
-            await workflow.sleep(bounded(duration), summary=WAITS)
-        self._new = [Message.system(f"Waited {duration.total_seconds():g} s.")]
+            await sleeping
+        is_over = not sleeping.cancelled() and sleeping.result()
+        seconds = f"{duration.total_seconds():g} s"
+        self._new = [
+            Message.system(f"Waited {seconds}." if is_over else f"The wait of {seconds} was cut short.")
+        ]
         if self._clock.is_used_up:
             self._end_with(self._time_is_up())
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from temporalio import workflow
+from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 from temporalio.workflow import HandlerUnfinishedPolicy
 
@@ -138,6 +139,10 @@ class Doors(ABC):
     async def release_by_signal(self, *values: Any) -> None:
         """Stop asking about tools, from Temporal's CLI or UI."""
         self._signalled_to(STOP_ASKING, values, read_release)
+
+    @workflow.signal(dynamic=True, description="Another name: it is passed over.")  # noqa: B027 - that is all
+    async def pass_over(self, _name: str, _values: Sequence[RawValue]) -> None:
+        """Pass over a signal of a name that is none; a run that waits looks at its history's length with each."""
 
     # Both kinds.
 

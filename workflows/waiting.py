@@ -12,7 +12,7 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.answers import Answer, Door, Refused, Supplied
 from sojourn.core.standing import MAX_NOTES
 from sojourn.core.steering import Paused
-from sojourn.core.timers import LONGEST, bounded, expiry_of
+from sojourn.core.timers import LONGEST, WAITS, bounded, expiry_of
 from sojourn.core.waiting import Details
 from sojourn.core.waits import Released, Repeated, Waits
 from sojourn.search_attributes import AWAITING, PAUSED
@@ -145,6 +145,15 @@ class Waiting:
         while self.paused and not self.room.is_full:
             await workflow.wait_condition(lambda: self.paused is None or self.room.looks_full)
         stop_if_canceled()
+
+    async def sleep(self, duration: timedelta) -> bool:
+        """Sleep durably, while there is room for what follows; whether the time is over."""
+        left = bounded(duration)
+        try:
+            await workflow.wait_condition(lambda: self.room.is_full, timeout=left, timeout_summary=WAITS)
+        except TimeoutError:
+            return True
+        return False
 
     # Receive.
 

@@ -201,6 +201,10 @@ def _clarified(question: AwaitClarification, fields: dict[str, Any], by: str | N
     if fault := misfit(answer, max_bytes=None):
         return Refused(f"the answer to {question.id} cannot be used: {fault.message}")
     if question.form is None:
+        values = cast("dict[str, Any]", answer) if question.closed and isinstance(answer, dict) else {}
+        named: dict[str, Any] = {name: {} for name in question.missing_fields}
+        if wrong := misfit_of({"properties": named}, values, whole=False, closed=True):
+            return Refused(f"the answer to {question.id} does not fit: {wrong}")
         return Clarified(question.id, text, by)
     values = cast("dict[str, Any]", answer) if isinstance(answer, dict) else values_of(question.form, answer)
     if values is None and question.tool_call_id is None:

@@ -7,8 +7,9 @@ In this order, the first that fits:
 3. a payload made of the schema's defaults, enums, formats, patterns and bounds.
 
 A schema does not know every rule: a type has validators of its own. So whoever knows the type
-judges each candidate too, and a prior input that fits the schema, and was refused all the same,
-is tried with other values where it was refused. Without a judge only 2 is left for it.
+judges each candidate too, and a prior input that was mended, or fits the schema, and is refused all
+the same is tried with other values where it was at fault. Then only 2 is left for it: a payload of
+made values alone would say nothing of what the caller meant.
 
 None is better than a wrong example: what is returned has been validated, and is small
 enough to be sent to a model.
@@ -66,15 +67,16 @@ def example_for(
 def _candidates(
     validator: Validator, prior: dict[str, Any] | None, author_example: Any, issues: Sequence[FieldIssue]
 ) -> Iterator[Any]:
-    refused_by_type = prior is not None and validator.is_valid(prior)
-    if prior and _is_small_object(prior):
-        if refused_by_type:
-            yield _replaced(prior, issues, lambda tokens: value_at(author_example, tokens))
-            yield _replaced(prior, issues, lambda tokens: _made(validator, tokens))
-        else:
-            yield mend(validator, prior, author_example)
+    meant = prior if prior and _is_small_object(prior) else None
+    mended = mend(validator, meant, author_example) if meant else None
+    if mended:
+        if mended != meant:
+            yield mended
+        yield _replaced(mended, issues, lambda tokens: value_at(author_example, tokens))
+        yield _replaced(mended, issues, lambda tokens: _made(validator, tokens))
     yield author_example
-    if issues or not refused_by_type:
+    is_unexplained = prior is not None and not issues and validator.is_valid(prior)
+    if not mended and not is_unexplained:
         with suppress(NoSampleError):
             yield sample(validator.schema, validator.schema)
 

@@ -46,9 +46,9 @@ def _is_among(_validator: Any, values: list[Any], instance: Any) -> bool:
 
 
 def _is_the_constant(_validator: Any, constant: Any, instance: Any) -> bool:
-    if is_array(constant) or is_object(constant):
-        return _counted_key(instance) == _counted_key(constant)
-    return _key(instance) == _key(constant)
+    if _is_container(constant) != _is_container(instance):
+        return False
+    return _counted_key(instance) == _counted_key(constant)
 
 
 def _is_unique(_validator: Any, rule: bool, instance: Any) -> bool:
@@ -58,8 +58,12 @@ def _is_unique(_validator: Any, rule: bool, instance: Any) -> bool:
     return len({_key(item) for item in instance}) == len(instance)
 
 
+def _is_container(value: Any) -> bool:
+    return is_array(value) or is_object(value)
+
+
 def _counted_key(value: Any) -> Any:
-    if is_array(value) or is_object(value):
+    if _is_container(value):
         WORK.get().spend(volume(value) // _KEYED_BYTES_PER_STEP)
     return _key(value)
 

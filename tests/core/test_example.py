@@ -331,7 +331,8 @@ def cents(payload: dict[str, Any]) -> bool:
     ("prior", "author", "example"),
     [
         ({"price": "1.5", "to": "x"}, None, {"price": 1.5, "to": "x"}),  # mended, and taken by the type
-        ({"price": "1.234", "to": "x"}, {"price": 2.5}, {"price": 2.5}),  # mended, and not taken
+        ({"price": "1.234", "to": "x"}, {"price": 2.5}, {"price": 2.5, "to": "x"}),  # mended, not taken
+        ({"price": "1.234", "to": "x"}, None, {"price": 0, "to": "x"}),
         ({"price": 1.234, "to": "x"}, {"price": 2.5}, {"price": 2.5, "to": "x"}),  # refused by the type alone
         ({"price": 1.234, "to": "x"}, None, {"price": 0, "to": "x"}),
         ({"price": 1.234, "to": "x"}, {"price": 2.555}, {"price": 0, "to": "x"}),

@@ -19,6 +19,7 @@ from sojourn import (
     DefinitionError,
     InvalidInput,
     PlanResult,
+    Run,
     RunPolicy,
     RunPolicyOverride,
     ToolRequest,
@@ -216,6 +217,36 @@ async def test_a_released_call_takes_no_decision_on_other_arguments(serve, statu
     await run.approve()
     assert (await run.result()).text == "wiped a | formatted"
     await traces(run).check()
+
+
+@pytest.mark.parametrize("decide", [Run.approve, Run.deny])
+async def test_what_is_not_asked_yet_is_not_decided(serve, status_when, decide):
+    """A decision that names nothing is about what is open: nobody has seen the call that comes a moment later."""
+    go, done = asyncio.Event(), []
+    tools = Toolset("test.disks")
+
+    @tools.tool(destructive=True)
+    async def wipe(disk: str) -> str:
+        """Wipe."""
+        done.append(disk)
+        return disk
+
+    async def plan(turn):
+        await go.wait()
+        return PlanResult.final("end") if len(turn.messages) > 1 else PlanResult.calls(wipe.call(disk="a"))
+
+    client = await serve(planner=plan, uses=(tools,), policy=ASKS)
+    run = await client.start("test.agent", "go")
+    early = asyncio.create_task(decide(run))
+    await asyncio.sleep(0.3)  # it has looked, and perhaps looks again
+    go.set()
+    with pytest.raises(AwaitClosed, match="nobody is asked"):
+        await early
+    (asked,) = (await status_when(run, lambda status: status.awaits)).awaits
+    assert done == []
+    await run.approve(asked)
+    await run.result()
+    assert done == ["a"]
 
 
 async def test_a_call_is_told_whole_by_a_query(serve, status_when, traces):

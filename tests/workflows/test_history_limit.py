@@ -90,22 +90,25 @@ async def test_of_a_step_of_many_calls_the_rest_is_not_executed(serve, traces, n
     assert 0 < len(EXECUTED) == len(set(EXECUTED)) < 100
 
 
-@pytest.mark.parametrize("paused", [False, True], ids=["waiting", "paused"])
-async def test_a_flood_of_signals_ends_a_wait_not_the_run(serve, traces, near, status_when, paused):
-    """Garbage that fills the history of a run that waits, or is paused, brings its last turn."""
+@pytest.mark.parametrize("name", ["provide_clarification", "unheard-of"])
+@pytest.mark.parametrize("doing", ["waiting", "paused", "sleeping"])
+async def test_a_flood_of_signals_ends_a_wait_not_the_run(serve, traces, near, status_when, doing, name):
+    """Garbage that fills the history of a run that waits, sleeps or is paused brings its last turn."""
 
     async def plan(turn):
         if last(turn):
             return PlanResult.final("so far")
+        if doing == "sleeping":
+            return PlanResult.wait(timedelta(days=1))
         return PlanResult.ask(AwaitClarification(id="q", question="which?"))
 
     app = app_of(plan)
     client = await serve(app)
     run = await client.start("test.agent", "go")
-    await status_when(run, lambda status: status.awaits)
-    if paused:
+    await status_when(run, lambda status: status.awaits or status.phase == "waiting")
+    if doing == "paused":
         await run.pause("for now")
     with contextlib.suppress(RPCError):  # it has ended meanwhile
         for n in range(140):
-            await traces(run).handle.signal("provide_clarification", n)
+            await traces(run).handle.signal(name, n)
     await ended(run, traces, app)

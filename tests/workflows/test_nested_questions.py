@@ -104,3 +104,22 @@ async def test_a_field_of_a_field_is_asked_for_and_filled_in(serve, status_when,
             "lines": [{"sku": "a", "qty": 3}, {"sku": "b", "qty": 2}],
         }
     ]
+
+
+async def test_a_misspelt_field_answers_no_question_of_a_planner(serve, status_when):
+    """A planner that asks for fields of no tool is told those, or words."""
+
+    async def plan(turn):
+        answers = [message.text for message in turn.messages[1:] if message.role == "user"]
+        question = AwaitClarification(question="How high?", missing_fields=["level"])
+        return PlanResult.final(answers[-1]) if len(answers) == 2 else PlanResult.ask(question)
+
+    client = await serve(planner=plan, policy=RunPolicy(interrupts_allowed=True))
+    run = await client.start("test.agent", "go")
+    await status_when(run, lambda status: status.awaits)
+    with pytest.raises(InvalidInput, match="'levl' is none of level"):
+        await run.answer(None, {"levl": 2})
+    await run.answer(None, {"level": 2})
+    await status_when(run, lambda status: status.awaits)
+    await run.answer(None, "two")
+    assert (await run.result()).text == "two"
