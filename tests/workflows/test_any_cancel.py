@@ -5,11 +5,14 @@
 
 import asyncio
 import contextlib
+import json
 import os
 import random
+import tempfile
 import uuid
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from temporalio.api.enums.v1 import EventType
@@ -25,13 +28,14 @@ from .anything import NAMES, AnyPlanner, Question, make_tools, operate
 
 CASES = int(os.environ.get("SOJOURN_CASES", "24"))
 AT_ONCE = 12
-PATIENCE = 90.0
+PATIENCE = 180.0
 
+LOCAL = EventType.EVENT_TYPE_MARKER_RECORDED
 BEGINNINGS = {
     EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED,
     EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED,
     EventType.EVENT_TYPE_TIMER_STARTED,
-    EventType.EVENT_TYPE_MARKER_RECORDED,
+    LOCAL,
 }
 REQUESTED = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED
 
@@ -131,10 +135,21 @@ async def ended_or_told(run: Run, operator: asyncio.Task[None], what: str) -> No
         operator.result()  # it goes on until the run has ended
     if not waiting.done():
         waiting.cancel()
+        operator.print_stack()
         raw = (await handle.describe()).raw_description
-        events = [EventType.Name(event.event_type) for event in await history_of(run)]
-        pytest.fail(f"{what}: {run.id} does not end\n{raw}\n{events[-12:]}")
+        events = await history_of(run)
+        told = [
+            f"{time_of(event) - time_of(events[0]):.2f} {EventType.Name(event.event_type)}"
+            for event in events
+        ]
+        pytest.fail(
+            f"{what}: {run.id} does not end\n{raw.pending_workflow_task}{raw.pending_activities}\n{told}"
+        )
     waiting.exception()
+
+
+def time_of(event: HistoryEvent) -> float:
+    return event.event_time.ToNanoseconds() / 1e9
 
 
 async def history_of(run: Run) -> list[HistoryEvent]:
@@ -162,14 +177,20 @@ async def check(run: Run, traces, app: App) -> str:
         workflow_runner=UnsandboxedWorkflowRunner(),
         data_converter=data_converter,
     )
-    await replayer.replay_workflow(await run.client.temporal.get_workflow_handle(run.id).fetch_history())
+    fetched = await run.client.temporal.get_workflow_handle(run.id).fetch_history()
+    try:
+        await replayer.replay_workflow(fetched)
+    except Exception as error:
+        kept = Path(tempfile.mkdtemp()) / "history.json"
+        kept.write_text(fetched.to_json())
+        raise AssertionError(f"{run.id} does not replay; its history is at {kept}") from error
     return "canceled" if requests else "completed"
 
 
 def begun_after(history: Sequence[HistoryEvent], request: int) -> list[str]:
     """What began in a workflow task that knew of the request."""
     knew = [
-        event.event_id
+        event
         for event in history
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED and event.event_id > request
     ]
@@ -177,7 +198,17 @@ def begun_after(history: Sequence[HistoryEvent], request: int) -> list[str]:
         EventType.Name(event.event_type)
         for event in history
         if knew
-        and event.event_id > knew[0]
+        and event.event_id > knew[0].event_id
         and event.event_type in BEGINNINGS
-        and event.marker_recorded_event_attributes.marker_name != "core_patch"
+        and (event.event_type != LOCAL or begun(event) > time_of(knew[0]))
     ]
+
+
+def begun(marker: HistoryEvent) -> float:
+    """When the local activity began of which a marker tells; it is recorded when that has ended."""
+    attributes = marker.marker_recorded_event_attributes
+    if attributes.marker_name != "core_local_activity":
+        return 0.0
+    (data,) = attributes.details["data"].payloads
+    began = json.loads(data.data)["original_schedule_time"]
+    return began["seconds"] + began["nanos"] / 1e9
