@@ -1,6 +1,7 @@
 """`sojourn show`: a run as it stands, or as it ended: its tree, transcript, events or safeguards."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
@@ -130,8 +131,16 @@ def _safeguard_lines(found: Safeguards) -> list[str]:
         f"class of the last error: {found.category or 'none'}",
         f"similar errors in a row: {found.similar}{stopped}",
         *loop,
-        *(f"- {plain(error, 500)}" for error in found.errors),
+        *(f"- {_error_line(error)}" for error in found.errors),
     ]
+
+
+def _error_line(error: dict[str, Any]) -> str:
+    """One of the errors that the safeguards have seen: the tool, what it said and how it was understood."""
+    matched = error.get("matched")
+    by = f", by {plain(matched)!r}" if matched else ""
+    said = f"{plain(error.get('tool', ''))}: {plain(error.get('message', ''), 500)}"
+    return f"{said} ({plain(error.get('category', '') or 'of no class')}{by})"
 
 
 def _standing(status: RunStatus) -> str:

@@ -167,7 +167,8 @@ async def test_a_shown_run_tells_its_safeguards(served):
     await run.result()
     shown = await served.sojourn("show", run.id)
     assert "safeguards:\n  class of the last error: contract_error\n  similar errors in a row: " in shown.out
-    assert '"matched"' in shown.out
+    assert "  - desk.tools.add: invalid arguments for desk.tools.add: " in shown.out
+    assert " (contract_error, by 'missing_fields')" in shown.out
 
 
 async def test_what_answers_something_else_is_told_apart(served):
