@@ -51,6 +51,8 @@ _UNSTEADY = (
         r"\b([A-Za-z][\w-]*:? )(?!127\.)\d+(?:\.\d+){2,3}\b",  # a version; the address stays
         r"\g<1>1.2.3",
     ),
+    (r", temporal-python 1\.2\.3\)", ")"),  # the server hears of a worker's SDK some seconds later
+    (r": \d open, none", ": 1 open, none"),  # visibility lags
 )
 """What differs from one time to the next, and what is written for it."""
 
