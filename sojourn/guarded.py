@@ -3,7 +3,7 @@
 A payload that says it is kept in external storage is looked up by Temporal's `DataConverter` before any codec or
 payload converter of ours sees it, and one that cannot be looked up fails the whole workflow task, for ever. There is
 no public way in between: this file overrides two methods of the SDK that are not public, and nothing else in Sojourn
-does. `tests/contracts/test_guarded.py` fails when the SDK calls others.
+does. `tests/encrypted/test_guarded.py` fails when the SDK calls others.
 """
 
 from collections.abc import Sequence

@@ -43,8 +43,11 @@ _OVERLAY = 1
 """The combining class of marks that are drawn through a letter."""
 
 _LOOKALIKES = {
-    "Cyrillic": frozenset("асеорхуіѕјһԁԛԝАВЕКМНОРСТХУІЅЈԌ"),  # noqa: RUF001 - that is the point
+    "Cyrillic": frozenset("асеорхуіѕјһԁԛԝүӏАВЕКМНОРСТХУІЅЈԌҮӀ"),  # noqa: RUF001 - that is the point
     "Greek": frozenset("οαινυρκγϳΑΒΕΖΗΙΚΜΝΟΡΤΥΧ"),
+    "Armenian": frozenset("օսհոյզցքգԼՏՕՍ"),
+    "Cherokee": frozenset("ᎠᎡᎢᎥᎩᎪᎫᎬᎳᎷᎻᏀᏃᏎᏒᏔᏚᏞᏟᏢᏤᏦᏧ"),
+    "Lisu": frozenset(map(chr, range(0xA4D0, 0xA4F8))),
 }
 """Letters that look like Latin ones, so that a whole word can be made of them."""
 

@@ -1,4 +1,4 @@
-"""RepairingPlanner: what it repairs, waits for, asks and leaves to the planner behind it, on real runs."""
+"""RepairingPlanner: what it repairs, waits for, asks and leaves to the planner behind it, on real runs (SR-117)."""
 
 from datetime import timedelta
 from typing import Annotated, Any, Literal

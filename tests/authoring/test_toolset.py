@@ -1,4 +1,4 @@
-"""Toolset and Tool: functions under the tool contract, declared once, wrong only at import."""
+"""Toolset and Tool: functions under the tool contract, declared once, wrong only at import (SR-2, SR-3)."""
 
 import asyncio
 from dataclasses import dataclass

@@ -93,7 +93,7 @@ async def test_a_bad_payload_is_answered_as_by_any_other_tool(call, toolset):
 
 
 async def test_a_refused_call_is_never_sent(toolset, run):
-    """The server does not see what breaks its schema."""
+    """The server does not see what breaks its schema (SR-14)."""
     before = (await run(toolset, "counts")).result["call"]
     assert not (await run(toolset, "order", sku="abc")).ok
     assert (await run(toolset, "counts")).result["call"] == before + 1

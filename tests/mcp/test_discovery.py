@@ -1,4 +1,4 @@
-"""Discovery: what a server lists becomes tools, whatever the transport, and stays fresh."""
+"""Discovery: what a server lists becomes tools, whatever the transport, and stays fresh (SR-12, SR-15)."""
 
 import asyncio
 import subprocess

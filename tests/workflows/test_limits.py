@@ -140,7 +140,7 @@ async def test_twenty_rounds_run_and_a_twenty_first_does_not(serve, traces, roun
 
 
 async def test_fifty_turns_of_three_rounds_give_no_notice(serve):
-    """The answer to a question begins a new turn with rounds from 0, so a person may go on for ever (ME-25)."""
+    """The answer to a question begins a new turn with rounds from 0, so a person may go on for ever (ME-25, ME-26)."""
     turn_ids = []
 
     async def plan(turn):

@@ -1,4 +1,4 @@
-"""More runs wait than a worker keeps in memory: the others are evicted, and brought back when they are answered."""
+"""More runs wait than a worker keeps in memory: the others are evicted, and brought back when they are answered (SR-72)."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""One contract for every kind of tool: the same bad payload, the same error and hint (SR-120 to SR-141).
+"""One contract for every kind of tool: the same bad payload, the same error and hint (SR-1, SR-120 to SR-141).
 
 The tool behind all of them places an order. It is declared as a function, bound to a method, carried
 out by an executor, answered by an agent, and offered by a real MCP server.

@@ -1,4 +1,4 @@
-"""One step: every call is answered, in call order, whatever happens to it."""
+"""One step: every call is answered, in call order, whatever happens to it (SR-50, SR-71)."""
 
 import asyncio
 import time
@@ -125,7 +125,7 @@ async def test_every_call_is_answered_in_call_order(serve):
 
 
 async def test_invalid_payload_comes_back_with_a_hint_that_mends_it(serve):
-    """A missing field is named as data, and the hint's mended call validates (SR-120, SR-128, SR-137)."""
+    """A missing field is named as data, and the hint's mended call validates (SR-86, SR-120, SR-128, SR-137)."""
     results, _, _ = await results_of(serve, request("add", a=1))
     hint = results[0].retry_hint
     assert hint.reason == "missing_fields"
