@@ -129,7 +129,8 @@ def _format(issue: FieldIssue, _value: Any) -> str:
 def _of_format(name: str) -> str:
     example = FORMAT_EXAMPLES.get(name)
     shown = plain(name, MAX_NAME)
-    return f"a {shown}, such as {echo(example)}" if example else f"the format {shown}"
+    article = "an" if shown[:1] in "aeio" else "a"  # "a uri", as it is spoken
+    return f"{article} {shown}, such as {echo(example)}" if example else f"the format {shown}"
 
 
 def _pattern(issue: FieldIssue, _value: Any) -> str:
