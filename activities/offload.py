@@ -15,7 +15,7 @@ from sojourn.core.gate import Oversized
 from sojourn.core.limits import MAX_ARTIFACT_BYTES, MAX_RESULT_BYTES, MAX_STORED_BYTES
 from sojourn.core.wire import encode
 from sojourn.logs.exceptions import described
-from sojourn.storage import StorageDriver, store
+from sojourn.storage import StorageDriver, codec_for, store
 
 __all__ = ["WHOLE_RESULT", "offloaded"]
 
@@ -65,6 +65,7 @@ async def _stored(
             namespace=info.namespace, id=info.workflow_id, type=info.workflow_type
         )
     )
+    codec = codec_for(activity.client().data_converter, info.namespace, info.workflow_id or "")
     artifacts: list[Artifact] = []
     room = MAX_ARTIFACT_BYTES
     for one in sorted(over.result.artifacts, key=lambda artifact: artifact.size):
@@ -72,12 +73,12 @@ async def _stored(
             room -= one.size
             artifacts.append(one)
         else:
-            claim = await store(storage, encode(one.data), context)
+            claim = await store(storage, encode(one.data), context, codec)
             artifacts.append(one.model_copy(update={"data": None, "claim": claim}))
     result = over.result.result
     data = encode(result)
     if len(data) > MAX_RESULT_BYTES - _ROOM:
-        claim = await store(storage, data, context)
+        claim = await store(storage, data, context, codec)
         artifacts.append(Artifact(kind=WHOLE_RESULT, size=len(data), claim=claim))
         ref = artifact_ref(info.workflow_id or "", call.tool_call_id, WHOLE_RESULT)
         result = {"omitted": True, "bytes": len(data), "artifact": ref}

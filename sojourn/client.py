@@ -53,7 +53,7 @@ from sojourn.live import LiveTransport
 from sojourn.live.transport import as_transport
 from sojourn.rpc_errors import translated
 from sojourn.run import Run, status_name
-from sojourn.storage import StorageDriver, load
+from sojourn.storage import StorageDriver, codec_for, load
 
 __all__ = ["Client", "Run", "quoted"]
 
@@ -242,7 +242,8 @@ class Client:
                 run_id=run_id,
             )
         try:
-            data = await load(self.storage, artifact.claim)
+            codec = codec_for(self.temporal.data_converter, self.temporal.namespace, run_id)
+            data = await load(self.storage, artifact.claim, codec)
         except Exception as error:
             raise ArtifactNotFound(f"{artifact.ref} cannot be read: {error}", run_id=run_id) from error
         return artifact.model_copy(update={"data": from_json(data)})

@@ -417,7 +417,10 @@ class Run:
                 kind = InvalidInput if refused in ("InvalidAnswer", "NotBound") else AwaitClosed
                 raise kind(f"{self.id}: {getattr(error.cause, 'message', error)}", run_id=self.id) from error
             except (builtins.TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError) as error:
-                raise NoWorker(f"{self.id}: no worker took it; send it again", run_id=self.id) from error
+                said = (
+                    f"no worker took it within {ANSWER_DEADLINE:g} s; it may still take effect when one runs"
+                )
+                raise NoWorker(f"{self.id}: {said}", run_id=self.id) from error
             except RPCError as error:
                 if error.status == RPCStatusCode.NOT_FOUND and "completed" in error.message:
                     raise AwaitClosed(f"{self.id} has ended; it takes no answers", run_id=self.id) from error

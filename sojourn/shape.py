@@ -8,6 +8,7 @@ from pydantic_core import to_json, to_jsonable_python
 
 from sojourn.contracts.tool_spec import TypeSpec
 from sojourn.core import schema
+from sojourn.core.endless import endless
 from sojourn.core.pointer import expand
 from sojourn.core.validate import Validator
 from sojourn.errors import DefinitionError
@@ -77,8 +78,11 @@ class Shape:
 
         Raises:
             pydantic.ValidationError: it is not of the type.
+            ValueError: it holds a number for which JSON has none.
         """
         checked = self._adapter.validate_python(value)
+        if not isinstance(checked, (str, bool, int)) and (why := endless(checked)):
+            raise ValueError(why)
         return self._adapter.dump_python(checked, mode="json", by_alias=True)
 
 

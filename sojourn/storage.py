@@ -13,13 +13,18 @@ from pathlib import Path
 
 from temporalio.api.common.v1 import Payload
 from temporalio.converter import (
+    DataConverter,
+    PayloadCodec,
     StorageDriver,
     StorageDriverClaim,
     StorageDriverRetrieveContext,
     StorageDriverStoreContext,
+    WorkflowSerializationContext,
 )
 
-__all__ = ["FolderStorage", "StorageDriver", "load", "store"]
+__all__ = ["FolderStorage", "StorageDriver", "codec_for", "load", "store"]
+
+_JSON = b"json/plain"
 
 
 class FolderStorage(StorageDriver):
@@ -90,21 +95,32 @@ class FolderStorage(StorageDriver):
         return data
 
 
-async def store(driver: StorageDriver, data: bytes, context: StorageDriverStoreContext) -> dict[str, str]:
-    """Keep JSON; what comes back is for `load`."""
-    payload = Payload(metadata={"encoding": b"json/plain"}, data=data)
-    (claim,) = await driver.store(context, [payload])
+async def store(
+    driver: StorageDriver, data: bytes, context: StorageDriverStoreContext, codec: PayloadCodec | None = None
+) -> dict[str, str]:
+    """Keep JSON, encrypted where runs are; what comes back is for `load`."""
+    payloads = [Payload(metadata={"encoding": _JSON}, data=data)]
+    (claim,) = await driver.store(context, await codec.encode(payloads) if codec else payloads)
     return {"driver": driver.name(), **claim.claim_data}
 
 
-async def load(driver: StorageDriver, claim: dict[str, str]) -> bytes:
+async def load(driver: StorageDriver, claim: dict[str, str], codec: PayloadCodec | None = None) -> bytes:
     """The JSON of a claim.
 
     Raises:
-        ValueError: it was stored by another driver.
+        ValueError: it was stored by another driver, or cannot be decrypted here.
     """
     if claim.get("driver") != driver.name():
         raise ValueError(f"the data was stored by driver {claim.get('driver')!r}, not {driver.name()!r}")
     data = {name: value for name, value in claim.items() if name != "driver"}
-    (payload,) = await driver.retrieve(StorageDriverRetrieveContext(), [StorageDriverClaim(data)])
+    payloads = await driver.retrieve(StorageDriverRetrieveContext(), [StorageDriverClaim(data)])
+    (payload,) = await codec.decode(payloads) if codec else payloads
+    if payload.metadata.get("encoding") != _JSON:
+        raise ValueError("the data is encrypted, with keys that are not here")
     return payload.data
+
+
+def codec_for(converter: DataConverter, namespace: str, run_id: str) -> PayloadCodec | None:
+    """By which what a run stores is encrypted, if it is."""
+    context = WorkflowSerializationContext(namespace=namespace, workflow_id=run_id)
+    return converter.with_context(context).payload_codec

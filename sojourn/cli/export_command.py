@@ -29,7 +29,7 @@ from sojourn.contracts.artifact import Artifact
 from sojourn.errors import RunNotFound
 from sojourn.events import AgentRunStartedEvent, Event, ToolEndEvent, event_line
 from sojourn.private import private_folder, write_private
-from sojourn.storage import load
+from sojourn.storage import codec_for, load
 
 __all__ = ["FILES", "run_export"]
 
@@ -173,7 +173,9 @@ async def _whole(client: Client, artifact: Artifact, export: Export) -> Artifact
     try:
         if client.storage is None:
             raise LookupError("no storage")
-        data = from_json(await load(client.storage, artifact.claim))
+        run_id = artifact.ref.partition("#")[0]
+        codec = codec_for(client.temporal.data_converter, client.temporal.namespace, run_id)
+        data = from_json(await load(client.storage, artifact.claim, codec))
     except Exception:  # noqa: BLE001 - a storage driver is anybody's, and the rest is exported all the same
         export.missing.append(artifact.ref)
         return artifact

@@ -38,6 +38,7 @@ async def follow(run: Run, *, after: str | None = None) -> int:
     """Draw a run until it ends, or until it waits for a person and nobody is here to answer."""
     code = OK
     unasked: set[tuple[str, str]] = set()
+    shown: set[tuple[str, str]] = set()
     with RunView() as view:
         async for event in run.events(after=after, children=True, deltas=view.is_live):
             view.show(event)
@@ -47,9 +48,12 @@ async def follow(run: Run, *, after: str | None = None) -> int:
             wait = _wait_of(event)
             if wait is None or not await _is_open(run, event.run_id, wait):
                 continue
+            shown.add((event.run_id, wait.id))
             if isinstance(wait, AwaitExternalTools):
                 view.say(f"send results with: {answer_line(event.run_id, wait)}", "dim")
             elif not sys.stdin.isatty():
+                if not await _all_shown(run, shown):
+                    continue  # nobody is told to decide on what was not shown
                 await _tell_waits(run, view)
                 return WAITING
             elif not isinstance(wait, AwaitConfirmation) or (event.run_id, wait.tool) not in unasked:
@@ -63,12 +67,16 @@ async def follow(run: Run, *, after: str | None = None) -> int:
 async def follow_as_json(run: Run, events: AsyncIterator[Event]) -> int:
     """Print each event as a line of JSON, until the run ends or waits for a person."""
     code = OK
+    shown: set[tuple[str, str]] = set()
     async for event in events:
         print(event_line(event), flush=True)
         ended = code_of(event, run)
         code = code if ended is None else ended
         wait = _wait_of(event)
-        if wait and not isinstance(wait, AwaitExternalTools) and await _is_open(run, event.run_id, wait):
+        if wait is None or not await _is_open(run, event.run_id, wait):
+            continue
+        shown.add((event.run_id, wait.id))
+        if not isinstance(wait, AwaitExternalTools) and await _all_shown(run, shown):
             return WAITING
     return code
 
@@ -95,6 +103,13 @@ async def _is_open(run: Run, run_id: str, wait: Await) -> bool:
     except RunNotFound:
         return False
     return any(each.id == wait.id for each in status.awaits)
+
+
+async def _all_shown(run: Run, shown: set[tuple[str, str]]) -> bool:
+    """Whether every open wait of the run and its child runs has been told; the others come with the next events."""
+    status = await run.status()
+    waits = {run.id: status.awaits, **status.child_awaits}
+    return all((run_id, wait.id) in shown for run_id, each in waits.items() for wait in each)
 
 
 async def _tell_waits(run: Run, view: RunView) -> None:

@@ -9,6 +9,7 @@ from sojourn.cli.call_shown import call_lines
 from sojourn.cli.plain import plain
 from sojourn.cli.times import took
 from sojourn.contracts.artifact import Artifact
+from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation
 from sojourn.contracts.bounds import Bounds
 from sojourn.contracts.event import (
     AgentRunStartedEvent,
@@ -41,7 +42,7 @@ from sojourn.contracts.tool_error import LEFT_OUT, ToolError
 from sojourn.core.disclosure import disclose
 from sojourn.core.wording import CUT
 
-__all__ = ["Line", "called", "detailed", "ended", "in_flight", "lines_of", "summed"]
+__all__ = ["Line", "called", "detailed", "ended", "in_flight", "lines_of", "summed", "wait_lines"]
 
 MAX_TEXT = 4_000
 """Characters of a question, an answer or a payload that a person decides about."""
@@ -70,8 +71,15 @@ def lines_of(event: Event, *, whole: bool = False) -> list[Line]:
         event: Which.
         whole: All that a person decides on or answers, however long.
     """
-    if event.type in _ASKED:
-        return _ASKED[event.type](event, whole)
+    match event:
+        case AwaitClarificationEvent():
+            return wait_lines(event.question, whole=whole)
+        case AwaitConfirmationEvent():
+            return wait_lines(event.confirmation, whole=whole)
+        case AwaitExternalToolsEvent():
+            return wait_lines(event.external, whole=whole)
+        case _:
+            pass
     told = _TOLD.get(event.type)
     return told(event) if told else []
 
@@ -175,20 +183,17 @@ def _policy_decision(event: PolicyDecisionEvent) -> list[Line]:
     return [Line(f"§ policy: {why}{plain(said)}", "dim")]
 
 
-def _clarification(event: AwaitClarificationEvent, whole: bool) -> list[Line]:
-    asker = f"{plain(event.question.server)} asks: " if event.question.server else ""
-    return _text(asker + event.question.question, "bold yellow", "? ", whole=whole)
-
-
-def _confirmation(event: AwaitConfirmationEvent, whole: bool) -> list[Line]:
-    lines, _ = call_lines(event.confirmation, whole=whole)
-    first, *rest = lines if event.confirmation.prompt else ["", *lines]
-    return [Line(f"? {first}", "bold yellow"), *(Line(line, "yellow") for line in rest)]
-
-
-def _external(event: AwaitExternalToolsEvent, whole: bool) -> list[Line]:
+def wait_lines(wait: Await, *, whole: bool = False) -> list[Line]:
+    """What a person, or somebody outside, is asked."""
+    if isinstance(wait, AwaitClarification):
+        asker = f"{plain(wait.server)} asks: " if wait.server else ""
+        return _text(asker + wait.question, "bold yellow", "? ", whole=whole)
+    if isinstance(wait, AwaitConfirmation):
+        said, _ = call_lines(wait, whole=whole)
+        first, *rest = said if wait.prompt else ["", *said]
+        return [Line(f"? {first}", "bold yellow"), *(Line(line, "yellow") for line in rest)]
     lines: list[Line] = []
-    for call in event.external.items:
+    for call in wait.items:
         lines.append(Line(f"? outside: {plain(call.tool)} as {plain(call.tool_call_id)}", "yellow"))
         lines += [Line(f"    {line}", "yellow") for line in disclose(call.payload, whole=whole).lines]
     return lines
@@ -223,12 +228,6 @@ def _failed(event: RunFailedEvent | RunCanceledEvent | RunTerminatedEvent | RunT
         return _chain(f"✗ {kind}", event.error, "bold red", 1_000)
     return [Line(f"✗ {kind}: {plain(event.text or '', 1_000)}", "bold red")]
 
-
-_ASKED: dict[str, Callable[[Any, bool], list[Line]]] = {
-    "await_clarification": _clarification,
-    "await_confirmation": _confirmation,
-    "await_external_tools": _external,
-}
 
 _TOLD: dict[str, Callable[[Any], list[Line]]] = {
     "run_started": _run_started,

@@ -9,7 +9,7 @@ from rich.text import Text
 from sojourn.cli.answer_line import answer_line, word
 from sojourn.cli.connected import with_client
 from sojourn.cli.exit_codes import OK
-from sojourn.cli.lines import Line, lines_of, summed
+from sojourn.cli.lines import Line, lines_of, summed, wait_lines
 from sojourn.cli.plain import plain
 from sojourn.cli.run_tree import RunTree
 from sojourn.cli.times import local, took
@@ -55,6 +55,10 @@ async def _tree(run: Run, *, full: bool) -> None:
     console.print(tree.tree)
     for run_id, waits in {run.id: status.awaits, **status.child_awaits}.items():
         for wait in waits:
+            for line in (
+                wait_lines(wait, whole=full) if run_id != run.id else ()
+            ):  # an open child's stand nowhere above
+                console.print(Text(line.text, style=line.style), soft_wrap=True)
             console.print(Text(f"answer with: {answer_line(run_id, wait)}", "yellow"), soft_wrap=True)
     if status.paused is not None:
         console.print(Text(f"go on with: sojourn resume {word(run.id)}", "yellow"), soft_wrap=True)

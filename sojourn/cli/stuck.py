@@ -88,7 +88,7 @@ def _told(attempt: int, since: Timestamp, reason: str, mend: str) -> Stuck:
 
 
 def _is_scheduled(pending: PendingActivityInfo) -> bool:
-    return pending.state == PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED and pending.attempt == 1
+    return pending.state == PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED
 
 
 async def _reason(client: Client, run_id: str) -> str:

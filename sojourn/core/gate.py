@@ -7,10 +7,9 @@ not pass is replaced by a plain error, so that the tool is not executed again be
 """
 
 import functools
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import SchemaSerializer
@@ -22,6 +21,7 @@ from sojourn.contracts.tool_error import MAX_MESSAGE, ToolError
 from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.boundary import brief, malformed, refusal
+from sojourn.core.endless import endless
 from sojourn.core.figures import wrong_figure
 from sojourn.core.limits import MAX_ARTIFACT_BYTES, MAX_RESULT_BYTES
 from sojourn.core.wire import ENVELOPE, encode
@@ -33,7 +33,6 @@ Hide = Callable[[ToolResult], ToolResult]
 """Masks what must not be told."""
 
 _ENCODER = SchemaSerializer(any_schema())
-_WITH_CONSTANTS = SchemaSerializer(any_schema(), {"ser_json_inf_nan": "constants"})
 
 _READER: TypeAdapter[Any] = TypeAdapter(
     functools.reduce(lambda kind, _: list[kind], range(ENVELOPE), ToolResult)
@@ -125,25 +124,8 @@ def _words_alone(call: ToolRequest, error: ToolError, why: str) -> ToolResult:
 def _endless(result: ToolResult) -> str | None:
     """A number that JSON has none for, which is written as null."""
     telemetry = dict(result.telemetry) if isinstance(result.telemetry, ToolTelemetry) else None
-    for value in (result.result, telemetry, [one.data for one in result.artifacts]):
-        if value is None or value == []:
-            continue
-        data = _WITH_CONSTANTS.to_json(value)
-        if (b"NaN" in data or b"Infinity" in data) and (number := _endless_number(value)) is not None:
-            return f"{number} is no number of JSON"
-    return None
-
-
-def _endless_number(value: Any) -> float | None:
-    pending = [value]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, float) and not math.isfinite(node):
-            return node
-        if isinstance(node, (dict, list, tuple)):
-            inner = cast("dict[Any, Any] | list[Any] | tuple[Any, ...]", node)
-            pending.extend(inner.values() if isinstance(inner, dict) else inner)
-    return None
+    values = (result.result, telemetry, [one.data for one in result.artifacts])
+    return next((said for value in values if value is not None and (said := endless(value))), None)
 
 
 def _figures(result: ToolResult) -> Iterator[tuple[str, float | None]]:

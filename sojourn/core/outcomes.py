@@ -61,7 +61,10 @@ def not_started(call: ToolRequest, queue: str, waited: str) -> ToolResult:
 
 def lost(call: ToolRequest, kind: str) -> ToolResult:
     """Workers kept dying under the call, or a lost attempt must not be repeated."""
-    return _unavailable(call, f"the worker that ran this call was lost ({kind}); its outcome is unknown")
+    return _unavailable(
+        call,
+        f"the worker that ran this call was lost, or did not end it in time ({kind}); its outcome is unknown",
+    )
 
 
 def failed(call: ToolRequest, error: ToolError) -> ToolResult:

@@ -177,9 +177,15 @@ class ErrorPatterns:
         row = class_named(self.strikes[-1].category)
         tools = list(dict.fromkeys(plain(entry.tool, MAX_NAME) for entry in self.strikes))
         messages = [plain(entry.message, _MAX_SHOWN) or "(no message)" for entry in self.strikes]
+        count = len(self.strikes)
+        failed = (
+            f"{_listed(tools)} failed {count} times in a row"
+            if len(tools) == 1
+            else f"{count} similar errors in a row, of {_listed(tools)}"
+        )
         return "\n".join(
             [
-                f"{_listed(tools)} failed {len(self.strikes)} times in a row: {row.problem}.",
+                f"{failed}: {row.problem}.",
                 "What you can do:",
                 *(f"- {step}" for step in row.suggestion),
                 "Last errors:",

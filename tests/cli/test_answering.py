@@ -171,6 +171,26 @@ async def test_a_shown_run_tells_its_safeguards(served):
     assert " (contract_error, by 'missing_fields')" in shown.out
 
 
+async def test_every_open_call_is_shown_before_anybody_is_told_to_decide(served):
+    """Without a terminal a command ends where a run waits, and has shown all that it waits for."""
+    told, lines = await asyncio.gather(
+        served.sojourn("run", "desk.clerk", "wipes"), served.sojourn("run", "desk.clerk", "wipes", "--json")
+    )
+    assert (told.code, lines.code) == (4, 4)
+    assert told.out.count("Wipe disk a?") == told.out.count("Wipe disk b?") == 1
+    assert told.out.index("Wipe disk b?") < told.out.index("answer with:")
+    asked = [one["confirmation"]["prompt"] for one in lines.objects if one["type"] == "await_confirmation"]
+    assert asked == ["Wipe disk a?", "Wipe disk b?"]
+
+
+async def test_what_an_open_child_run_asks_is_shown_on_its_parent(served):
+    """The question stands above the line that answers it."""
+    run = await served.waiting("below")
+    shown = await served.sojourn("show", run.id)
+    question, answer = shown.out.index("? Below: which one?"), shown.out.index("answer with: sojourn answer ")
+    assert question < answer
+
+
 async def test_what_answers_something_else_is_told_apart(served):
     """A call is approved, not answered; an unknown id is nothing; nothing is sent for either."""
     run = await served.waiting("wipe")

@@ -577,7 +577,7 @@ def test_the_block() -> None:
     patterns = patterns.record("Connection refused\nTraceback ...", "web.pages.search", NOW)
     patterns = patterns.record("timeout", "web.pages.fetch", NOW)
     assert patterns.suggestion().splitlines() == [
-        "`web.pages.fetch` and `web.pages.search` failed 3 times in a row: a service did not answer.",
+        "3 similar errors in a row, of `web.pages.fetch` and `web.pages.search`: a service did not answer.",
         "What you can do:",
         "- Check that the service is up and can be reached from where the tool runs.",
         "- Check its address, and the proxy, DNS and firewall between.",

@@ -24,6 +24,7 @@ from sojourn import (
     Toolset,
 )
 from sojourn.connection import converter_with
+from sojourn.storage import FolderStorage, load
 from sojourn.testing.scripted import ScriptedPlanner
 from sojourn.worker import shell
 from tests.encrypted.keys import ENCODING, FernetCodec
@@ -226,3 +227,32 @@ async def test_what_names_no_codec_is_an_error_of_declaration(monkeypatch):
     monkeypatch.setenv("SOJOURN_ENCRYPTED_ONLY", "perhaps")
     with pytest.raises(DefinitionError, match="neither"):
         await Client.connect()
+
+
+async def test_what_is_stored_outside_is_encrypted_too(serve, tmp_path):
+    """The folder holds ciphertext; a client with the key reads it, one without is told."""
+    tools = Toolset("vault.shelf")
+
+    @tools.tool
+    async def fetch() -> str:
+        """Fetch more than a history holds."""
+        return SECRET * 100_000
+
+    planner = ScriptedPlanner([PlanResult.calls(fetch.call()), PlanResult.final("done")])
+    storage = FolderStorage(tmp_path)
+    app = App(agents=[Agent("vault.agent", planner=planner, uses=[tools])], storage=storage)
+    client = await serve(app, codec=FernetCodec(), storage=storage)
+    run = await client.start("vault.agent", "go")
+    await run.result()
+    (file,) = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert SECRET.encode() not in file.read_bytes()
+    (ref,) = [one.ref for one in (await run.result()).artifacts]
+    assert (await client.artifact(ref)).data == SECRET * 100_000
+    (artifact,) = [
+        one
+        async for event in run.events(follow=False)
+        if event.type == "tool_end"
+        for one in event.result.artifacts
+    ]
+    with pytest.raises(ValueError, match="encrypted, with keys that are not here"):
+        await load(storage, artifact.claim)

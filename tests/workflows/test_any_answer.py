@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import math
 from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
@@ -309,3 +310,23 @@ async def test_a_tools_own_telemetry_is_completed(serve):
     assert ends[0].duration_ms >= 20
     assert (ends[1].duration_ms, ends[1].attempts) == (70_000, 4)
     assert planner.turns[1].tool_results[0].telemetry == ends[0]
+
+
+@pytest.mark.parametrize("value", [{"v": math.nan}, [1, -math.inf], {"a": {"b": [math.inf]}}])
+async def test_a_number_without_json_is_malformed_wherever_it_stands(serve, value):
+    """Also in a result of which its type says nothing (SR-131)."""
+    tools, executed = Toolset("test.any"), []
+
+    @tools.tool
+    async def untyped() -> Any:
+        """Anything."""
+        executed.append(1)
+        return value
+
+    planner = ScriptedPlanner([PlanResult.calls(untyped.call()), PlanResult.final("done")])
+    run = await (await serve(planner=planner, uses=(tools,))).start("test.agent", "go")
+    await run.result()
+    (answer,) = planner.turns[1].tool_results
+    assert answer.retry_hint.reason == "malformed_response"
+    assert "is no number of JSON" in answer.error.message
+    assert executed == [1]
