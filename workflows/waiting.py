@@ -143,6 +143,7 @@ class Waiting:
     async def while_paused(self) -> None:
         """Hold back what would start while the run is paused; once it was asked to cancel nothing starts."""
         while self.paused and not self.room.is_full:
+            stop_if_canceled()  # what ended in spite of the request has taken it from the task: nothing would wake it
             await workflow.wait_condition(lambda: self.paused is None or self.room.looks_full)
         stop_if_canceled()
 

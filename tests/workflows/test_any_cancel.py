@@ -207,8 +207,10 @@ def begun_after(history: Sequence[HistoryEvent], request: int) -> list[str]:
 def begun(marker: HistoryEvent) -> float:
     """When the local activity began of which a marker tells; it is recorded when that has ended."""
     attributes = marker.marker_recorded_event_attributes
-    if attributes.marker_name != "core_local_activity":
-        return 0.0
+    if attributes.marker_name != "core_local_activity" or attributes.failure.HasField(
+        "canceled_failure_info"
+    ):
+        return 0.0  # one that is scheduled and canceled in the same task is never executed
     (data,) = attributes.details["data"].payloads
     began = json.loads(data.data)["original_schedule_time"]
     return began["seconds"] + began["nanos"] / 1e9

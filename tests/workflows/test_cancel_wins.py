@@ -38,8 +38,10 @@ class Question(BaseModel):
 class Stage:
     """An agent whose planner or tool cancels its own run, and ends before a heartbeat could tell it so."""
 
-    def __init__(self) -> None:
+    def __init__(self, pause: str = "") -> None:
         self.client = None
+        self.pause = pause
+        """`before` or `after` the cancel the run is paused too."""
         self.tools = Toolset("test.tools")
         self.executed: list[str] = []
 
@@ -71,7 +73,12 @@ class Stage:
 
     async def cancel(self, run_id: str) -> None:
         assert self.client is not None
+        handle = self.client.temporal.get_workflow_handle(run_id)
+        if self.pause == "before":
+            await handle.signal("pause", {})
         await self.client.get_run(run_id).cancel("enough")
+        if self.pause == "after":
+            await handle.signal("pause", {})
 
 
 def calls(*names: str) -> PlanResult:
@@ -111,6 +118,10 @@ async def assert_ended(run, traces) -> None:
     assert asked_for == [result.tool_call_id for message in told for result in message.tool_results]
 
 
+PAUSES = pytest.mark.parametrize("pause", ["", "before", "after"], ids=["", "paused before", "paused after"])
+
+
+@PAUSES
 @pytest.mark.parametrize("budget", [None, timedelta(minutes=5)], ids=["", "with a time budget"])
 @pytest.mark.parametrize(
     "plan",
@@ -128,9 +139,9 @@ async def assert_ended(run, traces) -> None:
         pytest.param(PlanResult.final("done"), id="answers"),
     ],
 )
-async def test_a_plan_that_ends_in_spite_of_a_cancel(serve, traces, plan, budget):
-    """What the plan asks for does not begin."""
-    stage = Stage()
+async def test_a_plan_that_ends_in_spite_of_a_cancel(serve, traces, plan, budget, pause):
+    """What the plan asks for does not begin; nor does the run stay paused for ever."""
+    stage = Stage(pause)
     outside = Toolset("test.outside", external=True)
     outside.declare("pick", args=dict[str, int], result=int)
 
@@ -156,10 +167,11 @@ async def test_a_plan_that_ends_in_spite_of_a_cancel(serve, traces, plan, budget
     assert stage.executed == []
 
 
+@PAUSES
 @pytest.mark.parametrize("names", [["halt"], ["halt_near"], ["halt_and_ask"], ["halt", "work"]])
-async def test_a_call_that_ends_in_spite_of_a_cancel(serve, traces, names):
+async def test_a_call_that_ends_in_spite_of_a_cancel(serve, traces, names, pause):
     """Neither its siblings in the queue begin, nor a question of its own, nor the next plan."""
-    stage = Stage()
+    stage = Stage(pause)
 
     async def planner(turn):
         return calls(*names) if len(turn.messages) == 1 else PlanResult.wait(timedelta(hours=1))
