@@ -21,6 +21,7 @@ import temporalio.worker
 import sojourn
 from sojourn import search_attributes, settings
 from sojourn.app import App
+from sojourn.cached_runs import CachedRuns
 from sojourn.connection import connect
 from sojourn.ending import end_quietly
 from sojourn.errors import ServerUnavailable
@@ -42,6 +43,9 @@ MAX_ACTIVITIES = 500
 
 MAX_CACHED_RUNS = 2_000
 """Runs kept in memory; with fewer than there are active, every step replays its history."""
+
+MAX_CACHED_BYTES = 256_000_000
+"""What the runs in memory may take together; 170 whose transcripts of 1.5 MB do not compress."""
 
 HEARTBEAT_THROTTLE = timedelta(seconds=2)
 """So that a cancellation reaches a tool with its next beat."""
@@ -89,6 +93,7 @@ class Worker:
         task_queue: Where to look for work; the client's queue, else `sojourn`.
         drain: How long activities in flight may go on after a stop.
         max_cached_runs: Runs kept in memory.
+        max_cached_bytes: What they may take together, by their transcripts.
     """
 
     def __init__(
@@ -99,6 +104,7 @@ class Worker:
         task_queue: str | None = None,
         drain: timedelta = DRAIN,
         max_cached_runs: int = MAX_CACHED_RUNS,
+        max_cached_bytes: int = MAX_CACHED_BYTES,
     ) -> None:
         end_quietly()
         lead_to_logging()
@@ -107,8 +113,10 @@ class Worker:
         self._app = app
         self.task_queue = settings.task_queue(task_queue or getattr(client, "task_queue", None))
         self._opened = asyncio.Event()
-        registered = Registered()
-        self._watching = registered.watching(temporal)
+        self._temporal = temporal
+        self._registered = Registered()
+        self._cached = CachedRuns(max_cached_bytes)
+        self._watching = contextlib.AsyncExitStack()
         self._worker = temporalio.worker.Worker(
             temporal,
             task_queue=self.task_queue,
@@ -117,7 +125,8 @@ class Worker:
             interceptors=[
                 *missing_interceptors(temporal.config()["interceptors"]),
                 ActivityLogs(),
-                registered,
+                self._registered,
+                self._cached,
             ],
             # Nothing of the user's runs in our workflows; every stored history is replayed in the sandbox by the tests.
             workflow_runner=temporalio.worker.UnsandboxedWorkflowRunner(),
@@ -163,11 +172,12 @@ class Worker:
 
     async def _open(self) -> None:
         await self._app.open()
-        await self._watching.__aenter__()
+        await self._watching.enter_async_context(self._registered.watching(self._temporal))
+        await self._watching.enter_async_context(self._cached.watching(self._worker))
         self._opened.set()
 
     async def _close(self) -> None:
-        await self._watching.__aexit__(None, None, None)
+        await self._watching.aclose()
         await self._app.close()
 
 
