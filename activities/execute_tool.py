@@ -32,6 +32,7 @@ from sojourn.core.bounds import oddity
 from sojourn.core.example import Judge
 from sojourn.core.gate import Oversized, passed
 from sojourn.core.hidden import split
+from sojourn.core.limits import MAX_LOCAL_BYTES
 from sojourn.core.masking import masked, masked_fault
 from sojourn.core.secret import secrets_in
 from sojourn.errors import ToolFailed
@@ -172,7 +173,10 @@ class _Crossing:
 
     async def _recorded(self, result: ToolResult) -> ToolResult:
         """The answer as it passes the gate, with what is too large for a history in storage."""
-        answer = passed(self._spec, self._call, self._timed(result), self._masking)
+        local = self._info.is_local
+        answer = passed(self._spec, self._call, self._timed(result), self._masking, local=local)
+        if isinstance(answer, Oversized) and local:
+            return refusal(self._call, hints.oversized_result(self._spec, answer.size, MAX_LOCAL_BYTES))
         if isinstance(answer, Oversized):
             stored = await offloaded(answer, self._app.storage, self._spec, self._call, self._info)
             answer = passed(self._spec, self._call, stored)

@@ -9,8 +9,8 @@ from temporalio import workflow
 MAX_EVENTS = 45_000
 """Events from which on nothing new begins; 32 calls in flight write 400 more."""
 
-MAX_BYTES = 30_000_000
-"""The same in bytes; 11 results as large as they may be fit into the rest."""
+MAX_BYTES = 18_000_000
+"""The same in bytes; 32 results as large as they may be fit into the rest."""
 
 
 class Room:

@@ -44,10 +44,12 @@ from sojourn.core.call_ids import child_run_id
 from sojourn.core.child_time import ChildTime
 from sojourn.core.counts import limits_of
 from sojourn.core.introduction import introduce
+from sojourn.core.limits import MAX_FORMS_BYTES
 from sojourn.core.retry import LONGEST_INTERVAL
 from sojourn.core.shares import inherited
 from sojourn.core.standing import status_of
 from sojourn.core.timers import bounded
+from sojourn.core.wire import size_of
 from sojourn.failures import chain_of, failure_of, spent_of
 from sojourn.search_attributes import AGENT, SESSION, attributes_of
 from sojourn.telemetry.observer import Observer
@@ -55,6 +57,7 @@ from sojourn.telemetry.observer import Observer
 from .cancellation import is_canceled, stop_if_canceled
 from .children import Children
 from .clock import Clock
+from .load import Load
 from .waiting import Waiting
 
 
@@ -96,6 +99,7 @@ class Step:
         self._external: AwaitExternalTools | None = None
         self._began = clock.spent
         self._child_time = ChildTime()
+        self._load = Load()
 
     def open_external(
         self, calls: Sequence[tuple[ToolRequest, Dispatch]], wait: AwaitExternalTools | None
@@ -179,12 +183,20 @@ class Step:
             if rounds > MAX_INPUT_ROUNDS:
                 return outcomes.too_much_input(call, needed.server)
             self._show(CallStatus(tool_call_id=call.tool_call_id, name=call.name, state="waiting"))
-            task = task.model_copy(update={"input": await self._input(call, needed)})
+            given = await self._input(call, needed)
+            if size_of(given) > MAX_FORMS_BYTES and workflow.patched("answers-bounded-together"):
+                return outcomes.too_long_input(call, needed.server)
+            task = task.model_copy(update={"input": given})
 
     async def _in_turn(self, call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult:
         async with self._slots:
             await self._waiting.while_paused()
-            return self._no_room(call) or await self._by_worker(call, dispatch, task)
+            if refused := self._no_room(call):
+                return refused
+            if task.input is None:
+                return await self._by_worker(call, dispatch, task)
+            async with self._load.of(task.input):
+                return await self._by_worker(call, dispatch, task)
 
     def _no_room(self, call: ToolRequest) -> ToolResult | None:
         """The answer to a call that would begin where the run's history is full."""
@@ -242,7 +254,8 @@ class Step:
                 result = self._no_room(call) or outcomes.not_supplied(call)
             else:
                 task = self._task(call, dispatch).model_copy(update={"given": given})
-                result = await self._by_worker(call, dispatch, task)
+                async with self._load.of(given):
+                    result = await self._by_worker(call, dispatch, task)
             if self._waiting.settle_part(wait.id, call.tool_call_id, result):
                 return result
 
@@ -274,20 +287,21 @@ class Step:
         introduction, began = introduce(child, call.name), self._child_time.total
         try:
             with self._children.living(link.run_id):
-                handle = await workflow.start_child_workflow(
-                    "AgentRun",
-                    child,
-                    id=link.run_id,
-                    result_type=RunOutput,
-                    task_queue=dispatch.task_queue,
-                    # A parent that was reset starts its child anew; the one before it would run on unheard.
-                    id_reuse_policy=WorkflowIDReusePolicy.TERMINATE_IF_RUNNING,
-                    parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
-                    search_attributes=attributes,
-                    memo=introduction.memo,
-                    static_summary=introduction.summary,
-                    static_details=introduction.details,
-                )
+                async with self._load.of(child):
+                    handle = await workflow.start_child_workflow(
+                        "AgentRun",
+                        child,
+                        id=link.run_id,
+                        result_type=RunOutput,
+                        task_queue=dispatch.task_queue,
+                        # A parent that was reset starts its child anew; the one before it would run on unheard.
+                        id_reuse_policy=WorkflowIDReusePolicy.TERMINATE_IF_RUNNING,
+                        parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
+                        search_attributes=attributes,
+                        memo=introduction.memo,
+                        static_summary=introduction.summary,
+                        static_details=introduction.details,
+                    )
                 self._children.started(link.run_id)
                 output: RunOutput = await handle
         except ChildWorkflowError as error:

@@ -23,7 +23,7 @@ from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.boundary import brief, malformed, refusal
 from sojourn.core.endless import endless
 from sojourn.core.figures import wrong_figure
-from sojourn.core.limits import MAX_ARTIFACT_BYTES, MAX_RESULT_BYTES
+from sojourn.core.limits import MAX_ARTIFACT_BYTES, MAX_LOCAL_BYTES, MAX_RESULT_BYTES
 from sojourn.core.wire import ENVELOPE, encode
 from sojourn.core.wording import clip
 
@@ -50,7 +50,7 @@ class Oversized:
 
 
 def passed(
-    spec: ToolSpec, call: ToolRequest, result: ToolResult, hide: Hide | None = None
+    spec: ToolSpec, call: ToolRequest, result: ToolResult, hide: Hide | None = None, *, local: bool = False
 ) -> ToolResult | Oversized:
     """The answer as the run will read it; a plain error in place of one that it could not, or must not, read.
 
@@ -59,19 +59,22 @@ def passed(
         call: The call.
         result: What came of it.
         hide: Masks what the answer must not tell.
+        local: Whether the call is a local activity's, whose answer shares a message with others.
     """
+    most = MAX_LOCAL_BYTES if local else MAX_RESULT_BYTES
     answer, size = _readable(spec, call, result)
     if hide is not None:
         answer = hide(answer)
         size = len(encode(answer))
-    if size <= MAX_RESULT_BYTES and not answer.artifacts:
+    if size <= most and not answer.artifacts:
         return answer
     answer, beside = _measured(answer)
-    if beside <= MAX_ARTIFACT_BYTES and size - beside <= MAX_RESULT_BYTES:
+    apart = 0 if local else beside
+    if beside <= MAX_ARTIFACT_BYTES and size - apart <= most:
         return answer
     if answer.error is None:
         return Oversized(answer, size)
-    why = f"{size:,} bytes are more than the {MAX_RESULT_BYTES:,} allowed"
+    why = f"{size:,} bytes are more than the {most:,} allowed"
     return _words_alone(call, answer.error, why)
 
 

@@ -7,7 +7,9 @@ activity input makes the server terminate it. Every sum below is bounded for tha
 __all__ = [
     "MAX_ANSWER_CHARS",
     "MAX_ARTIFACT_BYTES",
+    "MAX_FORMS_BYTES",
     "MAX_INLINE_BYTES",
+    "MAX_LOCAL_BYTES",
     "MAX_PAYLOAD_BYTES",
     "MAX_PLAN_BYTES",
     "MAX_PLAN_CALLS",
@@ -33,6 +35,9 @@ MAX_PLAN_CALLS = 10_000
 MAX_RESULT_BYTES = 1_000_000
 """One tool's result."""
 
+MAX_LOCAL_BYTES = 50_000
+"""One local tool's result with its artifacts: those that end in one workflow task are one message."""
+
 MAX_ARTIFACT_BYTES = 800_000
 """One result's artifacts together, beside it in the same completion."""
 
@@ -50,3 +55,6 @@ MAX_PRIOR_INPUT_BYTES = 8_000
 
 MAX_ANSWER_CHARS = 64_000
 """Characters of a person's answer, as JSON."""
+
+MAX_FORMS_BYTES = 1_000_000
+"""The answers to all that one call asks, together."""

@@ -9,6 +9,7 @@ from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.answers import Decided
 from sojourn.core.call_ids import artifact_ref
+from sojourn.core.limits import MAX_FORMS_BYTES
 
 __all__ = [
     "by_reference",
@@ -116,6 +117,12 @@ def no_input(call: ToolRequest, server: str) -> ToolResult:
 def too_much_input(call: ToolRequest, server: str) -> ToolResult:
     """The tool asks for a person's input again and again."""
     said = f"{server} keeps asking for a person's input, and is asked no more"
+    return failed(call, ToolError.new(said, code="input_required"))
+
+
+def too_long_input(call: ToolRequest, server: str) -> ToolResult:
+    """The answers to all that the tool asks are too large for one call."""
+    said = f"the answers to what {server} asks are together more than {MAX_FORMS_BYTES:,} bytes; it was not called with them"
     return failed(call, ToolError.new(said, code="input_required"))
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -31,7 +31,7 @@ _MAX_ID_CHARS = 300
 """Of another run or call: a child's id is its parent's and a call's, at most 200 and 64."""
 _MAX_CALLERS = 100
 
-MAX_POLICY_CHARS = 64_000
+MAX_POLICY_BYTES = 64_000
 """Names in a run's own limits: they are handed on with every plan and child."""
 
 MAX_ANSWER_SCHEMA_BYTES = 400_000
@@ -91,9 +91,8 @@ def _policy_fault(run: RunInput) -> str | None:
     for name, duration in durations.items():
         if fault := duration_fault(f"policy.{name}", duration):
             return fault
-    names = [one for value in given.values() if isinstance(value, list) for one in cast("list[str]", value)]
-    if sum(map(len, names)) > MAX_POLICY_CHARS:
-        return f"a policy names tools and tags in at most {MAX_POLICY_CHARS:,} characters"
+    if run.policy and size_of(run.policy) > MAX_POLICY_BYTES:
+        return f"a policy, with the tools and tags that it names, has at most {MAX_POLICY_BYTES:,} bytes"
     return None
 
 

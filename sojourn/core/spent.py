@@ -24,7 +24,8 @@ MAX_ARTIFACTS = 100
 """Artifacts that a run's output refers to, the last ones."""
 
 _MOST = 2**53
-_MAX_TEXT = 2_000
+_MAX_TEXT = 1_000
+"""Bytes; a hundred artifacts with all their texts are less than a payload may hold."""
 
 
 def spent_by(counts: Counts, artifacts: Sequence[Artifact], active: timedelta | None) -> Spent | None:
@@ -104,4 +105,6 @@ def _count(value: Any) -> int:
 
 
 def _text(value: Any) -> str:
-    return value[:_MAX_TEXT].encode("utf-8", "replace").decode() if isinstance(value, str) else ""
+    if not isinstance(value, str):
+        return ""
+    return value[:_MAX_TEXT].encode("utf-8", "replace")[:_MAX_TEXT].decode("utf-8", "ignore")
