@@ -18,11 +18,12 @@ from temporalio.exceptions import ApplicationError
 
 from sojourn.app import App, BoundTool
 from sojourn.aside import aside, fits
+from sojourn.contracts import raised
 from sojourn.contracts.dispatch import NET
 from sojourn.contracts.retry_hint import FieldIssue, RetryHint
 from sojourn.contracts.tasks import ToolTask
 from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
-from sojourn.contracts.tool_error import MAX_CODE, ToolError
+from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core import boundary, hints, outcomes, retry
@@ -80,7 +81,7 @@ class ExecuteToolActivity:
         try:
             result = await self._across(task, call, info, lost)
         except BaseException as error:
-            if isinstance(error, ApplicationError) or is_cancellation(error):
+            if raised.is_a(error, ApplicationError) or is_cancellation(error):
                 raise
             # A fault of the boundary itself, which a repetition would meet again: the run goes on, the log tells.
             _log.error(
@@ -161,9 +162,9 @@ class _Crossing:
         except retry.TRANSIENT as error:
             return self._transient(error)
         except ToolFailed as error:
-            given: Any = error.hint
+            given = raised.attribute(error, "hint")
             hint = (
-                given.model_copy(update={"tool": self._call.name}) if isinstance(given, RetryHint) else None
+                given.model_copy(update={"tool": self._call.name}) if raised.is_a(given, RetryHint) else None
             )
             return refusal(self._call, (self._told(error), hint))
         except BaseException as error:
@@ -285,7 +286,7 @@ class _Crossing:
 
     def _transient(self, error: BaseException) -> ToolResult:
         said = self._told(error).message
-        return self._again_or(retry.transient(self._spec, error, said), said, type(error).__name__[:MAX_CODE])
+        return self._again_or(retry.transient(self._spec, error, said), said, raised.kind(error))
 
     def _again_or(self, failure: retry.Failure, said: str, kind: str) -> ToolResult:
         """The answer to a call that is not repeated; what Temporal is told of one that is holds no strangers' object."""

@@ -8,6 +8,7 @@ from types import TracebackType
 
 from temporalio.exceptions import ApplicationError
 
+from sojourn.contracts import raised
 from sojourn.contracts.tool_error import MAX_CAUSES, MAX_CODE, ToolError
 
 __all__ = ["carried"]
@@ -21,7 +22,7 @@ _MAX_LINKS = 1_000
 
 def carried(error: BaseException) -> ApplicationError:
     """An exception and its causes, each by type, bounded text and a few places; the outermost and the root are kept."""
-    links = _links(error)
+    links = list(raised.chain(error, _MAX_LINKS))
     if len(links) > MAX_CAUSES:
         links = [*links[: MAX_CAUSES // 2], *links[-MAX_CAUSES // 2 :]]
     made: ApplicationError | None = None
@@ -34,23 +35,12 @@ def carried(error: BaseException) -> ApplicationError:
 
 def _one(error: BaseException) -> ApplicationError:
     told = ToolError.from_error(error)
-    message, kind = told.message, type(error).__name__[:MAX_CODE]
-    if isinstance(error, ApplicationError):
+    message, kind = told.message, raised.kind(error)
+    if raised.is_a(error, ApplicationError):
         # Its own text repeats the type.
         message = ToolError.new(str(error.message)).message
         kind = ToolError.new(str(error.type or kind)).message[:MAX_CODE]
-    return ApplicationError(message, type=kind).with_traceback(_innermost(error.__traceback__))
-
-
-def _links(error: BaseException) -> list[BaseException]:
-    links: list[BaseException] = []
-    seen: set[int] = set()
-    link: BaseException | None = error
-    while link is not None and id(link) not in seen and len(links) < _MAX_LINKS:
-        seen.add(id(link))
-        links.append(link)
-        link = link.__cause__ if link.__suppress_context__ else link.__context__
-    return links
+    return ApplicationError(message, type=kind).with_traceback(_innermost(raised.trace(error)))
 
 
 def _innermost(places: TracebackType | None) -> TracebackType | None:

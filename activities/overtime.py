@@ -11,6 +11,8 @@ from typing import Any
 import structlog
 from temporalio import activity
 
+from sojourn.contracts import raised
+
 __all__ = ["ended", "is_cancellation"]
 
 GRACE = 2.0
@@ -21,7 +23,7 @@ _log = structlog.get_logger("sojourn.tool")
 
 def is_cancellation(error: BaseException) -> bool:
     """Whether an activity is cancelled, by its run or with its worker; a stranger's code may raise the same."""
-    if not isinstance(error, asyncio.CancelledError):
+    if not raised.is_a(error, asyncio.CancelledError):
         return False
     this = asyncio.current_task()
     return activity.is_cancelled() or (this is not None and this.cancelling() > 0)
@@ -50,11 +52,11 @@ async def ended(tool_id: str, work: Awaitable[Any]) -> Any:
         if task.cancelled() or task.exception() is not None:
             raise
         value = task.result()  # it ended well in spite of it
-    if not isinstance(value, _Exit):
+    if not raised.is_a(value, _Exit):
         return value
-    if isinstance(value.error, SystemExit):
+    if raised.is_a(value.error, SystemExit):
         raise value.error
-    raise RuntimeError(f"the tool raised {type(value.error).__name__}") from value.error
+    raise RuntimeError(f"the tool raised {raised.kind(value.error)}") from value.error
 
 
 class _Exit:

@@ -18,6 +18,7 @@ from typing import Any
 
 import structlog
 
+from sojourn.contracts import raised
 from sojourn.errors import ToolUnavailable
 
 from .turns import Turns
@@ -146,9 +147,9 @@ class _Job:
         try:
             if error is None:
                 return self.value
-            if isinstance(error, (Exception, SystemExit)) and not isinstance(error, StopIteration):
+            if issubclass(type(error), (Exception, SystemExit)) and not raised.is_a(error, StopIteration):
                 raise error
-            raise RuntimeError(f"{self.tool_id} raised {type(error).__name__}") from error
+            raise RuntimeError(f"{self.tool_id} raised {raised.kind(error)}") from error
         finally:
             del error  # its traceback holds this frame: a cycle would keep the tool's values alive
 

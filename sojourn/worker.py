@@ -7,7 +7,6 @@ installed; nothing else knows where it is.
 import asyncio
 import contextlib
 import importlib
-import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -24,6 +23,7 @@ from sojourn.app import App
 from sojourn.cached_runs import CachedRuns
 from sojourn.connection import connect
 from sojourn.ending import end_quietly
+from sojourn.enduring import SIGNALS, Stop, endure
 from sojourn.errors import ServerUnavailable
 from sojourn.logs import configure_logs
 from sojourn.logs.activities import ActivityLogs
@@ -181,11 +181,18 @@ class Worker:
         await self._app.close()
 
 
-def serve(app: App, *, task_queue: str | None = None) -> None:
-    """Serve until SIGTERM or Ctrl-C, then drain; logs are configured where the program has not done so."""
+def serve(app: App, *, task_queue: str | None = None, metrics_port: str | None = None) -> None:
+    """Serve until SIGTERM or Ctrl-C, then drain; logs are configured where the program has not done so.
+
+    Raises:
+        SystemExit: code that a tool has left on the event loop cancelled the worker; with status 1.
+    """
     configure_logs()
     try:
-        asyncio.run(serve_forever(app, task_queue=task_queue))
+        endure(
+            lambda stop: serve_forever(app, task_queue=task_queue, metrics_port=metrics_port, stop=stop),
+            drain=DRAIN,
+        )
     finally:
         let_go()
 
@@ -197,6 +204,7 @@ async def serve_forever(
     address: str | None = None,
     namespace: str | None = None,
     metrics_port: str | None = None,
+    stop: Stop | None = None,
 ) -> None:
     """Wait for a server, serve until SIGTERM or SIGINT, then drain.
 
@@ -208,6 +216,7 @@ async def serve_forever(
         address: The server's.
         namespace: In it.
         metrics_port: Where to serve the Temporal SDK's own metrics; `SOJOURN_METRICS_PORT`, else nowhere.
+        stop: What tells when to stop, in place of the two signals.
 
     Raises:
         DefinitionError: a setting cannot be read, or something else listens on the metrics port.
@@ -215,22 +224,23 @@ async def serve_forever(
     options = settings.connect_options(address, namespace)
     at = settings.metrics_port(metrics_port)
     options["runtime"] = runtime_with_metrics(at) if at else logging_runtime()
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    main = asyncio.current_task()
-    assert main is not None
-
-    def on_signal() -> None:
-        if stop.is_set():
-            main.cancel()
-        stop.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, on_signal)
-    with contextlib.suppress(asyncio.CancelledError):
-        client = await _connected(options, stop)
+    stop = stop or _stop_at_signals()
+    try:
+        client = await _connected(options, stop.asked)
         if client is not None:
-            await _serve(Worker(app, client, task_queue=task_queue), app, client, stop)
+            await _serve(Worker(app, client, task_queue=task_queue), app, client, stop.asked)
+    except asyncio.CancelledError:
+        if not stop.at_once:
+            raise
+
+
+def _stop_at_signals() -> Stop:
+    """A stop that SIGTERM and SIGINT ask for, on a loop that others made."""
+    stop, main = Stop(), asyncio.current_task()
+    assert main is not None
+    for number in SIGNALS:
+        asyncio.get_running_loop().add_signal_handler(number, stop.ask, main)
+    return stop
 
 
 async def _serve(worker: Worker, app: App, client: temporalio.client.Client, stop: asyncio.Event) -> None:

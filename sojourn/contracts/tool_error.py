@@ -1,10 +1,12 @@
 """ToolError: what went wrong in a tool call, as a value that survives every hop."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from itertools import islice
+from typing import Any, cast
 
 from pydantic import ValidationError
 
+from sojourn.contracts import raised
 from sojourn.contracts.record import Record
 
 __all__ = ["LEFT_OUT", "MAX_CAUSES", "MAX_CODE", "MAX_MESSAGE", "ToolError"]
@@ -60,15 +62,14 @@ class ToolError(Record):
             error: What was raised.
             hide: Masks what an exception says, before it is cut: the half of a secret tells much.
         """
-        if isinstance(error, ToolError):
+        if raised.is_a(error, ToolError):
             return error
         links: list[ToolError] = []
-        for link in _links(error):
-            kind, carried = type(link).__name__[:MAX_CODE], _attribute(link, "error")
-            said = _text(link)
+        for link in raised.chain(cast("BaseException", error), _MAX_READ):
+            kind, said = raised.kind(link), _text(link)
             links.append(cls(message=_clip(hide(said) if hide else said) or kind, code=_code(link) or kind))
-            if isinstance(carried, ToolError):
-                return _chained([*links, *carried.chain()]).told_once()
+            if carried := _carried(link):
+                return _chained([*links, *carried]).told_once()
         return _chained(_shortened(links))
 
     @classmethod
@@ -109,15 +110,6 @@ class ToolError(Record):
             if said != link.message and not said.endswith(f": {link.message}"):
                 said = f"{said}: {link.message}" if said else link.message
         return said
-
-
-def _links(error: BaseException) -> Iterator[BaseException]:
-    seen: set[int] = set()
-    link: BaseException | None = error
-    while link is not None and id(link) not in seen and len(seen) < _MAX_READ:
-        seen.add(id(link))
-        yield link
-        link = link.__cause__ if link.__suppress_context__ else link.__context__
 
 
 def _chained(links: Iterable[ToolError]) -> ToolError:
@@ -161,33 +153,38 @@ def _clean(link: ToolError) -> ToolError:
     return link if same else link.model_copy(update={"message": message, "code": code})
 
 
-def _attribute(error: BaseException, name: str) -> Any:
+def _carried(error: BaseException) -> list[ToolError]:
+    """The links that an exception carries as its `error`; none where they cannot be read."""
+    carried = raised.attribute(error, "error")
+    if not raised.is_a(carried, ToolError):
+        return []
     try:
-        return getattr(error, name, None)
-    except BaseException:  # noqa: BLE001 - a stranger's property
-        return None
+        return [
+            ToolError(message=_clip(link.message), code=link.code and _clip(link.code)[:MAX_CODE])
+            for link in islice(ToolError.chain(carried), _MAX_READ)
+        ]
+    except BaseException:  # noqa: BLE001 - a stranger's record, or one that is none
+        return []
 
 
 def _text(error: BaseException) -> str:
-    try:
-        if isinstance(error, ValidationError):
-            # Its own text repeats the input and ends in a link.
-            faults = error.errors(include_url=False, include_input=False, include_context=False)
-            return "; ".join(
-                f"{'.'.join(map(str, fault['loc'])) or error.title}: {fault['msg']}" for fault in faults[:5]
-            )
-        return str(error)
-    except BaseException:  # noqa: BLE001 - a stranger's `__str__`; the class still tells something
-        return ""
+    """What an exception says; of a validation error neither the input nor its link."""
+    if not raised.is_a(error, ValidationError):
+        return raised.text(error)
+    faults = error.errors(include_url=False, include_input=False, include_context=False)
+    return "; ".join(
+        f"{'.'.join(map(str, fault['loc'])) or error.title}: {fault['msg']}" for fault in faults[:5]
+    )
 
 
 def _code(error: BaseException) -> str | None:
-    code = _attribute(error, "code")
-    return _clip(code)[:MAX_CODE] if isinstance(code, str) else None
+    code = raised.attribute(error, "code")
+    return _clip(code)[:MAX_CODE] if raised.is_a(code, str) else None
 
 
 def _clip(text: str) -> str:
     """The text within its limit, less its middle: what led to an error often stands at its end."""
+    text = raised.copied(text)
     if len(text) > MAX_MESSAGE:
         tail = MAX_MESSAGE // 4
         text = f"{text[: MAX_MESSAGE - tail - 1]}…{text[-tail:]}"

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from sojourn.contracts import raised
 from sojourn.contracts.dispatch import ACTIVITY_ATTEMPTS
 from sojourn.contracts.retry_hint import RetryHint, RetryReason
 from sojourn.contracts.tool_error import ToolError
@@ -79,8 +80,8 @@ def transient(spec: ToolSpec, error: BaseException, message: str) -> Failure:
         error: One of `TRANSIENT`.
         message: Its text, fit to be told.
     """
-    after = delay_of(getattr(error, "retry_after", None))
-    if isinstance(error, RateLimited):
+    after = delay_of(raised.attribute(error, "retry_after"))
+    if raised.is_a(error, RateLimited):
         return Failure(RetryReason.RATE_LIMITED, hints.rate_limited(spec.id, message, after), after)
     return Failure(RetryReason.TOOL_UNAVAILABLE, hints.unavailable(spec.id, message, after), after)
 

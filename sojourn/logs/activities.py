@@ -51,6 +51,8 @@ class _Inbound(ActivityInboundInterceptor):
                 answer = await super().execute_activity(input)
             except ApplicationError as error:
                 _tell_failure(task, info, error)
+                # Nobody else reads what was raised itself: it may be anything.
+                error.__context__ = None
                 raise
             _tell_end(info, answer, round((time.monotonic() - started) * 1000))
             return answer
@@ -77,7 +79,7 @@ def _tell_failure(task: PlanTask | ToolTask, info: activity.Info, error: Applica
         "error": error.type,
         "attempt": info.attempt,
         "retry_in": delay.total_seconds() if delay and not error.non_retryable else None,
-        "raised": described(cause) if cause is not None and not isinstance(cause, _EXPECTED) else None,
+        "raised": described(cause) if cause is not None and not issubclass(type(cause), _EXPECTED) else None,
     }
     said = {name: value for name, value in beside.items() if value is not None}
     if isinstance(task, ToolTask):

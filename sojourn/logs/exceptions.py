@@ -3,10 +3,11 @@
 import sys
 import traceback
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 
 from structlog.typing import EventDict, WrappedLogger
 
+from sojourn.contracts import raised
 from sojourn.contracts.tool_error import MAX_CAUSES, ToolError
 from sojourn.logs.context import current_mask
 from sojourn.logs.values import printable
@@ -28,9 +29,11 @@ def described_exception(logger: WrappedLogger, name: str, event_dict: EventDict)
     """
     del logger, name
     error = _error_of(event_dict.pop("exc_info", None))
-    raised = event_dict.pop("raised", None) or (error and described(error, says=event_dict.pop("says", True)))
-    if raised:
-        event_dict["exception"] = raised
+    told = event_dict.pop("raised", None) or (
+        error is not None and described(error, says=event_dict.pop("says", True))
+    )
+    if told:
+        event_dict["exception"] = told
     return event_dict
 
 
@@ -45,13 +48,13 @@ def described(error: BaseException, *, says: bool = True) -> list[dict[str, Any]
     """
     return [
         {
-            "type": type(link).__name__,
+            "type": raised.kind(link),
             "message": printable(ToolError.from_error(link, current_mask()).message)
             if says
             else "(not told)",
             "at": [
                 f"{frame.f_code.co_filename}:{line} {frame.f_code.co_name}"
-                for frame, line in traceback.walk_tb(link.__traceback__)
+                for frame, line in traceback.walk_tb(raised.trace(link))
             ][-MAX_FRAMES:],
         }
         for link, _ in zip(_links(error, set()), range(MAX_CAUSES), strict=False)
@@ -70,10 +73,10 @@ def in_short(exception: list[dict[str, Any]]) -> str:
 
 
 def _error_of(exc_info: Any) -> BaseException | None:
+    if raised.is_a(exc_info, BaseException):
+        return exc_info
     match exc_info:
-        case BaseException():
-            return exc_info
-        case (_, BaseException() as error, _):
+        case (_, error, _) if raised.is_a(error, BaseException):
             return error
         case None | False | (None, None, None):
             return None
@@ -87,7 +90,6 @@ def _links(error: BaseException, seen: set[int]) -> Iterator[BaseException]:
     while link is not None and id(link) not in seen:
         seen.add(id(link))
         yield link
-        if isinstance(link, BaseExceptionGroup):
-            for part in cast("BaseExceptionGroup[BaseException]", link).exceptions:
-                yield from _links(part, seen)
-        link = link.__cause__ if link.__suppress_context__ else link.__context__
+        for part in raised.parts(link):
+            yield from _links(part, seen)
+        link = raised.before(link)

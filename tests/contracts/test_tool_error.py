@@ -1,5 +1,7 @@
 """ToolError: exceptions as values that survive every hop (SR-87, SR-88, SR-122, SR-123)."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 from sojourn import RunFailed, ToolError, data_converter
 from sojourn.contracts.tool_error import LEFT_OUT, MAX_CAUSES, MAX_CODE, MAX_MESSAGE
 from sojourn.core.wire import encode
+from sojourn.logs.exceptions import described
 
 
 def raised(*messages: str) -> Exception:
@@ -225,6 +228,66 @@ def test_an_exception_that_cannot_be_shown_is_still_an_error() -> None:
         error = code
 
     assert ToolError.from_error(BrokenError()) == ToolError(message="BrokenError", code="BrokenError")
+
+
+class OwnEnd(BaseException):
+    """A stranger's exception that is no `Exception`."""
+
+
+class Nonsense(str):
+    """A text none of whose ways is a text's."""
+
+    __slots__ = ()
+
+    def _raise(self, *_: object, **__: object) -> Any:
+        raise OwnEnd
+
+    encode = __getitem__ = __len__ = __str__ = __format__ = __add__ = __hash__ = __eq__ = _raise  # type: ignore[assignment]
+
+
+class Nameless(type):
+    @property
+    def __name__(cls) -> str:
+        raise OwnEnd
+
+
+class BrokenLink(ToolError):  # noqa: N818 - a record, and no exception
+    def chain(self) -> Any:
+        raise OwnEnd
+
+
+def raising(_: object) -> Any:
+    raise OwnEnd
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        *({name: property(raising)} for name in ("__cause__", "__context__", "__suppress_context__")),
+        *({name: property(raising)} for name in ("__traceback__", "__class__", "__dict__")),
+        *({name: property(lambda _: 7)} for name in ("__cause__", "__context__", "__suppress_context__")),
+        {"__getattribute__": lambda *_: raising(_)},
+        {"__getattribute__": lambda *_: 7},
+        {"__str__": raising},
+        {"__str__": lambda _: Nonsense("said")},
+        {"__str__": lambda _: 7},
+        {"code": Nonsense("code")},
+        {"error": Nonsense("error")},
+        {"error": BrokenLink(message="before", code="ValueError")},
+        {"__module__": 7, "__qualname__": Nonsense("kind"), "__name__": 7},
+    ],
+)
+@pytest.mark.parametrize("kind", [type, Nameless])
+def test_a_hostile_exception_is_still_an_error(kind: Any, attributes: dict[str, Any]) -> None:
+    """Whatever its class overrides, it is read: its text or its class, and what it was really raised from (SR-123)."""
+    hostile = kind("HostileError", (Exception,), attributes)("said")
+    BaseException.__cause__.__set__(hostile, ValueError("before"))  # type: ignore[attr-defined]
+    error = ToolError.from_error(hostile)
+    assert messages_of(error) in (["said", "before"], ["HostileError", "before"])
+    assert error.code in ("HostileError", "code")
+    assert {type(text) for link in error.chain() for text in (link.message, link.code)} == {str}
+    assert ToolError.model_validate_json(encode(error)) == error
+    assert described(hostile)[0]["type"] == "HostileError"
 
 
 @given(st.text(st.characters(), max_size=200))

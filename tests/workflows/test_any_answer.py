@@ -55,6 +55,48 @@ class MuteError(Exception):
         raise OwnEnd
 
 
+class Nonsense(str):
+    """A text none of whose ways is a text's."""
+
+    __slots__ = ()
+
+    def _raise(self, *_: Any, **__: Any) -> Any:
+        raise OwnEnd(TOKEN)
+
+    encode = __getitem__ = __len__ = __str__ = __format__ = __add__ = __hash__ = __eq__ = _raise  # type: ignore[assignment]
+
+
+def hostile(name: str, value: Any = OwnEnd) -> BaseException:
+    """An exception one of whose attributes raises, or is something else."""
+
+    def get(_: Any) -> Any:
+        if value is OwnEnd:
+            raise OwnEnd(TOKEN)
+        return value
+
+    return type("HostileError", (Exception,), {name: property(get)})("hostile")
+
+
+class Nameless(type):
+    @property
+    def __name__(cls) -> str:
+        raise OwnEnd(TOKEN)
+
+
+class NamelessError(Exception, metaclass=Nameless):
+    """Its class does not tell its name."""
+
+
+class ClosedError(Exception):
+    """No attribute of it can be read."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise OwnEnd(TOKEN)
+
+
+SLOTS = ("__cause__", "__context__", "__suppress_context__", "__traceback__", "__class__")
+
+
 def deep(levels: int) -> Any:
     return functools.reduce(lambda inner, _: {"a": inner}, range(levels), {"b": 1})
 
@@ -85,12 +127,29 @@ RAISED: dict[str, Callable[[], BaseException]] = {
     "mute": MuteError,
     "surrogate": lambda: ValueError(f"\ud800 {TOKEN}"),
     "large": lambda: ValueError(TOKEN * 1_000_000),
+    "nameless": NamelessError,
+    "closed": ClosedError,
+    "text": lambda: hostile("__str__", lambda: Nonsense(TOKEN)),
+    "code": lambda: hostile("code", Nonsense("code")),
+    "error": lambda: hostile("error", hostile("__class__")),
+    "hint": lambda: type(
+        "HostileFailed", (ToolFailed,), {"hint": property(lambda _: hostile("__class__"), lambda *_: None)}
+    )("no"),
+    **{name: functools.partial(hostile, name) for name in SLOTS},
+    **{f"{name} nonsense": functools.partial(hostile, name, 7) for name in SLOTS},
     **HINTS,
 }
 TRANSIENT: dict[str, Callable[[], BaseException]] = {
     "away_10_MB": lambda: ConnectionError(f"{TOKEN} " * 800_000),
     "away_surrogate": lambda: ConnectionError(f"\ud800 {TOKEN}"),
     "away_caused": lambda: caused(ConnectionError(TOKEN), OwnEnd("x" * 10_000_000)),
+    "away_hostile": lambda: caused(RateLimited(TOKEN), hostile("__context__")),
+    "away_until": lambda: type(
+        "Hostile", (RateLimited,), {"retry_after": property(lambda _: raise_it("own"), lambda *_: None)}
+    )("x"),
+    "away_nameless": lambda: Nameless("Hostile", (ToolUnavailable,), {"__context__": property(lambda _: 7)})(
+        "x"
+    ),
     "away_when": lambda: caused(RateLimited(TOKEN, retry_after="soon"), ValueError()),  # type: ignore[arg-type]
 }
 
@@ -147,7 +206,7 @@ async def test_whatever_a_tool_raises_is_its_answer(serve, traces, caplog, name)
     """Once for what would happen again, three times for what may pass; its secret is in no history and no line."""
     executed: Counter[tuple[str, str]] = Counter()
     tools, by_id = made_tools(executed)
-    ways = [*RAISED, *TRANSIENT, *(f"before_{way}" for way in RAISED if not way.startswith("hint"))]
+    ways = [*RAISED, *TRANSIENT, *(f"before_{way}" for way in RAISED if way not in HINTS)]
     calls = [ToolRequest(name=f"test.any.{name}", payload={"way": way}) for way in ways]
     planner = ScriptedPlanner([PlanResult.calls(*calls), PlanResult.final("done")])
     vault = Vault(by_id)

@@ -1,0 +1,173 @@
+"""Enduring: a worker's event loop goes on, or its process ends, whatever code that tools left behind does to it.
+
+A task that nobody awaits can raise `SystemExit` out of the loop, stop the loop, or cancel all that runs on it. The
+first two are told and gone on from; the last ends the process, with a status that says so. And a loop that cannot end,
+or does not come to it, is ended from a thread beside it, so that a signal always has its effect.
+"""
+
+import asyncio
+import contextlib
+import os
+import queue
+import signal
+import threading
+import time
+from collections.abc import Callable, Coroutine, Generator
+from datetime import timedelta
+from typing import Any, Self
+
+import structlog
+
+from sojourn.logs.exceptions import described
+
+__all__ = ["SIGNALS", "Stop", "endure"]
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+_FAILED = 1
+
+_CLOSING = 10.0
+"""Seconds that a loop has to end after its drain: what is left on it is cancelled."""
+
+_AT_ONCE = 5.0
+"""Seconds that it has after a second signal."""
+
+_log = structlog.get_logger("sojourn.worker")
+
+
+class Stop:
+    """Whether a worker is to stop, and whether at once."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        self.at_once = False
+        """Whether its task is cancelled by us, and not by a stranger."""
+
+    def ask(self, main: "asyncio.Task[Any]") -> None:
+        """Stop; asked again, at once."""
+        if self.asked.is_set():
+            self.at_once = True
+            main.cancel()
+        self.asked.set()
+
+
+def endure(serving: Callable[[Stop], Coroutine[Any, Any, None]], *, drain: timedelta) -> None:
+    """Run what serves until it has stopped, on a loop of its own; SIGTERM and Ctrl-C ask it to stop.
+
+    Args:
+        serving: What to run; it ends once it is asked to stop.
+        drain: How long it may take to do so; 10 s later the process is ended.
+
+    Raises:
+        SystemExit: something else has cancelled it; with status 1, and the log says so.
+    """
+    with _Overseer() as overseer, contextlib.ExitStack() as closing:
+        runner = asyncio.Runner()
+        loop = runner.get_loop()
+        closing.callback(_close, runner)
+        stop = Stop()
+        main = loop.create_task(serving(stop))
+
+        def heed() -> None:
+            stop.ask(main)
+
+        def on_signal(count: int) -> None:
+            overseer.allow(drain.total_seconds() + _CLOSING if count == 1 else _AT_ONCE)
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(heed)
+
+        with _signals(on_signal):
+            _to_its_end(main)
+            if not main.cancelled() and main.exception() is None:
+                overseer.status = 0
+            overseer.allow(_CLOSING)
+            closing.close()
+    if main.cancelled():
+        _log.error(
+            "worker_cancelled", reason="a tool or another stranger's code cancelled the worker's own task"
+        )
+        raise SystemExit(_FAILED)
+    main.result()
+
+
+def _to_its_end(main: "asyncio.Task[None]") -> None:
+    """Run the loop until the task is done: an exception that a loop lets out leaves it as good as it was."""
+    loop = main.get_loop()
+    main.add_done_callback(lambda _: loop.stop())
+    while not main.done():
+        try:
+            loop.run_forever()
+        except (SystemExit, KeyboardInterrupt) as error:
+            if not main.done():
+                _log.error(
+                    "loop_left", raised=described(error), reason="a task that nobody awaits raised this"
+                )
+        else:
+            if not main.done():
+                _log.error("loop_stopped", reason="a tool or another stranger's code stopped the event loop")
+
+
+def _close(runner: asyncio.Runner) -> None:
+    """Cancel what is left on the loop, and close it."""
+    try:
+        runner.close()
+    except (SystemExit, KeyboardInterrupt) as error:
+        _log.error("loop_left", raised=described(error), reason="a task that was left raised this")
+
+
+@contextlib.contextmanager
+def _signals(tell: Callable[[int], None]) -> Generator[None]:
+    """Tell how many signals have come; not by the loop, which may be blocked. The third ends the process."""
+    count = 0
+
+    def on_signal(*_: Any) -> None:
+        nonlocal count
+        count += 1
+        if count > 2:
+            os._exit(_FAILED)
+        tell(count)
+
+    before = {number: signal.signal(number, on_signal) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class _Overseer:
+    """A thread that ends the process when it takes longer than it is allowed to; as long as it likes, at first."""
+
+    def __init__(self) -> None:
+        self.status = _FAILED
+        """The status with which the process is ended."""
+        self._allowed: queue.SimpleQueue[float | None] = queue.SimpleQueue()
+        """Seconds; None is the end. The only queue that may be filled from a signal's handler."""
+
+    def allow(self, seconds: float) -> None:
+        """Allow so much from now on, or what was allowed before where that is less."""
+        self._allowed.put(seconds)
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._oversee, name="overseer", daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._allowed.put(None)
+
+    def _oversee(self) -> None:
+        until: float | None = None
+        while True:
+            left = None if until is None else max(0.0, until - time.monotonic())
+            try:
+                allowed = self._allowed.get(timeout=left)
+            except queue.Empty:
+                break
+            if allowed is None:
+                return
+            then = time.monotonic() + allowed
+            until = then if until is None else min(until, then)
+        try:
+            _log.error("worker_overdue", reason="the event loop does not end", status=self.status)
+        finally:
+            os._exit(self.status)
