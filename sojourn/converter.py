@@ -7,7 +7,7 @@ a converter for every activation and activity, so all that costs lives at module
 
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from pydantic import TypeAdapter
 from pydantic_core import SchemaSerializer
@@ -21,7 +21,8 @@ from temporalio.converter import (
     JSONPlainPayloadConverter,
 )
 
-from sojourn.core.unread import CLEAR_TEXT, Unread
+from sojourn.contracts.tool_error import ToolError
+from sojourn.core.unread import CLEAR_TEXT, OrUnread, Unread
 from sojourn.guarded import GuardedDataConverter
 from sojourn.marked import UnreadableError, is_clear, reason_of
 
@@ -55,6 +56,11 @@ _CONVERTERS = tuple(
 )
 
 
+def _is_or_unread(hint: object) -> TypeGuard[OrUnread]:
+    """By name: in Temporal's sandbox a workflow has classes of its own."""
+    return type(hint).__name__ == OrUnread.__name__
+
+
 class SojournPayloadConverter(CompositePayloadConverter):
     """JSON by pydantic, the rest as in Temporal's default converter."""
 
@@ -65,7 +71,8 @@ class SojournPayloadConverter(CompositePayloadConverter):
         """Values of the payloads; where no type is asked for, what cannot be decoded stays raw or is `Unread`.
 
         Whoever starts or signals a run by hand may send anything, and a workflow whose arguments
-        cannot be decoded has no way to say so: its workflow task fails for ever.
+        cannot be decoded has no way to say so: its workflow task fails for ever. Whoever completes an
+        activity by hand may too: an `OrUnread`, which stands alone, is a type that is asked for like this.
 
         Raises:
             UnreadableError: a type is asked for, and a payload is encrypted or kept elsewhere.
@@ -76,6 +83,8 @@ class SojournPayloadConverter(CompositePayloadConverter):
             reason = reason_of(payload) or self._unknown(payload)
             if reason and hint is not RawValue:
                 raise UnreadableError(reason)
+            if _is_or_unread(hint):
+                return [self._or_unread(payload, hint)]
         return super().from_payloads(payloads, type_hints)
 
     def _or_raw(self, payload: Payload) -> Any:
@@ -86,6 +95,13 @@ class SojournPayloadConverter(CompositePayloadConverter):
         except (ValueError, KeyError, RuntimeError):
             return RawValue(payload)
         return Unread(CLEAR_TEXT, is_clear=True, value=value) if is_clear(payload) else value
+
+    def _or_unread(self, payload: Payload, hint: OrUnread) -> Any:
+        try:
+            value = super().from_payloads([payload], [hint.of])[0]
+        except (ValueError, KeyError, RuntimeError) as error:
+            return hint.unread(ToolError.from_error(error).message[:300])
+        return value if isinstance(value, hint.of) else hint.unread(f"it is {type(value).__name__}, not JSON")
 
     def _unknown(self, payload: Payload) -> str | None:
         """That nothing here knows this encoding: the payload is encrypted, as a rule."""

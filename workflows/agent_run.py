@@ -31,6 +31,7 @@ from sojourn.core import call_ids, counts, outcomes
 from sojourn.core.admit import not_executed
 from sojourn.core.answers import Clarified, Refused
 from sojourn.core.asking_message import question_message, reply
+from sojourn.core.by_hand import no_plan, plan_fault, right_usage
 from sojourn.core.giving_up import gave_up
 from sojourn.core.guards import SECOND_RULES, Guards
 from sojourn.core.limits import MAX_INLINE_BYTES
@@ -40,6 +41,7 @@ from sojourn.core.run_input import labelled, opening_fault, read_run_input
 from sojourn.core.spent import MAX_ARTIFACTS, spent_by
 from sojourn.core.steering import Paused, Resumed, is_overtaken
 from sojourn.core.transcript import for_planner
+from sojourn.core.unread import OrUnread, Unread
 from sojourn.core.waits import Released
 from sojourn.core.wire import encode
 from sojourn.failures import closing, failure_of
@@ -53,7 +55,7 @@ from .doors import Doors
 from .listed import Listed
 from .shown import Shown
 from .step import Step
-from .taking import taken
+from .taking import WRONG_FIGURES, refused_by_hand, taken
 from .waiting import Waiting
 
 PLAN_LIMIT = timedelta(hours=1)
@@ -64,6 +66,8 @@ RETRY = RetryPolicy(maximum_interval=LONGEST_INTERVAL, maximum_attempts=ACTIVITY
 
 OPENING_COPIES = 5
 """What a run was started with is in memory beside its transcript: here, and four times in Temporal's core (measured)."""
+
+_PLAN: Any = OrUnread(PlanOutcome)
 
 MAX_FAULTS = 2
 """Planner faults in a row that are corrected; the next ends the run."""
@@ -205,10 +209,10 @@ class AgentRun(Shown, Doors, Accounts):
         self._plans += 1
         task = self._plan_task()
         try:
-            plan = await workflow.execute_activity(
+            given: PlanOutcome | Unread = await workflow.execute_activity(
                 "PlanActivity",
                 task,
-                result_type=PlanOutcome,
+                result_type=_PLAN,
                 start_to_close_timeout=PLAN_LIMIT,
                 heartbeat_timeout=HEARTBEAT,
                 retry_policy=RETRY,
@@ -223,6 +227,7 @@ class AgentRun(Shown, Doors, Accounts):
                 return self._unanswered(cause)
             failed = self._failed(cause)
             raise failed from failed.__cause__
+        plan = self._taken(given)
         self._accepted_attempt = plan.attempt
         if plan.policy:
             self._policy, self._is_known = plan.policy, True
@@ -234,6 +239,17 @@ class AgentRun(Shown, Doors, Accounts):
         self._note(plan.notes)
         self._counts = replace(self._counts, usage=counts.add_usage(self._counts.usage, plan.usage))
         return plan
+
+    def _taken(self, plan: PlanOutcome | Unread) -> PlanOutcome:
+        """What the activity gave; anybody may have completed it with anything."""
+        fault = plan_fault(plan, final_turn=self._finalize is not None)
+        why = refused_by_hand(f"by-hand-plan-{self._plans}", plan, fault)
+        if why is not None or isinstance(plan, Unread):
+            return no_plan(why or "")
+        usage = plan.usage and right_usage(plan.usage)
+        if usage is plan.usage or not workflow.patched(WRONG_FIGURES):
+            return plan
+        return plan.model_copy(update={"usage": usage})
 
     def _plan_task(self) -> PlanTask:
         """What the planner is passed: only what is new, by reference when it is large."""

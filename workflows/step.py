@@ -7,6 +7,7 @@ and that only after the call is answered too.
 import asyncio
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from typing import Any
 
 from temporalio import workflow
 from temporalio.common import RetryPolicy, TypedSearchAttributes, WorkflowIDReusePolicy
@@ -40,6 +41,7 @@ from sojourn.core.asking import (
     shown,
 )
 from sojourn.core.bounds import with_bounds
+from sojourn.core.by_hand import no_result, right_result
 from sojourn.core.call_ids import child_run_id
 from sojourn.core.child_time import ChildTime
 from sojourn.core.counts import limits_of
@@ -49,6 +51,7 @@ from sojourn.core.retry import LONGEST_INTERVAL
 from sojourn.core.shares import inherited
 from sojourn.core.standing import status_of
 from sojourn.core.timers import bounded
+from sojourn.core.unread import OrUnread, Unread
 from sojourn.core.wire import size_of
 from sojourn.failures import chain_of, failure_of, spent_of
 from sojourn.search_attributes import AGENT, SESSION, attributes_of
@@ -58,7 +61,10 @@ from .cancellation import is_canceled, stop_if_canceled
 from .children import Children
 from .clock import Clock
 from .load import Load
+from .taking import WRONG_FIGURES, refused_by_hand
 from .waiting import Waiting
+
+_RESULT: Any = OrUnread(ToolResult)
 
 
 class Step:
@@ -95,6 +101,7 @@ class Step:
         self._show = show
         self._observer = observer
         self._carried_out: set[str] = set()
+        self._results = 0
         self._slots = asyncio.Semaphore(policy.max_parallel_calls)
         self._external: AwaitExternalTools | None = None
         self._began = clock.spent
@@ -216,7 +223,18 @@ class Step:
                 return _answer_to(call, dispatch, error)
         if task.given is None:
             self._carried_out.add(call.tool_call_id)
+        result = self._taken(call, result)
         return outcomes.by_reference(outcomes.of_call(call, result, workflow.info().workflow_id))
+
+    def _taken(self, call: ToolRequest, result: ToolResult | Unread) -> ToolResult:
+        """What the activity gave; anybody may have completed it with anything."""
+        self._results += 1  # a call that needs input, or is checked again, has several: each its own marker
+        fault = result.reason if isinstance(result, Unread) else None
+        why = refused_by_hand(f"by-hand-{call.tool_call_id}-{self._results}", result, fault)
+        if why is not None or isinstance(result, Unread):
+            return no_result(call, why or "")
+        right = right_result(result)
+        return right if right is result or workflow.patched(WRONG_FIGURES) else result
 
     def _task(self, call: ToolRequest, dispatch: Dispatch) -> ToolTask:
         run, link = self._run, self._run.parent
@@ -326,12 +344,12 @@ class Step:
         return attributes_of(agent_id, self._run.session_id)
 
 
-async def _activity(call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult:
-    result: ToolResult = await workflow.execute_activity(
+async def _activity(call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult | Unread:
+    result: ToolResult | Unread = await workflow.execute_activity(
         "ExecuteToolActivity",
         task,
         activity_id=call.tool_call_id,
-        result_type=ToolResult,
+        result_type=_RESULT,
         task_queue=dispatch.task_queue,
         schedule_to_start_timeout=dispatch.schedule_to_start and bounded(dispatch.schedule_to_start),
         start_to_close_timeout=bounded(dispatch.timeout) + NET,
@@ -343,8 +361,11 @@ async def _activity(call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> To
     return result
 
 
-async def _local(call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult:
-    """Beside the workflow, on its own worker: a third more runs a second, and four events less a call."""
+async def _local(call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult | Unread:
+    """Beside the workflow, on its own worker: a third more runs a second, and four events less a call.
+
+    Nobody can complete it by hand.
+    """
     try:
         result: ToolResult = await workflow.execute_local_activity(
             "ExecuteToolActivity",

@@ -13,6 +13,12 @@ from sojourn.core.answers import Refused
 from sojourn.core.unread import Unread, unread_in
 
 _READ_BEFORE = "a message that was read before cannot be read now; give this worker the keys it was read with"
+_TAKEN_BEFORE = (
+    "a result that was taken before cannot be decoded now; give this worker the code it was taken by"
+)
+_UNREAD = "it could not be read"
+WRONG_FIGURES = "figures-by-hand"
+"""The marker of a run in which figures that are none count as nothing; before, they were counted as they were."""
 
 
 def taken(marker: str, values: Sequence[Any]) -> Sequence[Any] | Refused:
@@ -44,5 +50,29 @@ def as_before(values: Sequence[Any]) -> Sequence[Any]:
     return [value.value if isinstance(value, Unread) else value for value in values]
 
 
+def refused_by_hand(marker: str, value: Any, fault: str | None) -> str | None:
+    """Why what an activity was completed with is refused, or None.
+
+    What can be decoded, and carried out, may change with the code. So what is refused leaves a marker here too.
+
+    Args:
+        marker: Names the activity in the run; written only when its result is refused.
+        value: What the converter made of the result.
+        fault: What is wrong with it.
+
+    Raises:
+        RuntimeError: it was taken before, and cannot be decoded now.
+    """
+    if workflow.unsafe.is_replaying():
+        if workflow.patched(marker):
+            return fault or _UNREAD
+        if isinstance(value, Unread):
+            raise RuntimeError(_TAKEN_BEFORE)
+        return None
+    if fault is not None:
+        workflow.patched(marker)
+    return fault
+
+
 def _refused(unread: Unread | None) -> Refused:
-    return Refused(unread.reason if unread else "it could not be read")
+    return Refused(unread.reason if unread else _UNREAD)

@@ -42,11 +42,13 @@ from sojourn.core import child_outcomes, outcomes
 from sojourn.core.admit import not_executed
 from sojourn.core.asking import external_wait, input_wait, shown
 from sojourn.core.bounds import with_bounds
+from sojourn.core.by_hand import no_plan, no_result, plan_fault, right_result, right_usage
 from sojourn.core.counts import limits_of
 from sojourn.core.fold_waits import WaitFold
 from sojourn.core.guards import RETRIES_STOPPED
 from sojourn.core.history_record import HistoryRecord, OpenCall
 from sojourn.core.spent import SPENT, read_told
+from sojourn.core.unread import Unread
 
 __all__ = ["END", "Fold", "HistoryRecord"]
 
@@ -119,11 +121,16 @@ class Fold(WaitFold):
 
     def _completed(self, record: HistoryRecord) -> Iterator[Event]:
         opened = self._open.pop(record.of, None)
-        if isinstance(record.value, PlanOutcome):
-            yield from self._planned_events(record, record.value)
-        elif isinstance(record.value, ToolResult) and opened:
-            result = outcomes.of_call(opened.call, record.value, self.run_id)
-            yield from self._call_ended(record, opened, result)
+        given = record.value
+        if isinstance(given, PlanOutcome):
+            fault = plan_fault(given, final_turn=self._limit is not None)
+            yield from self._planned_events(record, no_plan(fault) if fault else given)
+        elif isinstance(given, Unread) and record.name == "PlanActivity":
+            yield from self._planned_events(record, no_plan(given.reason))
+        elif isinstance(given, ToolResult | Unread) and opened:
+            unread = isinstance(given, Unread)
+            result = no_result(opened.call, given.reason) if unread else right_result(given)
+            yield from self._call_ended(record, opened, outcomes.of_call(opened.call, result, self.run_id))
 
     def _local_ended(self, record: HistoryRecord) -> Iterator[Event]:
         """A local activity leaves one marker: its id and how it ended."""
@@ -198,7 +205,7 @@ class Fold(WaitFold):
         if plan.fault:
             yield self._event(record, PlannerNoteEvent, text=f"planner fault: {plan.fault}")
         if plan.usage:
-            yield self._event(record, UsageEvent, usage=plan.usage)
+            yield self._event(record, UsageEvent, usage=right_usage(plan.usage))
         if plan.calls:
             yield self._event(
                 record, AssistantMessageEvent, message=plan.message or Message.calls(plan.calls)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["CLEAR_TEXT", "Unread", "unread_in"]
+__all__ = ["CLEAR_TEXT", "OrUnread", "Unread", "unread_in"]
 
 CLEAR_TEXT = "it is not encrypted, and this deployment takes encrypted messages only"
 """Why a message in clear text is refused."""
@@ -24,6 +24,18 @@ class Unread:
     """Whether it could be read, but came in clear text."""
     value: Any = None
     """What it says, when it is in clear text."""
+
+
+@dataclass(frozen=True, slots=True)
+class OrUnread:
+    """In place of a type: what is asked for, or an `Unread` where something else came."""
+
+    of: type
+    """What is asked for."""
+
+    def unread(self, reason: str) -> Unread:
+        """That something else came."""
+        return Unread(reason)
 
 
 def unread_in(values: Sequence[Any]) -> Unread | None:

@@ -16,13 +16,17 @@ from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.history_record import HistoryRecord
 from sojourn.core.spent import read_spent
+from sojourn.core.unread import OrUnread
 from sojourn.failures import TERMINATED, TIMED_OUT
 from sojourn.marked import CodecFailedError, UnreadableError
 
 __all__ = ["HistoryReader"]
 
 _INPUTS: dict[str, Any] = {"PlanActivity": PlanTask, "ExecuteToolActivity": ToolTask}
-_RESULTS: dict[str, Any] = {"PlanActivity": PlanOutcome, "ExecuteToolActivity": ToolResult}
+_RESULTS: dict[str, Any] = {
+    "PlanActivity": OrUnread(PlanOutcome),
+    "ExecuteToolActivity": OrUnread(ToolResult),
+}
 _LOCAL = "core_local_activity"
 
 _ENDS = {
