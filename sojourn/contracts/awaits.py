@@ -37,7 +37,7 @@ class AwaitClarification(Input):
     form: dict[str, Any] | None = None
     """JSON Schema of values by field, filled in from `restrict_to_tool`: an answer by field has to fit it."""
     closed: bool = False
-    """Whether an answer by field holds no other fields; filled in from `form`."""
+    """Whether an answer by field holds no other fields; filled in from `form` and `missing_fields`."""
     tool_call_id: str | None = None
     """The call that asks, where a tool needs input to go on; the answer goes to the tool. Of a planner: the call of
     `PlanResult.message` by which its model asks; the answer is its result."""

@@ -155,6 +155,7 @@ def test_the_sizes_of_the_page_are_those_of_the_code():
         limits.MAX_STEP_BYTES,
         limits.MAX_RESULT_BYTES,
         limits.MAX_ARTIFACT_BYTES,
+        limits.MAX_LOCAL_BYTES,
         limits.MAX_STORED_BYTES,
         limits.MAX_RESULT_BYTES,
     ]
