@@ -55,9 +55,10 @@ async def _tree(run: Run, *, full: bool) -> None:
     console.print(tree.tree)
     for run_id, waits in {run.id: status.awaits, **status.child_awaits}.items():
         for wait in waits:
-            for line in (
+            unseen = (
                 wait_lines(wait, whole=full) if run_id != run.id else ()
-            ):  # an open child's stand nowhere above
+            )  # an open child's stand nowhere above
+            for line in unseen:
                 console.print(Text(line.text, style=line.style), soft_wrap=True)
             console.print(Text(f"answer with: {answer_line(run_id, wait)}", "yellow"), soft_wrap=True)
     if status.paused is not None:

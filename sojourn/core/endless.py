@@ -14,10 +14,12 @@ _WITH_CONSTANTS = SchemaSerializer(any_schema(), {"ser_json_inf_nan": "constants
 def endless(value: Any) -> str | None:
     """That a value holds such a number, which would be read as null; looked for one by one only where one is written.
 
-    Raises:
-        pydantic_core.PydanticSerializationError: it cannot be written as JSON.
+    What only a type of its own can write, such as an object of the author's, is left to that type.
     """
-    data = _WITH_CONSTANTS.to_json(value)
+    try:
+        data = _WITH_CONSTANTS.to_json(value, fallback=lambda _: None, warnings=False)
+    except (ValueError, TypeError, RecursionError):
+        return None
     if b"NaN" not in data and b"Infinity" not in data:
         return None
     pending = [value]

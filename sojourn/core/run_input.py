@@ -32,7 +32,7 @@ _MAX_ID_CHARS = 300
 _MAX_CALLERS = 100
 
 MAX_POLICY_BYTES = 64_000
-"""Names in a run's own limits: they are handed on with every plan and child."""
+"""A run's own limits as JSON, names of tools and tags included: they are handed on with every plan and child."""
 
 MAX_ANSWER_SCHEMA_BYTES = 400_000
 """The schema of a typed answer, which every plan is told."""

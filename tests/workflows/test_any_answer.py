@@ -6,10 +6,10 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, PlainSerializer
 
 from sojourn import (
     Agent,
@@ -369,6 +369,30 @@ async def test_a_tools_own_telemetry_is_completed(serve):
     assert ends[0].duration_ms >= 20
     assert (ends[1].duration_ms, ends[1].attempts) == (70_000, 4)
     assert planner.turns[1].tool_results[0].telemetry == ends[0]
+
+
+class Point:
+    """What only the type's own serializer writes."""
+
+
+async def test_what_only_its_type_can_write_is_a_result(serve):
+    """The look for endless numbers leaves it to the type; bytes that are no text too."""
+    tools = Toolset("test.any")
+
+    @tools.tool
+    async def point() -> Annotated[Any, PlainSerializer(lambda _: "x=1", return_type=str)]:
+        """Point."""
+        return Point()
+
+    @tools.tool
+    async def octets() -> Annotated[bytes, PlainSerializer(bytes.hex, return_type=str)]:
+        """Octets."""
+        return b"\xff"
+
+    planner = ScriptedPlanner([PlanResult.calls(point.call(), octets.call()), PlanResult.final("done")])
+    run = await (await serve(planner=planner, uses=(tools,))).start("test.agent", "go")
+    await run.result()
+    assert [answer.result for answer in planner.turns[1].tool_results] == ["x=1", "ff"]
 
 
 @pytest.mark.parametrize("value", [{"v": math.nan}, [1, -math.inf], {"a": {"b": [math.inf]}}])
