@@ -219,7 +219,8 @@ async def test_the_others_of_a_step_keep_their_results(start, traces, shop):
         call("look", item="d", day="FRIDAY", count="2"),
     )
     assert (await run.result()).text == "look a; look b; invalid_arguments; look d"
-    assert [payload["item"] for _, payload in shop.done] == ["b", "a", "d"]
+    first, *again = [payload["item"] for _, payload in shop.done]
+    assert (first, sorted(again)) == ("b", ["a", "d"])  # calls of one step are executed side by side, in any order
     assert [len(step) for step in await ids_of(traces, run)] == [4, 2]
 
 
