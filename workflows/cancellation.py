@@ -3,6 +3,9 @@
 An activity or a child run that ends in spite of its cancellation gives its result; the SDK then takes the
 cancellation of the task back, and `asyncio.wait_for` may prefer a result that is ready. Only the workflow
 itself remembers the request for good.
+
+Whether the task itself still is being cancelled is no help either: where a result and the request come
+together the SDK may hand them over one after the other in the replay. So a marker says that it was looked.
 """
 
 import asyncio
@@ -18,8 +21,10 @@ def is_canceled() -> bool:
     """Whether the run was asked to cancel; a history in which that was overlooked replays as it went."""
     if workflow.cancellation_reason() is None:
         return False
+    if workflow.patched(_PATCH):
+        return True
     task = asyncio.current_task()
-    return (task is not None and task.cancelling() > 0) or workflow.patched(_PATCH)
+    return task is not None and task.cancelling() > 0
 
 
 def stop_if_canceled() -> None:
