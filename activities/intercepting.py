@@ -8,15 +8,18 @@ import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
 
+from sojourn.contracts import raised
 from sojourn.contracts.plan import RunContext
+from sojourn.contracts.retry_hint import RetryHint
 from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
-from sojourn.core import hints
+from sojourn.core import hints, retry
 from sojourn.core.boundary import parsed, refusal
+from sojourn.core.gate import Oversized, passed
 from sojourn.core.plan_size import unfit
-from sojourn.errors import RateLimited, ToolFailed, ToolUnavailable
+from sojourn.errors import ToolFailed
 from sojourn.interceptor import Interceptor
 
 from .injection import Injection
@@ -54,11 +57,11 @@ async def intercepted(
     except TimeoutError as error:
         if clock.expired():
             return refusal(call, hints.timeout(call.name, limit))
-        return refusal(call, (ToolError.from_error(error), None))
+        return _prevented(call, spec, error)
     except BaseException as error:
         if is_cancellation(error):
             raise
-        return _prevented(call, error)
+        return _prevented(call, spec, error)
     if made.payload == sent:
         return call
     if fault := unfit(made):
@@ -66,18 +69,15 @@ async def intercepted(
     return made.model_copy(update={"raw": None})
 
 
-def _prevented(call: ToolRequest, error: BaseException) -> ToolResult:
+def _prevented(call: ToolRequest, spec: ToolSpec, error: BaseException) -> ToolResult:
     """As a worker's call is answered when one raises, less the repetitions: a plan does not wait for them."""
-    if isinstance(error, RateLimited):
-        return refusal(
-            call, hints.rate_limited(call.name, ToolError.from_error(error).message, error.retry_after)
-        )
-    if isinstance(error, ToolUnavailable):
-        return refusal(
-            call, hints.unavailable(call.name, ToolError.from_error(error).message, error.retry_after)
-        )
-    hint = error.hint if isinstance(error, ToolFailed) else None
-    return refusal(call, (ToolError.from_error(error), hint and hint.model_copy(update={"tool": call.name})))
+    told = ToolError.from_error(error)
+    if any(raised.is_a(error, kind) for kind in retry.TRANSIENT):
+        return refusal(call, retry.transient(spec, error, told.message).answer)
+    given = raised.attribute(error, "hint") if raised.is_a(error, ToolFailed) else None
+    hint = given.model_copy(update={"tool": call.name}) if raised.is_a(given, RetryHint) else None
+    answer = passed(spec, call, refusal(call, (told, hint)))
+    return answer.result if isinstance(answer, Oversized) else answer
 
 
 def _meta(call: ToolRequest, run: RunContext) -> ToolCallMeta:

@@ -16,6 +16,7 @@ from temporalio.exceptions import ApplicationError
 from sojourn.agent import Agent
 from sojourn.app import App
 from sojourn.aside import aside
+from sojourn.contracts import raised
 from sojourn.contracts.awaits import AwaitClarification, AwaitExternalTools
 from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.message import Message
@@ -219,12 +220,14 @@ class Planning:
 
     def _failure(self, error: BaseException, whose: str, *, timed_out: bool) -> ApplicationError:
         """What Temporal retries, with its reason; the final turn of a used-up time budget is not repeated."""
-        timed_out = timed_out and isinstance(error, TimeoutError)
+        timed_out = timed_out and raised.is_a(error, TimeoutError)
         limit = self._limit
-        said = error if isinstance(error, ApplicationError) else None
+        said = raised.is_a(
+            error, ApplicationError
+        )  # which says by itself when, and whether, it is tried again
         outermost = carried(error)  # its causes stand beside it, and are not said twice
         message = f"no plan within {limit}" if timed_out else outermost.message
-        wanted = retry.delay_of(said.next_retry_delay if said else _asked(error))
+        wanted = retry.delay_of(raised.attribute(error, "next_retry_delay" if said else "retry_after"))
         delay = None if wanted is None else bounded(wanted)
         is_last = self.task.finalize is not None and self.task.finalize.reason == "time_budget"
         most = retry.planner_attempts(delay, is_last_turn=is_last)
@@ -233,7 +236,7 @@ class Planning:
             type=outermost.type,
             non_retryable=self.attempt >= most
             or (is_last and (timed_out or (delay is not None and delay > limit)))
-            or (said is not None and said.non_retryable),
+            or (said and raised.attribute(error, "non_retryable") is True),
             next_retry_delay=delay,
         )
 
@@ -321,14 +324,6 @@ class Planning:
             notes=plan.notes,
             usage=plan.usage,
         )
-
-
-def _asked(error: BaseException) -> Any:
-    """What an exception says of when to try again, under the name that those of Sojourn have."""
-    try:
-        return getattr(error, "retry_after", None)
-    except BaseException:  # noqa: BLE001 - a stranger's property
-        return None
 
 
 def _calls_of(external: AwaitExternalTools) -> list[ToolRequest]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import (
+    WorkflowExecutionDescription,
     WorkflowExecutionStatus,
     WorkflowFailureError,
     WorkflowHandle,
@@ -46,6 +47,7 @@ from sojourn.errors import (
     ServerUnavailable,
 )
 from sojourn.events.one_run import events_of, transcript_of
+from sojourn.events.retrying import retrying
 from sojourn.events.stream import stream
 from sojourn.failures import chain_of
 from sojourn.marked import UnreadableError
@@ -193,11 +195,9 @@ class Run:
                 found = await self._queried() or await self._folded()
             else:
                 found = await self._folded()
-            hints, queue = [], described.task_queue
-            if described.status == WorkflowExecutionStatus.RUNNING and not await self.client.has_worker(
-                queue
-            ):
-                hints = [f"no worker polls task queue {queue}"]
+            hints = (
+                await self._hints(described) if described.status == WorkflowExecutionStatus.RUNNING else []
+            )
         except UnreadableError as error:
             raise unreadable(self.id, str(error)) from error
         except RPCError as error:
@@ -213,6 +213,12 @@ class Run:
                 "child_awaits": below,
             }
         )
+
+    async def _hints(self, described: WorkflowExecutionDescription) -> list[str]:
+        """What an operator should know of an open run that its own status does not tell."""
+        queue, pending = described.task_queue, described.raw_description.pending_activities
+        gone = [] if await self.client.has_worker(queue) else [f"no worker polls task queue {queue}"]
+        return [*gone, *await retrying(pending, self.client.temporal.data_converter)]
 
     async def _child_awaits(self, status: RunStatus) -> dict[str, list[Await]]:
         """What the child runs at work wait for, and theirs, by their run ids."""

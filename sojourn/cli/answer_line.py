@@ -2,6 +2,7 @@
 
 import shlex
 
+from sojourn.cli.encrypted import given_again
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation
 from sojourn.core.visible import visible
 
@@ -15,6 +16,10 @@ def answer_line(run_id: str, wait: Await) -> str:
 
 def answer_lines(run_id: str, wait: Await) -> list[str]:
     """All of them, the usual one first."""
+    return [line + given_again() for line in _lines(run_id, wait)]
+
+
+def _lines(run_id: str, wait: Await) -> list[str]:
     run = word(run_id)
     to = f"{run} {word(wait.id)}"
     if isinstance(wait, AwaitClarification):

@@ -10,6 +10,7 @@ from sojourn.cli.answer_line import word
 from sojourn.cli.call_shown import call_lines
 from sojourn.cli.connected import by_or_user, with_client
 from sojourn.cli.done import tell_done
+from sojourn.cli.encrypted import given_again
 from sojourn.cli.exit_codes import USAGE, WAITING, CommandError
 from sojourn.cli.open_waits import OpenWait, find_wait
 from sojourn.cli.prompt import ask_yes
@@ -91,7 +92,7 @@ async def _is_meant(decision: Decision, found: OpenWait, lines: list[str], *, is
     """
     if not decision.as_json:
         print("\n".join(lines), flush=True)
-    again = f"sojourn {decision.verb} {word(found.run_id)} {word(found.wait.id)}"
+    again = f"sojourn {decision.verb} {word(found.run_id)} {word(found.wait.id)}{given_again()}"
     missing = ""
     if decision.approved and not is_whole:
         missing = f"not all of what would run was shown; see all of it, and approve it, with `{again} --full`"

@@ -6,12 +6,16 @@ They set what the settings are read from, so that workers in processes of their 
 import functools
 import inspect
 import os
+import shlex
 from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
 
-__all__ = ["encrypted"]
+__all__ = ["encrypted", "given_again"]
+
+_given: list[str] = []
+"""The options as they were given, for the command lines that are printed."""
 
 Codec = Annotated[
     str | None,
@@ -35,10 +39,13 @@ def encrypted(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def with_settings(codec: str | None = None, encrypted_only: bool = False, **options: Any) -> None:
+        _given.clear()
         if codec:
             os.environ["SOJOURN_CODEC"] = codec
+            _given.append(f" --codec {shlex.quote(codec)}")
         if encrypted_only:
             os.environ["SOJOURN_ENCRYPTED_ONLY"] = "1"
+            _given.append(" --encrypted-only")
         command(**options)
 
     kind = inspect.Parameter.KEYWORD_ONLY
@@ -54,3 +61,8 @@ def encrypted(command: Callable[..., None]) -> Callable[..., None]:
         **{name: hint for name, (hint, _) in more.items()},
     }
     return with_settings
+
+
+def given_again() -> str:
+    """What a printed command line needs so that the next command reads the same payloads; empty where nothing was given."""
+    return "".join(_given)

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Awaitable
 
 from sojourn.cli.connected import with_client
+from sojourn.cli.encrypted import given_again
 from sojourn.cli.follow import follow, follow_as_json
 from sojourn.client import Client
 from sojourn.run import Run
@@ -51,5 +52,6 @@ async def _attended(run: Run, following: Awaitable[int]) -> int:
     try:
         return await following
     except asyncio.CancelledError:
-        print(f"interrupted; the run goes on without you: sojourn watch {run.id}", file=sys.stderr)
+        line = f"sojourn watch {run.id}{given_again()}"
+        print(f"interrupted; the run goes on without you: {line}", file=sys.stderr)
         raise

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from sojourn.cli.answer_line import answer_line, word
 from sojourn.cli.connected import with_client
+from sojourn.cli.encrypted import given_again
 from sojourn.cli.exit_codes import OK
 from sojourn.cli.lines import Line, lines_of, summed, wait_lines
 from sojourn.cli.plain import plain
@@ -62,7 +63,8 @@ async def _tree(run: Run, *, full: bool) -> None:
                 console.print(Text(line.text, style=line.style), soft_wrap=True)
             console.print(Text(f"answer with: {answer_line(run_id, wait)}", "yellow"), soft_wrap=True)
     if status.paused is not None:
-        console.print(Text(f"go on with: sojourn resume {word(run.id)}", "yellow"), soft_wrap=True)
+        line = f"sojourn resume {word(run.id)}{given_again()}"
+        console.print(Text(f"go on with: {line}", "yellow"), soft_wrap=True)
     if status.safeguards:
         console.print(Text("safeguards:", "dim"))
         for line in _safeguard_lines(status.safeguards):

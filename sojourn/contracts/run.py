@@ -60,11 +60,11 @@ class RunOutput(Record):
     """Why it gave up, when a limit or a safeguard ended it; its code is the reason, and its cause is set when the last
     turn failed too. `final` then holds what the planner knew."""
     tool_calls: int = 0
-    """Calls executed in this run."""
+    """Calls admitted in this run; one that was denied, canceled or left without room counts too."""
     rounds: int = 0
     """Plans with calls in this run."""
     children_count: int = 0
-    """Tool calls executed here and in child runs."""
+    """Calls admitted here and in child runs."""
     telemetry: ToolTelemetry = ToolTelemetry()
     """Summed over calls and child runs."""
     usage: Usage = Usage()
@@ -153,7 +153,7 @@ class RunStatus(Record):
     calls: list[CallStatus] = []
     """The last 100 calls, oldest first."""
     tool_calls: int = 0
-    """Calls executed so far."""
+    """Calls admitted so far."""
     rounds: int = 0
     """Plans with calls so far, in this turn."""
     notes: list[str] = []
@@ -167,4 +167,4 @@ class RunStatus(Record):
     failure: str | None = None
     """Why it failed, when it did."""
     hints: list[str] = []
-    """For the operator, such as `no worker polls task queue sojourn`."""
+    """For the operator, such as `no worker polls task queue sojourn`, or which attempt of what is due and why the last failed."""

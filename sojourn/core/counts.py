@@ -37,7 +37,7 @@ class Counts:
     """Sums over a run, updated once a step."""
 
     tool_calls: int = 0
-    """Calls executed in this run."""
+    """Calls admitted in this run; one that was denied, canceled or left without room counts too."""
     rounds: int = 0
     """Plans with calls in this run."""
     turn_rounds: int = 0
@@ -45,7 +45,7 @@ class Counts:
     failed_steps: int = 0
     """Steps in a row in which every executed call failed."""
     children_count: int = 0
-    """Calls executed here and in child runs (D-15)."""
+    """Calls admitted here and in child runs (D-15)."""
     telemetry: ToolTelemetry = field(default_factory=lambda: ToolTelemetry(attempts=0))
     """Summed over results; one that tells none was answered at its first attempt, in no time."""
     usage: Usage = field(default_factory=Usage)

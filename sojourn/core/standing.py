@@ -9,8 +9,10 @@ from sojourn.contracts.event import (
     AwaitConfirmationEvent,
     AwaitExternalToolsEvent,
     Event,
+    LimitReachedEvent,
     PlannerNoteEvent,
     PlanStartedEvent,
+    RetriesStoppedEvent,
     RunCanceledEvent,
     RunCompletedEvent,
     RunFailedEvent,
@@ -21,6 +23,7 @@ from sojourn.contracts.event import (
     ToolEndEvent,
     ToolStartEvent,
 )
+from sojourn.contracts.plan import Finalize
 from sojourn.contracts.run import CallStatus, RunStatus
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
@@ -64,6 +67,8 @@ class Standing:
     _paused: str | None = None
     _calls: dict[str, CallStatus] = field(default_factory=dict[str, CallStatus])
     _executed: int = 0
+    _rounds: int = 0
+    _limit: Finalize | None = None
     _notes: list[str] = field(default_factory=list[str])
     _failure: str | None = None
     _guards: Guards = field(default_factory=Guards)
@@ -74,12 +79,15 @@ class Standing:
     def feed(self, event: Event) -> None:
         """Take the next event into account."""
         if self._last and self._last.turn_id != event.turn_id:
-            self._guards = self._guards.new_turn()
+            self._guards, self._rounds = self._guards.new_turn(), 0
+            self._limit = self._limit if self._limit and self._limit.reason != "max_tool_rounds" else None
         self._last = event
         self._guard(event)
         match event:
             case PlanStartedEvent():
-                self._phase = "planning"
+                self._phase = "finalizing" if self._limit else "planning"
+            case LimitReachedEvent(limit=limit) | RetriesStoppedEvent(limit=limit):
+                self._limit = limit
             case ToolStartEvent(call=call):
                 self._phase = "executing_tools"
                 self._calls[call.tool_call_id] = CallStatus(
@@ -127,8 +135,11 @@ class Standing:
         if event.type == "assistant_message":
             self._step = [part.request for part in event.message.tool_calls]
             self._results = {}
+            self._phase = "executing_tools" if self._step else self._phase
         elif event.type == "tool_end":
             self._results[event.result.tool_call_id] = event.result
+            if self._results.keys() == {call.tool_call_id for call in self._step}:
+                self._rounds += 1
         elif event.type == "retries_stopped":
             self._stopped = True
         elif event.type == "plan_started" and self._step:
@@ -164,6 +175,7 @@ class Standing:
             paused=self._paused,
             calls=list(self._calls.values())[-MAX_CALLS_SHOWN:],
             tool_calls=self._executed,
+            rounds=self._rounds,
             notes=self._notes,
             safeguards=self._guards.shown(),
             failure=self._failure,

@@ -38,6 +38,8 @@ async def test_commands_need_the_codec_to_read_a_run(
     codec = ("--codec", "tests.encrypted.keys:codec")
     shown = await command("show", run.id, *codec, env=seeing)
     assert shown.code == 0, shown.err
+    assert f"sojourn answer {run.id} " in shown.out
+    assert f" {' '.join(codec)}" in shown.out  # what is printed to go on with can be pasted as it is
     answered = await command("answer", run.id, "blue", env={**seeing, "SOJOURN_CODEC": codec[1]})
     assert answered.code == 0, answered.err
     exported = await command("export", run.id, *codec, "--out", str(tmp_path / "out"), env=seeing)

@@ -8,18 +8,23 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from sojourn import (
+    AwaitClarification,
     AwaitClosed,
     PlanResult,
+    PlanResumeInput,
     RunCanceled,
     RunFailed,
     RunInput,
     RunNotFound,
+    RunPolicy,
     RunTerminated,
     RunTimedOut,
     ToolRequest,
     Toolset,
 )
 from sojourn.contracts.message import Message
+from sojourn.core.standing import Standing
+from sojourn.events.one_run import events_of
 
 
 def make_tools() -> Toolset:
@@ -118,6 +123,64 @@ async def test_the_status_of_a_run_that_works(serve, status_when):
     assert (status.status, status.session_id, status.turn_id) == ("running", "s", "t1")
     assert (status.rounds, status.caps.rounds) == (1, 19)
     assert status.closed_at is None
+    await client.temporal.get_workflow_handle(run.id).terminate()
+
+
+async def test_what_is_tried_again_is_told(serve, status_when):
+    """A planner that fails again and again is no silence: which attempt is due, and why the last failed."""
+
+    async def plan(turn):
+        raise ConnectionError("the model's host is away")
+
+    client = await serve(planner=plan)
+    run = await client.start("test.agent", "go")
+    status = await status_when(run, lambda status: status.hints)
+    assert "plan: attempt " in status.hints[0]
+    said = "the planner of test.agent failed: the model's host is away"
+    assert f"; the last failed: {said}" in status.hints[0]
+    await client.temporal.get_workflow_handle(run.id).terminate()
+
+
+async def plan_and_hold(turn):
+    """Two steps, then what the first message says."""
+    wish, note = turn.messages[0].text, ToolRequest(name="test.tools.note")
+    if isinstance(turn, PlanResumeInput) and turn.finalize:
+        await asyncio.Event().wait()
+    if len(turn.messages) < 4:
+        return PlanResult.calls(note, note)
+    match wish:
+        case "ask":
+            return PlanResult.ask(AwaitClarification(question="Which?"))
+        case "approve":
+            return PlanResult.calls(ToolRequest(name="test.tools.wipe"))
+        case _:
+            return PlanResult.calls(note)
+
+
+@pytest.mark.parametrize(
+    ("wish", "phase", "rounds"),
+    [("ask", "waiting", 2), ("approve", "executing_tools", 2), ("go on", "finalizing", 4)],
+)
+async def test_the_history_tells_how_a_run_is_held(serve, status_when, wish, phase, rounds):
+    """With no worker to ask, phase, rounds and calls are read from the history, and are the worker's."""
+    tools = make_tools()
+
+    @tools.tool(confirmation="Wipe?")
+    async def wipe() -> str:
+        """Wipe."""
+        return "wiped"
+
+    client = await serve(
+        planner=plan_and_hold, uses=(tools,), policy=RunPolicy(interrupts_allowed=True, max_tool_rounds=3)
+    )
+    run = await client.start("test.agent", wish)
+    asked = await status_when(run, lambda status: (status.phase, status.rounds) == (phase, rounds))
+    standing = Standing(run.id)
+    async for event in events_of(client.temporal, run.id, follow=False):
+        standing.feed(event)
+    told = standing.status()
+    held = [(status.status, status.phase, status.rounds, status.tool_calls) for status in (asked, told)]
+    assert held[0] == held[1]
     await client.temporal.get_workflow_handle(run.id).terminate()
 
 

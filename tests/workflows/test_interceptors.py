@@ -1,6 +1,7 @@
 """Interceptors: they see every call that is carried out, by a worker, a child run or somebody outside (SR-48, D-24)."""
 
 import json
+from collections.abc import Sequence
 
 import pytest
 from pydantic import BaseModel
@@ -19,6 +20,8 @@ from sojourn import (
 )
 from sojourn.testing import ScriptedPlanner
 
+from .test_any_answer import HINTS, RAISED, TRANSIENT, raise_it
+
 
 class Question(BaseModel):
     topic: str
@@ -31,7 +34,9 @@ class Pick(BaseModel):
 class Plant:
     """An agent with a tool of each kind: of a worker, of a child run, of somebody outside."""
 
-    def __init__(self, *interceptors, timeout: float = 120) -> None:
+    def __init__(
+        self, *interceptors, timeout: float = 120, calls: Sequence[ToolRequest] | None = None
+    ) -> None:
         self.ran: list[str] = []
         tools, outside = Toolset("test.tools"), Toolset("test.outside", external=True)
 
@@ -43,7 +48,7 @@ class Plant:
         outside.declare("pick", args=Pick, result=int)
         self.child = ScriptedPlanner([PlanResult.final("a child's answer")] * 3)
         asked = Agent("test.child", planner=self.child)
-        self.calls = [
+        self.calls = calls or [
             ToolRequest(name="test.tools.note", payload={"text": "n"}, tool_call_id="worker"),
             ToolRequest(name="test.asked.ask", payload={"topic": "t"}, tool_call_id="child"),
             ToolRequest(name="test.outside.pick", payload={"shelf": "s"}, tool_call_id="outside"),
@@ -161,3 +166,29 @@ async def test_what_it_raises_prevents_every_kind_of_call(serve, error, reason):
         assert (result.retry_hint and result.retry_hint.reason) == reason
     assert plant.ran == []
     assert plant.child.turns == []
+
+
+@pytest.mark.parametrize(("tool", "field"), [("test.asked.ask", "topic"), ("test.outside.pick", "shelf")])
+async def test_whatever_it_raises_is_the_answer(serve, traces, tool, field):
+    """Calls of agents and of what is executed outside too: one answer each, and the plan is made once."""
+
+    class Raises:
+        async def intercept_tool_call(self, meta: ToolCallMeta, call: ToolRequest) -> ToolRequest:
+            raise_it(call.payload[field])
+            return call
+
+    ways = [*RAISED, *TRANSIENT]
+    calls = [ToolRequest(name=tool, payload={field: way}) for way in ways]
+    plant = Plant(Raises(), calls=calls)
+    client = await serve(plant.app)
+    run = await client.start("test.agent", "go")
+    assert (await run.result()).text == "done"
+    assert len(plant.planner.turns) == 2
+    answers = plant.planner.turns[1].tool_results
+    assert all(answer.error and len(answer.error.message) <= 2_000 for answer in answers)
+    for way, answer in zip(ways, answers, strict=True):
+        reasons = {"tool_unavailable", "rate_limited"} if way in TRANSIENT else {None}
+        assert (answer.retry_hint and answer.retry_hint.reason) in reasons, way
+        assert way not in HINTS or answer.error.message.startswith("closed"), way
+    assert plant.child.turns == []
+    await traces(run).check()

@@ -12,6 +12,8 @@ from sojourn.contracts.message import TextPart, ThinkingPart, ToolCallPart
 from sojourn.core import retry
 from sojourn.testing.scripted import ScriptedPlanner
 
+from . import test_any_answer as hostile
+
 
 def make_tools() -> Toolset:
     tools = Toolset("test.tools")
@@ -340,3 +342,18 @@ async def test_a_models_own_message_is_taken_as_it_is(serve, traces):
     await run.result()
     assert seen[1] == said
     assert (await traces(run).check())[1] == said
+
+
+async def test_whatever_a_planner_raises_is_contained(serve, status_when, traces):
+    """Each is tried again as any failure, and told; no worker and no other run is harmed by what it overrides."""
+
+    async def plan(turn):
+        return PlanResult.final(hostile.raise_it(turn.messages[0].text))
+
+    client = await serve(planner=plan)
+    runs = {way: await client.start("test.agent", way) for way in hostile.RAISED | hostile.TRANSIENT}
+    for way, run in runs.items():
+        status = await status_when(run, lambda status: status.hints)
+        assert "the planner of test.agent failed" in status.hints[0], way
+        await client.temporal.get_workflow_handle(run.id).terminate()
+        assert await traces(run).failed_tasks() == []
