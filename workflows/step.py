@@ -6,6 +6,7 @@ and that only after the call is answered too.
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from datetime import timedelta
 from typing import Any
 
@@ -166,7 +167,7 @@ class Step:
         if dispatch.kind in ("activity", "local"):
             return await self._executed(call, dispatch)
         if dispatch.kind == "child":
-            async with self._slots:
+            async with self._slots, self._waiting.room.for_answer():
                 await self._waiting.while_paused()
                 return self._no_room(call) or await self._child(call, dispatch)
         if dispatch.kind == "external":
@@ -196,7 +197,9 @@ class Step:
             task = task.model_copy(update={"input": given})
 
     async def _in_turn(self, call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult:
-        async with self._slots:
+        # A local answer is small; the others need a place each.
+        place = nullcontext() if dispatch.kind == "local" else self._waiting.room.for_answer()
+        async with self._slots, place:
             await self._waiting.while_paused()
             if refused := self._no_room(call):
                 return refused
@@ -272,7 +275,7 @@ class Step:
                 result = self._no_room(call) or outcomes.not_supplied(call)
             else:
                 task = self._task(call, dispatch).model_copy(update={"given": given})
-                async with self._load.of(given):
+                async with self._waiting.room.for_answer(), self._load.of(given):
                     result = await self._by_worker(call, dispatch, task)
             if self._waiting.settle_part(wait.id, call.tool_call_id, result):
                 return result

@@ -8,7 +8,7 @@ import pytest
 from temporalio.service import RPCError
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
-from sojourn import Agent, AwaitClarification, PlanResult, RunPolicy, Toolset, data_converter
+from sojourn import Agent, AwaitClarification, PlanResult, RunPolicy, Toolset, WithArtifacts, data_converter
 from sojourn.app import App
 from sojourn.worker import shell
 
@@ -22,6 +22,13 @@ async def step(n: int) -> int:
     """Go a step."""
     EXECUTED.append(n)
     return n
+
+
+@tools.tool(artifacts={"note": str})
+async def fetch(n: int) -> WithArtifacts[str]:
+    """Give as much as a result and its artifacts may hold."""
+    EXECUTED.append(n)
+    return WithArtifacts("x" * 990_000, note="y" * 780_000)
 
 
 def last(turn) -> bool:
@@ -88,6 +95,21 @@ async def test_of_a_step_of_many_calls_the_rest_is_not_executed(serve, traces, n
     run = await client.start("test.agent", "go")
     await ended(run, traces, app)
     assert 0 < len(EXECUTED) == len(set(EXECUTED)) < 100
+
+
+async def test_answers_as_large_as_may_be_fit_beside_each_other(serve, traces):
+    """64 calls at once, each with 1.8 MB: the server's limit of 50 MB is not met while they are in flight."""
+    EXECUTED.clear()
+
+    async def plan(turn):
+        calls = [fetch.call(n=n) for n in range(64)]
+        return PlanResult.final("so far") if last(turn) else PlanResult.calls(*calls)
+
+    policy = RunPolicy(max_calls_per_step=64, max_parallel_calls=64)
+    app = App(agents=[Agent("test.agent", planner=plan, uses=[tools], policy=policy)])
+    client = await serve(app)
+    await ended(await client.start("test.agent", "go"), traces, app)
+    assert 9 < len(EXECUTED) == len(set(EXECUTED)) < 64
 
 
 @pytest.mark.parametrize("name", ["provide_clarification", "unheard-of"])
