@@ -99,7 +99,7 @@ async def test_the_status_of_a_closed_run(serve, status_when, monkeypatch, wish,
         RunInput(agent_id="test.agent", messages=[Message.user(wish)], session_id="s"),
         id=run.id,
         task_queue=client.task_queue,
-        execution_timeout=timedelta(seconds=1.5) if end is timed_out else None,
+        execution_timeout=timedelta(seconds=5) if end is timed_out else None,
     )
     if wish == "stay":
         await status_when(run, lambda status: status.tool_calls == 1 and status.phase == "planning")

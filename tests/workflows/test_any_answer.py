@@ -310,7 +310,7 @@ async def test_whatever_an_executor_answers_is_judged(serve, traces):
 async def test_a_time_out_of_what_may_have_written_is_no_second_write(serve):
     """Undeclared and writing tools are executed once, repeatable ones three times (SR-90)."""
     tools, executed = Toolset("test.any"), Counter[str]()
-    soon = timedelta(milliseconds=150)
+    soon = timedelta(milliseconds=500)
 
     async def hang(name: str) -> str:
         executed[name] += 1
