@@ -19,7 +19,7 @@ from activities.threads import SyncThreads
 from sojourn.errors import ToolUnavailable
 
 ROOT = Path(__file__).parents[2]
-SOON = 0.05
+SOON = 0.5
 
 
 class Stuck:
@@ -338,9 +338,9 @@ def test_an_interpreter_exits_with_threads_stuck(rest):
         check=False,
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=60,
     )
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     said = [line for line in done.stdout.splitlines() if "sync_tool" not in line]

@@ -20,6 +20,7 @@ from sojourn.contracts.input_required import ToolInput
 from sojourn.contracts.plan import Turn
 from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
 from sojourn.errors import ToolUnavailable
+from sojourn.server import ports
 from sojourn.testing.scripted import ScriptedPlanner
 
 HERE = Path(__file__).parent
@@ -33,9 +34,7 @@ Opened = Callable[..., Awaitable[mcp.McpToolset]]
 
 
 def find_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    return ports.pick(0, 0)  # no ephemeral one: until its server starts, a connection might take that
 
 
 class Served:
