@@ -1,6 +1,7 @@
 """What a failed model request becomes: one row of the table each."""
 
 import json
+import socket
 from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
@@ -356,12 +357,15 @@ async def test_an_answer_that_is_no_json(failing):
     assert (known.type, known.non_retryable) == ("ModelFailed", False)
 
 
-async def test_nobody_listens(ask, protocol, unused_tcp_port):
+async def test_nobody_listens(ask, protocol):
     """The server is away."""
-    model, client = model_of(protocol, f"http://127.0.0.1:{unused_tcp_port}")
-    async with client:
-        with pytest.raises(ApplicationError) as caught, model_faults(model.system):
-            await ask(model)
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+        model, client = model_of(protocol, f"http://127.0.0.1:{port}")
+        async with client:
+            with pytest.raises(ApplicationError) as caught, model_faults(model.system):
+                await ask(model)
     assert caught.value.type == "ModelUnavailable"
     assert "Unable to connect" in caught.value.message
-    assert str(unused_tcp_port) not in caught.value.message
+    assert str(port) not in caught.value.message

@@ -196,7 +196,7 @@ async def test_too_slow(tmp_path):
     script.chmod(0o755)
     slow = TemporalCli(script, "0.0.0", "PATH")
     with pytest.raises(ServerUnavailable, match=r"did not serve within(?s:.*)warming up"):
-        await own_server(cli=slow, start_timeout=timedelta(seconds=1)).start()
+        await own_server(cli=slow, start_timeout=timedelta(seconds=3)).start()
     assert not psutil.pid_exists(int((tmp_path / "pid").read_text()))
 
 
