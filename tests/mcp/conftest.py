@@ -223,11 +223,11 @@ def persist(run) -> Callable[..., Awaitable[Any]]:
     """Call a tool as the activity does, which repeats what was unavailable."""
 
     async def call(toolset: mcp.McpToolset, name: str, **fields: Any) -> Any:
-        for attempt in range(60):
+        for attempt in range(160):
             try:
                 return await run(toolset, name, **fields)
             except ToolUnavailable:
-                if attempt == 59:
+                if attempt == 159:
                     raise
                 await asyncio.sleep(0.25)
         return None
