@@ -119,7 +119,9 @@ async def test_the_status_of_a_run_that_works(serve, status_when):
     """An open run tells its phase, its calls so far and what is left of its limits."""
     client = await serve(planner=plan, uses=(make_tools(),))
     run = await client.start("test.agent", "stay", session_id="s")
-    status = await status_when(run, lambda status: status.tool_calls == 1 and status.phase == "planning")
+    status = await status_when(
+        run, lambda status: status.tool_calls == 1 and status.phase == "planning" and status.caps.rounds
+    )
     assert (status.status, status.session_id, status.turn_id) == ("running", "s", "t1")
     assert (status.rounds, status.caps.rounds) == (1, 19)
     assert status.closed_at is None

@@ -7,6 +7,7 @@ from datetime import timedelta
 from itertools import pairwise
 
 import pytest
+from openai import Timeout
 from pydantic_ai import exceptions as raised
 from pydantic_ai.messages import ModelRequest
 from pydantic_ai.models import infer_model
@@ -346,7 +347,7 @@ async def test_a_connection_cut_before_the_answer(failing):
 
 async def test_an_answer_that_does_not_come(failing):
     """The SDK's time-out."""
-    known = await failing(says("late", hold=0), timeout=0.1)
+    known = await failing(says("late", hold=0), timeout=Timeout(30, read=0.1))
     assert known.type == "ModelTimeout"
     assert "timed out" in known.message
 
