@@ -41,9 +41,13 @@ def ours(tmp_path):
         process.kill()
 
 
-def no_zombie() -> bool:
-    """Whether every child that has ended was waited for; a server of the tests may be among the children."""
-    return all(child.status() != psutil.STATUS_ZOMBIE for child in psutil.Process().children())
+@pytest.fixture
+def no_zombie():
+    """Tell whether every child that this test started and that has ended was waited for."""
+    before = set(psutil.Process().children())
+    return lambda: all(
+        child.status() != psutil.STATUS_ZOMBIE for child in set(psutil.Process().children()) - before
+    )
 
 
 async def test_a_program_gives_its_outputs_and_status():
@@ -132,7 +136,7 @@ async def test_a_missing_directory_is_not_a_missing_program(tmp_path):
         await run_process("true", cwd=tmp_path / "none")
 
 
-async def test_an_overdue_program_is_ended(tmp_path, ours):
+async def test_an_overdue_program_is_ended(tmp_path, ours, no_zombie):
     """A time-out names the program, and nothing of it is left."""
     with pytest.raises(TimeoutError, match=r"sleep did not end within 0:00:00\.3"):
         await run_process("sleep", LONG, cwd=tmp_path, timeout=SOON)
@@ -140,7 +144,7 @@ async def test_an_overdue_program_is_ended(tmp_path, ours):
     assert no_zombie()
 
 
-async def test_a_cancelled_task_leaves_no_process(tmp_path, ours, until, monkeypatch):
+async def test_a_cancelled_task_leaves_no_process(tmp_path, ours, until, monkeypatch, no_zombie):
     """Grandchildren end with the program; an outer time-out stays one."""
     script = "sleep 100 & sleep 100"
     monkeypatch.setattr(sojourn.process, "GRACE", 20.0)
@@ -179,7 +183,7 @@ while :; do sleep 0.05; done
 """
 
 
-async def test_a_program_that_ignores_the_request_is_killed(tmp_path, ours, until, monkeypatch):
+async def test_a_program_that_ignores_the_request_is_killed(tmp_path, ours, until, monkeypatch, no_zombie):
     """SIGKILL follows SIGTERM after the grace, for its children too."""
     monkeypatch.setattr(sojourn.process, "GRACE", 0.5)
     task = asyncio.create_task(run_process("sh", "-c", STUBBORN, cwd=tmp_path))
@@ -285,7 +289,7 @@ def test_the_dead_that_nobody_reaps_do_not_count_as_running():
     assert not is_running(parent.pid)
 
 
-async def test_many_programs_run_at_once():
+async def test_many_programs_run_at_once(no_zombie):
     """Each has its own outputs."""
     done = await asyncio.gather(*[run_process("sh", "-c", f"echo {number}") for number in range(20)])
     assert [int(each.stdout) for each in done] == list(range(20))
@@ -331,7 +335,7 @@ def test_a_loop_that_ends_while_a_program_is_being_ended_leaves_nothing(tmp_path
         time.sleep(0.01)
 
 
-async def test_a_system_without_threads_leaves_no_process(tmp_path, ours, monkeypatch):
+async def test_a_system_without_threads_leaves_no_process(tmp_path, ours, monkeypatch, no_zombie):
     """A program that nobody could wait for is killed at once."""
 
     def full(thread):
