@@ -136,10 +136,11 @@ async def test_what_is_tried_again_is_told(serve, status_when):
 
     client = await serve(planner=plan)
     run = await client.start("test.agent", "go")
-    status = await status_when(run, lambda status: status.hints)
-    assert "plan: attempt " in status.hints[0]
+    status = await status_when(run, lambda status: any("attempt" in hint for hint in status.hints))
+    (hint,) = status.hints
+    assert "plan: attempt " in hint
     said = "the planner of test.agent failed: the model's host is away"
-    assert f"; the last failed: {said}" in status.hints[0]
+    assert f"; the last failed: {said}" in hint
     await client.temporal.get_workflow_handle(run.id).terminate()
 
 
