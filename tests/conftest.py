@@ -37,7 +37,7 @@ os.environ["SOJOURN_MODEL"] = "off"  # whoever runs the tests may have a key set
 
 Serve = Callable[..., Awaitable[Client]]
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds until a condition that does not come true is a failure."""
 
 

@@ -85,13 +85,13 @@ async def test_beats_come_at_the_interval_and_end_with_the_activity(in_activity,
     """A silent activity beats without details."""
 
     async def body(beats) -> None:
-        await until(lambda: len(beats) == 3)
+        await until(lambda: len(beats) >= 3)
 
     beats = await in_activity(body, first=0.1, interval=0.2)
-    assert beats[:3] == [None] * 3
+    assert beats == [None] * (told := len(beats))
     assert all(later - earlier > 0.15 for earlier, later in zip(beats.times, beats.times[1:], strict=False))
     await asyncio.sleep(0.3)
-    assert len(beats) == 3
+    assert len(beats) == told
 
 
 async def test_the_last_note_goes_with_every_beat(in_activity, until):
@@ -100,7 +100,7 @@ async def test_the_last_note_goes_with_every_beat(in_activity, until):
     async def body(beats) -> None:
         progress("first")
         progress("second", done=300, total=1000)
-        await until(lambda: len(beats) == 2)
+        await until(lambda: len(beats) >= 2)
         progress("third", done=0.5)
         await until(lambda: beats[-1]["note"] == "third")
 
@@ -118,7 +118,7 @@ async def test_a_note_goes_out_at_once_when_the_last_beat_is_long_ago(in_activit
         said = time.monotonic()
         progress("moving")
         await until(lambda: len(beats) == 2)
-        assert beats.times[1] - said < 0.5
+        assert beats.times[1] - said < 10
 
     beats = await in_activity(body, interval=30, note_interval=0.1)
     assert beats == [None, {"note": "moving"}]
@@ -129,12 +129,12 @@ async def test_notes_in_a_row_are_sent_no_oftener_than_the_pace(in_activity, unt
 
     async def body(beats) -> None:
         began = time.monotonic()
-        while time.monotonic() - began < 1:
-            progress(f"{time.monotonic() - began:.3f}")
-            await asyncio.sleep(0.002)
+        async with asyncio.timeout(20):
+            while len(beats) < 4:
+                progress(f"{time.monotonic() - began:.3f}")
+                await asyncio.sleep(0.002)
 
     beats = await in_activity(body, first=0.1, interval=30, note_interval=0.25)
-    assert 3 <= len(beats) <= 4
     assert all(later - earlier > 0.24 for earlier, later in zip(beats.times, beats.times[1:], strict=False))
     said = [float(beat["note"]) for beat in beats]
     assert said == sorted(set(said))
@@ -178,7 +178,7 @@ async def test_concurrent_calls_keep_their_notes_apart(in_activity, until):
 
     async def say(name, beats) -> None:
         progress(name)
-        await until(lambda: len(beats) == 2)
+        await until(lambda: len(beats) >= 2)
 
     both = await asyncio.gather(
         in_activity(lambda beats: say("a", beats)), in_activity(lambda beats: say("b", beats))

@@ -19,7 +19,7 @@ from activities.threads import SyncThreads
 from sojourn.errors import ToolUnavailable
 
 ROOT = Path(__file__).parents[2]
-SOON = 0.05
+SOON = 0.5
 
 
 class Stuck:
@@ -55,6 +55,11 @@ async def abandon(threads: SyncThreads, call: Stuck, until) -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+def of_tool(logs: list, tool: str) -> list:
+    """What is told of a tool; stuck calls of a test before may only end now."""
+    return [line for line in logs if line.get("tool") == tool]
 
 
 @pytest.fixture
@@ -143,16 +148,16 @@ async def test_an_overdue_call_is_abandoned_and_counted_until_it_ends(make_stuck
     with capture_logs() as logs:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(SOON):
-                await threads.run("a.b.stuck", stuck)
-        assert logs == [
-            {"event": "sync_tool_abandoned", "log_level": "warning", "tool": "a.b.stuck", "abandoned": 1}
+                await threads.run("a.b.overdue", stuck)
+        assert of_tool(logs, "a.b.overdue") == [
+            {"event": "sync_tool_abandoned", "log_level": "warning", "tool": "a.b.overdue", "abandoned": 1}
         ]
         stuck.released.set()
-        await until(lambda: len(logs) == 2)
-    assert logs[1] == {
+        await until(lambda: len(of_tool(logs, "a.b.overdue")) == 2)
+    assert of_tool(logs, "a.b.overdue")[1] == {
         "event": "sync_tool_ended_late",
         "log_level": "info",
-        "tool": "a.b.stuck",
+        "tool": "a.b.overdue",
         "abandoned": 0,
     }
 
@@ -167,12 +172,12 @@ async def test_a_cancelled_call_is_abandoned_and_leaves_its_slot(make_stuck, unt
 async def test_a_call_cancelled_before_its_turn_never_runs(make_stuck, until):
     """What waits for a slot is not begun, abandoned or counted."""
     threads, stuck, ran = SyncThreads(1), make_stuck(), []
-    first = asyncio.create_task(threads.run("a.b.stuck", stuck))
+    first = asyncio.create_task(threads.run("a.b.turns", stuck))
     await until(stuck.begun.is_set)
     with capture_logs() as logs, pytest.raises(TimeoutError):
         async with asyncio.timeout(SOON):
-            await threads.run("a.b.stuck", lambda: ran.append(1))
-    assert (ran, logs) == ([], [])
+            await threads.run("a.b.turns", lambda: ran.append(1))
+    assert (ran, of_tool(logs, "a.b.turns")) == ([], [])
     stuck.released.set()
     assert await first == "late"
     assert await threads.run("a.b.c", lambda: "free") == "free"
@@ -338,9 +343,9 @@ def test_an_interpreter_exits_with_threads_stuck(rest):
         check=False,
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=60,
     )
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     said = [line for line in done.stdout.splitlines() if "sync_tool" not in line]

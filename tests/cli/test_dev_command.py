@@ -42,6 +42,12 @@ class Dev:
         return self.process.returncode, err.decode()
 
 
+def write_app(here: Path, text: str) -> None:
+    """At once: a change that is seen between the emptying of a file and its writing would be told too."""
+    (here / "dev_app.new").write_text(text)
+    (here / "dev_app.new").replace(here / "dev_app.py")
+
+
 @pytest.fixture
 def here(tmp_path) -> Path:
     (tmp_path / "dev_app.py").write_text(APP.format(answer="one"))
@@ -82,10 +88,10 @@ async def test_a_change_is_served_and_a_mistake_is_not(here, start_dev, client, 
     dev = await start_dev()
     first = (await dev.told("serving"))["pid"]
     assert await answer_of(client) == "one"
-    (here / "dev_app.py").write_text("app = ][")
+    write_app(here, "app = ][")
     assert await dev.told("not_loaded") == {"changed": ["dev_app.py"], "serving": True}
     assert await answer_of(client) == "one"
-    (here / "dev_app.py").write_text(APP.format(answer="two"))
+    write_app(here, APP.format(answer="two"))
     second = await dev.told("reloaded")
     assert second["changed"] == ["dev_app.py"]
     await until(lambda: not psutil.pid_exists(first))
@@ -97,10 +103,10 @@ async def test_a_change_is_served_and_a_mistake_is_not(here, start_dev, client, 
 
 async def test_an_app_that_does_not_load_at_first_is_waited_for(here, start_dev, client):
     """What is wrong inside the module is told, and its mend served."""
-    (here / "dev_app.py").write_text("import no_such_module")
+    write_app(here, "import no_such_module")
     dev = await start_dev()
     assert await dev.told("not_loaded") == {"changed": [], "serving": False}
-    (here / "dev_app.py").write_text(APP.format(answer="mended"))
+    write_app(here, APP.format(answer="mended"))
     await dev.told("reloaded")
     assert await answer_of(client) == "mended"
     code, err = await dev.stopped()
@@ -112,7 +118,7 @@ async def test_a_worker_that_dies_is_told_and_the_next_change_served(here, start
     dev = await start_dev()
     os.kill((await dev.told("serving"))["pid"], signal.SIGKILL)
     assert await dev.told("worker_ended") == {"status": -9}
-    (here / "dev_app.py").write_text(APP.format(answer="again"))
+    write_app(here, APP.format(answer="again"))
     await dev.told("reloaded")
     assert await answer_of(client) == "again"
     await dev.stopped()
@@ -128,7 +134,7 @@ async def test_the_worker_ends_with_its_parent(here, start_dev, until):
 
 async def test_ctrl_c_while_an_app_loads(here, start_dev):
     """It does not wait for an import that does not end."""
-    (here / "dev_app.py").write_text("open('loading', 'w').close()\nimport time\ntime.sleep(600)")
+    write_app(here, "open('loading', 'w').close()\nimport time\ntime.sleep(600)")
     dev = await start_dev()
     while not (here / "loading").exists():
         await asyncio.sleep(0.01)

@@ -144,12 +144,17 @@ async def test_bad_filters_are_told_before_anything_is_asked(command, arguments,
     assert (done.code, said in done.err) == (2, True), done.err
 
 
-async def test_a_run_that_no_worker_serves_is_stuck(served):
+async def test_a_run_that_no_worker_serves_is_stuck(served, until):
     """A start on a queue that nobody polls is named, with the command that serves it; one that only asks is not."""
     queue, asking = f"nobody-{uuid.uuid4().hex[:8]}", await served.waiting("ask")
     run = await type(served.client)(served.client.temporal, task_queue=queue).start(
         "desk.clerk", "add", wait_for_worker=True
     )
+
+    async def is_listed() -> bool:
+        return run.id in [one.run_id async for one in served.client.list_runs(agent_id="desk.clerk")]
+
+    await until(is_listed)
     stuck = {
         one["run_id"]: one["stuck"] for one in (await served.sojourn("list", "--stuck", "--json")).objects
     }

@@ -5,6 +5,7 @@ import signal
 import sys
 from asyncio.subprocess import PIPE, Process
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import psutil
@@ -49,7 +50,7 @@ async def test_serves_until_a_signal(tmp_path, number):
     """`--json` prints one object when the server is ready; a signal ends it with status 0 and no process left."""
     async with command(tmp_path, "--port", "0", "--ui-port", "0", "--json") as process:
         told = await ready(process)
-        assert await is_serving(told["address"], namespace=told["namespace"])
+        assert await is_serving(told["address"], namespace=told["namespace"], within=timedelta(seconds=20))
         assert told["ui_url"].startswith("http://")
         assert told["cli"]["version"]
         assert told["db"] == str(tmp_path / ".sojourn" / "temporal.db")

@@ -168,7 +168,7 @@ async def test_retries_and_progress_are_told_live_only(serve):
         """Fail once, then say how far it is until it is told to go on."""
         tries.append(1)
         if len(tries) == 1:
-            raise RateLimited("busy", retry_after=2.0)
+            raise RateLimited("busy", retry_after=4.0)
         progress("half", done=1, total=2)
         await go.wait()
         return "done"

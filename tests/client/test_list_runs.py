@@ -45,6 +45,7 @@ async def test_runs_are_found_by_agent_session_and_status(serve, until, status_w
     done, asks = f"{service}.done", f"{service}.asks"
     await becomes([ids["done", session] for session in sessions], agent_id=done)
     await becomes([ids[agent, sessions[0]] for agent in ("done", "asks")], session_id=sessions[0])
+    await becomes([ids["asks", session] for session in sessions], agent_id=asks, status="waiting")
     await becomes([ids["asks", sessions[1]]], session_id=sessions[1], status="waiting")
     await becomes([ids["done", sessions[1]]], session_id=sessions[1], status="completed")
     await becomes([], session_id=sessions[1], status="timed_out")

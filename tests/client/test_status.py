@@ -99,7 +99,7 @@ async def test_the_status_of_a_closed_run(serve, status_when, monkeypatch, wish,
         RunInput(agent_id="test.agent", messages=[Message.user(wish)], session_id="s"),
         id=run.id,
         task_queue=client.task_queue,
-        execution_timeout=timedelta(seconds=1.5) if end is timed_out else None,
+        execution_timeout=timedelta(seconds=5) if end is timed_out else None,
     )
     if wish == "stay":
         await status_when(run, lambda status: status.tool_calls == 1 and status.phase == "planning")
@@ -119,7 +119,9 @@ async def test_the_status_of_a_run_that_works(serve, status_when):
     """An open run tells its phase, its calls so far and what is left of its limits."""
     client = await serve(planner=plan, uses=(make_tools(),))
     run = await client.start("test.agent", "stay", session_id="s")
-    status = await status_when(run, lambda status: status.tool_calls == 1 and status.phase == "planning")
+    status = await status_when(
+        run, lambda status: status.tool_calls == 1 and status.phase == "planning" and status.caps.rounds
+    )
     assert (status.status, status.session_id, status.turn_id) == ("running", "s", "t1")
     assert (status.rounds, status.caps.rounds) == (1, 19)
     assert status.closed_at is None
@@ -134,10 +136,11 @@ async def test_what_is_tried_again_is_told(serve, status_when):
 
     client = await serve(planner=plan)
     run = await client.start("test.agent", "go")
-    status = await status_when(run, lambda status: status.hints)
-    assert "plan: attempt " in status.hints[0]
+    status = await status_when(run, lambda status: any("attempt" in hint for hint in status.hints))
+    (hint,) = status.hints
+    assert "plan: attempt " in hint
     said = "the planner of test.agent failed: the model's host is away"
-    assert f"; the last failed: {said}" in status.hints[0]
+    assert f"; the last failed: {said}" in hint
     await client.temporal.get_workflow_handle(run.id).terminate()
 
 

@@ -1,5 +1,7 @@
 """TLS faults are told as what they are: a server that cannot be trusted is there, and another one is no help."""
 
+import socket
+
 import pytest
 
 from sojourn import Client, DefinitionError, ServerUnavailable
@@ -107,7 +109,10 @@ async def test_a_client_certificate_that_is_none(temporal_address, ours, setting
             await Client.connect(address)
 
 
-async def test_where_nothing_answers_a_server_is_offered(unused_tcp_port):
+async def test_where_nothing_answers_a_server_is_offered():
     """TLS or not, an address where nobody is says so."""
-    with pytest.raises(ServerUnavailable, match=r"no Temporal server answers at .*`sojourn server`"):
-        await Client.connect(f"127.0.0.1:{unused_tcp_port}")
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+        with pytest.raises(ServerUnavailable, match=r"no Temporal server answers at .*`sojourn server`"):
+            await Client.connect(address)

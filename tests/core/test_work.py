@@ -131,7 +131,11 @@ def test_too_much_is_said_as_such() -> None:
 
 
 @pytest.mark.usefixtures("small_budget")
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=15,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(
     items=st.integers(1, 400),
     names=st.lists(st.sampled_from(sorted(EACH)), min_size=1, max_size=3, unique=True),

@@ -22,6 +22,7 @@ from sojourn import (
     Toolset,
     Worker,
 )
+from sojourn.server import ports
 from sojourn.testing import ScriptedPlanner
 
 ROOT = Path(__file__).parents[2]
@@ -47,24 +48,25 @@ def made_for(config: str, *, port: int, backend: str, folder: Path) -> str:
 
 
 @pytest.fixture
-async def gateway(temporal_address, unused_tcp_port, tmp_path):
+async def gateway(temporal_address, tmp_path):
     """The address of the gateway before the server."""
+    port = ports.pick(0, 0)
     (tmp_path / "nginx.conf").write_text(
-        made_for(CONFIG, port=unused_tcp_port, backend=temporal_address, folder=tmp_path)
+        made_for(CONFIG, port=port, backend=temporal_address, folder=tmp_path)
     )
     command = ["nginx", "-p", str(tmp_path), "-c", str(tmp_path / "nginx.conf"), "-e", "/dev/stderr"]
     process = subprocess.Popen(command)
     try:
         while process.poll() is None:
             try:
-                _, writer = await asyncio.open_connection("127.0.0.1", unused_tcp_port)
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
             except OSError:
                 await asyncio.sleep(0.02)
             else:
                 writer.close()
                 break
         assert process.poll() is None
-        yield f"127.0.0.1:{unused_tcp_port}"
+        yield f"127.0.0.1:{port}"
     finally:
         process.terminate()
         process.wait()

@@ -6,6 +6,7 @@ import pytest
 
 from sojourn import Client, Worker
 from sojourn.contracts.event import EVENT_CLASSES, BaseEvent
+from sojourn.live.transport import topic_of
 
 
 @pytest.fixture
@@ -43,12 +44,13 @@ async def test_events_are_lines(ledger):
     assert not any(map(module.is_failure, lines))
 
 
-async def test_a_screen_grows(module_of, temporal_address):
+async def test_a_screen_grows(module_of, temporal_address, until):
     """The page's screen shows the page's planner word by word, and then the message."""
     module = module_of("events.md", "ledger")
     client = await Client.connect(temporal_address, task_queue="ledger-speaks")
     run = await client.start("ledger.speaker", "go", wait_for_worker=True)
     showing = asyncio.create_task(module.show(client, run.id))
+    await until(lambda: module.speaker.live.is_wanted(topic_of(client.temporal.namespace, run.id)))
     async with Worker(module.speaker, client):
         screens = await showing
     assert screens[0] == ""

@@ -166,7 +166,7 @@ async def test_time_that_is_used_up(serve):
 
     calls = PlanResult.calls(note.call(), hang.call())
     script = ScriptedPlanner([calls, lambda turn: PlanResult.final(turn.finalize.reason)])
-    policy = RunPolicy(time_budget=timedelta(seconds=2))
+    policy = RunPolicy(time_budget=timedelta(seconds=4))
     client = await serve(planner=script, uses=(tools,), policy=policy)
     run = await client.start("test.agent", "go")
     out = await run.result()

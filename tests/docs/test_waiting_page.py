@@ -422,7 +422,7 @@ async def test_both_signals_work_without_input(waiting, temporal, lines, status_
 
 async def test_timers_go_on_while_paused(serve, depot, monkeypatch, status_when):
     """A question expires in a pause, and what follows waits."""
-    monkeypatch.setattr(depot, "timedelta", lambda **_: timedelta(seconds=2))
+    monkeypatch.setattr(depot, "timedelta", lambda **_: timedelta(seconds=5))
     client = await serve(depot.app)
     run = await client.start("depot.buyer", "valve")
     await status_when(run, lambda status: status.awaits)
@@ -434,7 +434,7 @@ async def test_timers_go_on_while_paused(serve, depot, monkeypatch, status_when)
     status = await run.status()
     assert (status.status, status.awaits) == ("paused", [])
     await run.resume()
-    assert (await run.result()).text == "Nothing is ordered. Nobody answered within 0:00:02."
+    assert (await run.result()).text == "Nothing is ordered. Nobody answered within 0:00:05."
 
 
 # Events, and what survives what.

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import shutil
-import socket
 import subprocess
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
@@ -15,6 +14,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from sojourn.live import Delta
+from sojourn.server import ports
 
 START = datetime(2027, 1, 4, tzinfo=UTC)
 
@@ -23,9 +23,7 @@ class RedisServer:
     """A `redis-server` that can be killed and started again."""
 
     def __init__(self, folder: Path) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port: int = probe.getsockname()[1]
+        self.port = ports.pick(0, 0)  # no ephemeral one: while Redis is away, a connection might take that
         self.url = f"redis://127.0.0.1:{self.port}/0"
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None

@@ -245,7 +245,7 @@ def declare(name: str, *, sync: bool = False, filled: bool = False, local: bool 
         progress(both)
         if way == "slow":
             log.info("slow", both=both)
-            time.sleep(2)
+            time.sleep(4)
             log.info("too late", both=both)
             raise ToldError(both)
         while way == "held" and HOLD.exists():
@@ -258,7 +258,7 @@ def declare(name: str, *, sync: bool = False, filled: bool = False, local: bool 
         inject={"token": (lambda meta: token_of(name)) if filled else None},
         idempotent=True,
         local=local,
-        timeout=timedelta(seconds=1) if name != "patient" else timedelta(seconds=60),
+        timeout=timedelta(seconds=3) if name != "patient" else timedelta(seconds=60),
         retry=Retry(max_attempts=2, initial_interval=timedelta(seconds=0.01)),
         artifacts={"note": str},
     )(tell_in_thread if sync else tell)

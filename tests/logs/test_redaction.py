@@ -7,7 +7,6 @@ masked, and where the word is missing too, the test has looked in the wrong plac
 import asyncio
 import json
 import os
-import socket
 import subprocess
 import sys
 import uuid
@@ -19,6 +18,7 @@ import pytest
 from temporalio.common import RawValue
 
 from sojourn import Run
+from sojourn.server import ports
 
 from .seeded import core_of
 from .waiting import until
@@ -104,10 +104,8 @@ async def heartbeat_of(run: Run) -> str:
 
 
 def free_port() -> int:
-    """A loopback port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A loopback port that nobody listens on, and that no connection takes before its server starts."""
+    return ports.pick(0, 0)
 
 
 def printed(*arguments: str, env: dict[str, str]) -> str:

@@ -20,6 +20,7 @@ from sojourn.contracts.input_required import ToolInput
 from sojourn.contracts.plan import Turn
 from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
 from sojourn.errors import ToolUnavailable
+from sojourn.server import ports
 from sojourn.testing.scripted import ScriptedPlanner
 
 HERE = Path(__file__).parent
@@ -33,9 +34,7 @@ Opened = Callable[..., Awaitable[mcp.McpToolset]]
 
 
 def find_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    return ports.pick(0, 0)  # no ephemeral one: until its server starts, a connection might take that
 
 
 class Served:
@@ -224,11 +223,11 @@ def persist(run) -> Callable[..., Awaitable[Any]]:
     """Call a tool as the activity does, which repeats what was unavailable."""
 
     async def call(toolset: mcp.McpToolset, name: str, **fields: Any) -> Any:
-        for attempt in range(60):
+        for attempt in range(160):
             try:
                 return await run(toolset, name, **fields)
             except ToolUnavailable:
-                if attempt == 59:
+                if attempt == 159:
                     raise
                 await asyncio.sleep(0.25)
         return None

@@ -3,6 +3,7 @@
 import asyncio
 import subprocess
 import sys
+import time
 from datetime import timedelta
 
 import pytest
@@ -124,7 +125,7 @@ async def test_a_server_says_that_its_tools_changed(kind, transport_of, opened, 
 
 async def test_an_old_list_is_asked_for_again(opened, stdio, run, until):
     """The list is fetched when it has reached its age, and not for each call."""
-    toolset = await opened(stdio(), ttl=timedelta(seconds=1.2))
+    toolset = await opened(stdio(), ttl=timedelta(seconds=4))
     for _ in range(5):
         await run(toolset, "echo")
     assert (await run(toolset, "counts")).result["list"] == 1
@@ -138,10 +139,12 @@ async def test_an_old_list_is_asked_for_again(opened, stdio, run, until):
 async def test_a_storm_of_changes_is_a_few_lists(opened, rogue, run):
     """However often a server says that its tools changed, there is a second between two lists."""
     toolset = await opened(rogue("changes"))
+    began = time.monotonic()
     for _ in range(3):
         await run(toolset, "good")
     await asyncio.sleep(2.2)
-    assert int((await run(toolset, "good")).result) <= 5
+    lists = int((await run(toolset, "good")).result)
+    assert lists <= 3 + (time.monotonic() - began)
 
 
 async def test_a_list_that_fails_leaves_the_old_one(opened, serving, run, until):

@@ -32,7 +32,7 @@ async def test_a_server_that_never_says_hello(opened, rogue):
     """Opening ends in the time it has."""
     started = time.monotonic()
     toolset = await opened(rogue("mute"), connect_timeout=timedelta(seconds=1))
-    assert time.monotonic() - started < 8
+    assert time.monotonic() - started < 20
     assert toolset.unavailable == "its MCP server cannot be used: it does not answer in time"
 
 
@@ -40,13 +40,13 @@ async def test_a_server_that_never_says_hello(opened, rogue):
     ("way", "text"),
     [("dies", "broke off"), ("too-new", "it speaks no version of the protocol that we know")],
 )
-async def test_a_server_that_cannot_be_used_says_why(way, text, opened, rogue):
+async def test_a_server_that_cannot_be_used_says_why(way, text, opened, rogue, until):
     """Its last words are in the log, the reason in the toolset."""
     with capture_logs() as logs:
         toolset = await opened(rogue(way))
+        if way == "dies":
+            await until(lambda: any(log.get("line") == "cannot start: no licence" for log in logs))
     assert text in toolset.unavailable
-    if way == "dies":
-        assert any(log.get("line") == "cannot start: no licence" for log in logs)
 
 
 @pytest.mark.parametrize("way", ["garbage", "strange-content"])
@@ -125,16 +125,15 @@ async def test_a_process_may_get_another_path(opened, stdio, run):
     assert (await run(toolset, "environment")).result["PATH"] == "/nowhere"
 
 
-async def test_errors_of_a_process_are_logged_in_bounds(opened, stdio, run):
+async def test_errors_of_a_process_are_logged_in_bounds(opened, stdio, run, until):
     """Line by line, clean, without secrets, and not for ever."""
     toolset = await opened(stdio(TOKEN="secret-token"))
     with capture_logs() as logs:
         await run(toolset, "noise", lines=1_000)
-        await asyncio.sleep(0.5)
+        await until(lambda: any(log["event"] == "mcp_server_stderr_muted" for log in logs))
     lines = [log["line"] for log in logs if log["event"] == "mcp_server_stderr"]
     assert lines[0] == "noise 0 ***  [31m"
     assert 150 < len(lines) <= 200
-    assert any(log["event"] == "mcp_server_stderr_muted" for log in logs)
 
 
 class RogueHttp:

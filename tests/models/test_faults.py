@@ -1,11 +1,13 @@
 """What a failed model request becomes: one row of the table each."""
 
 import json
+import socket
 from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 
 import pytest
+from openai import Timeout
 from pydantic_ai import exceptions as raised
 from pydantic_ai.messages import ModelRequest
 from pydantic_ai.models import infer_model
@@ -345,7 +347,7 @@ async def test_a_connection_cut_before_the_answer(failing):
 
 async def test_an_answer_that_does_not_come(failing):
     """The SDK's time-out."""
-    known = await failing(says("late", hold=0), timeout=0.1)
+    known = await failing(says("late", hold=0), timeout=Timeout(30, read=0.1))
     assert known.type == "ModelTimeout"
     assert "timed out" in known.message
 
@@ -356,12 +358,15 @@ async def test_an_answer_that_is_no_json(failing):
     assert (known.type, known.non_retryable) == ("ModelFailed", False)
 
 
-async def test_nobody_listens(ask, protocol, unused_tcp_port):
+async def test_nobody_listens(ask, protocol):
     """The server is away."""
-    model, client = model_of(protocol, f"http://127.0.0.1:{unused_tcp_port}")
-    async with client:
-        with pytest.raises(ApplicationError) as caught, model_faults(model.system):
-            await ask(model)
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+        model, client = model_of(protocol, f"http://127.0.0.1:{port}")
+        async with client:
+            with pytest.raises(ApplicationError) as caught, model_faults(model.system):
+                await ask(model)
     assert caught.value.type == "ModelUnavailable"
     assert "Unable to connect" in caught.value.message
-    assert str(unused_tcp_port) not in caught.value.message
+    assert str(port) not in caught.value.message

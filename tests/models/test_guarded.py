@@ -99,11 +99,11 @@ async def test_no_more_requests_than_allowed_are_in_flight(standin, ask, protoco
 
 async def test_what_was_used_counts(standin, ask, protocol, streamed):
     """The provider's own number takes the estimate's place."""
-    standin.script = [says("Hello", usage=Usage(input=7000, output=1000))]
+    standin.script = [says("Hello", usage=Usage(input=39_000, output=1000))]
     model = standin.model(protocol)
     await ask(guarded(model, Limits(tokens_per_minute=60_000)), streamed=streamed)
     allowance, now = limits_of(model).allowance, asyncio.get_running_loop().time()
-    assert allowance.wait(60_000, now) == pytest.approx(8, abs=1)
+    assert 20 < allowance.wait(60_000, now) <= 40  # less by the time that has passed
 
 
 async def test_a_cancelled_request_gives_its_slot_back(standin, ask, protocol, streamed):

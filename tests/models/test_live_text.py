@@ -1,9 +1,21 @@
 """A model's answer while it is written: streamed from a real provider to whoever follows the run."""
 
+import asyncio
+
 import pytest
 
 from sojourn import ModelPlanner, Toolset
+from sojourn.live import current_deltas
 from tests.models.standin import Reply, Text, Thinking, ToolCall, calls, says
+
+
+class Followed(ModelPlanner):
+    """Decides once somebody follows, who may come later than the first step."""
+
+    async def plan_start(self, turn):
+        while current_deltas() is None:
+            await asyncio.sleep(0.005)
+        return await super().plan_start(turn)
 
 
 @pytest.fixture
@@ -24,7 +36,7 @@ def followed(serve, standin, protocol, adds):
 
     async def start(*script):
         standin.script = list(script)
-        planner = ModelPlanner(standin.model(protocol), settings={"max_tokens": 1000})
+        planner = Followed(standin.model(protocol), settings={"max_tokens": 1000})
         client = await serve(planner=planner, uses=(adds,))
         run = await client.start("test.agent", "1 + 2?")
         return run, [event async for event in run.events(deltas=True)]
@@ -72,7 +84,7 @@ async def test_a_broken_stream_begins_anew(followed, standin):
 async def test_a_corrected_answer_begins_anew(followed, serve, standin, protocol):
     """What a response said that cannot be used is taken back too, though it is the same attempt."""
     standin.script = ["It is three.", calls(ToolCall(name="final_result", arguments='{"answer": 3}'))]
-    planner = ModelPlanner(standin.model(protocol), settings={"max_tokens": 1000}, result=int)
+    planner = Followed(standin.model(protocol), settings={"max_tokens": 1000}, result=int)
     client = await serve(planner=planner)
     run = await client.start("test.agent", "1 + 2?")
     events = [event async for event in run.events(deltas=True)]

@@ -151,7 +151,7 @@ async def test_a_slow_first_byte_times_out_and_is_asked_again(serve, standin, pr
     """The time-out is the provider's, and Temporal repeats."""
     standin.script = [says("too late", hold=0), "In time."]
     model = standin.model(protocol)
-    planner = ModelPlanner(model, settings={"max_tokens": 1000, "timeout": 0.3})
+    planner = ModelPlanner(model, settings={"max_tokens": 1000, "timeout": 1.5})
     _, out = await run_of(await serve(planner=planner))
     standin.release()
     assert out.text == "In time."

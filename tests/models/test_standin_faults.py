@@ -5,6 +5,7 @@ import email.utils
 from typing import Any
 
 import pytest
+from openai import Timeout
 from pydantic_ai import exceptions as faults
 
 from tests.models.standin import Answer, Body, HttpError, Protocol, Reply, Text, ToolCall, says
@@ -21,6 +22,7 @@ REFUSED = {
     "unauthorized": (401, 401, faults.ModelAuthenticationError),
     "unknown_model": (404, 404, faults.ModelNotFoundError),
 }
+HASTY = Timeout(30, read=0.2)
 LONG = Reply(parts=(Text(text="I look for it. " * 20), ToolCall(name="orders__find", arguments='{"id": 7}')))
 
 
@@ -82,7 +84,7 @@ async def test_a_cut_connection_is_a_connection_error(standin, fault_of, protoco
 async def test_an_answer_that_does_not_come_is_a_timeout(standin, fault_of, protocol, streamed, hold) -> None:
     """A client that waits too long goes away, and the stand-in tells so."""
     answer = LONG.model_copy(update={"hold": hold})
-    raised = await fault_of(protocol, answer, streamed=streamed, timeout=0.2)
+    raised = await fault_of(protocol, answer, streamed=streamed, timeout=HASTY)
     assert isinstance(raised, faults.ModelTimeoutError)
     await standin.ended()
     assert standin.requests[0].end == "left"

@@ -19,6 +19,7 @@ from sojourn.server import DYNAMIC_CONFIG, Server, TemporalCli, dev_server, is_s
 from sojourn.server.start_dev import StartDev
 
 ROOT = Path(sojourn.__file__).parents[1]
+PATIENCE = timedelta(seconds=20)
 
 
 async def until(claim: Callable[[], bool]) -> None:
@@ -46,7 +47,7 @@ async def test_serves_until_stopped(tmp_path):
     """A started server is healthy and has its namespace and its file; a stopped one has left nothing running."""
     db = tmp_path / "new folder" / "temporal.db"
     async with own_server(db_filename=db, namespace="field") as server:
-        assert await is_serving(server.address, namespace="field")
+        assert await is_serving(server.address, namespace="field", within=PATIENCE)
         assert (server.attached, server.ui_url) == (False, None)
         assert server.cli is not None
         pid = server.pid
@@ -111,7 +112,7 @@ async def test_attaches(running, monkeypatch):
         assert (second.pid, second.cli, second.ui_url) == (None, None, None)
         with pytest.raises(RuntimeError, match="somebody else's"):
             second.kill()
-    assert await is_serving(running.address)
+    assert await is_serving(running.address, within=PATIENCE)
 
 
 @pytest.mark.parametrize("options", [{"attach": False}, {"namespace": "another"}])
@@ -196,7 +197,7 @@ async def test_too_slow(tmp_path):
     script.chmod(0o755)
     slow = TemporalCli(script, "0.0.0", "PATH")
     with pytest.raises(ServerUnavailable, match=r"did not serve within(?s:.*)warming up"):
-        await own_server(cli=slow, start_timeout=timedelta(seconds=1)).start()
+        await own_server(cli=slow, start_timeout=timedelta(seconds=3)).start()
     assert not psutil.pid_exists(int((tmp_path / "pid").read_text()))
 
 

@@ -212,7 +212,7 @@ async def test_whatever_a_tool_raises_is_its_answer(serve, traces, caplog, name)
     vault = Vault(by_id)
     app = App(agents=[Agent("test.agent", planner=planner, uses=[tools])], interceptors=[vault])
     run = await (await serve(app)).start("test.agent", "go")
-    await asyncio.wait_for(run.result(), 60)
+    await asyncio.wait_for(run.result(), 120)
     answers = dict(zip(ways, planner.turns[1].tool_results, strict=True))
     assert all(answer.error and len(answer.error.message) <= 2_000 for answer in answers.values())
     assert executed == {(name, way): 1 for way in RAISED} | {(name, way): 3 for way in TRANSIENT}
@@ -296,7 +296,7 @@ async def test_whatever_an_executor_answers_is_judged(serve, traces):
         executors={tools: execute},
     )
     run = await (await serve(app)).start("test.agent", "go")
-    out = await asyncio.wait_for(run.result(), 60)
+    out = await asyncio.wait_for(run.result(), 120)
     answers = dict(zip(ways, planner.turns[1].tool_results, strict=True))
     assert executed == dict.fromkeys(ways, 1)
     assert {answers[way].retry_hint.reason for way in ANSWERED} == {"malformed_response"}
@@ -310,7 +310,7 @@ async def test_whatever_an_executor_answers_is_judged(serve, traces):
 async def test_a_time_out_of_what_may_have_written_is_no_second_write(serve):
     """Undeclared and writing tools are executed once, repeatable ones three times (SR-90)."""
     tools, executed = Toolset("test.any"), Counter[str]()
-    soon = timedelta(milliseconds=150)
+    soon = timedelta(milliseconds=500)
 
     async def hang(name: str) -> str:
         executed[name] += 1

@@ -31,7 +31,7 @@ async def test_a_run_keeps_its_promises(seed, policy, below, temporal_address, t
     asked = child.export("any.below", tools=[AgentTool("ask", args=Question)])
     app = App(agents=[Agent("any.agent", planner=upper, uses=[*toolsets, asked], policy=policy), child])
     client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
-    async with Worker(app, client), asyncio.timeout(40):
+    async with Worker(app, client), asyncio.timeout(100):
         run = await client.start("any.agent", "go")
         ended = asyncio.Event()
         operator = asyncio.create_task(operate(run, random.Random(seed), ended))

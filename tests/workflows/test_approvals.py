@@ -238,7 +238,7 @@ async def test_what_is_not_asked_yet_is_not_decided(serve, status_when, decide):
     client = await serve(planner=plan, uses=(tools,), policy=ASKS)
     run = await client.start("test.agent", "go")
     early = asyncio.create_task(decide(run))
-    await asyncio.sleep(0.3)  # it has looked, and perhaps looks again
+    await asyncio.wait({early}, timeout=5)  # it has looked; else it looks again
     go.set()
     with pytest.raises(AwaitClosed, match="nobody is asked"):
         await early

@@ -76,7 +76,7 @@ class Held:
 
     async def ended(self, run, traces) -> str:
         """What it answered, in good order; its events tell the same, and a replay decides the same."""
-        output = await asyncio.wait_for(run.result(), 20)
+        output = await asyncio.wait_for(run.result(), 60)
         self.gate.set()
         messages = await traces(run).check()
         told = [event.result async for event in run.events(follow=False) if event.type == "tool_end"]

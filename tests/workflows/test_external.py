@@ -129,7 +129,7 @@ async def test_the_third_result_that_does_not_fit_is_the_planners_to_see(waiting
 
 async def test_what_is_not_sent_in_time_is_answered_as_timeout(serve, status_when, traces):
     """The results that came in time are kept."""
-    tools = warehouse(timeout=timedelta(seconds=1))
+    tools = warehouse(timeout=timedelta(seconds=4))
     client = await serve(planner=planner(pick("a", "c1"), pick("b", "c2")), uses=(tools,))
     run = await client.start("test.agent", "go")
     await status_when(run, lambda status: status.awaits)

@@ -280,8 +280,8 @@ async def test_a_planner_over_its_time_limit_fails_the_run(serve, monkeypatch):
             cut_off.append(turn)
             raise
 
-    client = await serve(planner=plan, policy=RunPolicy(plan_timeout=timedelta(seconds=0.1)))
-    with pytest.raises(RunFailed, match=r"no plan within 0:00:00.1") as failed:
+    client = await serve(planner=plan, policy=RunPolicy(plan_timeout=timedelta(seconds=0.5)))
+    with pytest.raises(RunFailed, match=r"no plan within 0:00:00.5") as failed:
         await client.execute("test.agent", "go")
     assert failed.value.code == "TimeoutError"
     assert len(cut_off) == 2
@@ -353,7 +353,7 @@ async def test_whatever_a_planner_raises_is_contained(serve, status_when, traces
     client = await serve(planner=plan)
     runs = {way: await client.start("test.agent", way) for way in hostile.RAISED | hostile.TRANSIENT}
     for way, run in runs.items():
-        status = await status_when(run, lambda status: status.hints)
+        status = await status_when(run, lambda status: any("attempt" in hint for hint in status.hints))
         assert "the planner of test.agent failed" in status.hints[0], way
         await client.temporal.get_workflow_handle(run.id).terminate()
         assert await traces(run).failed_tasks() == []

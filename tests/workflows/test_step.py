@@ -186,7 +186,7 @@ async def test_a_tool_knows_whose_call_it_is(serve):
     assert len(told["key"]) == 32
 
 
-async def test_calls_run_at_once_up_to_the_limit(serve):
+async def test_calls_run_at_once_up_to_the_limit(serve, until):
     """Calls of one plan run concurrently, never more than `max_parallel_calls` (SR-73)."""
     tools, running, most = Toolset("test.tools"), 0, 0
 
@@ -196,7 +196,8 @@ async def test_calls_run_at_once_up_to_the_limit(serve):
         nonlocal running, most
         running += 1
         most = max(most, running)
-        await asyncio.sleep(0.05)
+        await until(lambda: most >= 3)
+        await asyncio.sleep(0.05)  # one too many would come now
         running -= 1
         return most
 
