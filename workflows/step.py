@@ -264,7 +264,7 @@ class Step:
     async def _supplied(self, call: ToolRequest, dispatch: Dispatch) -> ToolResult:
         """Somebody outside executes the call; what they send is checked like any result.
 
-        A check takes no turn and no pause holds it up, since whoever sent the result waits for it.
+        A check takes no turn and no place, and no pause holds it up, since whoever sent the result waits for it.
         """
         stop_if_canceled()
         wait = self._external
@@ -275,7 +275,7 @@ class Step:
                 result = self._no_room(call) or outcomes.not_supplied(call)
             else:
                 task = self._task(call, dispatch).model_copy(update={"given": given})
-                async with self._waiting.room.for_answer(), self._load.of(given):
+                async with self._load.of(given):
                     result = await self._by_worker(call, dispatch, task)
             if self._waiting.settle_part(wait.id, call.tool_call_id, result):
                 return result
