@@ -279,6 +279,12 @@ async def cancel_in_child(run: Run) -> None:
     await run.cancel("too slow")
 
 
+async def cancel_stuck_child(run: Run) -> None:
+    await event(run, "agent_run_started")
+    await event(run.client.get_run(f"{run.id}/c2"), "tool_end", "tool_start")
+    await run.cancel("too slow")
+
+
 async def cancel_one_child(run: Run) -> None:
     await event(run, "agent_run_started")
     child = run.client.get_run(f"{run.id}/c2")
@@ -575,6 +581,11 @@ SCENARIOS = {
         deed=cancel_in_child,
     ),
     "canceled_in_wait": Scenario([PlanResult.ask(QUESTION)], policy=ASKING, deed=cancel_in_wait),
+    "canceled_in_child_marked": Scenario(
+        [calls(ToolRequest(name="replay.stuckers.ask", payload={"topic": "x"}, tool_call_id="c2"))],
+        deed=cancel_stuck_child,
+    ),
+    "more_than_have_a_place": Scenario([calls(*(call("add", f"c{n}", a=n, b=1) for n in range(30))), FINAL]),
     "terminated": Scenario([calls(call("hang", "c1"))], deed=terminate),
 }
 
