@@ -18,6 +18,8 @@ from weakref import WeakKeyDictionary
 
 import structlog
 
+from sojourn.enduring import give_up
+
 __all__ = ["CURRENT", "LATE", "LoopWatch", "Watched", "watch_of"]
 
 TICK = 1.0
@@ -30,7 +32,9 @@ BLOCKED = 3.0
 """Seconds without an answer after which the loop counts as blocked; told again each time they have doubled."""
 
 GIVEN_UP = 120.0
-"""Seconds after which a blocked loop counts as lost: its calls are better off elsewhere."""
+"""Seconds after which a blocked loop counts as lost: its calls are better off elsewhere, and its worker ends."""
+
+_DEBUGGERS = {"bdb", "pdb", "_pydevd_bundle", "debugpy"}
 
 _MAX_LINES = 8
 _RUN_ONE: CodeType = vars(asyncio.Handle)["_run"].__code__
@@ -109,11 +113,13 @@ class LoopWatch:
             except RuntimeError:  # closed since
                 return
         blocked = now - asked
-        if blocked >= GIVEN_UP:
-            calls = []
         blocker, at = (None, "") if blocked < BLOCKED else self._blocker()
         if blocked >= self._tell_at:
             self._tell(blocker, blocked)
+        if blocked >= GIVEN_UP:
+            calls = []
+            if not self._is_debugged():
+                give_up(self._loop, f"the event loop is blocked for {blocked:.0f} s, at {at}")
         overdue = [call for call in calls if call.is_overdue(now)]
         if overdue:
             said = f"blocks its worker's event loop for {blocked:.0f} s, at {at}"
@@ -164,6 +170,11 @@ class LoopWatch:
         context: Context | None = getattr(frames[0].f_locals.get("self"), "_context", None)
         found = context.get(CURRENT) if context else None
         return found, _place(frames[-1])
+
+    def _is_debugged(self) -> bool:
+        """Whether somebody looks at the code that runs, step by step."""
+        names = (str(frame.f_globals.get("__name__")) for frame in self._frames())
+        return any(name.split(".", 1)[0] in _DEBUGGERS for name in names)
 
     def _stack(self) -> list[str]:
         return [_place(frame) for frame in self._frames()[1:]][-_MAX_LINES:]

@@ -2,7 +2,8 @@
 
 A task that nobody awaits can raise `SystemExit` out of the loop, stop the loop, or cancel all that runs on it. The
 first two are told and gone on from; the last ends the process, with a status that says so. And a loop that cannot end,
-or does not come to it, is ended from a thread beside it, so that a signal always has its effect.
+or does not come to it, is ended from a thread beside it, so that a signal always has its effect. So is one that is blocked
+for so long that its calls are given up: Temporal would go on handing it work, and each piece would be lost for a while.
 """
 
 import asyncio
@@ -15,12 +16,13 @@ import time
 from collections.abc import Callable, Coroutine, Generator
 from datetime import timedelta
 from typing import Any, Self
+from weakref import WeakSet
 
 import structlog
 
 from sojourn.logs.exceptions import described
 
-__all__ = ["SIGNALS", "Stop", "endure"]
+__all__ = ["SIGNALS", "Stop", "endure", "give_up"]
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -31,6 +33,9 @@ _CLOSING = 10.0
 
 _AT_ONCE = 5.0
 """Seconds that it has after a second signal."""
+
+_OWN: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
+"""Loops whose process is there for them alone."""
 
 _log = structlog.get_logger("sojourn.worker")
 
@@ -64,6 +69,7 @@ def endure(serving: Callable[[Stop], Coroutine[Any, Any, None]], *, drain: timed
     with _Overseer() as overseer, contextlib.ExitStack() as closing:
         runner = asyncio.Runner()
         loop = runner.get_loop()
+        _OWN.add(loop)
         closing.callback(_close, runner)
         stop = Stop()
         main = loop.create_task(serving(stop))
@@ -88,6 +94,15 @@ def endure(serving: Callable[[Stop], Coroutine[Any, Any, None]], *, drain: timed
         )
         raise SystemExit(_FAILED)
     main.result()
+
+
+def give_up(loop: asyncio.AbstractEventLoop, reason: str) -> None:
+    """End the process of a worker whose loop does not come back; a program with a loop of its own goes on."""
+    if loop in _OWN:
+        try:
+            _log.error("worker_given_up", reason=reason, status=_FAILED)
+        finally:
+            os._exit(_FAILED)
 
 
 def _to_its_end(main: "asyncio.Task[None]") -> None:

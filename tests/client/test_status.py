@@ -124,6 +124,7 @@ async def test_the_status_of_a_run_that_works(serve, status_when):
     )
     assert (status.status, status.session_id, status.turn_id) == ("running", "s", "t1")
     assert (status.rounds, status.caps.rounds) == (1, 19)
+    assert status.run_id == run.run_id == run.id
     assert status.closed_at is None
     await client.temporal.get_workflow_handle(run.id).terminate()
 

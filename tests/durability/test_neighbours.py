@@ -107,3 +107,17 @@ async def test_what_kills_its_worker_is_tried_on_three(stages):
         assert answer.result.error.code == "tool_unavailable"
     with pytest.raises(RunFailed, match="each of 3 workers that ran it was lost"):
         await gambled.result()
+
+
+async def test_what_never_lets_go_of_the_loop_is_tried_on_three(stage):
+    """Each worker that it blocks gives it up and ends, so that no other work is handed to it; then it is answered."""
+    run = await stage.client.start("durable.endless", "go", wait_for_worker=True)
+    for _ in range(3):
+        worker = await stage.worker("endless_app:app", ready=False)
+        assert await worker.ends() == 1
+        assert "endless_app.py" in worker.log().split("worker_given_up", 1)[1]
+    await stage.worker("endless_app:app")
+    async with asyncio.timeout(PATIENCE):
+        answer = (await run.result()).text
+    assert "(3 times); its outcome is unknown" in answer
+    assert [line["point"] for line in stage.records()] == ["spin"] * 3

@@ -293,7 +293,7 @@ marked = Toolset("tell.marked")
 def login(args: Login) -> Any:
     """Take a secret from the planner; its type hides it, and the code takes it out."""
     log.info("login", args=args, both=f"{args.seen} {args.password.get_secret_value()}")
-    if args.way in ("fails", "chains", "is_limited", "is_away", "is_cut_off", "logs"):
+    if args.way in ("fails", "chains", "is_limited", "is_away", "is_cut_off", "leaves", "bursts", "logs"):
         return WAYS[args.way](f"{args.seen} {args.password.get_secret_value()}", "none")
     return args
 

@@ -281,7 +281,7 @@ async def test_stop_asking_releases_the_calls_that_wait(serve, status_when, trac
         await run.stop_asking(["test.disks.*"], by="ana")
     else:
         await run.stop_asking(
-            *([["*"]] if release == "all" else []), tags=["danger"] if release == "tag" else []
+            *([["*"]] if release == "all" else []), tags="danger" if release == "tag" else []
         )
     assert (await run.result()).text == "wiped a | wiped b | wiped d"
     kinds = [event.type async for event in run.events()]

@@ -123,6 +123,11 @@ async def test_an_artifact_climbs_from_a_child_with_its_link(serve):
     assert out.text.startswith(f"{run.id}/")
     assert (await client.artifact(out.text)).data == SERIES.model_dump()
     assert out.artifacts[0].run_link.agent_id == "test.child"
+    ends = [event async for event in run.events(follow=False, children=True) if event.type == "tool_end"]
+    told = {
+        event.run_id: event.artifacts[0].data for event in ends
+    }  # a child's own end has the data (SR-110)
+    assert told == {run.id: None, out.artifacts[0].run_link.run_id: SERIES.model_dump()}
 
 
 async def test_artifacts_are_validated(serve):
