@@ -26,6 +26,7 @@ from sojourn.core.selection import offered, withheld
 from sojourn.tool import Tool
 
 from .intercepting import intercepted
+from .overtime import is_cancellation
 
 __all__ = ["SCHEDULE_TO_START", "Dispatcher"]
 
@@ -46,7 +47,16 @@ class Dispatcher:
     """Set where the planner has somebody outside execute the calls."""
 
     async def dispatch(self, call: ToolRequest, fault: ParseFault | None) -> Dispatch:
-        """How the call is carried out: by an activity, a child run, somebody outside, or answered here already.
+        """How the call is carried out; what a stranger's code raises meanwhile (a validator, an interceptor) answers it."""
+        try:
+            return await self._dispatched(call, fault)
+        except BaseException as error:
+            if is_cancellation(error):
+                raise
+            return _answered(call, (ToolError.from_error(error), None))
+
+    async def _dispatched(self, call: ToolRequest, fault: ParseFault | None) -> Dispatch:
+        """By an activity, a child run, somebody outside, or answered here already.
 
         Unknown and withheld tools, denied calls, arguments that cannot be recorded, and what is invalid of calls
         that no worker checks or that a person is asked about, are answered; close names come only from the tools
@@ -147,8 +157,6 @@ class Dispatcher:
                 kind="answered",
                 result=refused(tool.spec, made, payload, issues_of(error), tool.validator, tool.takes),
             )
-        except BaseException as error:  # noqa: BLE001 - a prompt function is the author's code, and waits for nothing
-            return _answered(call, (ToolError.from_error(error), None))
         return Dispatch(
             kind="child",
             task_queue=tool.spec.task_queue,

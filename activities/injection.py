@@ -9,6 +9,7 @@ import structlog
 from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
 from sojourn.core import hints
 from sojourn.core.masking import Mask, mask_for
+from sojourn.core.misfit import is_object
 from sojourn.errors import ToolFailed
 from sojourn.interceptor import Interceptor
 from sojourn.tool import Filler, injecting
@@ -83,7 +84,8 @@ async def _asked(interceptor: Interceptor, meta: ToolCallMeta, call: ToolRequest
     made: Any = interceptor.intercept_tool_call(meta, call)
     if inspect.isawaitable(made):
         made = await made
-    if isinstance(made, ToolRequest) and (made.name, made.tool_call_id) == (call.name, call.tool_call_id):
+    is_call = isinstance(made, ToolRequest) and is_object(made.payload)  # a copy is not validated
+    if is_call and (made.name, made.tool_call_id) == (call.name, call.tool_call_id):
         return made
     _log.error(
         "interceptor_gave_no_call",

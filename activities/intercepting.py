@@ -5,6 +5,7 @@ dispatched, so that is where its interceptors are asked; a worker's call meets t
 """
 
 import asyncio
+import copy
 from collections.abc import Sequence
 from datetime import timedelta
 
@@ -23,7 +24,7 @@ from sojourn.errors import ToolFailed
 from sojourn.interceptor import Interceptor
 
 from .injection import Injection
-from .overtime import is_cancellation
+from .overtime import ended, is_cancellation
 
 __all__ = ["intercepted"]
 
@@ -49,11 +50,12 @@ async def intercepted(
     sent = parsed(spec, call)
     if isinstance(sent, ToolResult):
         return sent
-    read = call.model_copy(update={"payload": sent, "raw": None})
+    # A copy: what an interceptor sets in place is neither the planner's nor overlooked.
+    read = call.model_copy(update={"payload": copy.deepcopy(sent), "raw": None})
     clock = asyncio.timeout(limit.total_seconds())
     try:
         async with clock:
-            made = await Injection({}, interceptors).prepare(read, _meta(read, run))
+            made = await ended(call.name, Injection({}, interceptors).prepare(read, _meta(read, run)))
     except TimeoutError as error:
         if clock.expired():
             return refusal(call, hints.timeout(call.name, limit))

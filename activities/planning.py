@@ -33,7 +33,7 @@ from sojourn.core.call_ids import restamped, stamp
 from sojourn.core.clarify import placed, question_for
 from sojourn.core.form import form_of, is_closed
 from sojourn.core.plan_shape import fault_of
-from sojourn.core.plan_size import trimmed, unfit, without_payload, without_payloads
+from sojourn.core.plan_size import trimmed, unfit, without_payload, without_payloads, without_surplus
 from sojourn.core.policy_merge import merged, policy_fault
 from sojourn.core.run_input import labelled
 from sojourn.core.selection import offered
@@ -289,6 +289,8 @@ class Planning:
         dispatches = [await work[0]] if len(work) == 1 else await asyncio.gather(*work)
         if isinstance(plan.await_, AwaitClarification):
             return self._question(plan, plan.await_, decision)
+        message = without_payloads(restamped(plan, calls), omitted)
+        dispatches = without_surplus(calls, message, dispatches, self.limits)
         return PlanOutcome(
             dispatches=_with_shares(calls, dispatches, counts.caps_after(caps, plan.usage), self.limits),
             calls=calls,
@@ -300,7 +302,7 @@ class Planning:
             wait_counts=plan.wait_counts,
             failure=plan.failure and plan.failure.told_once(),
             decision=decision,
-            message=without_payloads(restamped(plan, calls), omitted),
+            message=message,
             notes=plan.notes,
             usage=plan.usage,
         )

@@ -39,6 +39,7 @@ from sojourn.core.packed import Packed
 from sojourn.core.retry import LONGEST_INTERVAL
 from sojourn.core.run_input import labelled, opening_fault, read_run_input
 from sojourn.core.spent import MAX_ARTIFACTS, spent_by
+from sojourn.core.standing import status_of
 from sojourn.core.steering import Paused, Resumed, is_overtaken
 from sojourn.core.transcript import for_planner
 from sojourn.core.unread import OrUnread, Unread
@@ -338,6 +339,7 @@ class AgentRun(Shown, Doors, Accounts):
         """Count, judge the limits and pass the results on, in call order."""
         refused = [not_executed(call, plan.refused, self._limits) for call in plan.calls[len(executed) :]]
         for call, result in zip(plan.calls[len(executed) :], refused, strict=True):
+            self._show(status_of(result))
             self._observer.answered(
                 call, None, result, turn_id=self._turn_id, since=workflow.now(), by_worker=False
             )

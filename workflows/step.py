@@ -271,8 +271,11 @@ class Step:
         assert wait is not None
         while True:
             given = await self._waiting.result_of(wait, call.tool_call_id)
+            is_full = self._waiting.room.is_full
             if given is None:
-                result = self._no_room(call) or outcomes.not_supplied(call)
+                result = outcomes.not_read(call) if is_full else outcomes.not_supplied(call)
+            elif is_full and workflow.patched("checks-need-room"):
+                result = outcomes.not_read(call)
             else:
                 task = self._task(call, dispatch).model_copy(update={"given": given})
                 async with self._load.of(given):

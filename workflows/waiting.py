@@ -14,7 +14,7 @@ from sojourn.core.standing import MAX_NOTES
 from sojourn.core.steering import Paused
 from sojourn.core.timers import LONGEST, WAITS, bounded, expiry_of
 from sojourn.core.waiting import Details
-from sojourn.core.waits import Released, Repeated, Waits
+from sojourn.core.waits import Released, Repeated, Waits, was_refused
 from sojourn.search_attributes import AWAITING, PAUSED
 from sojourn.telemetry.observer import Observer
 
@@ -136,7 +136,7 @@ class Waiting:
             self._parts[part] = asyncio.get_running_loop().create_future()
         check = self._checks.pop(part, None)
         if check and not check.done():
-            check.set_result(None if final else result)
+            check.set_result(result if not final or was_refused(result) else None)
         self.show()
         return final
 
@@ -194,7 +194,12 @@ class Waiting:
         for call_id, check in waiting:
             result = await check
             if result and result.error:
-                wrong.append(f"{call_id}: {result.error.message}")
+                answered = (
+                    "; the call is answered with this"
+                    if self.waits.is_answered(supplied.await_id, call_id)
+                    else ""
+                )
+                wrong.append(f"{call_id}: {result.error.message}{answered}")
         return wrong
 
     def _take(self, answer: Answer) -> None:

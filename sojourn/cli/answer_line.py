@@ -23,7 +23,8 @@ def _lines(run_id: str, wait: Await) -> list[str]:
     run = word(run_id)
     to = f"{run} {word(wait.id)}"
     if isinstance(wait, AwaitClarification):
-        return [f"sojourn answer {to} 'YOUR ANSWER'", f"sojourn answer {to} --decline --why WHY"]
+        said = " ".join(f"--field {word(f'{name}=VALUE')}" for name in wait.missing_fields) or "'YOUR ANSWER'"
+        return [f"sojourn answer {to} {said}", f"sojourn answer {to} --decline --why WHY"]
     if isinstance(wait, AwaitConfirmation):
         return [f"sojourn approve {to}", f"sojourn deny {to} --why WHY"]
     calls = [item.tool_call_id for item in wait.items]

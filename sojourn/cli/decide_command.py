@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from sojourn.cli.answer_line import word
 from sojourn.cli.call_shown import call_lines
 from sojourn.cli.connected import by_or_user, with_client
+from sojourn.cli.decided_before import decided_before
 from sojourn.cli.done import tell_done
 from sojourn.cli.encrypted import given_again
 from sojourn.cli.exit_codes import USAGE, WAITING, CommandError
@@ -47,15 +48,21 @@ class Decision:
 def run_decide(decision: Decision) -> int:
     """Show, ask and send; returns the exit code."""
     if (decision.yes or decision.digest) and decision.await_id is None:
-        option = "--yes" if decision.yes else "--digest"
+        option = "--yes" if decision.yes else "--digest DIGEST"
         raise CommandError(
-            f"{option} goes with the id of what was seen: sojourn {decision.verb} {word(decision.run_id)} AWAIT_ID {option}",
+            f"{option.split(maxsplit=1)[0]} goes with the id of what was seen: "
+            f"sojourn {decision.verb} {word(decision.run_id)} AWAIT_ID {option}{given_again()}",
             exit_code=USAGE,
         )
     who = by_or_user(decision.by)
 
     async def send(client: Client) -> int:
-        found = await find_wait(client, decision.run_id, AwaitConfirmation, decision.await_id)
+        try:
+            found = await find_wait(client, decision.run_id, AwaitConfirmation, decision.await_id)
+        except CommandError:
+            if (done := await _once_more(client, decision)) is None:
+                raise
+            return done
         call = found.wait
         assert isinstance(call, AwaitConfirmation)
         digest = decision.digest or call.payload_digest
@@ -82,6 +89,17 @@ def run_decide(decision: Decision) -> int:
         )
 
     return with_client(send)
+
+
+async def _once_more(client: Client, decision: Decision) -> int | None:
+    """Exit code of a decision that was taken before; None where there was none."""
+    before = decision.await_id and await decided_before(
+        client, decision.run_id, decision.await_id, approved=decision.approved, digest=decision.digest
+    )
+    if not before:
+        return None
+    done = "approved before" if decision.approved else "denied before"
+    return tell_done(done, before.run_id, as_json=decision.as_json, by=before.by, await_id=before.await_id)
 
 
 async def _is_meant(decision: Decision, found: OpenWait, lines: list[str], *, is_whole: bool) -> bool:

@@ -126,7 +126,7 @@ async def _asked(run: Run, wait: Await, unasked: set[tuple[str, str]]) -> bool:
 
 async def _answer(run: Run, question: AwaitClarification) -> bool:
     """Whether the person answered, until what they say fits, or somebody else did."""
-    while (said := await ask_person(question)) is not None:
+    while (said := await ask_person()) is not None:
         try:
             await run.answer(question.id, said, by=by_or_user(None))
         except InvalidInput as error:

@@ -40,6 +40,7 @@ from sojourn.contracts.retry_hint import RetryHint
 from sojourn.contracts.run import RunOutput
 from sojourn.contracts.tool_error import LEFT_OUT, ToolError
 from sojourn.core.disclosure import disclose
+from sojourn.core.waiting import wanted
 from sojourn.core.wording import CUT
 
 __all__ = ["Line", "called", "detailed", "ended", "in_flight", "lines_of", "summed", "wait_lines"]
@@ -187,7 +188,8 @@ def wait_lines(wait: Await, *, whole: bool = False) -> list[Line]:
     """What a person, or somebody outside, is asked."""
     if isinstance(wait, AwaitClarification):
         asker = f"{plain(wait.server)} asks: " if wait.server else ""
-        return _text(asker + wait.question, "bold yellow", "? ", whole=whole)
+        fields = [Line(f"  wanted: {field}", "yellow") for field in wanted(wait)]
+        return [*_text(asker + wait.question, "bold yellow", "? ", whole=whole), *fields]
     if isinstance(wait, AwaitConfirmation):
         said, _ = call_lines(wait, whole=whole)
         first, *rest = said if wait.prompt else ["", *said]
@@ -211,7 +213,8 @@ def _paused(event: RunPausedEvent) -> list[Line]:
 
 
 def _resumed(event: RunResumedEvent) -> list[Line]:
-    return [Line(f"▶ resumed{_by(event)}{_said(event)}", "bold yellow")]
+    head = Line(f"▶ resumed{_by(event)}{_said(event)}", "bold yellow")
+    return [head, *(line for message in event.messages for line in _text(message, mark="> "))]
 
 
 def _completed(event: RunCompletedEvent) -> list[Line]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from sojourn.cli.answer_line import answer_line
 from sojourn.cli.call_shown import call_lines
+from sojourn.cli.encrypted import given_again
 from sojourn.cli.exit_codes import FAILED, USAGE, CommandError
 from sojourn.cli.plain import plain
 from sojourn.client import Client
@@ -110,7 +111,7 @@ def require_worker(status: RunStatus) -> None:
     if gone:
         raise CommandError(
             f"{gone[0]}, so nobody takes this for {status.run_id}; start one with `sojourn worker MODULE:APP "
-            f"--task-queue {gone[0].rsplit(' ', 1)[-1]}`, and send it again",
+            f"--task-queue {gone[0].rsplit(' ', 1)[-1]}{given_again()}`, and send it again",
             exit_code=FAILED,
             run_id=status.run_id,
         )

@@ -5,8 +5,7 @@ import contextlib
 import sys
 
 from sojourn.cli.call_shown import call_lines
-from sojourn.contracts.awaits import AwaitClarification, AwaitConfirmation
-from sojourn.core.waiting import wanted
+from sojourn.contracts.awaits import AwaitConfirmation
 
 __all__ = ["ask_approval", "ask_person", "ask_yes", "read_line"]
 
@@ -27,10 +26,8 @@ async def read_line(patience: float | None = None) -> str:
         loop.remove_reader(sys.stdin.fileno())
 
 
-async def ask_person(question: AwaitClarification) -> str | None:
-    """A line that is not blank; None at the end of input. The missing fields are named."""
-    for field in wanted(question):
-        print(f"  wanted: {field}")
+async def ask_person() -> str | None:
+    """A line that is not blank; None at the end of input. What is wanted was shown with the question."""
     while True:
         print("> ", end="", flush=True)
         line = await read_line()

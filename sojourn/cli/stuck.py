@@ -15,6 +15,7 @@ from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryReverseRequest
 from temporalio.service import RPCError, RPCStatusCode
 
+from sojourn.cli.encrypted import given_again
 from sojourn.client import Client
 from sojourn.events.beats import said_by
 from sojourn.events.history import HistoryReader
@@ -75,7 +76,9 @@ async def _look(client: Client, run_id: str) -> Stuck | None:
         queue = described.task_queue
         if not waits or await client.has_worker(queue):
             return None
-        return _told(*waits[0], f"no worker polls task queue {queue}", _SERVE.format(queue=queue))
+        return _told(
+            *waits[0], f"no worker polls task queue {queue}", _SERVE.format(queue=queue) + given_again()
+        )
     except RPCError as error:
         if error.status == RPCStatusCode.NOT_FOUND:
             return None  # visibility told of it too late

@@ -287,6 +287,8 @@ class RunResumedEvent(_Steered):
 
     type: Literal["run_resumed"] = "run_resumed"
     """Which kind it is."""
+    messages: list[str] = []
+    """What was said to the planner with it, as a new user turn."""
 
 
 class _Limit(BaseEvent):

@@ -241,7 +241,10 @@ class WaitFold:
             if not self._paused:
                 return
             self._paused = False
-            yield self._event(record, RunResumedEvent, text=given.note, by=given.by, identity=identity)
+            said = [*given.messages]
+            yield self._event(
+                record, RunResumedEvent, text=given.note, messages=said, by=given.by, identity=identity
+            )
             self._turn += bool(given.messages)
 
     def _given_up(self, record: HistoryRecord) -> Iterator[Event]:
@@ -251,6 +254,12 @@ class WaitFold:
         }
         waiting = {call.tool_call_id: (call, since) for call, since in self._asking.values()}
         self._asking.clear()
+        outside = {
+            item.tool_call_id
+            for wait in self._waits.open.values()
+            if isinstance(wait, AwaitExternalTools)
+            for item in wait.items
+        }
         for await_id in list(self._waits.open) if _is_full(record) else ():
             self._waits.close(await_id)
             yield self._event(record, AwaitAnsweredEvent, await_id=await_id, code="history")
@@ -259,7 +268,10 @@ class WaitFold:
         for call, since in waiting.values():
             if call.tool_call_id in confirmed:
                 yield self._event(record, ToolStartEvent, call=call)
-            yield from self._tool_end(record, self._left_open(record, call), since)
+            left = self._left_open(record, call)
+            if call.tool_call_id in outside and _is_full(record):
+                left = outcomes.not_read(call)
+            yield from self._tool_end(record, left, since)
         for opened in self._local.values():
             yield from self._tool_end(record, self._left_open(record, opened.call), opened.since)
         for call in self._unstarted.values():

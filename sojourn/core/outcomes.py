@@ -19,6 +19,7 @@ __all__ = [
     "failed",
     "lost",
     "no_input",
+    "not_read",
     "not_started",
     "not_supplied",
     "of_call",
@@ -106,6 +107,12 @@ def not_supplied(call: ToolRequest) -> ToolResult:
         error=ToolError.new(said, code=RetryReason.TIMEOUT),
         retry_hint=RetryHint(reason=RetryReason.TIMEOUT, tool=call.name, message=said),
     )
+
+
+def not_read(call: ToolRequest) -> ToolResult:
+    """Nobody outside sent the call's result before the run's history had no room left for it."""
+    said = "the run has gone on for as long as one can, and reads no result of it; whether it was carried out is unknown"
+    return failed(call, ToolError.new(said, code="history"))
 
 
 def no_input(call: ToolRequest, server: str) -> ToolResult:

@@ -1,22 +1,26 @@
 """Keep a plan's result within what Temporal carries: shrink what is not executed, refuse the rest."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.message import Message, ToolCallPart
-from sojourn.contracts.tasks import PlanOutcome
+from sojourn.contracts.tasks import Limits, PlanOutcome
 from sojourn.contracts.tool_call import ToolRequest
+from sojourn.core.admit import not_executed
 from sojourn.core.limits import MAX_PAYLOAD_BYTES, MAX_PLAN_BYTES
 from sojourn.core.misfit import ParseFault, misfit
 from sojourn.core.wire import encode_readable, size_of
 
-__all__ = ["trimmed", "unfit", "without_payload", "without_payloads"]
+__all__ = ["trimmed", "unfit", "without_payload", "without_payloads", "without_surplus"]
 
 _Call = TypeVar("_Call", ToolRequest, ToolCallPart)
 
 _MAX_NOTES = 20
 _MAX_NOTE_CHARS = 2_000
+_ENVELOPE = 100_000
+"""Bytes of a plan beside its calls: notes, a decision, answers."""
 
 
 def unfit(call: ToolRequest) -> ParseFault | None:
@@ -44,6 +48,23 @@ def without_payloads(message: Message | None, omitted: Collection[str]) -> Messa
         for part in message.parts
     ]
     return message.model_copy(update={"parts": parts})
+
+
+def without_surplus(
+    calls: Sequence[ToolRequest], message: Message | None, dispatches: Sequence[Dispatch], limits: Limits
+) -> list[Dispatch]:
+    """The dispatches; from where prompts and what interceptors added make the plan too large, calls are not executed."""
+    kept = list(dispatches)
+    added = [index for index, made in enumerate(kept) if made.messages or made.payload is not None]
+    if not added:
+        return kept
+    left = MAX_PLAN_BYTES - _ENVELOPE - size_of(calls) - size_of(message)
+    for index in added:
+        left -= size_of(kept[index])
+        if left < 0:
+            refused = not_executed(calls[index], "plan_size", limits)
+            kept[index] = Dispatch(kind="answered", result=refused)
+    return kept
 
 
 def trimmed(outcome: PlanOutcome) -> PlanOutcome:

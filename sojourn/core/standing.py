@@ -96,7 +96,6 @@ class Standing:
             case ToolEndEvent(result=result):
                 call_status = status_of(result)
                 self._calls[call_status.tool_call_id] = call_status
-                self._executed += call_status.state != "not_executed"
             case PlannerNoteEvent(text=text):
                 self._notes = [*self._notes, text][-MAX_NOTES:]
             case _:
@@ -106,9 +105,18 @@ class Standing:
         """What is waited for, until the end."""
         match event:
             case AwaitClarificationEvent(question=wait):
-                self._phase = "waiting"
+                asking = self._calls.get(
+                    wait.tool_call_id or ""
+                )  # a tool that needs input to go on, else the planner
+                if asking:
+                    self._calls[asking.tool_call_id] = asking.model_copy(update={"state": "waiting"})
+                else:
+                    self._phase = "waiting"
                 self._waits[wait.id] = wait
             case AwaitConfirmationEvent(confirmation=wait):
+                self._calls[wait.tool_call_id] = CallStatus(
+                    tool_call_id=wait.tool_call_id, name=wait.tool, state="waiting"
+                )
                 self._waits[wait.id] = wait
             case AwaitExternalToolsEvent(external=wait):
                 self._waits[wait.id] = wait
@@ -140,6 +148,9 @@ class Standing:
             self._results[event.result.tool_call_id] = event.result
             if self._results.keys() == {call.tool_call_id for call in self._step}:
                 self._rounds += 1
+                self._executed += sum(
+                    status_of(result).state != "not_executed" for result in self._results.values()
+                )
         elif event.type == "retries_stopped":
             self._stopped = True
         elif event.type == "plan_started" and self._step:

@@ -16,7 +16,7 @@ from sojourn.core.call_ids import unique_await_id
 from sojourn.core.selection import named
 from sojourn.core.unread import Unread
 
-__all__ = ["Released", "Repeated", "Waits"]
+__all__ = ["Released", "Repeated", "Waits", "was_refused"]
 
 MAX_TRIES = 3
 """Results of one external call that may not fit its tool; the last is the planner's to see."""
@@ -150,6 +150,11 @@ class Waits:
             parts.taken.pop(tool_call_id, None)
         return final
 
+    def is_answered(self, await_id: str, tool_call_id: str) -> bool:
+        """Whether a call that was executed outside has its answer, so that no other result is awaited."""
+        parts = self._parts.get(await_id)
+        return parts is None or tool_call_id in parts.done
+
     @property
     def _taken(self) -> Collection[str]:
         return {*self.open, *self._closed}
@@ -218,6 +223,11 @@ class _Parts:
 
 def _fits(released: Released, wait: AwaitConfirmation) -> bool:
     return named(wait.tool, released.tools) or any(tag in released.tags for tag in wait.tags)
+
+
+def was_refused(result: ToolResult) -> bool:
+    """Whether what was sent from outside is not what its call is answered with."""
+    return _is_malformed(result) or (result.error is not None and result.error.code == "history")
 
 
 def _is_malformed(result: ToolResult) -> bool:

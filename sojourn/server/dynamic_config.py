@@ -1,4 +1,4 @@
-"""The server settings that make a development server answer at once.
+"""The server settings that make a development server answer at once, and keep large updates from ending a run.
 
 With its defaults one queue reader is limited to 20 reads a second, so every
 task waits about 44 ms for its dispatch; with these it waits 2 to 3 ms, and a
@@ -19,6 +19,8 @@ DYNAMIC_CONFIG: Final[Mapping[str, int | bool]] = MappingProxyType(
         # One partition: else a task may wait 2 s in a partition that nobody polls.
         "matching.numTaskqueueReadPartitions": 1,
         "matching.numTaskqueueWritePartitions": 1,
+        # Bytes of updates under way: their answer repeats them, and is one message of 4 MB at most with all that begins.
+        "history.maxInFlightUpdatePayloads": 2_000_000,
         # An activity on its workflow's own queue starts without a dispatch.
         "system.enableActivityEagerExecution": True,
     }

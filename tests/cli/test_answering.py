@@ -103,6 +103,10 @@ async def test_a_call_is_shown_before_it_is_decided_on(served):
         f"approved: {wait.id} of {run.id}, by ana\n"
     )
     assert (await run.result()).text == "wiped it's a"
+    again = await served.sojourn("approve", run.id, wait.id, "--yes", "--by", "bo")
+    assert (again.code, again.out) == (0, f"approved before: {wait.id} of {run.id}, by ana\n")
+    otherwise = await served.sojourn("deny", run.id, wait.id, "--yes")
+    assert (otherwise.code, f"{wait.id} was approved by ana before" in otherwise.err) == (1, True)
 
 
 async def test_what_does_not_fit_on_a_screen_is_approved_when_it_was_shown(served):

@@ -59,10 +59,13 @@ def test_the_latest_event_says_who_and_where() -> None:
 def test_calls_run_and_end() -> None:
     """A call is shown as running until it ends as done, failed or not executed; the last are not counted."""
     refused = ToolError.new("not executed: ...", code="not_executed")
-    status = standing(
+    calls = [ToolRequest(name="a.b.c", tool_call_id=id) for id in ("c1", "c2", "c3", "c4")]
+    under_way = (
+        event("assistant_message", message=Message.calls(calls)),
         start("c1"), start("c2"), start("c3"), start("c4"),
         end("c2", run_link=LINK), end("c3", ToolError.new("x" * 500)), end("c4", refused),
     )  # fmt: skip
+    status = standing(*under_way)
     assert [(call.tool_call_id, call.state) for call in status.calls] == [
         ("c1", "running"),
         ("c2", "done"),
@@ -71,8 +74,9 @@ def test_calls_run_and_end() -> None:
     ]
     assert status.calls[1].run_link == LINK
     assert status.calls[2].error == "x" * 200
-    assert status.tool_calls == 2
-    assert status.phase == "executing_tools"
+    assert (status.tool_calls, status.rounds, status.phase) == (0, 0, "executing_tools")
+    settled = standing(*under_way, end("c1"))
+    assert (settled.tool_calls, settled.rounds) == (3, 1)
 
 
 def test_only_the_last_calls_and_notes_are_kept() -> None:

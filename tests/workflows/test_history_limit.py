@@ -1,18 +1,35 @@
 """The history's limit: a run that comes near it gets its last turn, whatever it is doing."""
 
+import asyncio
 import contextlib
 import importlib
 from datetime import timedelta
 
 import pytest
+from pydantic import BaseModel
 from temporalio.service import RPCError
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
-from sojourn import Agent, AwaitClarification, PlanResult, RunPolicy, Toolset, WithArtifacts, data_converter
+from sojourn import (
+    Agent,
+    AwaitClarification,
+    PlanResult,
+    RunPolicy,
+    ToolRequest,
+    Toolset,
+    WithArtifacts,
+    data_converter,
+)
 from sojourn.app import App
 from sojourn.worker import shell
 
 room = importlib.import_module("workflows.room")
+
+
+class Shelf(BaseModel):
+    n: int
+
+
 EXECUTED: list[int] = []
 tools = Toolset("far.tools")
 
@@ -134,3 +151,47 @@ async def test_a_flood_of_signals_ends_a_wait_not_the_run(serve, traces, near, s
         for n in range(140):
             await traces(run).handle.signal(name, n)
     await ended(run, traces, app)
+
+
+outside = Toolset("far.outside", external=True)
+outside.declare("pick", args=Shelf, result=str)
+
+
+def picks(count: int):
+    async def plan(turn):
+        calls = [ToolRequest(name="far.outside.pick", payload={"n": n}) for n in range(count)]
+        if last(turn):
+            return PlanResult.final("so far")
+        return PlanResult.final("all") if turn.tool_results else PlanResult.calls(*calls)
+
+    return App(agents=[Agent("test.agent", planner=plan, uses=[outside])])
+
+
+async def test_large_results_from_outside_fit_into_the_history(serve, traces, status_when):
+    """30 signals with 980 KB each: what has no room is not read, and the planner gets its last turn."""
+    app = picks(30)
+    client = await serve(app)
+    run = await client.start("test.agent", "go")
+    (wait,) = (await status_when(run, lambda status: status.awaits)).awaits
+    for item in wait.items:
+        sent = {
+            "id": wait.id,
+            "results": [{"tool_call_id": item.tool_call_id, "result": "x" * 980_000}],
+        }
+        with contextlib.suppress(RPCError):  # it has ended meanwhile
+            await traces(run).handle.signal("provide_tool_results", sent)
+    await ended(run, traces, app)
+
+
+async def test_large_results_at_once_end_no_run(serve, traces, status_when):
+    """Updates of 700 KB, all at once: the server takes them one by one, and each sender waits."""
+    client = await serve(picks(8))
+    run = await client.start("test.agent", "go")
+    (wait,) = (await status_when(run, lambda status: status.awaits)).awaits
+    sent = [
+        run.provide_tool_results(wait.id, [{"tool_call_id": item.tool_call_id, "result": "x" * 700_000}])
+        for item in wait.items
+    ]
+    await asyncio.gather(*sent)
+    assert (await run.result()).text == "all"
+    await traces(run).check()

@@ -1,10 +1,14 @@
 """Interceptors: they see every call that is carried out, by a worker, a child run or somebody outside (SR-48, D-24)."""
 
+import asyncio
+import inspect
 import json
+import threading
 from collections.abc import Sequence
+from contextlib import suppress
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, field_validator
 
 from sojourn import (
     Agent,
@@ -12,8 +16,10 @@ from sojourn import (
     App,
     PlanResult,
     RateLimited,
+    RetryHint,
     RunPolicy,
     ToolCallMeta,
+    ToolFailed,
     ToolRequest,
     Toolset,
     ToolUnavailable,
@@ -191,4 +197,167 @@ async def test_whatever_it_raises_is_the_answer(serve, traces, tool, field):
         assert (answer.retry_hint and answer.retry_hint.reason) in reasons, way
         assert way not in HINTS or answer.error.message.startswith("closed"), way
     assert plant.child.turns == []
+    await traces(run).check()
+
+
+class Odd:
+    """A value that cannot be compared."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def __eq__(self, other: object) -> bool:
+        raise self.error
+
+    __hash__ = None
+
+
+class OddHint(RetryHint):
+    """A hint that cannot be copied."""
+
+    def model_copy(self, **_changes) -> "OddHint":
+        raise KeyboardInterrupt
+
+
+def gives(payload):
+    return lambda call: call.model_copy(update={"payload": payload})
+
+
+def raises_hint(_call):
+    raise ToolFailed("no", hint=OddHint(reason="x", tool="x"))
+
+
+async def cancels_itself(call):
+    asyncio.current_task().cancel()
+    await asyncio.sleep(0)
+    return call
+
+
+LET_GO = threading.Event()
+
+
+async def never_ends(call):
+    while not LET_GO.is_set():
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(0.02)
+    LET_GO.clear()
+    return call
+
+
+ODD = {
+    "no truth": gives({"topic": Odd(ValueError("ambiguous")), "shelf": "s"}),
+    "system exit": gives({"topic": Odd(SystemExit(3)), "shelf": "s"}),
+    "interrupt": gives({"topic": Odd(KeyboardInterrupt()), "shelf": "s"}),
+    "none": gives(None),
+    "list": gives(["a"]),
+    "hint": raises_hint,
+    "cancels itself": cancels_itself,
+    "never ends": never_ends,
+}
+
+
+@pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
+async def test_whatever_it_does_its_calls_are_answered_and_the_plan_is_made_once(serve, traces, until, odd):
+    """A call of an agent, and one that somebody outside executes; a worker's beside them is carried out."""
+
+    class Does:
+        async def intercept_tool_call(self, meta: ToolCallMeta, call: ToolRequest) -> ToolRequest:
+            made = call if "text" in call.payload else odd(call)
+            return await made if inspect.isawaitable(made) else made
+
+    plant = Plant(Does(), timeout=1)
+    client = await serve(plant.app)
+    run = await client.start("test.agent", "go")
+    assert (await asyncio.wait_for(run.result(), 60)).text == "done"
+    assert len(plant.planner.turns) == 2
+    assert {id: result.ok for id, result in plant.results.items()} == {
+        "worker": True,
+        "child": False,
+        "outside": False,
+    }
+    assert all(result.ok or result.error.message for result in plant.results.values())
+    await traces(run).check()
+    if odd is never_ends:
+        for _ in range(2):  # one a call
+            LET_GO.set()
+            await until(lambda: not LET_GO.is_set())
+
+
+@pytest.mark.parametrize("raw", [False, True])
+async def test_what_it_sets_in_place_counts_and_is_not_the_planners(serve, status_when, raw):
+    """For every kind of call, whether the planner wrote its arguments as a text or not."""
+
+    class Sets:
+        async def intercept_tool_call(self, meta: ToolCallMeta, call: ToolRequest) -> ToolRequest:
+            for name in call.payload:
+                call.payload[name] = "set"
+            return call
+
+    calls = [
+        ToolRequest(name=name, tool_call_id=id, **({"raw": json.dumps(sent)} if raw else {"payload": sent}))
+        for name, id, sent in (
+            ("test.tools.note", "worker", {"text": "n"}),
+            ("test.asked.ask", "child", {"topic": "t"}),
+            ("test.outside.pick", "outside", {"shelf": "s"}),
+        )
+    ]
+    plant = Plant(Sets(), calls=calls)
+    client = await serve(plant.app)
+    run = await client.start("test.agent", "go")
+    status = await status_when(run, lambda status: status.awaits)
+    assert [item.payload for item in status.awaits[0].items] == [{"shelf": "set"}]
+    await run.provide_tool_results(None, [{"tool_call_id": "outside", "result": 3}])
+    await run.result()
+    assert plant.ran == ["set"]
+    assert json.loads(plant.child.turns[0].messages[0].text) == {"topic": "set"}
+    asked = [part.request for message in await run.transcript() for part in message.tool_calls]
+    assert "set" not in str(asked)
+
+
+async def test_what_it_adds_has_to_fit_into_a_plan(serve, traces):
+    """The calls that do not fit are answered, with why; the plan is not refused for what the planner did not write."""
+
+    class Swells:
+        async def intercept_tool_call(self, meta: ToolCallMeta, call: ToolRequest) -> ToolRequest:
+            return call.model_copy(update={"payload": {"topic": "x" * 400_000}})
+
+    calls = [ToolRequest(name="test.asked.ask", payload={"topic": "t"}) for _ in range(8)]
+    plant = Plant(Swells(), calls=calls)
+    client = await serve(plant.app)
+    run = await client.start("test.agent", "go")
+    assert (await run.result()).text == "done"
+    told = [result.error and result.error.code for result in plant.planner.turns[1].tool_results]
+    assert told == [None] * 3 + ["not_executed"] * 5
+    await traces(run).check()
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError, SystemExit, KeyboardInterrupt], ids=lambda kind: kind.__name__
+)
+async def test_a_validator_that_raises_answers_its_call(serve, traces, error):
+    """Of a call that a person is asked about, or that somebody outside executes: it is checked with the plan."""
+
+    class Odd(BaseModel):
+        n: int
+
+        @field_validator("n")
+        @classmethod
+        def judged(cls, n: int) -> int:
+            raise error("odd")
+
+    tools, outside = Toolset("test.tools"), Toolset("test.outside", external=True)
+
+    @tools.tool(confirmation="Wipe?")
+    async def wipe(args: Odd) -> str:
+        """Wipe."""
+        return "wiped"
+
+    outside.declare("pick", args=Odd, result=int)
+    calls = [ToolRequest(name=name, payload={"n": 1}) for name in ("test.tools.wipe", "test.outside.pick")]
+    planner = ScriptedPlanner([PlanResult.calls(*calls), PlanResult.final("done")])
+    policy = RunPolicy(interrupts_allowed=True)
+    client = await serve(planner=planner, uses=(tools, outside), policy=policy)
+    run = await client.start("test.agent", "go")
+    assert (await asyncio.wait_for(run.result(), 60)).text == "done"
+    assert ["odd" in result.error.message for result in planner.turns[1].tool_results] == [True, True]
     await traces(run).check()

@@ -81,6 +81,8 @@ async def test_resume_with_messages_begins_a_new_turn(serve, until, status_when,
     assert (await run.result()).text == "t2 ['look at b too', 'and c']"
     roles = [message.role for message in await traces(run).check()]
     assert roles == ["user", "assistant", "tool", "user", "user", "assistant"]
+    (resumed,) = [event async for event in run.events() if event.type == "run_resumed"]
+    assert resumed.messages == ["look at b too", "and c"]
 
 
 async def test_signals_from_temporals_cli_do_the_same(serve, until, status_when, traces):

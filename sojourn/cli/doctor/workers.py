@@ -11,6 +11,7 @@ from temporalio.service import RPCError
 
 import sojourn
 from sojourn.cli.doctor.check import Check
+from sojourn.cli.encrypted import given_again
 from sojourn.cli.plain import plain
 from sojourn.client import POLLER_SEEN
 
@@ -40,7 +41,7 @@ async def check_queue(client: Client, queue: str, *, activities_only: bool = Fal
             name,
             False,
             f"nobody polls it for {' and '.join(missing)}",
-            f"sojourn worker MODULE:APP --task-queue {queue}",
+            f"sojourn worker MODULE:APP --task-queue {queue}{given_again()}",
         )
     versions = await _sdk_versions(client, queue)
     told = [_line(poller, versions) for poller in for_runs]
