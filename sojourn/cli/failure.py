@@ -69,8 +69,18 @@ def failure_of(error: BaseException) -> Failure:
         return Failure(
             FAILED, type(error).__name__, f"{error.strerror or error}:{place or ' no place named'}"
         )
+    if _is_interrupt(error):
+        return INTERRUPT
     message = f"this should not happen: {type(error).__name__}: {error}; please report it, with the command"
     return Failure(FAILED, type(error).__name__, message)
+
+
+def _is_interrupt(error: BaseException) -> bool:
+    """Whether Ctrl-C met code that made another error of it; a compiled library tells it in the text alone."""
+    link: BaseException | None = error
+    while link is not None and not isinstance(link, KeyboardInterrupt):
+        link = link.__cause__ or link.__context__
+    return link is not None or KeyboardInterrupt.__name__ in str(error)
 
 
 def _unwrapped(error: BaseException) -> BaseException:

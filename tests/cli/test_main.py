@@ -138,6 +138,12 @@ async def test_ctrl_c_leaves_a_run_that_is_followed(served, start_command, line)
     assert (await run.status()).status == "running"
 
 
+def wrapped(cause: BaseException) -> Exception:
+    error = RuntimeError("cannot go on")
+    error.__cause__ = cause
+    return error
+
+
 @pytest.mark.parametrize(
     ("error", "code", "said"),
     [
@@ -147,6 +153,8 @@ async def test_ctrl_c_leaves_a_run_that_is_followed(served, start_command, line)
         (ExceptionGroup("all", [RunNotFound("no run r")]), 1, "no run r"),
         (PermissionError(13, "Permission denied", "/x"), 1, "Permission denied: /x"),
         (KeyboardInterrupt(), 130, "interrupted"),
+        (wrapped(KeyboardInterrupt()), 130, "interrupted"),
+        (RuntimeError("Error building 'literal' serializer: KeyboardInterrupt: "), 130, "interrupted"),
         (SystemExit(2), 2, ""),
         (BrokenPipeError(), 1, ""),
         (ZeroDivisionError("by zero"), 1, "this should not happen: ZeroDivisionError: by zero"),
