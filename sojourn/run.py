@@ -195,9 +195,8 @@ class Run:
                 found = await self._queried() or await self._folded()
             else:
                 found = await self._folded()
-            hints = (
-                await self._hints(described) if described.status == WorkflowExecutionStatus.RUNNING else []
-            )
+            is_open = described.status == WorkflowExecutionStatus.RUNNING
+            hints = await self._hints(described, found) if is_open else []
         except UnreadableError as error:
             raise unreadable(self.id, str(error)) from error
         except RPCError as error:
@@ -214,11 +213,12 @@ class Run:
             }
         )
 
-    async def _hints(self, described: WorkflowExecutionDescription) -> list[str]:
+    async def _hints(self, described: WorkflowExecutionDescription, found: RunStatus) -> list[str]:
         """What an operator should know of an open run that its own status does not tell."""
         queue, pending = described.task_queue, described.raw_description.pending_activities
         gone = [] if await self.client.has_worker(queue) else [f"no worker polls task queue {queue}"]
-        return [*gone, *await retrying(pending, self.client.temporal.data_converter)]
+        tools = {call.tool_call_id: call.name for call in found.calls}
+        return [*gone, *await retrying(pending, self.client.temporal.data_converter, tools)]
 
     async def _child_awaits(self, status: RunStatus) -> dict[str, list[Await]]:
         """What the child runs at work wait for, and theirs, by their run ids."""

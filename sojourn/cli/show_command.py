@@ -70,7 +70,7 @@ async def _tree(run: Run, *, full: bool) -> None:
         for line in _safeguard_lines(status.safeguards):
             console.print(Text(f"  {line}", "dim"), soft_wrap=True)
     for hint in status.hints:
-        console.print(Text(f"! {plain(hint)}", "bold red"), soft_wrap=True)
+        console.print(Text(f"! {plain(hint, 1_000)}", "bold red"), soft_wrap=True)
 
 
 async def _events(run: Run, *, as_json: bool) -> None:

@@ -1,6 +1,6 @@
 """Retrying: which activities in flight have failed and are tried again, and why the last attempt failed."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC
 
 from temporalio.api.enums.v1 import PendingActivityState
@@ -19,19 +19,30 @@ MAX_TEXT = 500
 """Characters of a failure."""
 
 
-async def retrying(pending: Sequence[PendingActivityInfo], converter: DataConverter) -> list[str]:
-    """One line an activity, such as `plan: attempt 3 is due at 09:14:07 UTC; the last failed: RateLimited: ...`."""
+async def retrying(
+    pending: Sequence[PendingActivityInfo], converter: DataConverter, tools: Mapping[str, str]
+) -> list[str]:
+    """One line an activity, such as `plan: attempt 3 is due at 09:14:07 UTC; the last failed: RateLimited: ...`.
+
+    Args:
+        pending: The activities that have not ended.
+        converter: Reads their failures.
+        tools: By call, the tool.
+    """
     reader = HistoryReader(converter)
     failed = [one for one in pending if one.attempt > 1 and one.HasField("last_failure")]
     return [
-        f"{_what(one)}: attempt {one.attempt} {_when(one)}; the last failed: "
+        f"{_what(one, tools)}: attempt {one.attempt} {_when(one)}; the last failed: "
         + plain(str(await reader.error_of(one.last_failure)), MAX_TEXT)
         for one in failed[:MAX_TOLD]
     ]
 
 
-def _what(pending: PendingActivityInfo) -> str:
-    return "plan" if pending.activity_type.name == "PlanActivity" else f"call {pending.activity_id}"
+def _what(pending: PendingActivityInfo, tools: Mapping[str, str]) -> str:
+    if pending.activity_type.name == "PlanActivity":
+        return "plan"
+    tool = tools.get(pending.activity_id)
+    return f"call {pending.activity_id}{f' of {tool}' if tool else ''}"
 
 
 def _when(pending: PendingActivityInfo) -> str:

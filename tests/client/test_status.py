@@ -12,6 +12,7 @@ from sojourn import (
     AwaitClosed,
     PlanResult,
     PlanResumeInput,
+    Retry,
     RunCanceled,
     RunFailed,
     RunInput,
@@ -130,19 +131,30 @@ async def test_the_status_of_a_run_that_works(serve, status_when):
 
 
 async def test_what_is_tried_again_is_told(serve, status_when):
-    """A planner that fails again and again is no silence: which attempt is due, and why the last failed."""
+    """What fails again and again is no silence: a planner or a call, which attempt is due, and why the last failed."""
+    tools = Toolset("test.tools")
+
+    @tools.tool(retry=Retry(max_attempts=20))
+    async def ask() -> str:
+        """Ask somebody."""
+        raise ConnectionError("the site's host is away")
 
     async def plan(turn):
+        if turn.messages[0].text == "call":
+            return PlanResult.calls(ask.call())
         raise ConnectionError("the model's host is away")
 
-    client = await serve(planner=plan)
-    run = await client.start("test.agent", "go")
-    status = await status_when(run, lambda status: any("attempt" in hint for hint in status.hints))
-    (hint,) = status.hints
-    assert "plan: attempt " in hint
-    said = "the planner of test.agent failed: the model's host is away"
-    assert f"; the last failed: {said}" in hint
-    await client.temporal.get_workflow_handle(run.id).terminate()
+    client = await serve(planner=plan, uses=(tools,))
+    for wish, what, why in (
+        ("plan", "plan: attempt ", "the planner of test.agent failed: the model's host is away"),
+        ("call", " of test.tools.ask: attempt ", "the site's host is away"),
+    ):
+        run = await client.start("test.agent", wish)
+        status = await status_when(run, lambda status: any("attempt" in hint for hint in status.hints))
+        (hint,) = status.hints
+        assert what in hint
+        assert f"; the last failed: {why}" in hint
+        await client.temporal.get_workflow_handle(run.id).terminate()
 
 
 async def plan_and_hold(turn):
