@@ -5,8 +5,8 @@ Calls and their plans are bounded together; what people and systems send, and wh
 on top, and any number of them in the same task.
 """
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import Generator
+from contextlib import AbstractContextManager, contextmanager
 
 from temporalio import workflow
 
@@ -24,12 +24,15 @@ class Load:
     def __init__(self) -> None:
         self._bytes = 0
 
-    @asynccontextmanager
-    async def of(self, value: object) -> AsyncGenerator[None]:
-        """Hold the input back until it fits beside the others; it is on its way in the body."""
+    async def of(self, value: object) -> AbstractContextManager[None]:
+        """Hold the input back until it fits beside the others; it is on its way in the body of a `with`."""
         size = size_of(value)
         while not self._fits(size) and workflow.patched("large-inputs-in-turn"):
             await workflow.wait_condition(lambda: self._fits(size))  # several are woken at once
+        return self._on_its_way(size)
+
+    @contextmanager
+    def _on_its_way(self, size: int) -> Generator[None]:
         self._bytes += size
         try:
             yield

@@ -4,8 +4,8 @@ At its limit, 51,200 events or 50 MB, the server ends a run by force: with no an
 well before it nothing new is begun, and the planner gets its last turn. What is left is for what is in flight.
 """
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import Generator
+from contextlib import AbstractContextManager, contextmanager
 
 from temporalio import workflow
 
@@ -44,14 +44,17 @@ class Room:
             self._is_ignored = True
         return self.looks_full
 
-    @asynccontextmanager
-    async def for_answer(self) -> AsyncGenerator[None]:
-        """Hold a call back until its answer has a place beside those in flight; it is in flight in the body.
+    async def for_answer(self) -> AbstractContextManager[None]:
+        """Hold a call back until its answer has a place beside those in flight; it is in flight in the body of a `with`.
 
         In a history that is new 26 have one at a time, near its limit 16.
         """
         while not self._has_place() and workflow.patched("answers-in-turn"):
             await workflow.wait_condition(self._has_place)  # several are woken at once
+        return self._placed()
+
+    @contextmanager
+    def _placed(self) -> Generator[None]:
         self._in_flight += 1
         try:
             yield

@@ -167,9 +167,10 @@ class Step:
         if dispatch.kind in ("activity", "local"):
             return await self._executed(call, dispatch)
         if dispatch.kind == "child":
-            async with self._slots, self._waiting.room.for_answer():
-                await self._waiting.while_paused()
-                return self._no_room(call) or await self._child(call, dispatch)
+            async with self._slots:
+                with await self._waiting.room.for_answer():
+                    await self._waiting.while_paused()
+                    return self._no_room(call) or await self._child(call, dispatch)
         if dispatch.kind == "external":
             return await self._supplied(call, dispatch)
         if dispatch.result is not None:
@@ -197,16 +198,16 @@ class Step:
             task = task.model_copy(update={"input": given})
 
     async def _in_turn(self, call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult:
-        # A local answer is small; the others need a place each.
-        place = nullcontext() if dispatch.kind == "local" else self._waiting.room.for_answer()
-        async with self._slots, place:
-            await self._waiting.while_paused()
-            if refused := self._no_room(call):
-                return refused
-            if task.input is None:
-                return await self._by_worker(call, dispatch, task)
-            async with self._load.of(task.input):
-                return await self._by_worker(call, dispatch, task)
+        async with self._slots:
+            # A local answer is small; the others need a place each.
+            with nullcontext() if dispatch.kind == "local" else await self._waiting.room.for_answer():
+                await self._waiting.while_paused()
+                if refused := self._no_room(call):
+                    return refused
+                if task.input is None:
+                    return await self._by_worker(call, dispatch, task)
+                with await self._load.of(task.input):
+                    return await self._by_worker(call, dispatch, task)
 
     def _no_room(self, call: ToolRequest) -> ToolResult | None:
         """The answer to a call that would begin where the run's history is full."""
@@ -278,7 +279,7 @@ class Step:
                 result = outcomes.not_read(call)
             else:
                 task = self._task(call, dispatch).model_copy(update={"given": given})
-                async with self._load.of(given):
+                with await self._load.of(given):
                     result = await self._by_worker(call, dispatch, task)
             if self._waiting.settle_part(wait.id, call.tool_call_id, result):
                 return result
@@ -311,7 +312,7 @@ class Step:
         introduction, began = introduce(child, call.name), self._child_time.total
         try:
             with self._children.living(link.run_id):
-                async with self._load.of(child):
+                with await self._load.of(child):
                     handle = await workflow.start_child_workflow(
                         "AgentRun",
                         child,
