@@ -31,6 +31,9 @@ LATE = 2.0
 BLOCKED = 3.0
 """Seconds without an answer after which the loop counts as blocked; told again each time they have doubled."""
 
+HELD_UP = 10.0
+"""Seconds between two looks after which the whole process was held up: stopped, frozen, or in code that keeps the GIL."""
+
 GIVEN_UP = 120.0
 """Seconds after which a blocked loop counts as lost: its calls are better off elsewhere, and its worker ends."""
 
@@ -76,6 +79,7 @@ class LoopWatch:
         self._asked: float | None = None
         self._tell_at = BLOCKED
         self._ended_at = float("-inf")
+        self._looked_at = loop.time()
         self._aside: asyncio.AbstractEventLoop | None = None
         threading.Thread(target=self._look_on, name="sojourn-loop-watch", daemon=True).start()
 
@@ -103,6 +107,9 @@ class LoopWatch:
 
     def _look(self) -> None:
         now, calls = self._loop.time(), list(self._calls)
+        if self._asked is not None and now - self._looked_at > HELD_UP:
+            self._asked = now  # the loop has had no time to answer either
+        self._looked_at = now
         if not calls and self._asked is None:
             return
         asked = self._asked  # the loop may answer in this moment

@@ -143,3 +143,43 @@ async def test_a_block_is_remembered_for_a_while(until):
         watch = watch_of(asyncio.get_running_loop())
         await until(watch.was_blocked)
         assert logs[-1]["event"] == "loop_free_again"
+
+
+class Silent:
+    """A loop that never answers, at a time that is set."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.is_over = False
+
+    def time(self) -> float:
+        return self.now
+
+    def is_closed(self) -> bool:
+        return self.is_over
+
+    def call_soon_threadsafe(self, *_args) -> None:
+        pass
+
+
+class Overdue:
+    """A call of its worker."""
+
+    who: dict[str, str] = {}  # noqa: RUF012
+
+    def is_overdue(self, now: float) -> bool:
+        return False
+
+
+def test_a_process_that_was_stopped_is_not_given_up(monkeypatch):
+    """Frozen with its container, or by Ctrl-Z, its loop had no time to answer either; from then on it has two minutes."""
+    given_up, loop = [], Silent()
+    monkeypatch.setattr(loop_watch, "TICK", 3_600.0)
+    monkeypatch.setattr(loop_watch, "give_up", lambda _loop, reason: given_up.append((loop.now, reason)))
+    watch = loop_watch.LoopWatch(loop)
+    watch.add(Overdue())
+    for at in (0, 1, 2, 500, *range(501, 630)):
+        loop.now = float(at)
+        watch._look()
+    assert given_up[0][0] == 500 + loop_watch.GIVEN_UP
+    loop.is_over = True
