@@ -11,6 +11,7 @@ from sojourn.app import AnyTool, App
 from sojourn.aside import aside
 from sojourn.contracts.awaits import AwaitExternalTools
 from sojourn.contracts.dispatch import Dispatch
+from sojourn.contracts.message import Message
 from sojourn.contracts.plan import RunContext
 from sojourn.contracts.policy_decision import PolicyDecision
 from sojourn.contracts.tasks import Limits
@@ -23,10 +24,11 @@ from sojourn.core.boundary import Answer, checked, issues_of, refusal, refused
 from sojourn.core.example import Judge
 from sojourn.core.misfit import ParseFault
 from sojourn.core.selection import offered, withheld
+from sojourn.core.wire import size_of
 from sojourn.tool import Tool
 
 from .intercepting import intercepted
-from .overtime import is_cancellation
+from .overtime import ended, is_cancellation
 
 __all__ = ["SCHEDULE_TO_START", "Dispatcher"]
 
@@ -150,8 +152,13 @@ class Dispatcher:
         )
         if isinstance(payload, ToolResult):
             return Dispatch(kind="answered", result=payload)
+
+        async def prompted() -> list[Message]:
+            return tool.messages(payload, made.raw)
+
         try:
-            messages = tool.messages(payload, made.raw)
+            messages = await ended(call.name, prompted())  # the author's code, in a task of its own
+            size_of(messages)  # what cannot be written answers this call alone
         except ValidationError as error:
             return Dispatch(
                 kind="answered",

@@ -290,7 +290,7 @@ class Planning:
         if isinstance(plan.await_, AwaitClarification):
             return self._question(plan, plan.await_, decision)
         message = without_payloads(restamped(plan, calls), omitted)
-        dispatches = without_surplus(calls, message, dispatches, self.limits)
+        dispatches = without_surplus(calls, dispatches, self.limits)
         return PlanOutcome(
             dispatches=_with_shares(calls, dispatches, counts.caps_after(caps, plan.usage), self.limits),
             calls=calls,

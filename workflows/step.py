@@ -272,16 +272,16 @@ class Step:
         assert wait is not None
         while True:
             given = await self._waiting.result_of(wait, call.tool_call_id)
-            is_full = self._waiting.room.is_full
+            room, is_read = self._waiting.room, True
             if given is None:
-                result = outcomes.not_read(call) if is_full else outcomes.not_supplied(call)
-            elif is_full and workflow.patched("checks-need-room"):
-                result = outcomes.not_read(call)
+                result = outcomes.not_read(call) if room.is_full else outcomes.not_supplied(call)
+            elif room.looks_full and workflow.patched("checks-need-room"):
+                result, is_read = outcomes.not_read(call), False
             else:
                 task = self._task(call, dispatch).model_copy(update={"given": given})
                 with await self._load.of(given):
                     result = await self._by_worker(call, dispatch, task)
-            if self._waiting.settle_part(wait.id, call.tool_call_id, result):
+            if self._waiting.settle_part(wait.id, call.tool_call_id, result, is_read=is_read):
                 return result
 
     async def _child(self, call: ToolRequest, dispatch: Dispatch) -> ToolResult:

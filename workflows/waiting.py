@@ -14,7 +14,7 @@ from sojourn.core.standing import MAX_NOTES
 from sojourn.core.steering import Paused
 from sojourn.core.timers import LONGEST, WAITS, bounded, expiry_of
 from sojourn.core.waiting import Details
-from sojourn.core.waits import Released, Repeated, Waits, was_refused
+from sojourn.core.waits import Released, Repeated, Waits, is_malformed
 from sojourn.search_attributes import AWAITING, PAUSED
 from sojourn.telemetry.observer import Observer
 
@@ -126,7 +126,9 @@ class Waiting:
             if future.done() or self.room.is_full:
                 return
 
-    def settle_part(self, await_id: str, tool_call_id: str, result: ToolResult) -> bool:
+    def settle_part(
+        self, await_id: str, tool_call_id: str, result: ToolResult, *, is_read: bool = True
+    ) -> bool:
         """Whether what was sent for a call answers it; else whoever sent it is told why, and it is awaited again."""
         part = (await_id, tool_call_id)
         final = self.waits.checked(await_id, tool_call_id, result)
@@ -136,7 +138,7 @@ class Waiting:
             self._parts[part] = asyncio.get_running_loop().create_future()
         check = self._checks.pop(part, None)
         if check and not check.done():
-            check.set_result(result if not final or was_refused(result) else None)
+            check.set_result(result if not (final and is_read) or is_malformed(result) else None)
         self.show()
         return final
 

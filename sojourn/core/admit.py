@@ -8,7 +8,7 @@ from sojourn.contracts.tasks import Limits
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core.limits import MAX_PAYLOAD_BYTES, MAX_STEP_BYTES
+from sojourn.core.limits import MAX_PAYLOAD_BYTES, MAX_PLAN_BYTES, MAX_STEP_BYTES
 from sojourn.core.wire import size_of
 
 __all__ = ["Admission", "admit", "not_executed"]
@@ -54,6 +54,8 @@ _WHY = {
     "max_cost": "no money is left for another agent",
     "max_tool_rounds": "the maximum tool depth of this turn was exceeded",
     "history": "the run has gone on for as long as one can",
+    "plan_bytes": f"one plan's calls, with what other agents are told, are together at most {MAX_PLAN_BYTES:,} bytes; "
+    "ask for fewer, or for less",
     "plan_size": f"the arguments of one plan's calls are together at most {MAX_STEP_BYTES:,} bytes; ask for fewer",
 }
 

@@ -125,7 +125,7 @@ class _Walk:
             return value
         text = _digits(value)
         told = self._mask(text)
-        return told if told != text and told.startswith("[") and told.endswith("]") else value
+        return told if told != text and told.lstrip("-").startswith("[") and told.endswith("]") else value
 
 
 def _without_half(text: str, secret: Sequence[str]) -> str:

@@ -51,18 +51,23 @@ def without_payloads(message: Message | None, omitted: Collection[str]) -> Messa
 
 
 def without_surplus(
-    calls: Sequence[ToolRequest], message: Message | None, dispatches: Sequence[Dispatch], limits: Limits
+    calls: Sequence[ToolRequest], dispatches: Sequence[Dispatch], limits: Limits
 ) -> list[Dispatch]:
-    """The dispatches; from where prompts and what interceptors added make the plan too large, calls are not executed."""
+    """The dispatches that the plan has room for; a call with too large a prompt, or so changed, is not executed.
+
+    An answer that there is no room for loses its hint.
+    """
     kept = list(dispatches)
-    added = [index for index, made in enumerate(kept) if made.messages or made.payload is not None]
-    if not added:
-        return kept
-    left = MAX_PLAN_BYTES - _ENVELOPE - size_of(calls) - size_of(message)
+    added = [n for n, made in enumerate(kept) if made.messages or made.payload is not None or made.result]
+    left = MAX_PLAN_BYTES - _ENVELOPE - (size_of(calls) if added else 0)
     for index in added:
-        left -= size_of(kept[index])
-        if left < 0:
-            refused = not_executed(calls[index], "plan_size", limits)
+        size = size_of(kept[index])
+        if size <= left:
+            left -= size
+        elif (result := kept[index].result) is not None:
+            kept[index] = Dispatch(kind="answered", result=result.model_copy(update={"retry_hint": None}))
+        else:
+            refused = not_executed(calls[index], "plan_bytes", limits)
             kept[index] = Dispatch(kind="answered", result=refused)
     return kept
 

@@ -16,7 +16,7 @@ from sojourn.core.call_ids import unique_await_id
 from sojourn.core.selection import named
 from sojourn.core.unread import Unread
 
-__all__ = ["Released", "Repeated", "Waits", "was_refused"]
+__all__ = ["Released", "Repeated", "Waits", "is_malformed"]
 
 MAX_TRIES = 3
 """Results of one external call that may not fit its tool; the last is the planner's to see."""
@@ -140,7 +140,7 @@ class Waits:
     def checked(self, await_id: str, tool_call_id: str, result: ToolResult) -> bool:
         """Whether a call that was executed outside is answered by this; else its result is awaited again."""
         parts = self._parts[await_id]
-        final = not (_is_malformed(result) and parts.tries.get(tool_call_id, 0) + 1 < MAX_TRIES)
+        final = not (is_malformed(result) and parts.tries.get(tool_call_id, 0) + 1 < MAX_TRIES)
         if final:
             parts.done.add(tool_call_id)
             if parts.done == parts.asked:
@@ -225,10 +225,6 @@ def _fits(released: Released, wait: AwaitConfirmation) -> bool:
     return named(wait.tool, released.tools) or any(tag in released.tags for tag in wait.tags)
 
 
-def was_refused(result: ToolResult) -> bool:
-    """Whether what was sent from outside is not what its call is answered with."""
-    return _is_malformed(result) or (result.error is not None and result.error.code == "history")
-
-
-def _is_malformed(result: ToolResult) -> bool:
+def is_malformed(result: ToolResult) -> bool:
+    """Whether what was sent from outside does not fit its tool."""
     return result.error is not None and result.error.code == RetryReason.MALFORMED_RESPONSE

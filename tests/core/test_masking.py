@@ -117,14 +117,14 @@ def test_numbers_are_found(secret):
     issue = FieldIssue(field="/a", constraint="x", minimum=4711, allowed=[4711])
     hint = RetryHint(reason="x", tool="t", issues=[issue], example_input={"a": 4711})
     given = ToolResult(
-        result=[4711, 4711.0, 47, 47110, True, "4711"],
+        result=[4711, 4711.0, -4711, 47, 47110, True, "4711"],
         children_count=4711,
         telemetry=spent,
         retry_hint=hint,
         bounds=Bounds(returned=4711, total=4711),
     )
     assert masked(given, mask) == ToolResult(
-        result=["[pin]", "[pin]", 47, 47110, True, "[pin]"],
+        result=["[pin]", "[pin]", "-[pin]", 47, 47110, True, "[pin]"],
         telemetry=ToolTelemetry(extra={"a": "[pin]"}),
         retry_hint=RetryHint(
             reason="x",

@@ -14,6 +14,7 @@ from sojourn import (
     Agent,
     AgentTool,
     App,
+    Message,
     PlanResult,
     RateLimited,
     RetryHint,
@@ -360,4 +361,78 @@ async def test_a_validator_that_raises_answers_its_call(serve, traces, error):
     run = await client.start("test.agent", "go")
     assert (await asyncio.wait_for(run.result(), 60)).text == "done"
     assert ["odd" in result.error.message for result in planner.turns[1].tool_results] == [True, True]
+    await traces(run).check()
+
+
+def cancel_current(_question) -> str:
+    asyncio.current_task().cancel()
+    return "go"
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [lambda _question: "\ud800", lambda _question: "x" * 3_000_000],
+    ids=["surrogate", "too large"],
+)
+async def test_a_prompt_that_cannot_be_sent_answers_its_call_alone(serve, traces, prompt):
+    """The agents beside it are asked, and the plan is made once."""
+    planner = ScriptedPlanner([PlanResult.final("answered")] * 3)
+    child = Agent("test.child", planner=planner)
+
+    def said(question: Question) -> str:
+        return prompt(question) if question.topic == "bad" else question.topic
+
+    asked = child.export("test.asked", tools=[AgentTool("ask", args=Question, user=said)])
+    topics = ("a", "bad", "b")
+    calls = [ToolRequest(name="test.asked.ask", payload={"topic": topic}) for topic in topics]
+    inner = ScriptedPlanner([PlanResult.calls(*calls), PlanResult.final("done")])
+    app = App(agents=[Agent("test.agent", planner=inner, uses=[asked]), child])
+    run = await (await serve(app)).start("test.agent", "go")
+    assert (await asyncio.wait_for(run.result(), 60)).text == "done"
+    assert [result.ok for result in inner.turns[1].tool_results] == [True, False, True]
+    await traces(run).check()
+
+
+async def test_a_prompt_that_cancels_its_task_cancels_no_plan(serve, traces):
+    """It is the author's code, and has a task of its own."""
+    child = Agent("test.child", planner=ScriptedPlanner([PlanResult.final("answered")]))
+    asked = child.export("test.asked", tools=[AgentTool("ask", args=Question, user=cancel_current)])
+    call = ToolRequest(name="test.asked.ask", payload={"topic": "t"})
+    inner = ScriptedPlanner([PlanResult.calls(call), PlanResult.final("done")])
+    app = App(agents=[Agent("test.agent", planner=inner, uses=[asked]), child])
+    run = await (await serve(app)).start("test.agent", "go")
+    assert (await asyncio.wait_for(run.result(), 60)).text == "done"
+    assert len(inner.turns) == 2
+    await traces(run).check()
+
+
+async def test_the_largest_call_of_an_agent_fits_beside_the_models_own_message(serve, traces):
+    """512 KB for one call, as the page says: the message is left out of the plan where both do not fit."""
+    child = Agent("test.child", planner=ScriptedPlanner([PlanResult.final("answered")]))
+    asked = child.export("test.asked", tools=[AgentTool("ask", args=Question)])
+    call = ToolRequest(name="test.asked.ask", payload={"topic": "x" * 480_000}, tool_call_id="c1")
+    plan = PlanResult.calls(call).model_copy(update={"message": Message.calls([call])})
+    inner = ScriptedPlanner([plan, PlanResult.final("done")])
+    app = App(agents=[Agent("test.agent", planner=inner, uses=[asked]), child])
+    run = await (await serve(app)).start("test.agent", "go")
+    await run.result()
+    (result,) = inner.turns[1].tool_results
+    assert result.ok, result.error
+    await traces(run).check()
+
+
+async def test_large_hints_of_an_interceptor_are_left_out(serve, traces):
+    """Their errors are told all the same; the plan is not refused for them."""
+
+    class Refuses:
+        async def intercept_tool_call(self, meta: ToolCallMeta, call: ToolRequest) -> ToolRequest:
+            raise ToolFailed(
+                "no", hint=RetryHint(reason="x", tool="x", example_input={"topic": "x" * 900_000})
+            )
+
+    calls = [ToolRequest(name="test.asked.ask", payload={"topic": "t"}) for _ in range(3)]
+    plant = Plant(Refuses(), calls=calls)
+    run = await (await serve(plant.app)).start("test.agent", "go")
+    assert (await run.result()).text == "done"
+    assert [result.error.message for result in plant.planner.turns[1].tool_results] == ["no"] * 3
     await traces(run).check()
