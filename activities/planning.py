@@ -74,7 +74,7 @@ class Planning:
         asked = self._policy_question()
         if asked:
             return PlanOutcome(await_=asked, asked_by_policy=True)
-        clock = asyncio.timeout(self._limit.total_seconds())
+        clock, began = asyncio.timeout(self._limit.total_seconds()), asyncio.get_running_loop().time()
         whose = f"the planner of {self.agent.id}"
         try:
             async with clock:
@@ -100,6 +100,9 @@ class Planning:
             outcome = await aside(lambda: trimmed(made), on=[[call.payload, call.raw] for call in asked])
         except (ValueError, TypeError) as error:
             outcome = PlanOutcome(fault=f"the plan cannot be written as JSON: {str(error)[:300]}")
+        spent = timedelta(seconds=asyncio.get_running_loop().time() - began)
+        if self._ends_with_the_budget and self.caps.time is not None and spent >= self.caps.time:
+            return PlanOutcome(overtime=True, usage=plan.usage)  # interceptors took what was left
         return outcome.model_copy(update={"usage": plan.usage}) if outcome.fault else outcome
 
     @property

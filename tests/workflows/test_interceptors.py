@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from datetime import timedelta
 
 import pytest
 from pydantic import BaseModel, field_validator
@@ -435,4 +436,23 @@ async def test_large_hints_of_an_interceptor_are_left_out(serve, traces):
     run = await (await serve(plant.app)).start("test.agent", "go")
     assert (await run.result()).text == "done"
     assert [result.error.message for result in plant.planner.turns[1].tool_results] == ["no"] * 3
+    await traces(run).check()
+
+
+async def test_one_that_takes_the_whole_time_budget_lets_nothing_begin(serve, traces):
+    """On the first turn too, whose run does not know its policy yet: the last turn comes, and no child run."""
+
+    class Slow:
+        async def intercept_tool_call(self, meta: ToolCallMeta, call: ToolRequest) -> ToolRequest:
+            await asyncio.sleep(3)
+            return call
+
+    plant = Plant(Slow())
+    agent = plant.app.agent("test.agent")
+    agent.policy = RunPolicy(time_budget=timedelta(seconds=2), finalizer_grace=timedelta(seconds=60))
+    run = await (await serve(plant.app)).start("test.agent", "go")
+    output = await run.result()
+    assert (output.reason, output.tool_calls) == ("time_budget", 0)
+    assert plant.ran == []
+    assert plant.child.turns == []
     await traces(run).check()
