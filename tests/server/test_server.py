@@ -283,7 +283,7 @@ def test_command_line():
     )
     assert "--dynamic-config-value=system.enableActivityEagerExecution=true" in start.command
     assert (
-        sum(word.startswith("--dynamic-config-value") for word in start.command) == len(DYNAMIC_CONFIG) == 5
+        sum(word.startswith("--dynamic-config-value") for word in start.command) == len(DYNAMIC_CONFIG) == 6
     )
     untuned = StartDev(
         binary=Path("/bin/temporal"), port=1, ui_port=None, db_filename=None, namespace="n", tuned=False
