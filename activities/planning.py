@@ -225,9 +225,8 @@ class Planning:
         """What Temporal retries, with its reason; the final turn of a used-up time budget is not repeated."""
         timed_out = timed_out and raised.is_a(error, TimeoutError)
         limit = self._limit
-        said = raised.is_a(
-            error, ApplicationError
-        )  # which says by itself when, and whether, it is tried again
+        # Temporal's own error says by itself when, and whether, it is tried again.
+        said = raised.is_a(error, ApplicationError)
         outermost = carried(error)  # its causes stand beside it, and are not said twice
         message = f"no plan within {limit}" if timed_out else outermost.message
         wanted = retry.delay_of(raised.attribute(error, "next_retry_delay" if said else "retry_after"))

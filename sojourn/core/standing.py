@@ -105,10 +105,8 @@ class Standing:
         """What is waited for, until the end."""
         match event:
             case AwaitClarificationEvent(question=wait):
-                asking = self._calls.get(
-                    wait.tool_call_id or ""
-                )  # a tool that needs input to go on, else the planner
-                if asking:
+                asking = self._calls.get(wait.tool_call_id or "")
+                if asking:  # a tool that needs input to go on; else it is the planner
                     self._calls[asking.tool_call_id] = asking.model_copy(update={"state": "waiting"})
                 else:
                     self._phase = "waiting"
