@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from sojourn.cli.exit_codes import FAILED, INTERRUPTED, USAGE, CommandError, exit_code_of
 from sojourn.cli.plain import plain
+from sojourn.contracts import raised
 from sojourn.errors import SojournError
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["INTERRUPT", "Failure", "failure_of", "wants_json"]
 
 MAX_LINE = 2_000
+MAX_LINKS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +79,8 @@ def failure_of(error: BaseException) -> Failure:
 
 def _is_interrupt(error: BaseException) -> bool:
     """Whether Ctrl-C met code that made another error of it; a compiled library tells it in the text alone."""
-    link: BaseException | None = error
-    while link is not None and not isinstance(link, KeyboardInterrupt):
-        link = link.__cause__ or link.__context__
-    return link is not None or KeyboardInterrupt.__name__ in str(error)
+    links = raised.chain(error, MAX_LINKS)
+    return any(isinstance(link, KeyboardInterrupt) for link in links) or "KeyboardInterrupt" in str(error)
 
 
 def _unwrapped(error: BaseException) -> BaseException:
