@@ -4,8 +4,8 @@ An activity or a child run that ends in spite of its cancellation gives its resu
 cancellation of the task back, and `asyncio.wait_for` may prefer a result that is ready. Only the workflow
 itself remembers the request for good.
 
-Whether the task itself still is being cancelled is no help either: where a result and the request come
-together the SDK may hand them over one after the other in the replay. So a marker says that it was looked.
+Whether the task itself still is being cancelled is the SDK's to say, and depends on its version and flags. So
+a marker says that the request was seen.
 """
 
 import asyncio
