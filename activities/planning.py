@@ -291,7 +291,6 @@ class Planning:
         dispatches = [await work[0]] if len(work) == 1 else await asyncio.gather(*work)
         if isinstance(plan.await_, AwaitClarification):
             return self._question(plan, plan.await_, decision)
-        message = without_payloads(restamped(plan, calls), omitted)
         dispatches = without_surplus(calls, dispatches, self.limits)
         return PlanOutcome(
             dispatches=_with_shares(calls, dispatches, counts.caps_after(caps, plan.usage), self.limits),
@@ -304,7 +303,7 @@ class Planning:
             wait_counts=plan.wait_counts,
             failure=plan.failure and plan.failure.told_once(),
             decision=decision,
-            message=message,
+            message=without_payloads(restamped(plan, calls), omitted),
             notes=plan.notes,
             usage=plan.usage,
         )

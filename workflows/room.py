@@ -16,7 +16,7 @@ MAX_BYTES = 18_000_000
 """The same in bytes."""
 
 MOST_BYTES = 49_000_000
-"""What the answers in flight may fill the history up to."""
+"""Bytes of history, with room for every answer in flight, up to which a call begins."""
 
 LARGEST_ANSWER = 1_850_000
 """Bytes that one answer may take: a result with its artifacts."""

@@ -144,7 +144,9 @@ class Standing:
             self._phase = "executing_tools" if self._step else self._phase
         elif event.type == "tool_end":
             self._results[event.result.tool_call_id] = event.result
-            if self._results.keys() == {call.tool_call_id for call in self._step}:
+            if len(self._results) == len(
+                self._step
+            ):  # ids are unique in a step, and it may have thousands of calls
                 self._rounds += 1
                 self._executed += sum(
                     status_of(result).state != "not_executed" for result in self._results.values()
