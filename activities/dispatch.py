@@ -6,9 +6,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from sojourn.agent import ExportedTool
-from sojourn.app import AnyTool, App
-from sojourn.aside import aside
+from sojourn.authoring.agent import ExportedTool
+from sojourn.authoring.app import AnyTool, App
+from sojourn.authoring.tool import Tool
 from sojourn.contracts.awaits import AwaitExternalTools
 from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.message import Message
@@ -18,14 +18,15 @@ from sojourn.contracts.tasks import Limits
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core import hints, outcomes, retry
-from sojourn.core.approval import confirmation_of, judge
-from sojourn.core.boundary import Answer, checked, issues_of, refusal, refused
-from sojourn.core.example import Judge
-from sojourn.core.misfit import ParseFault
-from sojourn.core.selection import offered, withheld
-from sojourn.core.wire import size_of
-from sojourn.tool import Tool
+from sojourn.core.payload import hints
+from sojourn.core.payload.boundary import Answer, checked, issues_of, refusal, refused
+from sojourn.core.payload.example import Judge
+from sojourn.core.run import outcomes, retry
+from sojourn.core.run.approval import confirmation_of, judge
+from sojourn.core.run.policy import offered, withheld
+from sojourn.core.values.json_fault import ParseFault
+from sojourn.core.values.wire import size_of
+from sojourn.serving.off_loop import aside
 
 from .intercepting import intercepted
 from .overtime import ended, is_cancellation

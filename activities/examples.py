@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from sojourn.app import BoundTool
+from sojourn.authoring.app import BoundTool
+from sojourn.authoring.tool import Body, Tool
 from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.tool import Body, Tool
 
 __all__ = ["fitting", "prepares"]
 

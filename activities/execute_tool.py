@@ -3,7 +3,7 @@
 Size and depth, parse, drop injected fields, interceptors, validate once, decode, call, validate and
 encode the result, artifacts, bounds, the gate. A bad call is data: everything but a transient fault and
 a cancellation comes back as a `ToolResult` (SR-51, SR-115, SR-133, SR-140). What is raised here is what
-`sojourn.core.retry` has repeated; all else would only be executed again.
+`sojourn.core.run.retry` has repeated; all else would only be executed again.
 """
 
 import asyncio
@@ -16,8 +16,8 @@ from pydantic import ValidationError
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from sojourn.app import App, BoundTool
-from sojourn.aside import aside, fits
+from sojourn.authoring.app import App, BoundTool
+from sojourn.authoring.tool import MalformedResultError, Tool
 from sojourn.contracts import raised
 from sojourn.contracts.dispatch import NET
 from sojourn.contracts.retry_hint import FieldIssue, RetryHint
@@ -26,20 +26,21 @@ from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
 from sojourn.contracts.tool_spec import ToolSpec
-from sojourn.core import boundary, hints, outcomes, retry
-from sojourn.core.approval import digest_of
-from sojourn.core.boundary import refusal
-from sojourn.core.bounds import oddity
-from sojourn.core.example import Judge
-from sojourn.core.gate import Oversized, passed
-from sojourn.core.hidden import split
-from sojourn.core.limits import MAX_LOCAL_BYTES
-from sojourn.core.masking import masked, masked_fault
-from sojourn.core.secret import secrets_in
+from sojourn.core.payload import boundary, hints
+from sojourn.core.payload.boundary import refusal
+from sojourn.core.payload.bounds import oddity
+from sojourn.core.payload.example import Judge
+from sojourn.core.payload.gate import Oversized, passed
+from sojourn.core.payload.injected_fields import split
+from sojourn.core.payload.masking import masked, masked_fault
+from sojourn.core.run import outcomes, retry
+from sojourn.core.run.approval import digest_of
+from sojourn.core.schema.secret_fields import secrets_in
+from sojourn.core.values.sizes import MAX_LOCAL_BYTES
 from sojourn.errors import ToolFailed
 from sojourn.logs.context import current_mask, hide
 from sojourn.logs.exceptions import described
-from sojourn.tool import MalformedResultError, Tool
+from sojourn.serving.off_loop import aside, fits
 
 from .examples import fitting, prepares
 from .first_time import FirstTime

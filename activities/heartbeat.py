@@ -13,9 +13,9 @@ from typing import Any
 
 from temporalio import activity
 
-from sojourn.core import lost_workers
-from sojourn.core.wording import plain
-from sojourn.progress_note import BLOCKS_LOOP, ProgressNote, reporter
+from sojourn.authoring.progress import BLOCKS_LOOP, ProgressNote, reporter
+from sojourn.core.run import retry
+from sojourn.core.values.text import plain
 
 from .loop_watch import CURRENT, LATE, watch_of
 from .own_task import OwnTask
@@ -131,7 +131,7 @@ class _Beats:
         activity.heartbeat(*self._details())
 
     def _details(self, blocks: str = "") -> list[dict[str, Any]]:
-        lost, note = lost_workers.written(self._lost), self._note
+        lost, note = retry.written(self._lost), self._note
         if blocks:
             said: dict[str, Any] = {"note": plain(blocks, MAX_NOTE), BLOCKS_LOOP: True}
         elif note is None:

@@ -6,13 +6,13 @@ from typing import Any
 
 import structlog
 
+from sojourn.authoring.interceptor import Interceptor
+from sojourn.authoring.tool import Filler, injecting
 from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
-from sojourn.core import hints
-from sojourn.core.masking import Mask, mask_for
-from sojourn.core.misfit import is_object
+from sojourn.core.payload import hints
+from sojourn.core.payload.masking import Mask, mask_for
+from sojourn.core.values.json_fault import is_object
 from sojourn.errors import ToolFailed
-from sojourn.interceptor import Interceptor
-from sojourn.tool import Filler, injecting
 
 __all__ = ["Injection"]
 

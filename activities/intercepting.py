@@ -9,6 +9,7 @@ import copy
 from collections.abc import Sequence
 from datetime import timedelta
 
+from sojourn.authoring.interceptor import Interceptor
 from sojourn.contracts import raised
 from sojourn.contracts.plan import RunContext
 from sojourn.contracts.retry_hint import RetryHint
@@ -16,12 +17,12 @@ from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
-from sojourn.core import hints, retry
-from sojourn.core.boundary import parsed, refusal
-from sojourn.core.gate import Oversized, passed
-from sojourn.core.plan_size import unfit
+from sojourn.core.payload import hints
+from sojourn.core.payload.boundary import parsed, refusal
+from sojourn.core.payload.gate import Oversized, passed
+from sojourn.core.run import retry
+from sojourn.core.run.plan_size import unfit
 from sojourn.errors import ToolFailed
-from sojourn.interceptor import Interceptor
 
 from .injection import Injection
 from .overtime import ended, is_cancellation

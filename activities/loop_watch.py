@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 
 import structlog
 
-from sojourn.enduring import give_up
+from sojourn.serving.loop_guard import give_up
 
 __all__ = ["CURRENT", "LATE", "LoopWatch", "Watched", "watch_of"]
 

@@ -12,8 +12,8 @@ from temporalio.api.enums.v1 import TimeoutType
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
-from sojourn.core import lost_workers
-from sojourn.core.lost_workers import MAX_LOST
+from sojourn.core.run import retry
+from sojourn.core.run.retry import MAX_LOST
 
 from .loop_watch import watch_of
 from .own_task import OwnTask
@@ -35,12 +35,12 @@ async def lost_before() -> int:
     if info.attempt == 1:
         await _still_wanted(task)
         return 0
-    before = lost_workers.told(info.heartbeat_details)
+    before = retry.told(info.heartbeat_details)
     try:
         failure = await task.last_failure()
         kind = TimeoutType.Name(failure.timeout_failure_info.timeout_type) if failure else ""
-        lost = lost_workers.counted(before, kind.removeprefix("TIMEOUT_TYPE_").lower())
-        if lost and not await task.beat(await task.encoded([lost_workers.written(lost)])):
+        lost = retry.counted(before, kind.removeprefix("TIMEOUT_TYPE_").lower())
+        if lost and not await task.beat(await task.encoded([retry.written(lost)])):
             raise _given_up()
     except RPCError as error:
         _log.warning("lost_workers_unknown", reason=str(error), attempt=info.attempt)

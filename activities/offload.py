@@ -8,12 +8,12 @@ from sojourn.contracts.artifact import Artifact
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
-from sojourn.core import hints
-from sojourn.core.boundary import refusal
-from sojourn.core.call_ids import artifact_ref
-from sojourn.core.gate import Oversized
-from sojourn.core.limits import MAX_ARTIFACT_BYTES, MAX_RESULT_BYTES, MAX_STORED_BYTES
-from sojourn.core.wire import encode
+from sojourn.core.payload import hints
+from sojourn.core.payload.boundary import refusal
+from sojourn.core.payload.gate import Oversized
+from sojourn.core.run.ids import artifact_ref
+from sojourn.core.values.sizes import MAX_ARTIFACT_BYTES, MAX_RESULT_BYTES, MAX_STORED_BYTES
+from sojourn.core.values.wire import encode
 from sojourn.logs.exceptions import described
 from sojourn.storage import StorageDriver, codec_for, store
 

@@ -4,15 +4,15 @@ from typing import Any, cast
 
 from pydantic import ValidationError
 
-from sojourn.app import BoundTool
+from sojourn.authoring.app import BoundTool
+from sojourn.authoring.tool import Tool
 from sojourn.contracts.retry_hint import RetryHint
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core import boundary, hints
-from sojourn.core.boundary import refusal
-from sojourn.core.gate import passed
-from sojourn.tool import Tool
+from sojourn.core.payload import boundary, hints
+from sojourn.core.payload.boundary import refusal
+from sojourn.core.payload.gate import passed
 
 __all__ = ["supplied"]
 

@@ -10,12 +10,13 @@ from datetime import UTC, datetime
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from sojourn.agent import Agent
-from sojourn.app import App
+from sojourn.authoring.agent import Agent
+from sojourn.authoring.app import App
 from sojourn.contracts.message import Message
 from sojourn.contracts.tasks import PlanOutcome, PlanTask
-from sojourn.core import counts
-from sojourn.core.asking_message import question_message
+from sojourn.core.run.limits import caps_left, limits_of
+from sojourn.core.run.totals import RunTotals
+from sojourn.core.run.transcript import question_message
 from sojourn.live.deltas import Attempt, telling
 from sojourn.live.transport import topic_of
 
@@ -73,8 +74,8 @@ class PlanActivity:
                 task=task,
                 run_id=key[0],
                 messages=messages,
-                limits=counts.limits_of(policy) if policy else task.limits,
-                caps=counts.caps_left(policy, counts.Counts()) if policy else task.caps,
+                limits=limits_of(policy) if policy else task.limits,
+                caps=caps_left(policy, RunTotals()) if policy else task.caps,
                 attempt=info.attempt,
                 waited=datetime.now(UTC) - info.scheduled_time,
             )

@@ -13,9 +13,8 @@ from typing import Any
 
 from temporalio.exceptions import ApplicationError
 
-from sojourn.agent import Agent
-from sojourn.app import App
-from sojourn.aside import aside
+from sojourn.authoring.agent import Agent
+from sojourn.authoring.app import App
 from sojourn.contracts import raised
 from sojourn.contracts.awaits import AwaitClarification, AwaitExternalTools
 from sojourn.contracts.dispatch import Dispatch
@@ -26,20 +25,21 @@ from sojourn.contracts.run_policy import Caps
 from sojourn.contracts.tasks import Limits, PlanOutcome, PlanTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core import counts, retry
-from sojourn.core.admit import admit, not_executed
-from sojourn.core.answer import MALFORMED_ANSWER, typed
-from sojourn.core.call_ids import restamped, stamp
-from sojourn.core.clarify import placed, question_for
-from sojourn.core.form import form_of, is_closed
-from sojourn.core.plan_shape import fault_of
-from sojourn.core.plan_size import trimmed, unfit, without_payload, without_payloads, without_surplus
-from sojourn.core.policy_merge import merged, policy_fault
-from sojourn.core.run_input import labelled
-from sojourn.core.selection import offered
-from sojourn.core.shares import lacking_in, share_of
-from sojourn.core.timers import bounded
-from sojourn.core.transcript import call_ids
+from sojourn.core.awaits.form import form_of, is_closed
+from sojourn.core.awaits.opened import placed, question_for
+from sojourn.core.run import retry
+from sojourn.core.run.admission import admit, not_executed
+from sojourn.core.run.child_budget import lacking_in, share_of
+from sojourn.core.run.child_outcomes import MALFORMED_ANSWER, validate_child_result
+from sojourn.core.run.ids import restamped, stamp
+from sojourn.core.run.limits import caps_after, stricter_caps
+from sojourn.core.run.opening import labelled
+from sojourn.core.run.plan_shape import fault_of
+from sojourn.core.run.plan_size import trimmed, unfit, without_payload, without_payloads, without_surplus
+from sojourn.core.run.policy import merged, offered, policy_fault
+from sojourn.core.run.transcript import call_ids
+from sojourn.core.values.timers import bounded
+from sojourn.serving.off_loop import aside
 
 from .dispatch import Dispatcher
 from .failures import carried
@@ -158,7 +158,7 @@ class Planning:
         task, run = self.task, self._run(decision)
         specs = [] if task.finalize else self.app.tool_specs_for_agent(task.agent_id) or []
         tools = offered(specs, self.limits, decision)
-        caps = counts.stricter_caps(self.caps, decision.caps if decision else None)
+        caps = stricter_caps(self.caps, decision.caps if decision else None)
         planner = self.agent.planner
         if task.plan == 1:
             return await planner.plan_start(
@@ -213,7 +213,7 @@ class Planning:
             requested=requested,
             hints=[result.retry_hint for result in self._results if result.retry_hint],
             bounds=[result.bounds for result in self._results if result.bounds],
-            caps=counts.stricter_caps(self.caps, before.caps if before else None),
+            caps=stricter_caps(self.caps, before.caps if before else None),
         )
         decided: Any = await engine.decide(given)
         fault = policy_fault(decided)
@@ -256,7 +256,7 @@ class Planning:
             return PlanOutcome(fault=fault, usage=plan.usage if isinstance(plan, PlanResult) else None)
         assert isinstance(plan, PlanResult)
         if task.answer and plan.final_response:
-            usage, plan = plan.usage, typed(plan, task.answer)
+            usage, plan = plan.usage, validate_child_result(plan, task.answer)
             if isinstance(plan, str):
                 return PlanOutcome(fault=plan, fault_code=MALFORMED_ANSWER, usage=usage)
         external = plan.await_ if isinstance(plan.await_, AwaitExternalTools) else None
@@ -281,7 +281,7 @@ class Planning:
     ) -> PlanOutcome:
         omitted = {call.tool_call_id: fault for call in asked if (fault := unfit(call))}
         calls = [without_payload(call) if call.tool_call_id in omitted else call for call in asked]
-        caps = counts.stricter_caps(self.caps, decision.caps if decision else None)
+        caps = stricter_caps(self.caps, decision.caps if decision else None)
         admission = admit(calls, caps, self.limits)
         dispatcher = Dispatcher(self.app, self._run(decision), self.limits, decision, external)
         work = [
@@ -293,7 +293,7 @@ class Planning:
             return self._question(plan, plan.await_, decision)
         dispatches = without_surplus(calls, dispatches, self.limits)
         return PlanOutcome(
-            dispatches=_with_shares(calls, dispatches, counts.caps_after(caps, plan.usage), self.limits),
+            dispatches=_with_shares(calls, dispatches, caps_after(caps, plan.usage), self.limits),
             calls=calls,
             refused=admission.refused,
             final=plan.final_response,

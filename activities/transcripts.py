@@ -13,8 +13,8 @@ from temporalio.common import RawValue
 
 from sojourn.contracts.message import Message
 from sojourn.contracts.tasks import PlanTask
-from sojourn.core.limits import MAX_SLICE_BYTES
-from sojourn.core.wire import decode_messages, size_of
+from sojourn.core.values.sizes import MAX_SLICE_BYTES
+from sojourn.core.values.wire import decode_messages, size_of
 
 __all__ = ["Transcripts"]
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sojourn import ToolCallMeta, ToolRequest, Toolset
-from sojourn.core import boundary
+from sojourn.core.payload import boundary
 
 __all__: list[str] = []
 

@@ -19,7 +19,7 @@ from bench.floor import FloorInput, FloorRun, floor_plan, floor_tool, tuned
 from sojourn import App
 from sojourn.contracts.message import Message
 from sojourn.contracts.run import RunInput
-from sojourn.converter import data_converter
+from sojourn.converter.data_converter import data_converter
 from sojourn.telemetry import interceptors
 from sojourn.worker import Worker
 

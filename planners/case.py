@@ -21,7 +21,7 @@ from sojourn import (
     ToolId,
     ToolRequest,
     Turn,
-    mend,
+    repair_payload,
 )
 
 __all__ = ["Case", "Flow", "Stuck", "decide"]
@@ -146,12 +146,12 @@ class Case:
         if any(declines(answer.text) for answer in answers):
             return Stuck(f"{title}: left undone, as you said.")
         prior = attempt.payload if hint.prior_input is None else hint.prior_input
-        open_fields = mend(hint, prior, spec=spec).missing
+        open_fields = repair_payload(hint, prior, spec=spec).missing
         wanted = [field for field in open_fields if field in prior or field not in self.defaults]
         given: dict[str, Any] = {}
         for answer in answers:
             given |= values_of(answer.text, wanted)
-        mended = mend(hint, prior, spec=spec, answers=given, defaults=self.defaults)
+        mended = repair_payload(hint, prior, spec=spec, answers=given, defaults=self.defaults)
         if mended.missing:
             whole = hint.clarifying_question if mended.missing == open_fields else None
             return self._asked(hint, title, mended.missing, whole, len(answers))

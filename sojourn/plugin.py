@@ -9,13 +9,13 @@ from temporalio.plugin import SimplePlugin
 from temporalio.worker import Worker, WorkflowRunner
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
-from sojourn.app import App
-from sojourn.converter import data_converter
-from sojourn.ending import end_quietly
-from sojourn.guarded import GuardedDataConverter
+from sojourn.authoring.app import App
+from sojourn.converter.data_converter import data_converter
+from sojourn.converter.guarded import GuardedDataConverter
 from sojourn.logs.activities import ActivityLogs
 from sojourn.logs.configure import lead_to_logging
-from sojourn.registered import Registered
+from sojourn.serving.quiet_end import end_quietly
+from sojourn.serving.registration import Registered
 from sojourn.telemetry import interceptors
 from sojourn.worker import shell
 

@@ -7,11 +7,18 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 from sojourn.contracts.plan import PlanInput, PlanResult, PlanResumeInput, Turn
-from sojourn.core.repairs import Alternative, Defaults, Repairs
-from sojourn.core.safe_mend import Mended, mend
+from sojourn.core.repair.calls import Alternative, Defaults, Repairs
+from sojourn.core.repair.payload import RepairedPayload, repair_payload
 from sojourn.planner import PlanFunction, Planner, as_planner
 
-__all__ = ["Mended", "RepairingPlanner", "asked", "backed_off", "mend", "repaired"]
+__all__ = [
+    "RepairedPayload",
+    "RepairingPlanner",
+    "clarification_for",
+    "repair_calls",
+    "repair_payload",
+    "wait_or_substitute",
+]
 
 MAX_REPAIRS = 3
 MAX_WAIT = timedelta(hours=1)
@@ -59,7 +66,7 @@ class RepairingPlanner:
         return plan or await self.inner.plan_resume(repair.told(turn))
 
 
-def repaired(
+def repair_calls(
     turn: Turn, *, defaults: Defaults | None = None, max_repairs: int = MAX_REPAIRS
 ) -> PlanResult | None:
     """The refused calls of the last step that can be mended safely, made again; None when there are none.
@@ -70,7 +77,7 @@ def repaired(
     return Repairs(turn, defaults, max_repairs).again()
 
 
-def backed_off(
+def wait_or_substitute(
     turn: Turn,
     *,
     alternatives: Mapping[str, Alternative] | None = None,
@@ -86,7 +93,7 @@ def backed_off(
     return Repairs(turn, None, max_repairs).away(alternatives or {}, max_wait)
 
 
-def asked(
+def clarification_for(
     turn: Turn, *, defaults: Defaults | None = None, max_repairs: int = MAX_REPAIRS
 ) -> PlanResult | None:
     """The question to a person about what a refused call lacks; None where nobody may be asked or could help.

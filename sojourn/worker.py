@@ -18,18 +18,19 @@ import temporalio.client
 import temporalio.worker
 
 import sojourn
-from sojourn import search_attributes, settings
-from sojourn.app import App
-from sojourn.cached_runs import CachedRuns
-from sojourn.connection import connect
-from sojourn.ending import end_quietly
-from sojourn.enduring import SIGNALS, Stop, endure
+from sojourn import search_attributes
+from sojourn.connection import settings
+from sojourn.connection.connect import connect
 from sojourn.errors import ServerUnavailable
 from sojourn.logs import configure_logs
 from sojourn.logs.activities import ActivityLogs
 from sojourn.logs.configure import lead_to_logging
 from sojourn.logs.core import let_go, logging_runtime
-from sojourn.registered import Registered
+from sojourn.serving.cached_runs import CachedRuns
+from sojourn.serving.loop_guard import SIGNALS, Stop, endure
+from sojourn.serving.quiet_end import end_quietly
+from sojourn.serving.registration import Registered
+from sojourn.serving.served import Served
 from sojourn.telemetry import missing_interceptors
 from sojourn.telemetry.prometheus import runtime_with_metrics
 
@@ -64,7 +65,7 @@ class Shell:
     activities: Sequence[Any]
 
 
-def shell(app: App) -> Shell:
+def shell(app: Served) -> Shell:
     """The workflow and the activities, from the wheel's `sojourn.service` or from a source tree."""
     try:
         importlib.import_module("sojourn.service")
@@ -98,7 +99,7 @@ class Worker:
 
     def __init__(
         self,
-        app: App,
+        app: Served,
         client: Any,
         *,
         task_queue: str | None = None,
@@ -181,7 +182,7 @@ class Worker:
         await self._app.close()
 
 
-def serve(app: App, *, task_queue: str | None = None, metrics_port: str | None = None) -> None:
+def serve(app: Served, *, task_queue: str | None = None, metrics_port: str | None = None) -> None:
     """Serve until SIGTERM or Ctrl-C, then drain; logs are configured where the program has not done so.
 
     Raises:
@@ -198,7 +199,7 @@ def serve(app: App, *, task_queue: str | None = None, metrics_port: str | None =
 
 
 async def serve_forever(
-    app: App,
+    app: Served,
     *,
     task_queue: str | None = None,
     address: str | None = None,
@@ -243,7 +244,7 @@ def _stop_at_signals() -> Stop:
     return stop
 
 
-async def _serve(worker: Worker, app: App, client: temporalio.client.Client, stop: asyncio.Event) -> None:
+async def _serve(worker: Worker, app: Served, client: temporalio.client.Client, stop: asyncio.Event) -> None:
     why_not = await search_attributes.register(client)
     if why_not:
         _log.warning("search_attributes_not_registered", reason=why_not, needed_by="sojourn list")
@@ -269,7 +270,7 @@ async def _serve(worker: Worker, app: App, client: temporalio.client.Client, sto
     _log.info("worker_stopped")
 
 
-def _planners(app: App) -> dict[str, str]:
+def _planners(app: Served) -> dict[str, str]:
     """By agent: the model that decides, or `code`."""
     agents = [agent for id in app.list_agents() if (agent := app.agent(id))]
     return {agent.id: getattr(agent.planner, "model_name", "code") for agent in agents}

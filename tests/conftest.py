@@ -17,7 +17,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.common import RawValue
 
 from sojourn import Agent, App, Client, Message, Run, RunPolicy, RunStatus, Toolset, Worker
-from sojourn.core.wire import decode_messages
+from sojourn.core.values.wire import decode_messages
 from sojourn.logs.configure import lead_to_logging
 from sojourn.server import Server
 

@@ -14,8 +14,8 @@ from temporalio.exceptions import FailureError
 
 from sojourn.contracts.run_link import RunLink
 from sojourn.contracts.spent import Spent
-from sojourn.core.answers import Refused
-from sojourn.core.spent import SPENT, read_told
+from sojourn.core.awaits.answers import Refused
+from sojourn.core.run.spent import SPENT, read_told
 
 from .children import Children
 

@@ -27,25 +27,24 @@ from sojourn.contracts.tasks import Limits, PlanOutcome, PlanTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core import call_ids, counts, outcomes
-from sojourn.core.admit import not_executed
-from sojourn.core.answers import Clarified, Refused
-from sojourn.core.asking_message import question_message, reply
-from sojourn.core.by_hand import no_plan, plan_fault, right_usage
-from sojourn.core.giving_up import gave_up
-from sojourn.core.guards import SECOND_RULES, Guards
-from sojourn.core.limits import MAX_INLINE_BYTES
-from sojourn.core.packed import Packed
-from sojourn.core.retry import LONGEST_INTERVAL
-from sojourn.core.run_input import labelled, opening_fault, read_run_input
-from sojourn.core.spent import MAX_ARTIFACTS, spent_by
-from sojourn.core.standing import status_of
-from sojourn.core.steering import Paused, Resumed, is_overtaken
-from sojourn.core.transcript import for_planner
-from sojourn.core.unread import OrUnread, Unread
-from sojourn.core.waits import Released
-from sojourn.core.wire import encode
-from sojourn.failures import closing, failure_of
+from sojourn.converter.failures import closing, failure_of
+from sojourn.core.awaits.answers import Clarified, Refused
+from sojourn.core.awaits.steering import Paused, Resumed, is_overtaken
+from sojourn.core.awaits.waits import Released
+from sojourn.core.history.status import status_of
+from sojourn.core.run import ids, outcomes
+from sojourn.core.run.admission import not_executed
+from sojourn.core.run.by_hand import no_plan, plan_fault, right_usage
+from sojourn.core.run.limits import caps_left, exhausted, finalize, gave_up, limits_of, lowered, used_up
+from sojourn.core.run.opening import labelled, opening_fault, read_run_input
+from sojourn.core.run.retry import LONGEST_INTERVAL
+from sojourn.core.run.spent import MAX_ARTIFACTS, spent_by
+from sojourn.core.run.totals import RunTotals, add_usage, settle
+from sojourn.core.run.transcript import Packed, for_planner, question_message, reply
+from sojourn.core.safeguards.judge import SECOND_RULES, SafeguardState
+from sojourn.core.values.sizes import MAX_INLINE_BYTES
+from sojourn.core.values.unread import OrUnread, Unread
+from sojourn.core.values.wire import encode
 from sojourn.telemetry.observer import Observer
 
 from .accounts import Accounts, tell_parent
@@ -108,8 +107,8 @@ class AgentRun(Shown, Doors, Accounts):
         self._transcript = Packed()
         self._opening_bytes = 0
         self._new: list[Message] = self._run.messages
-        self._counts = counts.Counts()
-        self._guards = Guards()
+        self._counts = RunTotals()
+        self._guards = SafeguardState()
         self._clock = Clock()
         self._turn = 1
         self._plans = 0
@@ -176,11 +175,11 @@ class AgentRun(Shown, Doors, Accounts):
         """The planner's next plan; a faulty one goes back with the reason, at most twice in a row."""
         await self.waiting.while_paused()
         if not self._finalize and self.waiting.room.is_full:
-            self._end_with(counts.finalize(self._policy, "history"))
+            self._end_with(finalize(self._policy, "history"))
         plan = PlanOutcome()
         for _ in range(1 + MAX_FAULTS):
             if not self._finalize:  # tokens and money may be used up by plans that call nothing too
-                self._end_with(counts.used_up(self._policy, self._counts))
+                self._end_with(used_up(self._policy, self._counts))
             self._phase = "finalizing" if self._finalize else "planning"
             plan = await self._timed_plan()
             if plan.fault is None:
@@ -238,7 +237,7 @@ class AgentRun(Shown, Doors, Accounts):
             self._clock.limit(self._policy.time_budget)
         self._unseen = None
         self._note(plan.notes)
-        self._counts = replace(self._counts, usage=counts.add_usage(self._counts.usage, plan.usage))
+        self._counts = replace(self._counts, usage=add_usage(self._counts.usage, plan.usage))
         return plan
 
     def _taken(self, plan: PlanOutcome | Unread) -> PlanOutcome:
@@ -286,7 +285,7 @@ class AgentRun(Shown, Doors, Accounts):
     def _obey(self, decision: PolicyDecision) -> None:
         """Tighten the run's limits and add to its labels, as the policy engine decided."""
         if decision.caps:
-            self._policy = counts.lowered(self._policy, decision.caps, self._counts, self._clock.spent)
+            self._policy = lowered(self._policy, decision.caps, self._counts, self._clock.spent)
         if decision.labels:
             self._run = self._run.model_copy(update={"labels": labelled(self._run.labels, decision.labels)})
 
@@ -344,7 +343,7 @@ class AgentRun(Shown, Doors, Accounts):
                 call, None, result, turn_id=self._turn_id, since=workflow.now(), by_worker=False
             )
         results = [*executed, *refused]
-        self._counts = counts.settle(self._counts, executed)
+        self._counts = settle(self._counts, executed)
         self._guards = self._judged(self._guards.settle(plan.calls, executed, workflow.now()))
         made = [artifact for result in executed for artifact in result.artifacts]
         self._artifacts = [*self._artifacts, *made][-MAX_ARTIFACTS:] if made else self._artifacts
@@ -353,10 +352,10 @@ class AgentRun(Shown, Doors, Accounts):
             self._end_with(self._time_is_up())
             return
         self._end_with(
-            self._guards.finalize() or counts.exhausted(self._policy, self._counts, plan.refused, executed)
+            self._guards.finalize() or exhausted(self._policy, self._counts, plan.refused, executed)
         )
 
-    def _judged(self, guards: Guards) -> Guards:
+    def _judged(self, guards: SafeguardState) -> SafeguardState:
         """By today's rules; where the first ones say otherwise, by those that the history was made with."""
         if guards.is_judged_otherwise and not workflow.patched(SECOND_RULES):
             return guards.by_first_rules()
@@ -364,7 +363,7 @@ class AgentRun(Shown, Doors, Accounts):
 
     def _time_is_up(self) -> Finalize:
         policy = self._policy.model_copy(update={"time_budget": self._clock.budget})
-        return counts.finalize(policy, "time_budget")
+        return finalize(policy, "time_budget")
 
     def _end_with(self, finalize: Finalize | None) -> None:
         """The next turn is the last, for this reason; None leaves it open."""
@@ -509,12 +508,12 @@ class AgentRun(Shown, Doors, Accounts):
 
     @property
     def _turn_id(self) -> str:
-        return call_ids.turn_after(self._run.turn_id, self._turn)
+        return ids.turn_after(self._run.turn_id, self._turn)
 
     @property
     def _limits(self) -> Limits:
-        return counts.limits_of(self._policy)
+        return limits_of(self._policy)
 
     @property
     def _caps(self) -> Caps:
-        return counts.caps_left(self._policy, self._counts, self._clock.spent)
+        return caps_left(self._policy, self._counts, self._clock.spent)

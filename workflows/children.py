@@ -12,7 +12,7 @@ from temporalio import workflow
 from temporalio.exceptions import FailureError
 
 from sojourn.contracts.spent import Spent
-from sojourn.core.steering import NUMBER, PAUSE, RESUME, Paused, Resumed
+from sojourn.core.awaits.steering import NUMBER, PAUSE, RESUME, Paused, Resumed
 
 
 class Children:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from temporalio import workflow
 from temporalio.exceptions import is_cancelled_exception
 
-from sojourn.core.timers import LONGEST, TIME_BUDGET
+from sojourn.core.values.timers import LONGEST, TIME_BUDGET
 
 T = TypeVar("T")
 

@@ -13,8 +13,8 @@ from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 from temporalio.workflow import HandlerUnfinishedPolicy
 
-from sojourn.core.answers import CLARIFICATION, CONFIRMATION, TOOL_RESULTS, Refused, Supplied
-from sojourn.core.steering import (
+from sojourn.core.awaits.answers import CLARIFICATION, CONFIRMATION, TOOL_RESULTS, Refused, Supplied
+from sojourn.core.awaits.steering import (
     PAUSE,
     RESUME,
     STOP_ASKING,
@@ -25,7 +25,7 @@ from sojourn.core.steering import (
     read_release,
     read_resume,
 )
-from sojourn.core.waits import Released
+from sojourn.core.awaits.waits import Released
 
 from .taking import as_before, taken
 from .waiting import Waiting

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 from temporalio import workflow
 
-from sojourn.core.wire import size_of
+from sojourn.core.values.wire import size_of
 
 __all__ = ["Load"]
 

@@ -9,9 +9,9 @@ from temporalio.common import RawValue
 
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.run import CallStatus, RunStatus
-from sojourn.core.standing import MAX_CALLS_SHOWN, MAX_NOTES
-from sojourn.core.transcript import slice_of
-from sojourn.core.waiting import APPROVAL, whole_call
+from sojourn.core.awaits.screen import APPROVAL, whole_call
+from sojourn.core.history.status import MAX_CALLS_SHOWN, MAX_NOTES
+from sojourn.core.run.transcript import slice_of
 
 
 class Shown(ABC):

@@ -31,30 +31,30 @@ from sojourn.contracts.tasks import ToolTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core import child_outcomes, outcomes
-from sojourn.core.admit import not_executed
-from sojourn.core.answers import Clarified, Decided
-from sojourn.core.asking import (
+from sojourn.converter.failures import chain_of, failure_of, spent_of
+from sojourn.core.awaits.answers import Clarified, Decided
+from sojourn.core.awaits.opened import (
     MAX_INPUT_ROUNDS,
     external_wait,
     input_response,
     input_wait,
-    shown,
+    with_payload,
 )
-from sojourn.core.bounds import with_bounds
-from sojourn.core.by_hand import no_result, right_result
-from sojourn.core.call_ids import child_run_id
-from sojourn.core.child_time import ChildTime
-from sojourn.core.counts import limits_of
-from sojourn.core.introduction import introduce
-from sojourn.core.limits import MAX_FORMS_BYTES
-from sojourn.core.retry import LONGEST_INTERVAL
-from sojourn.core.shares import inherited
-from sojourn.core.standing import status_of
-from sojourn.core.timers import bounded
-from sojourn.core.unread import OrUnread, Unread
-from sojourn.core.wire import size_of
-from sojourn.failures import chain_of, failure_of, spent_of
+from sojourn.core.history.status import status_of
+from sojourn.core.payload.bounds import with_bounds
+from sojourn.core.run import child_outcomes, outcomes
+from sojourn.core.run.admission import not_executed
+from sojourn.core.run.by_hand import no_result, right_result
+from sojourn.core.run.child_budget import inherited
+from sojourn.core.run.child_outcomes import ChildTime
+from sojourn.core.run.ids import child_run_id
+from sojourn.core.run.introduction import introduce
+from sojourn.core.run.limits import limits_of
+from sojourn.core.run.retry import LONGEST_INTERVAL
+from sojourn.core.values.sizes import MAX_FORMS_BYTES
+from sojourn.core.values.timers import bounded
+from sojourn.core.values.unread import OrUnread, Unread
+from sojourn.core.values.wire import size_of
 from sojourn.search_attributes import AGENT, SESSION, attributes_of
 from sojourn.telemetry.observer import Observer
 
@@ -155,7 +155,7 @@ class Step:
         if confirm is None or not self._waiting.waits.asks(confirm):
             return None
         self._show(CallStatus(tool_call_id=call.tool_call_id, name=call.name, state="waiting"))
-        decided = await self._waiting.answer_to(shown(confirm, call))
+        decided = await self._waiting.answer_to(with_payload(confirm, call))
         if decided is None and (refused := self._no_room(call)):
             return refused
         if isinstance(decided, Decided) and decided.approved:
@@ -228,7 +228,7 @@ class Step:
         if task.given is None:
             self._carried_out.add(call.tool_call_id)
         result = self._taken(call, result)
-        return outcomes.by_reference(outcomes.of_call(call, result, workflow.info().workflow_id))
+        return outcomes.by_reference(outcomes.attach_call(call, result, workflow.info().workflow_id))
 
     def _taken(self, call: ToolRequest, result: ToolResult | Unread) -> ToolResult:
         """What the activity gave; anybody may have completed it with anything."""

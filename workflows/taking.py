@@ -9,8 +9,8 @@ from typing import Any
 
 from temporalio import workflow
 
-from sojourn.core.answers import Refused
-from sojourn.core.unread import Unread, unread_in
+from sojourn.core.awaits.answers import Refused
+from sojourn.core.values.unread import Unread, unread_in
 
 _READ_BEFORE = "a message that was read before cannot be read now; give this worker the keys it was read with"
 _TAKEN_BEFORE = (

@@ -9,12 +9,12 @@ from temporalio import workflow
 
 from sojourn.contracts.awaits import Await, AwaitExternalTools
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core.answers import Answer, Door, Refused, Supplied
-from sojourn.core.standing import MAX_NOTES
-from sojourn.core.steering import Paused
-from sojourn.core.timers import LONGEST, WAITS, bounded, expiry_of
-from sojourn.core.waiting import Details
-from sojourn.core.waits import Released, Repeated, Waits, is_malformed
+from sojourn.core.awaits.answers import Answer, Door, Refused, Supplied
+from sojourn.core.awaits.screen import Details
+from sojourn.core.awaits.steering import Paused
+from sojourn.core.awaits.waits import Released, Repeated, Waits, is_malformed
+from sojourn.core.history.status import MAX_NOTES
+from sojourn.core.values.timers import LONGEST, WAITS, bounded, expiry_of
 from sojourn.search_attributes import AWAITING, PAUSED
 from sojourn.telemetry.observer import Observer
 

@@ -8,7 +8,7 @@ from sojourn.cli.connected import by_or_user, with_client
 from sojourn.cli.done import tell_done
 from sojourn.cli.exit_codes import USAGE, CommandError
 from sojourn.cli.open_waits import find_wait
-from sojourn.client import Client
+from sojourn.client.client import Client
 from sojourn.contracts.awaits import AwaitClarification
 
 __all__ = ["run_answer"]

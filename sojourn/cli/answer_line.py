@@ -4,7 +4,7 @@ import shlex
 
 from sojourn.cli.encrypted import given_again
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation
-from sojourn.core.visible import visible
+from sojourn.core.values.visible import visible
 
 __all__ = ["answer_line", "answer_lines", "word"]
 

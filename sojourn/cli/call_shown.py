@@ -1,8 +1,8 @@
 """A call that a person decides on, in lines for a terminal."""
 
 from sojourn.contracts.awaits import AwaitConfirmation
-from sojourn.core.disclosure import Disclosure, disclose
-from sojourn.core.visible import visible
+from sojourn.core.awaits.disclosure import Disclosure, disclose
+from sojourn.core.values.visible import visible
 
 __all__ = ["call_lines"]
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
-from sojourn.app import App
+from sojourn.authoring.app import App
 from sojourn.cli.files import write_whole
 from sojourn.cli.load_app import load_app
 from sojourn.cli.plain import plain

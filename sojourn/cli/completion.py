@@ -14,7 +14,7 @@ MAX_OFFERED = 100
 
 def complete_runs(incomplete: str) -> list[str]:
     """Run ids that begin so."""
-    from sojourn.client import Client
+    from sojourn.client.client import Client
 
     async def found() -> list[str]:
         client, run_ids = await Client.connect(), list[str]()

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from temporalio.runtime import Runtime
 
-from sojourn.client import Client
+from sojourn.client.client import Client
 from sojourn.logs.core import logging_runtime
 from sojourn.storage import StorageDriver
 

@@ -15,7 +15,7 @@ from sojourn.cli.encrypted import given_again
 from sojourn.cli.exit_codes import USAGE, WAITING, CommandError
 from sojourn.cli.open_waits import OpenWait, find_wait
 from sojourn.cli.prompt import ask_yes
-from sojourn.client import Client
+from sojourn.client.client import Client
 from sojourn.contracts.awaits import AwaitConfirmation
 
 __all__ = ["Decision", "run_decide"]

@@ -2,7 +2,7 @@
 
 from sojourn.cli.exit_codes import CommandError
 from sojourn.cli.plain import plain
-from sojourn.client import Client
+from sojourn.client.client import Client
 from sojourn.contracts.event import AwaitAnsweredEvent
 
 __all__ = ["decided_before"]

@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from sojourn import settings
 from sojourn.cli.dev_reload import Reloader, Tell
 from sojourn.cli.exit_codes import NO_SERVER, OK, CommandError
 from sojourn.cli.load_app import check_target, load_app
+from sojourn.connection import settings
 from sojourn.server import Server
 from sojourn.worker import serve_forever
 

@@ -9,7 +9,6 @@ from rich.console import Console
 from rich.text import Text
 from temporalio.service import RPCError
 
-from sojourn import settings
 from sojourn.cli.doctor.application import check_app, check_toolsets, queues_of
 from sojourn.cli.doctor.check import Check
 from sojourn.cli.doctor.machine import check_cli, check_extras, check_settings, check_versions
@@ -24,10 +23,11 @@ from sojourn.cli.doctor.service import (
 from sojourn.cli.doctor.workers import check_queue
 from sojourn.cli.exit_codes import FAILED, NO_SERVER, OK
 from sojourn.cli.plain import plain
-from sojourn.client import Client
-from sojourn.connection import connect
+from sojourn.client.client import Client
+from sojourn.connection import settings
+from sojourn.connection.connect import connect
+from sojourn.connection.rpc_errors import translated
 from sojourn.errors import DefinitionError, ServerUnavailable
-from sojourn.rpc_errors import translated
 
 __all__ = ["run_doctor"]
 

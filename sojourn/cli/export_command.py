@@ -24,7 +24,8 @@ from sojourn.cli.exit_codes import OK, USAGE, CommandError
 from sojourn.cli.files import JsonLines, make_folder
 from sojourn.cli.load_app import load_app
 from sojourn.cli.plain import plain
-from sojourn.client import Client, Run
+from sojourn.client.access import Access
+from sojourn.client.client import Client, Run
 from sojourn.contracts.artifact import Artifact
 from sojourn.errors import RunNotFound
 from sojourn.events import AgentRunStartedEvent, Event, ToolEndEvent, event_line
@@ -166,7 +167,7 @@ def _made_here(event: Event) -> list[Artifact]:
     return [one for one in event.artifacts if one.ref.partition("#")[0] == event.run_id]
 
 
-async def _whole(client: Client, artifact: Artifact, export: Export) -> Artifact:
+async def _whole(client: Access, artifact: Artifact, export: Export) -> Artifact:
     """With its data, which may lie in external storage; noted as missing where that cannot be read."""
     if artifact.claim is None:
         return artifact

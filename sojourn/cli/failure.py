@@ -89,7 +89,7 @@ def _unwrapped(error: BaseException) -> BaseException:
         error = error.exceptions[0]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     service = sys.modules.get("temporalio.service")
     if service is not None and isinstance(error, service.RPCError):
-        from sojourn.rpc_errors import translated
+        from sojourn.connection.rpc_errors import translated
 
         return translated(cast("RPCError", error), None)
     return error  # pyright: ignore[reportUnknownVariableType]

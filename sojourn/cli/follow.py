@@ -11,11 +11,11 @@ from sojourn.cli.plain import plain
 from sojourn.cli.prompt import ask_approval, ask_person
 from sojourn.cli.times import took
 from sojourn.cli.view import RunView
+from sojourn.client.run import Run
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation, AwaitExternalTools
 from sojourn.contracts.event import Event
 from sojourn.errors import AwaitClosed, InvalidInput, RunNotFound
 from sojourn.events import event_line
-from sojourn.run import Run
 
 __all__ = ["code_of", "follow", "follow_as_json", "show_end"]
 
@@ -58,7 +58,7 @@ async def follow(run: Run, *, after: str | None = None) -> int:
                 return WAITING
             elif not isinstance(wait, AwaitConfirmation) or (event.run_id, wait.tool) not in unasked:
                 view.pause()
-                if not await _asked(run.client.get_run(event.run_id), wait, unasked):
+                if not await _asked(Run(run.client, event.run_id), wait, unasked):
                     return WAITING
                 view.resume()
     return code
@@ -99,7 +99,7 @@ def _wait_of(event: Event) -> Await | None:
 async def _is_open(run: Run, run_id: str, wait: Await) -> bool:
     """Whether it is still waited for: who comes late is told of waits that are over."""
     try:
-        status = await run.client.get_run(run_id).status()
+        status = await Run(run.client, run_id).status()
     except RunNotFound:
         return False
     return any(each.id == wait.id for each in status.awaits)

@@ -14,7 +14,7 @@ from sojourn.cli.exit_codes import OK, USAGE, CommandError
 from sojourn.cli.plain import plain
 from sojourn.cli.stuck import Stuck, stuck_runs
 from sojourn.cli.times import local, took
-from sojourn.client import Client
+from sojourn.client.client import Client
 from sojourn.contracts.run import RunStatus
 from sojourn.errors import InvalidInput
 

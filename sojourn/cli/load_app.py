@@ -1,6 +1,6 @@
 """Load `MODULE:APP`, with one readable line for everything that can be wrong with it."""
 
-from sojourn.app import App
+from sojourn.authoring.app import App
 from sojourn.errors import DefinitionError
 from sojourn.target import check_target, load_target
 

@@ -9,11 +9,11 @@ from sojourn.cli.call_shown import call_lines
 from sojourn.cli.encrypted import given_again
 from sojourn.cli.exit_codes import FAILED, USAGE, CommandError
 from sojourn.cli.plain import plain
-from sojourn.client import Client
+from sojourn.client.client import Client
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation, AwaitExternalTools
 from sojourn.contracts.run import RunStatus
-from sojourn.core.disclosure import disclose
-from sojourn.core.waiting import wanted
+from sojourn.core.awaits.disclosure import disclose
+from sojourn.core.awaits.screen import wanted
 
 __all__ = ["OpenWait", "find_wait", "open_waits", "require_worker"]
 

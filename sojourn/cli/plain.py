@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from sojourn.core.visible import visible
+from sojourn.core.values.visible import visible
 
 __all__ = ["WIDTH", "plain"]
 

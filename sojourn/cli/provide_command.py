@@ -12,7 +12,7 @@ from sojourn.cli.done import tell_done
 from sojourn.cli.exit_codes import USAGE, CommandError
 from sojourn.cli.open_waits import OpenWait, open_waits, require_worker, standing
 from sojourn.cli.plain import plain
-from sojourn.client import Client
+from sojourn.client.client import Client
 from sojourn.contracts.awaits import AwaitExternalTools
 
 __all__ = ["run_provide"]

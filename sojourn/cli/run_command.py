@@ -7,8 +7,8 @@ from collections.abc import Awaitable
 from sojourn.cli.connected import with_client
 from sojourn.cli.encrypted import given_again
 from sojourn.cli.follow import follow, follow_as_json
-from sojourn.client import Client
-from sojourn.run import Run
+from sojourn.client.client import Client
+from sojourn.client.run import Run
 
 __all__ = ["run_agent", "watch_run"]
 

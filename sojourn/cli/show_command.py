@@ -14,11 +14,11 @@ from sojourn.cli.lines import Line, lines_of, summed, wait_lines
 from sojourn.cli.plain import plain
 from sojourn.cli.run_tree import RunTree
 from sojourn.cli.times import local, took
-from sojourn.client import Client
+from sojourn.client.client import Client
+from sojourn.client.run import Run
 from sojourn.contracts.message import Message, Part, TextPart, ToolCallPart, ToolResultPart
 from sojourn.contracts.run import RunStatus, Safeguards
 from sojourn.events import event_line
-from sojourn.run import Run
 
 __all__ = ["show_run"]
 

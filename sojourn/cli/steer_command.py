@@ -6,7 +6,7 @@ from sojourn.cli.connected import by_or_user, with_client
 from sojourn.cli.done import tell_done
 from sojourn.cli.exit_codes import CommandError
 from sojourn.cli.open_waits import require_worker
-from sojourn.client import Client
+from sojourn.client.client import Client
 from sojourn.contracts.run import RunStatus
 
 __all__ = ["run_cancel", "run_pause", "run_resume"]

@@ -15,12 +15,12 @@ from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryReverseRequest
 from temporalio.service import RPCError, RPCStatusCode
 
+from sojourn.authoring.progress import BLOCKS_LOOP
 from sojourn.cli.encrypted import given_again
-from sojourn.client import Client
+from sojourn.client.client import Client
+from sojourn.connection.rpc_errors import translated
 from sojourn.events.beats import said_by
 from sojourn.events.history import HistoryReader
-from sojourn.progress_note import BLOCKS_LOOP
-from sojourn.rpc_errors import translated
 
 __all__ = ["ATTEMPTS", "Stuck", "stuck_runs"]
 

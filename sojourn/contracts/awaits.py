@@ -1,4 +1,4 @@
-"""What a run waits for; what may be sent in answer is read by hand in `sojourn.core.answers`."""
+"""What a run waits for; what may be sent in answer is read by hand in `sojourn.core.awaits.answers`."""
 
 from datetime import timedelta
 from typing import Annotated, Any

@@ -1,12 +1,13 @@
 """Ids: what names a tool, an agent, a run, a call."""
 
 import re
+from collections.abc import Iterable
 from typing import Any, Self
 
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-__all__ = ["AGENT_ID", "CALL_ID", "RUN_ID", "SESSION_ID", "TOOLSET_ID", "TOOL_NAME", "ToolId"]
+__all__ = ["AGENT_ID", "CALL_ID", "RUN_ID", "SESSION_ID", "TOOLSET_ID", "TOOL_NAME", "ToolId", "matches_any"]
 
 TOOL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,99}\Z")
 """The last part of a tool id; dots and slashes occur in names of MCP servers."""
@@ -72,3 +73,8 @@ class ToolId(str):
         return core_schema.no_info_after_validator_function(
             cls, core_schema.str_schema(), serialization=core_schema.to_string_ser_schema()
         )
+
+
+def matches_any(tool: str, patterns: Iterable[str]) -> bool:
+    """Whether a tool is named by one of these: its id, its toolset as `ops.devices.*`, or `*`."""
+    return any(one in (tool, "*") or (one.endswith(".*") and tool.startswith(one[:-1])) for one in patterns)

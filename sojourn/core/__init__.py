@@ -1,1 +1,5 @@
-"""What decides: pure functions over frozen values, one verb or noun a file; no clock, randomness or I/O."""
+"""What decides, as pure functions over frozen values: no clock, randomness or I/O, no Temporal.
+
+Packages from the bottom: `values`, `schema`, `payload`, `safeguards`, `awaits`, `repair`, `run`, `history`; each knows
+those before it, and contracts. Workflow code may call all of it, so that a change here replays stored histories.
+"""

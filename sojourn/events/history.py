@@ -14,11 +14,11 @@ from sojourn.contracts.spent import Spent
 from sojourn.contracts.tasks import PlanOutcome, PlanTask, ToolTask
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core.history_record import HistoryRecord
-from sojourn.core.spent import read_spent
-from sojourn.core.unread import OrUnread
-from sojourn.failures import TERMINATED, TIMED_OUT
-from sojourn.marked import CodecFailedError, UnreadableError
+from sojourn.converter.failures import TERMINATED, TIMED_OUT
+from sojourn.converter.marked import CodecFailedError, UnreadableError
+from sojourn.core.history.record import HistoryRecord
+from sojourn.core.run.spent import read_spent
+from sojourn.core.values.unread import OrUnread
 
 __all__ = ["HistoryReader"]
 

@@ -21,7 +21,7 @@ from sojourn.contracts.event import (
     ToolStartEvent,
     ToolUpdateEvent,
 )
-from sojourn.core.wording import plain
+from sojourn.core.values.text import plain
 from sojourn.events.beats import said_by
 from sojourn.events.history import HistoryReader
 from sojourn.events.preview import COMMON

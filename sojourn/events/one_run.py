@@ -6,13 +6,13 @@ from typing import Any
 from temporalio.client import Client, WorkflowHandle
 from temporalio.service import RPCError
 
+from sojourn.connection.rpc_errors import Patience, translated, unreadable
 from sojourn.contracts.event import Event
 from sojourn.contracts.message import Message
-from sojourn.core.fold import END, Fold
-from sojourn.core.history_record import HistoryRecord
-from sojourn.core.retelling import Retelling
+from sojourn.core.history.fold import END, Fold
+from sojourn.core.history.record import HistoryRecord
+from sojourn.core.history.transcript import TranscriptProjection
 from sojourn.events.history import HistoryReader
-from sojourn.rpc_errors import Patience, translated, unreadable
 
 __all__ = ["MAX_CHAIN", "events_of", "transcript_of"]
 
@@ -58,7 +58,7 @@ async def transcript_of(client: Client, run_id: str) -> list[Message]:
         RunUnreadable: what its workers recorded cannot be read here.
         ServerUnavailable: the server does not answer.
     """
-    retelling = Retelling()
+    retelling = TranscriptProjection()
     try:
         async for record, events in _told(client, run_id, await _first(client, run_id), follow=False):
             retelling.feed(record, events)

@@ -7,7 +7,7 @@ from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.converter import DataConverter
 
-from sojourn.core.wording import plain
+from sojourn.core.values.text import plain
 from sojourn.events.history import HistoryReader
 
 __all__ = ["retrying"]

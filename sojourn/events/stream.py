@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Mapping
 from temporalio.client import Client
 
 from sojourn.contracts.event import AgentRunStartedEvent, Event, ToolResultReceivedEvent
-from sojourn.core.fold import END
+from sojourn.core.history.fold import END
 from sojourn.errors import RunNotFound, SojournError
 from sojourn.events.live import Live
 from sojourn.events.live_text import LiveText

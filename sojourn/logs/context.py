@@ -10,7 +10,7 @@ from contextvars import ContextVar
 
 import structlog
 
-from sojourn.core.masking import Mask
+from sojourn.core.payload.masking import Mask
 
 __all__ = ["call_context", "current_mask", "hide"]
 

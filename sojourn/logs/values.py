@@ -14,7 +14,7 @@ from uuid import UUID
 from structlog.typing import EventDict, WrappedLogger
 
 from sojourn.contracts.tool_error import ToolError
-from sojourn.core.wording import clip, readable
+from sojourn.core.values.text import clip, readable
 from sojourn.logs.context import current_mask
 
 __all__ = ["masked", "printable"]

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sojourn.contracts.input_required import InputForm, InputRequired
-from sojourn.core.boundary import MAX_REQUEST_STATE
-from sojourn.core.wording import plain
+from sojourn.core.payload.boundary import MAX_REQUEST_STATE
+from sojourn.core.values.text import plain
 from sojourn.mcp.faults import Unaskable
 from sojourn.mcp.forms import form_of
 from sojourn.mcp.limits import MAX_INPUT_REQUESTS

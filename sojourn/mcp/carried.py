@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from sojourn.contracts.input_required import InputForm, InputRequired, ToolInput
-from sojourn.core.boundary import MAX_REQUEST_STATE
+from sojourn.core.payload.boundary import MAX_REQUEST_STATE
 from sojourn.mcp.faults import Unaskable
 
 __all__ = ["Carried", "packed"]

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from sojourn.aside import aside
 from sojourn.contracts.tool_spec import ToolSpec
-from sojourn.core.wording import plain
+from sojourn.core.values.text import plain
 from sojourn.errors import SojournError, ToolUnavailable
 from sojourn.mcp.limits import LIST_TIMEOUT
 from sojourn.mcp.listing import list_tools
 from sojourn.mcp.tool import McpTool
+from sojourn.serving.off_loop import aside
 
 if TYPE_CHECKING:
     from mcp_types import Tool

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from fnmatch import fnmatchcase
 
-from sojourn.core.approval import MAX_PROMPT
+from sojourn.core.run.approval import MAX_PROMPT
 from sojourn.errors import DefinitionError
 
 __all__ = ["check_confirmation", "sentence_for", "unmatched"]

@@ -11,7 +11,7 @@ from typing import Any, Self
 from mcp.shared.message import SessionMessage
 from mcp_types import CLIENT_CAPABILITIES_META_KEY, JSONRPCRequest
 
-from sojourn.core.json_value import is_object
+from sojourn.core.values.json_value import is_object
 
 __all__ = ["Declared"]
 

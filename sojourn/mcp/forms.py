@@ -8,9 +8,9 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
-from sojourn.core.json_value import is_array, is_object
-from sojourn.core.pointer import Schema
-from sojourn.core.wording import plain
+from sojourn.core.values.json_value import is_array, is_object
+from sojourn.core.values.pointer import Schema
+from sojourn.core.values.text import plain
 from sojourn.mcp.limits import MAX_FORM_BYTES, MAX_FORM_FIELDS
 
 __all__ = ["Shown", "form_of"]

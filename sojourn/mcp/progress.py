@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from sojourn.core.wording import plain
+from sojourn.core.values.text import plain
 
 __all__ = ["OnProgress", "told"]
 

@@ -10,8 +10,8 @@ from mcp_types import JSONRPCResponse
 from mcp_types.methods import validate_server_result
 from pydantic import ValidationError
 
-from sojourn.core.json_value import is_array, is_object
-from sojourn.core.wording import plain
+from sojourn.core.values.json_value import is_array, is_object
+from sojourn.core.values.text import plain
 
 __all__ = ["Sifted"]
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from sojourn.contracts.ids import TOOL_NAME, ToolId
 from sojourn.contracts.tool_spec import Annotations, Retry, ToolSpec, TypeSpec
-from sojourn.core.bounds import can_state_bounds
-from sojourn.core.pointer import Schema
-from sojourn.core.schema import check, field_descriptions
-from sojourn.core.wording import plain
+from sojourn.core.payload.bounds import can_state_bounds
+from sojourn.core.schema.enforceable import check, field_descriptions
+from sojourn.core.values.pointer import Schema
+from sojourn.core.values.text import plain
 from sojourn.mcp.confirming import sentence_for
 from sojourn.mcp.limits import MAX_DESCRIPTION, MAX_SCHEMA_BYTES
 from sojourn.mcp.text import cleaned

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from sojourn.core.wording import clip, readable
+from sojourn.core.values.text import clip, readable
 
 __all__ = ["cleaned", "masked"]
 

@@ -9,7 +9,7 @@ import functools
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sojourn.aside import aside, fits
+from sojourn.authoring.progress import ProgressNote, reporter
 from sojourn.contracts.artifact import WithArtifacts
 from sojourn.contracts.ids import ToolId
 from sojourn.contracts.input_required import InputRequired
@@ -18,14 +18,14 @@ from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
-from sojourn.core import boundary, hints
-from sojourn.core.validate import Validator
+from sojourn.core.payload import boundary, hints
+from sojourn.core.schema.validate import Validator
 from sojourn.mcp import faults
 from sojourn.mcp.content import ABSENT, error_text, to_result
 from sojourn.mcp.progress import OnProgress, told
 from sojourn.mcp.rounds import INVALID_PARAMS, Rounds
 from sojourn.mcp.text import masked
-from sojourn.progress_note import ProgressNote, reporter
+from sojourn.serving.off_loop import aside, fits
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult

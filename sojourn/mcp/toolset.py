@@ -22,7 +22,7 @@ from sojourn.contracts.ids import TOOLSET_ID, ToolId
 from sojourn.contracts.input_required import ToolInput
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_spec import Retry
-from sojourn.core.timers import duration_fault
+from sojourn.core.values.timers import duration_fault
 from sojourn.errors import DefinitionError, ToolUnavailable
 from sojourn.mcp.catalogue import Catalogue
 from sojourn.mcp.confirming import check_confirmation, unmatched

@@ -10,7 +10,7 @@ from mcp import MCPError
 from mcp_types import CONNECTION_CLOSED, HEADER_MISMATCH, PARSE_ERROR
 from pydantic import ValidationError
 
-from sojourn.core.wording import plain
+from sojourn.core.values.text import plain
 from sojourn.errors import RateLimited, SojournError, ToolUnavailable
 from sojourn.mcp.exchange import OVERSIZED, Exchange
 from sojourn.mcp.faults import Answered, Garbled, Oversized, SessionRefused, Unusable

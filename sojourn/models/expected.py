@@ -5,13 +5,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from sojourn.authoring.shape import Shape
 from sojourn.contracts.retry_hint import FieldIssue
-from sojourn.core.boundary import issues_of
-from sojourn.core.validate import Validator
-from sojourn.core.wording import clip, sentence
+from sojourn.core.payload.boundary import issues_of
+from sojourn.core.schema.issue_text import sentence
+from sojourn.core.schema.validate import Validator
+from sojourn.core.values.text import clip
 from sojourn.errors import DefinitionError
 from sojourn.models.offered import FINAL_RESULT
-from sojourn.shape import Shape
 
 __all__ = ["Expected"]
 

@@ -1,7 +1,7 @@
 """Faults: what a failed model request becomes, for Temporal and for a person.
 
 One layer repeats, Temporal's. What waiting mends is raised with `next_retry_delay`, which makes the
-planner's attempts outlast an outage (see `sojourn.core.retry`); what a person must mend is not repeated.
+planner's attempts outlast an outage (see `sojourn.core.run.retry`); what a person must mend is not repeated.
 
 | type of the error | what went wrong | repeated |
 |---|---|---|
@@ -33,7 +33,7 @@ from pydantic_ai import models
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from sojourn.core.wording import plain
+from sojourn.core.values.text import plain
 from sojourn.models.said import said_by
 from sojourn.network import Fault, fault_of, format_fault
 

@@ -26,8 +26,8 @@ from temporalio.exceptions import ApplicationError
 from sojourn.contracts.awaits import AwaitClarification
 from sojourn.contracts.message import Message, ToolCallPart
 from sojourn.contracts.plan import PlanResult
-from sojourn.core.json_value import is_array
-from sojourn.core.parse import ParseFault, parse_arguments
+from sojourn.core.payload.parse import ParseFault, parse_arguments
+from sojourn.core.values.json_value import is_array
 from sojourn.models.expected import Expected
 from sojourn.models.names import Names
 from sojourn.models.offered import ASK_USER, FINAL_RESULT

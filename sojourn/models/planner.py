@@ -23,7 +23,7 @@ from pydantic_ai.settings import ModelSettings
 
 from sojourn.contracts.plan import PlanInput, PlanResult, PlanResumeInput, RunContext, Usage
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core.counts import add_usage
+from sojourn.core.run.totals import add_usage
 from sojourn.errors import DefinitionError
 from sojourn.live import current_deltas
 from sojourn.models.expected import Expected

@@ -28,7 +28,7 @@ from pydantic_ai.messages import Citation, ModelResponse, ModelResponsePart
 from pydantic_core import from_json, to_json
 
 from sojourn.contracts.message import Part
-from sojourn.core.json_value import is_object
+from sojourn.core.values.json_value import is_object
 
 __all__ = [
     "Origin",

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from sojourn.contracts.plan import PlanInput
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core.wording import clip
+from sojourn.core.values.text import clip
 
 __all__ = ["reminders"]
 

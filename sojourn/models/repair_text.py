@@ -18,7 +18,8 @@ from typing import Any
 
 from sojourn.contracts.retry_hint import RetryHint
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core.wording import CUT, clip, sentence
+from sojourn.core.schema.issue_text import sentence
+from sojourn.core.values.text import CUT, clip
 from sojourn.models.names import Names
 
 __all__ = ["result_text"]

@@ -3,8 +3,8 @@
 import re
 from typing import Any, Final
 
-from sojourn.core.json_value import is_object
-from sojourn.core.wording import plain
+from sojourn.core.values.json_value import is_object
+from sojourn.core.values.text import plain
 
 __all__ = ["said_by"]
 

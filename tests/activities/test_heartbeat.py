@@ -13,7 +13,7 @@ from temporalio.testing import ActivityEnvironment
 from activities import heartbeat
 from activities.heartbeat import beating
 from sojourn import PlanResult, ToolRequest, Toolset
-from sojourn.progress_note import progress, reporter
+from sojourn.authoring.progress import progress, reporter
 from sojourn.testing import ScriptedPlanner
 
 

@@ -10,7 +10,7 @@ from temporalio.testing import ActivityEnvironment
 from activities import heartbeat, loop_watch
 from activities.heartbeat import beating
 from activities.loop_watch import watch_of
-from sojourn.progress_note import progress
+from sojourn.authoring.progress import progress
 
 PATIENCE = 20
 

@@ -11,7 +11,7 @@ from activities.plan import PlanActivity
 from activities.transcripts import Transcripts
 from sojourn import Agent, App, Client, Message, PlanResult, Toolset, Worker
 from sojourn.contracts.tasks import PlanTask
-from sojourn.core.wire import size_of
+from sojourn.core.values.wire import size_of
 from sojourn.testing import ScriptedPlanner
 from sojourn.worker import Shell
 from workflows.agent_run import AgentRun

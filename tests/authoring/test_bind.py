@@ -7,7 +7,7 @@ import pytest
 from pydantic import BaseModel, ValidationError, field_validator
 
 from sojourn import Agent, App, DefinitionError, PlanResult, ToolCallMeta, ToolRequest, ToolResult, Toolset
-from sojourn.tool import MalformedResultError
+from sojourn.authoring.tool import MalformedResultError
 
 META = ToolCallMeta(run_id="r", session_id="s", tool_call_id="c")
 

@@ -30,13 +30,13 @@ from sojourn import (
     ToolResult,
     Toolset,
     ToolUnavailable,
-    asked,
-    backed_off,
-    repaired,
+    clarification_for,
+    repair_calls,
+    wait_or_substitute,
 )
 from sojourn.contracts.run_policy import Caps
-from sojourn.core.boundary import refusal
-from sojourn.core.hints import hint_for_issues
+from sojourn.core.payload.boundary import refusal
+from sojourn.core.payload.hints import hint_for_issues
 
 TIMER = EventType.EVENT_TYPE_TIMER_STARTED
 ONCE = Retry(max_attempts=1)
@@ -547,12 +547,24 @@ ASKABLE = call("look", day="friday")
 def test_each_function_does_its_own_part(shop):
     """A planner in code may use one of the three and do the rest itself (SR-145)."""
     mendable, askable = refused(shop, MENDABLE), refused(shop, ASKABLE)
-    assert repaired(turn_after(shop, *mendable)).tool_calls[0].payload == {"item": "pear", "day": "friday"}
-    assert asked(turn_after(shop, *mendable)) is None
-    assert repaired(turn_after(shop, *askable)) is None
-    assert asked(turn_after(shop, *askable)).await_.missing_fields == ["item"]
-    assert backed_off(turn_after(shop, *mendable)) is backed_off(turn_after(shop, *askable)) is None
-    assert repaired(turn_after(shop)) is asked(turn_after(shop)) is backed_off(turn_after(shop)) is None
+    assert repair_calls(turn_after(shop, *mendable)).tool_calls[0].payload == {
+        "item": "pear",
+        "day": "friday",
+    }
+    assert clarification_for(turn_after(shop, *mendable)) is None
+    assert repair_calls(turn_after(shop, *askable)) is None
+    assert clarification_for(turn_after(shop, *askable)).await_.missing_fields == ["item"]
+    assert (
+        wait_or_substitute(turn_after(shop, *mendable))
+        is wait_or_substitute(turn_after(shop, *askable))
+        is None
+    )
+    assert (
+        repair_calls(turn_after(shop))
+        is clarification_for(turn_after(shop))
+        is wait_or_substitute(turn_after(shop))
+        is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -569,7 +581,7 @@ def test_each_function_does_its_own_part(shop):
 def test_where_no_call_could_follow_nothing_is_tried(shop, sent, fields):
     """A repair that could not be carried out, or a question whose answer could not be used, is none."""
     turn = turn_after(shop, *refused(shop, sent)).model_copy(update=fields)
-    assert repaired(turn) is asked(turn) is backed_off(turn) is None
+    assert repair_calls(turn) is clarification_for(turn) is wait_or_substitute(turn) is None
 
 
 @pytest.mark.parametrize(
@@ -586,7 +598,7 @@ def test_where_no_call_could_follow_nothing_is_tried(shop, sent, fields):
 def test_what_others_said_since_is_for_the_planner(shop, said):
     """A word from a person, or the planner's own question, comes before any repair."""
     turn = turn_after(shop, *refused(shop, ASKABLE), *said)
-    assert repaired(turn) is asked(turn) is backed_off(turn) is None
+    assert repair_calls(turn) is clarification_for(turn) is wait_or_substitute(turn) is None
 
 
 def test_arguments_that_could_not_be_read_are_not_mended(shop):
@@ -597,7 +609,9 @@ def test_arguments_that_could_not_be_read_are_not_mended(shop):
     hint = result.retry_hint.model_copy(update={"prior_input": None})
     result = result.model_copy(update={"retry_hint": hint})
     turn = turn_after(shop, Message.calls([made]), Message.results([result]))
-    assert repaired(turn, defaults={"test.shop.look": {"item": "pear"}}) is asked(turn) is None
+    assert (
+        repair_calls(turn, defaults={"test.shop.look": {"item": "pear"}}) is clarification_for(turn) is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -615,9 +629,9 @@ def test_what_must_happen_once_is_not_called_again(shop, tool, reason, is_repeat
     hint = RetryHint(reason=reason, tool=made.name, retry_after=SOON)
     result = ToolResult(name=made.name, tool_call_id="x", error=ToolError.new("no"), retry_hint=hint)
     turn = turn_after(shop, Message.calls([made]), Message.results([result]))
-    assert (backed_off(turn) is not None) is is_repeated
+    assert (wait_or_substitute(turn) is not None) is is_repeated
     other = {made.name: "test.shop.guess"}
-    assert (backed_off(turn, alternatives=other) is not None) is is_repeated
+    assert (wait_or_substitute(turn, alternatives=other) is not None) is is_repeated
 
 
 def test_a_hint_for_another_tool_is_not_used(shop):
@@ -626,4 +640,4 @@ def test_a_hint_for_another_tool_is_not_used(shop):
     result = messages[1].tool_results[0]
     hint = result.retry_hint.model_copy(update={"tool": "test.shop.guess"})
     messages[1] = Message.results([result.model_copy(update={"retry_hint": hint})])
-    assert repaired(turn_after(shop, *messages)) is asked(turn_after(shop, *messages)) is None
+    assert repair_calls(turn_after(shop, *messages)) is clarification_for(turn_after(shop, *messages)) is None

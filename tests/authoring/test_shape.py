@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field, RootModel, ValidationError, field_seriali
 from typing_extensions import TypedDict  # pydantic asks for it before Python 3.12
 
 from sojourn import DefinitionError
-from sojourn.shape import Shape, as_payload
+from sojourn.authoring.shape import Shape, as_payload
 
 
 class Model(BaseModel):

@@ -23,9 +23,9 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 from typing_extensions import TypedDict  # pydantic asks for it before Python 3.12
 
 from sojourn import DefinitionError
-from sojourn.core.compatibility import misfits
-from sojourn.shape import Shape
-from sojourn.transform import Transform
+from sojourn.authoring.shape import Shape
+from sojourn.authoring.transform import Transform
+from sojourn.core.schema.compatibility import misfits
 
 
 def to_method(source: Any, target: Any) -> Transform:

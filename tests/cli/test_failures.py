@@ -130,7 +130,7 @@ async def test_the_server_dies_midway(unserved, temporal_address, command, last)
 async def test_the_server_dies_while_a_run_is_followed(served, temporal_address, command):
     """What follows a run bridges a restart, for a minute (here five seconds); then it ends with 3 too."""
     run = await served.start("sleep")
-    briefly = "import sojourn.rpc_errors\nsojourn.rpc_errors.SERVER_PATIENCE = 5"
+    briefly = "import sojourn.connection.rpc_errors\nsojourn.connection.rpc_errors.SERVER_PATIENCE = 5"
 
     async def outcome(case):
         async with Proxy(temporal_address, last=4) as proxy:

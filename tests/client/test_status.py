@@ -24,7 +24,7 @@ from sojourn import (
     Toolset,
 )
 from sojourn.contracts.message import Message
-from sojourn.core.standing import Standing
+from sojourn.core.history.status import StatusProjection
 from sojourn.events.one_run import events_of
 
 
@@ -191,7 +191,7 @@ async def test_the_history_tells_how_a_run_is_held(serve, status_when, wish, pha
     )
     run = await client.start("test.agent", wish)
     asked = await status_when(run, lambda status: (status.phase, status.rounds) == (phase, rounds))
-    standing = Standing(run.id)
+    standing = StatusProjection(run.id)
     async for event in events_of(client.temporal, run.id, follow=False):
         standing.feed(event)
     told = standing.status()

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from sojourn import ApprovalPolicy
 from sojourn.contracts.approval import in_both
-from sojourn.core.selection import named
+from sojourn.contracts.ids import matches_any
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 PATTERNS = st.lists(
@@ -102,7 +102,7 @@ def test_nothing_to_tighten_is_the_same_policy() -> None:
 def test_two_lists_together_name_what_both_name(ours: list[str], theirs: list[str], tool: str) -> None:
     """A family and one of its tools have that tool in common; nothing is lost, and nothing is added."""
     both = in_both(ours, theirs)
-    assert named(tool, both) is (named(tool, ours) and named(tool, theirs))
+    assert matches_any(tool, both) is (matches_any(tool, ours) and matches_any(tool, theirs))
     assert len(set(both)) == len(both)
 
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from sojourn import ApprovalPolicy, RunPolicy, RunPolicyOverride
+from sojourn.contracts.ids import matches_any
 from sojourn.contracts.run_policy import OnMissingFields
-from sojourn.core.selection import named
 
 SECOND, HOUR = timedelta(seconds=1), timedelta(hours=1)
 TOOLS = ["ops.devices.list", "ops.devices.reset", "ops.other.list", "a.b.c"]
@@ -161,7 +161,7 @@ OVERRIDES = st.fixed_dictionaries({}, optional=LIMITS).map(lambda given: RunPoli
 
 
 def tools_of(allowed: list[str] | None) -> set[str]:
-    return {tool for tool in TOOLS if allowed is None or named(tool, allowed)}
+    return {tool for tool in TOOLS if allowed is None or matches_any(tool, allowed)}
 
 
 def within(name: str, ours: Any, limit: Any) -> bool:

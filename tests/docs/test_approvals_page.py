@@ -20,7 +20,7 @@ from sojourn import (
     Toolset,
     Worker,
 )
-from sojourn.core.approval import judge
+from sojourn.core.run.approval import judge
 
 ASKS = RunPolicy(interrupts_allowed=True)
 

@@ -24,12 +24,11 @@ from sojourn import (
     Toolset,
     Usage,
 )
-from sojourn.core import error_classes
-from sojourn.core.counts import _ENDINGS
-from sojourn.core.error_classes import ERROR_CLASSES, classify
-from sojourn.core.guards import RETRIES_STOPPED
-from sojourn.core.loops import _LIMITS, MAX_CALLS
-from sojourn.core.safeguards import MAX_ENTRIES, STRIKES
+from sojourn.core.run.limits import _ENDINGS
+from sojourn.core.safeguards.error_classes import ERROR_CLASSES, classify
+from sojourn.core.safeguards.error_patterns import MAX_ENTRIES, STRIKES, error_classes
+from sojourn.core.safeguards.judge import RETRIES_STOPPED
+from sojourn.core.safeguards.loops import _LIMITS, MAX_CALLS
 from sojourn.events import RetriesStoppedEvent
 from sojourn.testing import ScriptedPlanner
 

@@ -8,7 +8,7 @@ import pytest
 from pydantic import create_model
 
 import sojourn
-from sojourn.toolset import ToolOptions
+from sojourn.authoring.toolset import ToolOptions
 
 ROOT = Path(__file__).parents[2]
 

@@ -17,7 +17,7 @@ from sojourn import (
 )
 from sojourn.cli.catalog_command import run_catalog
 from sojourn.contracts.tool_error import MAX_CAUSES, MAX_MESSAGE
-from sojourn.core import limits
+from sojourn.core.values import sizes
 from sojourn.testing import ScriptedPlanner
 
 PAGE = Path(__file__).parents[2] / "docs" / "tools.md"
@@ -147,16 +147,16 @@ def test_what_cannot_be_bound_is_refused(plant, bind, said):
 
 
 def test_the_sizes_of_the_page_are_those_of_the_code():
-    """Every figure of the table is a constant of `sojourn.core.limits`."""
+    """Every figure of the table is a constant of `sojourn.core.values.sizes`."""
     section = PAGE.read_text().split("### Sizes")[1].split("###")[0]
     figures = [int(each.replace(",", "")) for each in re.findall(r"\| ([\d,]+) \|", section)]
     assert figures == [
-        limits.MAX_PAYLOAD_BYTES,
-        limits.MAX_STEP_BYTES,
-        limits.MAX_RESULT_BYTES,
-        limits.MAX_ARTIFACT_BYTES,
-        limits.MAX_LOCAL_BYTES,
-        limits.MAX_STORED_BYTES,
-        limits.MAX_RESULT_BYTES,
+        sizes.MAX_PAYLOAD_BYTES,
+        sizes.MAX_STEP_BYTES,
+        sizes.MAX_RESULT_BYTES,
+        sizes.MAX_ARTIFACT_BYTES,
+        sizes.MAX_LOCAL_BYTES,
+        sizes.MAX_STORED_BYTES,
+        sizes.MAX_RESULT_BYTES,
     ]
     assert f"| {MAX_MESSAGE:,} characters, {MAX_CAUSES} links |" in section

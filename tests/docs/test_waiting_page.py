@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from temporalio.api.sdk.v1 import WorkflowMetadata
 
-import sojourn.run
+import sojourn.client.run
 from sojourn import (
     Agent,
     App,
@@ -468,7 +468,7 @@ async def test_a_wait_outlives_its_worker(left, depot, traces):
 
 async def test_an_answer_that_no_worker_takes(left, monkeypatch):
     """It raises `NoWorker`."""
-    monkeypatch.setattr(sojourn.run, "ANSWER_DEADLINE", 0.3)
+    monkeypatch.setattr(sojourn.client.run, "ANSWER_DEADLINE", 0.3)
     with pytest.raises(NoWorker):
         await left.answer(None, "5")
 

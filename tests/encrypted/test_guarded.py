@@ -11,9 +11,9 @@ from temporalio.bridge.worker import decode_activation
 from temporalio.converter import ExternalStorage
 
 from sojourn import RunInput, data_converter
-from sojourn.codec import GuardedCodec
-from sojourn.core.unread import Unread
-from sojourn.marked import CodecFailedError, UnreadableError
+from sojourn.converter.codec import GuardedCodec
+from sojourn.converter.marked import CodecFailedError, UnreadableError
+from sojourn.core.values.unread import Unread
 from sojourn.storage import FolderStorage
 from tests.encrypted.keys import FernetCodec
 

@@ -23,7 +23,7 @@ from sojourn import (
     RunUnreadable,
     Toolset,
 )
-from sojourn.connection import converter_with
+from sojourn.connection.connect import converter_with
 from sojourn.storage import FolderStorage, load
 from sojourn.testing.scripted import ScriptedPlanner
 from sojourn.worker import shell

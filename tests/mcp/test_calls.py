@@ -11,10 +11,10 @@ from opentelemetry import trace
 from pydantic import BaseModel, ConfigDict, Field
 
 from sojourn import Toolset, mcp
+from sojourn.authoring.progress import reporter
 from sojourn.contracts.artifact import WithArtifacts
 from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
-from sojourn.core import boundary
-from sojourn.progress_note import reporter
+from sojourn.core.payload import boundary
 
 PIXELS = 64
 

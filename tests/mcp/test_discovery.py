@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from sojourn import Bounds, ToolRequest, mcp
 from sojourn.contracts.tool_spec import Annotations, Retry
-from sojourn.core import boundary
+from sojourn.core.payload import boundary
 from sojourn.errors import DefinitionError
 
 KINDS = ["stdio", "http", "sse"]

@@ -14,7 +14,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from sojourn import mcp
-from sojourn.core.validate import Validator
+from sojourn.core.schema.validate import Validator
 from sojourn.errors import RateLimited, ToolUnavailable
 
 

@@ -18,7 +18,7 @@ from sojourn.contracts.message import (
     ToolCallPart,
     ToolResultPart,
 )
-from sojourn.core.wire import decode_messages, encode_messages
+from sojourn.core.values.wire import decode_messages, encode_messages
 from sojourn.models.messages import from_response, to_messages
 from sojourn.models.names import Names, wire_name
 

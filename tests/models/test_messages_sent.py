@@ -9,8 +9,8 @@ from pydantic_ai.models import Model
 
 from sojourn import Message, PlanResult, ToolError, ToolRequest, ToolResult
 from sojourn.contracts.message import ImagePart, TextPart, ToolCallPart
-from sojourn.core.call_ids import restamped, stamp
-from sojourn.core.wire import decode_messages, encode_messages
+from sojourn.core.run.ids import restamped, stamp
+from sojourn.core.values.wire import decode_messages, encode_messages
 from sojourn.models.messages import from_response, to_messages
 from sojourn.models.names import Names
 from tests.models.standin import Reply, Text, Thinking, ToolCall

@@ -13,7 +13,7 @@ from bench.repair_reader import reader
 from bench.repair_tasks import KINDS, tasks
 from bench.repair_tools import toolsets
 from sojourn import ToolRequest
-from sojourn.core import boundary, hints
+from sojourn.core.payload import boundary, hints
 from sojourn.models.names import Names, wire_name
 from sojourn.models.repair_text import result_text
 

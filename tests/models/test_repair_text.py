@@ -8,9 +8,9 @@ import pytest
 from pydantic import BaseModel, Field
 
 from sojourn import Artifact, ToolError, ToolResult, Toolset
-from sojourn.core import hints
-from sojourn.core.boundary import checked
-from sojourn.core.validate import Validator
+from sojourn.core.payload import hints
+from sojourn.core.payload.boundary import checked
+from sojourn.core.schema.validate import Validator
 from sojourn.models.names import Names
 from sojourn.models.repair_text import MAX_ISSUES, MAX_JSON, result_text
 

@@ -24,8 +24,8 @@ from sojourn import (
     timeouts_for,
     with_network_retry,
 )
+from sojourn.connection.settings import connect_options
 from sojourn.network import RETRIED_STATUSES, Timeouts, http_transport
-from sojourn.settings import connect_options
 
 
 class Counted:

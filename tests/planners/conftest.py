@@ -24,9 +24,10 @@ from sojourn import (
     ToolResult,
     ToolUnavailable,
 )
-from sojourn.agent import ExportedTool
-from sojourn.core import hints, outcomes
-from sojourn.core.boundary import refusal
+from sojourn.authoring.agent import ExportedTool
+from sojourn.core.payload import hints
+from sojourn.core.payload.boundary import refusal
+from sojourn.core.run import outcomes
 from toolsets import database
 from toolsets.work_orders import transport, work_orders
 from worker import app

@@ -6,7 +6,7 @@ from pathlib import Path
 from temporalio.client import WorkflowHistory
 
 from sojourn import Event, data_converter
-from sojourn.core.fold import Fold
+from sojourn.core.history.fold import Fold
 from sojourn.events import (
     AgentRunStartedEvent,
     AwaitClarificationEvent,

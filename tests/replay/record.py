@@ -27,7 +27,7 @@ from scenarios import SCENARIOS, Scenario, make_app, settled  # noqa: E402
 
 import activities.dispatch  # noqa: E402
 import activities.heartbeat  # noqa: E402
-import sojourn.core.retry  # noqa: E402
+import sojourn.core.run.retry  # noqa: E402
 from sojourn import Client, Message, Run, RunInput, Worker, data_converter  # noqa: E402
 from sojourn.server import Server  # noqa: E402
 
@@ -53,7 +53,7 @@ async def main(names: list[str]) -> None:
 def hurry() -> None:
     """Shorten what a recording would only wait for; nothing of it is read by a replay."""
     activities.dispatch.SCHEDULE_TO_START = timedelta(seconds=1)
-    sojourn.core.retry.PLANNER_ATTEMPTS = 2
+    sojourn.core.run.retry.PLANNER_ATTEMPTS = 2
     activities.heartbeat.FIRST_BEAT = activities.heartbeat.INTERVAL = 0.2
     logging.getLogger("temporalio").setLevel(logging.ERROR)
 

@@ -37,7 +37,7 @@ from sojourn import (
     WithArtifacts,
 )
 from sojourn.contracts.message import ThinkingPart
-from sojourn.core.limits import MAX_INLINE_BYTES
+from sojourn.core.values.sizes import MAX_INLINE_BYTES
 from sojourn.testing.scripted import ScriptedPlanner, Step
 
 __all__ = ["SCENARIOS", "Scenario", "make_app"]

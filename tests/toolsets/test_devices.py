@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from sojourn import RetryReason, ToolCallMeta, ToolFailed
-from sojourn.core.hints import hint_for_issues
+from sojourn.core.payload.hints import hint_for_issues
 from toolsets import database, devices
 from toolsets.device_shapes import ListDevices
 from toolsets.executions import history

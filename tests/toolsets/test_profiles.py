@@ -1,7 +1,7 @@
 import pytest
 
 from sojourn import ToolCallMeta, ToolFailed
-from sojourn.core.hints import hint_for_issues
+from sojourn.core.payload.hints import hint_for_issues
 from toolsets.executions import history
 from toolsets.profiles import UpsertProfile, upsert
 from toolsets.sites import get_site

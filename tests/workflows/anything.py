@@ -17,6 +17,7 @@ from sojourn import (
     InputForm,
     InputRequired,
     PlanResult,
+    Run,
     RunError,
     RunPolicy,
     ToolCallMeta,
@@ -174,7 +175,7 @@ async def deed(run, dice, *, nonsense: bool) -> None:
     for child_id, waits in {run.id: status.awaits, **status.child_awaits}.items():
         for wait in waits:
             with contextlib.suppress(RunError):
-                await answer(run.client.get_run(child_id), wait, dice)
+                await answer(Run(run.client, child_id), wait, dice)
 
 
 async def answer(run, wait, dice) -> None:

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sojourn import Agent, App, Client, PlanResult, PlanResumeInput, ToolRequest, Worker, mcp
-from sojourn.core.validate import Validator
+from sojourn.core.schema.validate import Validator
 from sojourn.testing import ScriptedPlanner
 
 SERVER = Path(__file__).parent.parent / "mcp" / "order_server.py"

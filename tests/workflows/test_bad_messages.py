@@ -11,7 +11,7 @@ from temporalio.client import (
 )
 from temporalio.common import RawValue
 
-from sojourn import AwaitClarification, AwaitClosed, InvalidInput, PlanResult, RunNotFound, RunPolicy
+from sojourn import AwaitClarification, AwaitClosed, InvalidInput, PlanResult, Run, RunNotFound, RunPolicy
 from sojourn.testing.scripted import ScriptedPlanner
 
 WAITING = "provide_clarification"
@@ -151,7 +151,7 @@ async def test_an_answer_to_an_unknown_run_or_question_says_so(serve, status_whe
     with pytest.raises(AwaitClosed, match="open are q"):
         await run.answer("other", "x")
     with pytest.raises(RunNotFound):
-        await run.client.get_run(uuid.uuid4().hex).answer("q", "x")
+        await Run(run.client, uuid.uuid4().hex).answer("q", "x")
     await run.cancel()
 
 

@@ -9,18 +9,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from sojourn import (
-    Agent,
-    App,
-    AwaitClarification,
-    Client,
-    PlanResult,
-    RunPolicy,
-    Toolset,
-    Worker,
-    cached_runs,
-)
-from sojourn.cached_runs import evict
+from sojourn import Agent, App, AwaitClarification, Client, PlanResult, RunPolicy, Toolset, Worker
+from sojourn.serving import cached_runs
+from sojourn.serving.cached_runs import evict
 from sojourn.testing.scripted import ScriptedPlanner
 
 RUNS = 10

@@ -10,9 +10,9 @@ from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
 from sojourn import Agent, App, PlanResult, RunFailed, RunPolicy, Toolset, data_converter
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.converter import SojournPayloadConverter
-from sojourn.core.unread import OrUnread
-from sojourn.marked import UnreadableError
+from sojourn.converter.data_converter import SojournPayloadConverter
+from sojourn.converter.marked import UnreadableError
+from sojourn.core.values.unread import OrUnread
 from sojourn.worker import shell
 
 

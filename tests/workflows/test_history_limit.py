@@ -20,7 +20,7 @@ from sojourn import (
     WithArtifacts,
     data_converter,
 )
-from sojourn.app import App
+from sojourn.authoring.app import App
 from sojourn.worker import shell
 
 room = importlib.import_module("workflows.room")

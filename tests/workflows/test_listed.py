@@ -20,9 +20,9 @@ from sojourn import (
     RunPolicy,
     Worker,
     data_converter,
-    registered,
     search_attributes,
 )
+from sojourn.serving import registration
 from sojourn.testing.scripted import ScriptedPlanner
 from sojourn.worker import shell
 
@@ -64,7 +64,7 @@ async def test_an_attribute_that_is_missing_harms_no_run(
     bare, until, traces, monkeypatch, status_when, caplog
 ):
     """Each of them alone, gone while a run waits or before it starts: it goes on, no task fails, a replay does the same."""
-    monkeypatch.setattr(registered, "LOOKED_AT_EVERY", 0.05)
+    monkeypatch.setattr(registration, "LOOKED_AT_EVERY", 0.05)
     caplog.set_level(logging.INFO)
     app = app_that_asks_twice()
     async with Worker(app, bare):

@@ -14,8 +14,8 @@ from sojourn import (
     RunPolicy,
     ToolRequest,
     Toolset,
-    asked,
-    repaired,
+    clarification_for,
+    repair_calls,
 )
 
 shop = Toolset("nested.shop")
@@ -50,14 +50,18 @@ async def as_pages_teach(turn):
     """Ask by the parts of auto-repair."""
     if turn.messages[-1].role == "user" and len(turn.messages) == 1:
         return PlanResult.calls(ToolRequest(name=place.id, payload=SENT))
-    return repaired(turn) or asked(turn) or PlanResult.final(turn.messages[-1].tool_results[-1].result)
+    return (
+        repair_calls(turn)
+        or clarification_for(turn)
+        or PlanResult.final(turn.messages[-1].tool_results[-1].result)
+    )
 
 
 async def by_the_hint(turn):
     """Ask as the hint does, and put the answer in."""
     if len(turn.messages) == 1:
         return PlanResult.calls(ToolRequest(name=place.id, payload=SENT))
-    return repaired(turn) or (
+    return repair_calls(turn) or (
         PlanResult.ask(turn.hints[0].question())
         if turn.hints
         else PlanResult.final(str(turn.tool_results[0].result))
@@ -69,7 +73,7 @@ async def by_bare_names(turn):
     if len(turn.messages) == 1:
         return PlanResult.calls(ToolRequest(name=place.id, payload=SENT))
     if not turn.hints:
-        return repaired(turn) or PlanResult.final(str(turn.tool_results[0].result))
+        return repair_calls(turn) or PlanResult.final(str(turn.tool_results[0].result))
     hint = turn.hints[0]
     assert hint.missing_fields == ["zip", "qty"]
     return PlanResult.ask(

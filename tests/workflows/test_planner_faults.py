@@ -9,7 +9,7 @@ from temporalio.exceptions import ApplicationError
 
 from sojourn import AwaitClarification, Message, PlanResult, RunFailed, RunPolicy, ToolRequest, Toolset
 from sojourn.contracts.message import TextPart, ThinkingPart, ToolCallPart
-from sojourn.core import retry
+from sojourn.core.run import retry
 from sojourn.testing.scripted import ScriptedPlanner
 
 from . import test_any_answer as hostile

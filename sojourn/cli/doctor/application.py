@@ -1,6 +1,6 @@
 """The app: whether it loads, what it declares, whether its MCP servers answer, which queues it needs."""
 
-from sojourn.app import App
+from sojourn.authoring.app import App
 from sojourn.cli.doctor.check import Check
 from sojourn.cli.load_app import load_app
 from sojourn.contracts.tool_spec import ToolSpec

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 from temporalio.exceptions import ApplicationError
 
-from sojourn.app import App
+from sojourn.authoring.app import App
 from sojourn.cli.doctor.check import Check
 
 __all__ = ["MODEL_VARIABLES", "check_model"]

@@ -7,7 +7,7 @@ from temporalio.service import RPCError
 from sojourn.cli.doctor.check import Check
 from sojourn.cli.plain import plain
 from sojourn.cli.stuck import stuck_runs
-from sojourn.client import Client, quoted
+from sojourn.client.client import Client, quoted
 
 __all__ = ["check_runs"]
 

@@ -13,7 +13,7 @@ import sojourn
 from sojourn.cli.doctor.check import Check
 from sojourn.cli.encrypted import given_again
 from sojourn.cli.plain import plain
-from sojourn.client import POLLER_SEEN
+from sojourn.client.access import POLLER_SEEN
 
 __all__ = ["check_queue"]
 

@@ -6,8 +6,8 @@ from typing import TypeVar
 
 from pydantic_ai.models import Model
 
-from sojourn.agent import Agent
-from sojourn.app import App
+from sojourn.authoring.agent import Agent
+from sojourn.authoring.app import App
 from sojourn.models import ModelPlanner
 
 __all__ = ["use_model"]

@@ -1,0 +1,108 @@
+"""The public names of Sojourn, each listed once: type checkers read this file, and `__init__.py` imports from it."""
+
+from .authoring.agent import Agent as Agent, AgentTool as AgentTool, AgentToolset as AgentToolset
+from .authoring.app import App as App
+from .authoring.artifact_kind import ArtifactKind as ArtifactKind
+from .authoring.interceptor import Interceptor as Interceptor
+from .authoring.progress import progress as progress
+from .authoring.sources import Executor as Executor
+from .authoring.tool import Tool as Tool
+from .authoring.toolset import Toolset as Toolset
+from .authoring.transform import Transform as Transform
+from .client.client import Client as Client
+from .client.run import Run as Run
+from .contracts.approval import ApprovalPolicy as ApprovalPolicy
+from .contracts.artifact import Artifact as Artifact, WithArtifacts as WithArtifacts
+from .contracts.awaits import (
+    Await as Await,
+    AwaitClarification as AwaitClarification,
+    AwaitConfirmation as AwaitConfirmation,
+    AwaitExternalTools as AwaitExternalTools,
+    ExternalCall as ExternalCall,
+)
+from .contracts.bounds import Bounds as Bounds
+from .contracts.ids import ToolId as ToolId
+from .contracts.input_required import (
+    InputForm as InputForm,
+    InputRequired as InputRequired,
+    ToolInput as ToolInput,
+)
+from .contracts.message import Message as Message
+from .contracts.plan import (
+    Finalize as Finalize,
+    PlanInput as PlanInput,
+    PlanResult as PlanResult,
+    PlanResumeInput as PlanResumeInput,
+    RunContext as RunContext,
+    Turn as Turn,
+    Usage as Usage,
+)
+from .contracts.policy_decision import PolicyDecision as PolicyDecision, PolicyInput as PolicyInput
+from .contracts.retry_hint import FieldIssue as FieldIssue, RetryHint as RetryHint, RetryReason as RetryReason
+from .contracts.run import (
+    RunInput as RunInput,
+    RunOutput as RunOutput,
+    RunStatus as RunStatus,
+    Safeguards as Safeguards,
+)
+from .contracts.run_link import RunLink as RunLink
+from .contracts.run_policy import Caps as Caps, RunPolicy as RunPolicy, RunPolicyOverride as RunPolicyOverride
+from .contracts.tool_call import ToolCallMeta as ToolCallMeta, ToolRequest as ToolRequest
+from .contracts.tool_error import ToolError as ToolError
+from .contracts.tool_result import ToolResult as ToolResult, ToolTelemetry as ToolTelemetry
+from .contracts.tool_spec import (
+    Annotations as Annotations,
+    Retry as Retry,
+    ToolSpec as ToolSpec,
+    TypeSpec as TypeSpec,
+)
+from .converter.data_converter import data_converter as data_converter
+from .core.awaits.disclosure import Disclosure as Disclosure, disclose as disclose
+from .errors import (
+    ArtifactNotFound as ArtifactNotFound,
+    AwaitClosed as AwaitClosed,
+    DefinitionError as DefinitionError,
+    InvalidInput as InvalidInput,
+    NetworkRetriesExhausted as NetworkRetriesExhausted,
+    NoWorker as NoWorker,
+    RateLimited as RateLimited,
+    RunAlreadyExists as RunAlreadyExists,
+    RunCanceled as RunCanceled,
+    RunError as RunError,
+    RunFailed as RunFailed,
+    RunNotFound as RunNotFound,
+    RunTerminated as RunTerminated,
+    RunTimedOut as RunTimedOut,
+    RunUnreadable as RunUnreadable,
+    ServerNotFound as ServerNotFound,
+    ServerUnavailable as ServerUnavailable,
+    SojournError as SojournError,
+    ToolFailed as ToolFailed,
+    ToolUnavailable as ToolUnavailable,
+)
+from .events import Event as Event
+from .mcp import McpToolset as McpToolset
+from .models import ModelPlanner as ModelPlanner
+from .network import (
+    format_network_error as format_network_error,
+    http_client as http_client,
+    network_faults as network_faults,
+    timeouts_for as timeouts_for,
+    with_network_retry as with_network_retry,
+)
+from .planner import Planner as Planner
+from .plugin import SojournPlugin as SojournPlugin
+from .policy import PolicyEngine as PolicyEngine
+from .process import Completed as Completed, run_process as run_process
+from .repair import (
+    RepairedPayload as RepairedPayload,
+    RepairingPlanner as RepairingPlanner,
+    clarification_for as clarification_for,
+    repair_calls as repair_calls,
+    repair_payload as repair_payload,
+    wait_or_substitute as wait_or_substitute,
+)
+from .storage import FolderStorage as FolderStorage, StorageDriver as StorageDriver
+from .worker import Worker as Worker
+
+__version__: str

@@ -1,0 +1,228 @@
+"""Agent: a planner with tools and limits; and agents used as tools."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cached_property
+from typing import Any, Generic, ParamSpec, TypeVar, overload
+
+from sojourn.authoring.remote import RemoteToolset
+from sojourn.authoring.shape import Shape, as_payload, check_example
+from sojourn.authoring.tool_options import check_options
+from sojourn.authoring.toolset import Toolset
+from sojourn.contracts.ids import AGENT_ID, TOOL_NAME, TOOLSET_ID, ToolId
+from sojourn.contracts.message import Message
+from sojourn.contracts.run_policy import RunPolicy
+from sojourn.contracts.tool_call import ToolRequest
+from sojourn.contracts.tool_result import ToolResult
+from sojourn.contracts.tool_spec import ToolSpec
+from sojourn.core.payload.template import filled
+from sojourn.core.schema.validate import Validator
+from sojourn.core.values.timers import duration_fault
+from sojourn.errors import DefinitionError
+from sojourn.planner import Planner, as_planner
+
+__all__ = ["Agent", "AgentTool", "AgentToolset", "ExportedTool"]
+
+P = ParamSpec("P")
+A = TypeVar("A")
+V = TypeVar("V")
+
+Prompt = str | Callable[[Any], str]
+"""A template in which `{field}` is filled for declared fields only, or a function of the typed payload."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentTool(Generic[A, V]):
+    """One way to ask an agent, declared in `Agent.export`."""
+
+    name: str
+    """The tool's name in the exported toolset."""
+    args: type[A]
+    """The payload's type."""
+    result: type[V] = str  # pyright: ignore[reportAssignmentType] - V is str where it is left out
+    """The answer's type; with another than text, an answer that does not fit is refused."""
+    system: Prompt | None = None
+    """The child's system message."""
+    user: Prompt | None = None
+    """The child's user message; the payload's own JSON when left out."""
+    title: str | None = None
+    description: str = ""
+    tags: Sequence[str] = ()
+    example: dict[str, Any] | None = None
+    """A payload that validates."""
+    confirmation: str | None = None
+    """What a person is asked before each call; `{field}` is filled in."""
+    bounded: bool = False
+    """Its answer is a bounded view and says so in `returned`, `total`, `truncated` (SR-22, SR-31)."""
+
+
+class ExportedTool(Generic[P, V]):
+    """A tool that an agent implements: each call is a child run (SR-7 to SR-11, SR-52 to SR-54)."""
+
+    def __init__(self, agent: "Agent", toolset_id: str, declared: "AgentTool[Any, V]") -> None:
+        place = f"{toolset_id}.{declared.name}"
+        if not TOOL_NAME.match(declared.name):
+            raise DefinitionError(f"{place}: a tool's name is letters, digits, '_', '-', '.', '/'")
+        self.agent = agent
+        self.declared = declared
+        self.payload = Shape(declared.args, place=place, example=declared.example)
+        self.result = Shape(declared.result, place=f"{place} -> result", output=True)
+        self.spec = ToolSpec(
+            id=ToolId(place),
+            title=declared.title or declared.name.replace("_", " ").capitalize(),
+            description=declared.description or agent.description,
+            tags=list(declared.tags),
+            payload=self.payload.spec,
+            result=self.result.spec,
+            kind="agent",
+            confirmation=declared.confirmation,
+            bounded=declared.bounded,
+            task_queue=agent.task_queue,
+            agent_id=agent.id,
+        )
+        check_options(self.spec)
+        if declared.example is not None:
+            check_example(place, declared.example, self.validator)
+
+    @property
+    def id(self) -> ToolId:
+        """`<service>.<toolset>.<tool>`."""
+        return self.spec.id
+
+    @cached_property
+    def validator(self) -> Validator:
+        """Checks a payload against the schema."""
+        return Validator(self.spec.payload.json_schema)
+
+    def takes(self, payload: dict[str, Any]) -> bool:
+        """Whether the payload's type reads a payload that fits the schema."""
+        return self.payload.takes(payload)
+
+    def call(self, *args: P.args, **fields: P.kwargs) -> ToolRequest:
+        """A request to this tool."""
+        return ToolRequest(name=self.id, payload=as_payload(args, fields))
+
+    def result_of(self, result: ToolResult) -> V:
+        """The typed answer of a successful result of this tool.
+
+        Raises:
+            ValueError: it is another tool's, or a failure.
+        """
+        if result.name != self.id or result.error:
+            raise ValueError(f"{result.name} ({result.error or 'a success'}) holds no result of {self.id}")
+        return self.result.decode(result.result)
+
+    @property
+    def answer_schema(self) -> dict[str, Any] | None:
+        """What the child's answer must fit; None where its text is the answer."""
+        return None if self.declared.result is str else self.spec.result.json_schema
+
+    def messages(self, payload: dict[str, Any], raw: str | None = None) -> list[Message]:
+        """The child's first messages: the system prompt, then the user message (SR-53).
+
+        The payload is decoded only when a prompt is a function; with no prompt the arguments go on as
+        they came (SR-11).
+
+        Args:
+            payload: A valid payload.
+            raw: The same as its model wrote it.
+        """
+        system, user = self.declared.system, self.declared.user
+        messages = [Message.system(self._filled(system, payload))] if system else []
+        text = self._filled(user, payload) if user else _as_written(raw, payload)
+        return [*messages, Message.user(text)]
+
+    def _filled(self, prompt: Prompt, payload: dict[str, Any]) -> str:
+        if callable(prompt):
+            return prompt(self.payload.decode(payload))
+        return filled(prompt, self.spec.payload.json_schema, payload)
+
+
+def _as_written(raw: str | None, payload: dict[str, Any]) -> str:
+    """The arguments as their model wrote them, where that is JSON with nothing to mend."""
+    try:
+        if raw is not None and isinstance(json.loads(raw), dict):
+            return raw
+    except ValueError:
+        pass
+    return json.dumps(payload, ensure_ascii=False)
+
+
+class AgentToolset:
+    """An agent under the tool contract, for other agents to use."""
+
+    def __init__(
+        self, id: str, agent: "Agent", tools: "Sequence[AgentTool[Any, Any]]", description: str
+    ) -> None:
+        if not TOOLSET_ID.match(id):
+            raise DefinitionError(f"toolset {id!r}: an id has the form <service>.<toolset>")
+        if not tools:
+            raise DefinitionError(f"toolset {id!r}: an exported toolset has at least one AgentTool")
+        self.id = id
+        self.description = description
+        self.agent = agent
+        self.tools: dict[str, ExportedTool[..., Any]] = {}
+        for declared in tools:
+            if declared.name in self.tools:
+                raise DefinitionError(f"{id}.{declared.name} is declared twice")
+            self.tools[declared.name] = ExportedTool(agent, id, declared)
+
+    @overload
+    def __getitem__(self, tool: str) -> ExportedTool[..., Any]: ...
+    @overload
+    def __getitem__(self, tool: AgentTool[A, V]) -> ExportedTool[[A], V]: ...
+    def __getitem__(self, tool: str | AgentTool[Any, Any]) -> ExportedTool[..., Any]:
+        """The tool of this name, or made of this declaration, which type checkers know the types of."""
+        return self.tools[tool if isinstance(tool, str) else tool.name]
+
+
+class Agent:
+    """A planner with the tools it may use and the limits of its runs.
+
+    Args:
+        id: `<service>.<agent>`.
+        planner: An object with `plan_start` and `plan_resume`, or an async function of the turn.
+        uses: The toolsets, its own service's or others'.
+        policy: The limits of its runs.
+        description: For catalogues and for agents that use it.
+        task_queue: Where its runs live when started as a tool; the caller's queue when left out.
+
+    Raises:
+        DefinitionError: the id, the planner or a toolset is not one.
+    """
+
+    def __init__(
+        self,
+        id: str,
+        *,
+        planner: Any,
+        uses: Sequence[Toolset | AgentToolset | RemoteToolset] = (),
+        policy: RunPolicy | None = None,
+        description: str = "",
+        task_queue: str | None = None,
+    ) -> None:
+        if not AGENT_ID.match(id):
+            raise DefinitionError(f"agent {id!r}: an id has the form <service>.<agent>")
+        for toolset in uses:
+            if not isinstance(toolset, (Toolset, AgentToolset, RemoteToolset)):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's mistake
+                raise DefinitionError(f"agent {id}: uses=[...] takes toolsets; {toolset!r} is none")
+        self.id = id
+        self.planner: Planner = as_planner(planner, f"agent {id}")
+        self.uses = list(uses)
+        self.policy = policy or RunPolicy()
+        for name in type(self.policy).model_fields:
+            limit = getattr(self.policy, name)
+            if isinstance(limit, timedelta) and (fault := duration_fault(f"policy.{name}", limit)):
+                raise DefinitionError(f"agent {id}: {fault}")
+        self.description = description
+        self.task_queue = task_queue
+
+    def export(self, id: str, *, tools: Sequence[AgentTool[Any, Any]], description: str = "") -> AgentToolset:
+        """This agent as a toolset for others (SR-7); each call of it is a child run.
+
+        Raises:
+            DefinitionError: the id has another form, a name is taken, a type has no schema.
+        """
+        return AgentToolset(id, self, tools, description or self.description)

@@ -1,0 +1,309 @@
+"""App: the agents of a deployment, checked as a whole, and their catalogue."""
+
+import asyncio
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from sojourn.authoring.agent import Agent, AgentToolset, ExportedTool
+from sojourn.authoring.interceptor import Interceptor
+from sojourn.authoring.remote import RemoteTool, RemoteToolset
+from sojourn.authoring.services import Services
+from sojourn.authoring.sources import Executor
+from sojourn.authoring.tool import Body, Tool
+from sojourn.authoring.toolset import Toolset
+from sojourn.contracts.ids import ToolId
+from sojourn.contracts.run_policy import RunPolicy, RunPolicyOverride
+from sojourn.contracts.tool_call import ToolRequest
+from sojourn.contracts.tool_spec import ToolSpec
+from sojourn.core.run.approval import judge
+from sojourn.errors import DefinitionError
+from sojourn.live.transport import LiveTransport, as_transport
+from sojourn.policy import PolicyEngine, as_policy_engine
+
+if TYPE_CHECKING:
+    from sojourn.storage import StorageDriver  # it loads the Temporal SDK, which declaring does not need
+
+__all__ = ["AnyTool", "App", "BoundTool"]
+
+BoundTool = Tool[..., Any] | RemoteTool
+"""A tool that a worker carries out itself."""
+
+AnyTool = BoundTool | ExportedTool[..., Any]
+
+
+class App:
+    """What a worker serves.
+
+    Args:
+        agents: Every agent whose runs this deployment plans, those used as tools included.
+        services: The objects behind bound tools, or name to object.
+        executors: Toolset, or its id, to what carries out its declared tools: an `Executor` or one
+            async function of meta and call.
+        interceptors: They prepare every call, in this order: a worker's as it runs, an agent's and one that is
+            executed outside as it is dispatched.
+        storage: Where what is too large for a run's history is kept whole; without it such a result
+            is refused with its size and how to narrow it.
+        policy_engine: Tightens what runs may do, turn by turn.
+        live: What carries what planners say while they say it: a transport, or `redis://HOST:PORT/DB`;
+            `SOJOURN_LIVE`, else within this process. Clients need the same.
+        allow_loosening: Whether the limits given with a run's start may be looser than its agent's.
+
+    Raises:
+        DefinitionError: two agents, toolsets or tools share an id; an exported agent, a service, a
+            method or an executor is missing; a bound tool's types do not fit its method's.
+    """
+
+    def __init__(
+        self,
+        *,
+        agents: Sequence[Agent],
+        services: Iterable[Any] | Mapping[str, Any] = (),
+        executors: Mapping[Toolset | str, Any] | None = None,
+        interceptors: Sequence[Interceptor] = (),
+        storage: "StorageDriver | None" = None,
+        policy_engine: PolicyEngine | None = None,
+        live: LiveTransport | str | None = None,
+        allow_loosening: bool = False,
+    ) -> None:
+        if not agents:
+            raise DefinitionError("App(agents=[...]) has at least one agent")
+        self.storage = storage
+        self.interceptors = [_checked_interceptor(one) for one in interceptors]
+        self.policy_engine = None if policy_engine is None else as_policy_engine(policy_engine)
+        self._live = live
+        self._allow_loosening = allow_loosening
+        self._services = Services(services)
+        self._executors = {
+            _toolset_id(key): _checked_executor(key, one) for key, one in (executors or {}).items()
+        }
+        self._agents: dict[str, Agent] = {}
+        self._toolsets: dict[str, Toolset | AgentToolset | RemoteToolset] = {}
+        self._bodies: dict[str, Body] = {}
+        self._fixed: dict[str, dict[str, AnyTool]] = {}
+        for agent in agents:
+            self._add(agent)
+        self._check_toolsets()
+        for agent in agents:
+            self._check_asking(agent)
+
+    def _add(self, agent: Agent) -> None:
+        if agent.id in self._agents:
+            raise DefinitionError(f"agent {agent.id} is in App(agents=[...]) twice; give one another id")
+        self._agents[agent.id] = agent
+        for toolset in agent.uses:
+            known = self._toolsets.setdefault(toolset.id, toolset)
+            if known is not toolset:
+                raise DefinitionError(f"two toolsets are called {toolset.id}; give one another id")
+
+    def _check_toolsets(self) -> None:
+        for toolset in self._toolsets.values():
+            if isinstance(toolset, AgentToolset) and self._agents.get(toolset.agent.id) is not toolset.agent:
+                raise DefinitionError(
+                    f"toolset {toolset.id} is agent {toolset.agent.id} as a tool, which is not in App(agents=[...]); "
+                    "add it"
+                )
+            if isinstance(toolset, Toolset):
+                for tool in toolset.tools.values():
+                    self._bodies[tool.id] = tool.source.body(tool, self)
+        if unused := [key for key in self._executors if key not in self._toolsets]:
+            raise DefinitionError(f"App(executors=...) names toolset {unused[0]}, which no agent uses")
+
+    def _check_asking(self, agent: Agent) -> None:
+        """Refuse a tool that a person would be asked about where nobody may be asked: it would never run."""
+        if agent.policy.interrupts_allowed or self._allow_loosening:
+            return
+        for toolset in agent.uses:
+            for tool in () if isinstance(toolset, RemoteToolset) else toolset.tools.values():
+                spec = tool.spec
+                call, approval = ToolRequest(name=spec.id), agent.policy.approval
+                if judge(spec, call, approval, None, interrupts_allowed=True).kind == "ask":
+                    raise DefinitionError(
+                        f"agent {agent.id} uses {spec.id}, which a person approves, and may ask nobody; give the agent "
+                        "policy=RunPolicy(interrupts_allowed=True), or let the tool run: "
+                        f"approval=ApprovalPolicy(run_tools=[{str(spec.id)!r}])"
+                    )
+
+    # What bound and declared tools ask for (`sojourn.authoring.tool.Parts`).
+
+    def service(self, owner: Any, place: str) -> Any:
+        """The registered service that has a method, or that has a name."""
+        return (
+            self._services.named(owner, place)
+            if isinstance(owner, str)
+            else self._services.with_method(owner, place)
+        )
+
+    def executor(self, toolset_id: str, place: str) -> Any:
+        """The executor of a toolset."""
+        if toolset_id not in self._executors:
+            raise DefinitionError(
+                f"{place} is declared without a function; give its toolset an executor: App(executors={{{toolset_id!r}: ...}})"
+            )
+        return self._executors[toolset_id]
+
+    # What the activities ask for.
+
+    def agent(self, agent_id: str) -> Agent | None:
+        """The agent of this id."""
+        return self._agents.get(agent_id)
+
+    def policy_of(self, agent: Agent, override: RunPolicyOverride | None, *, is_child: bool) -> RunPolicy:
+        """The limits of a run of this agent that was started with these of its own.
+
+        What a parent gives its child to spend only ever tightens.
+        """
+        loosens = self._allow_loosening and not is_child
+        return agent.policy.overridden(override) if loosens else agent.policy.tightened(override)
+
+    def tools_of(self, agent_id: str) -> Mapping[str, AnyTool]:
+        """The tools an agent uses, by id, as far as they are known now; empty for an unknown agent."""
+        if agent_id in self._fixed:
+            return self._fixed[agent_id]
+        agent = self._agents.get(agent_id)
+        uses = agent.uses if agent else []
+        tools: dict[str, AnyTool] = {
+            str(tool.spec.id): tool for toolset in uses for tool in toolset.tools.values()
+        }
+        if agent and not any(isinstance(toolset, RemoteToolset) for toolset in uses):
+            self._fixed[agent_id] = tools
+        return tools
+
+    def why_unknown(self, agent_id: str, tool_id: str) -> str | None:
+        """Why a tool that the agent may use is not known now: its remote toolset cannot be asked."""
+        agent = self._agents.get(agent_id)
+        for toolset in agent.uses if agent else ():
+            if isinstance(toolset, RemoteToolset) and tool_id.startswith(f"{toolset.id}."):
+                return toolset.unavailable
+        return None
+
+    def unavailable(self) -> list[str]:
+        """Which remote toolsets cannot be used now, and why."""
+        remote = (one for one in self._toolsets.values() if isinstance(one, RemoteToolset))
+        return [f"toolset {one.id} is unavailable: {one.unavailable}" for one in remote if one.unavailable]
+
+    def body_of(self, tool: BoundTool) -> Body:
+        """What carries out a tool's calls."""
+        return self._bodies[tool.spec.id] if isinstance(tool, Tool) else tool
+
+    @cached_property
+    def live(self) -> LiveTransport:
+        """What carries deltas; the settings are read when a worker first asks.
+
+        Raises:
+            DefinitionError: `SOJOURN_LIVE` cannot be read.
+        """
+        from sojourn.connection import settings  # noqa: PLC0415 - it loads the Temporal SDK, which declaring does not need
+
+        return as_transport(self._live or settings.live())
+
+    async def open(self) -> None:
+        """Open the remote toolsets; a worker does so when it starts."""
+        _ = self.live  # a setting that is wrong is told here
+        await asyncio.gather(
+            *(one.open() for one in self._toolsets.values() if isinstance(one, RemoteToolset))
+        )
+
+    async def close(self) -> None:
+        """Close the remote toolsets, and what carries deltas."""
+        await asyncio.gather(
+            self.live.close(),
+            *(one.close() for one in self._toolsets.values() if isinstance(one, RemoteToolset)),
+        )
+
+    # Introspection (SR-84, SR-95 to SR-100).
+
+    def list_agents(self) -> list[str]:
+        """The agents' ids (SR-100)."""
+        return list(self._agents)
+
+    def list_toolsets(self) -> list[str]:
+        """The toolsets' ids (SR-100)."""
+        return list(self._toolsets)
+
+    def tool_spec(self, tool_id: str) -> ToolSpec | None:
+        """A tool's spec, or None (SR-84, SR-100)."""
+        return next(
+            (
+                tool.spec
+                for toolset in self._toolsets.values()
+                for tool in toolset.tools.values()
+                if tool.spec.id == tool_id
+            ),
+            None,
+        )
+
+    def tool_schema(self, tool_id: str) -> dict[str, Any] | None:
+        """A tool's `payload` and `result` schemas, or None (SR-84, SR-100)."""
+        spec = self.tool_spec(tool_id)
+        return {"payload": spec.payload.json_schema, "result": spec.result.json_schema} if spec else None
+
+    def tool_specs_for_agent(self, agent_id: str) -> list[ToolSpec] | None:
+        """The specs of the tools an agent uses, or None for an unknown agent (SR-100)."""
+        return [tool.spec for tool in self.tools_of(agent_id).values()] if agent_id in self._agents else None
+
+    def catalog(self, agent_id: str | None = None) -> list[dict[str, Any]]:
+        """Every tool, or every tool of one agent, as an entry for machines, ordered by id (SR-95 to SR-99)."""
+        specs = (
+            [tool.spec for toolset in self._toolsets.values() for tool in toolset.tools.values()]
+            if agent_id is None
+            else self.tool_specs_for_agent(agent_id) or []
+        )
+        return [
+            _entry(spec, self.toolset_description(spec.id.toolset_id))
+            for spec in sorted(specs, key=lambda spec: spec.id)
+        ]
+
+    def toolset_description(self, toolset_id: str) -> str:
+        """What a toolset is for, as its declaration says; empty for an unknown one."""
+        toolset = self._toolsets.get(toolset_id)
+        return toolset.description if toolset else ""
+
+    def serve(self, *, task_queue: str | None = None) -> None:
+        """Serve runs until SIGTERM or Ctrl-C, then drain; the same as `sojourn worker`."""
+        from sojourn.worker import serve  # noqa: PLC0415 - a worker is needed only here
+
+        serve(self, task_queue=task_queue)
+
+
+def _entry(spec: ToolSpec, about: str) -> dict[str, Any]:
+    """One tool of the catalogue (SR-98), with what its toolset is for."""
+    entry: dict[str, Any] = {
+        "id": str(spec.id),
+        "service": ToolId(spec.id).service,
+        "toolset": ToolId(spec.id).toolset,
+        "title": spec.title,
+        "description": spec.description,
+        "tags": spec.tags,
+        "payload": {"schema": spec.payload.json_schema},
+        "result": {"schema": spec.result.json_schema},
+    }
+    if about:
+        entry["toolset_description"] = about
+    if spec.artifacts:
+        entry["artifacts"] = {kind: {"schema": shape.json_schema} for kind, shape in spec.artifacts.items()}
+    return entry
+
+
+def _toolset_id(key: Toolset | str) -> str:
+    return key if isinstance(key, str) else key.id
+
+
+def _checked_executor(key: Toolset | str, executor: Any) -> Any:
+    if (isinstance(executor, Executor) and not isinstance(executor, type)) or inspect.iscoroutinefunction(
+        executor
+    ):
+        return executor
+    raise DefinitionError(
+        f"App(executors={{{_toolset_id(key)!r}: ...}}) takes an object with async execute(meta, call), or one async "
+        f"function of meta and call; {executor!r} is neither"
+    )
+
+
+def _checked_interceptor(interceptor: Any) -> Interceptor:
+    if isinstance(interceptor, Interceptor) and not isinstance(interceptor, type):
+        return interceptor
+    raise DefinitionError(
+        f"App(interceptors=[...]) takes objects with async intercept_tool_call(meta, call); {interceptor!r} is none"
+    )

@@ -1,0 +1,109 @@
+"""Shape: a Python type as JSON Schema, with its decoder and encoder, made once at import."""
+
+from typing import Any
+
+from pydantic import BaseModel, PydanticSchemaGenerationError, TypeAdapter, ValidationError
+from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
+from pydantic_core import to_json, to_jsonable_python
+
+from sojourn.contracts.tool_spec import TypeSpec
+from sojourn.core.schema import enforceable
+from sojourn.core.schema.validate import Validator
+from sojourn.core.values.pointer import expand
+from sojourn.core.values.wire import non_finite
+from sojourn.errors import DefinitionError
+
+__all__ = ["Shape", "as_payload", "check_example"]
+
+
+class Shape:
+    """A payload's or result's type: pydantic model, dataclass, TypedDict or any annotation.
+
+    Args:
+        source: The type.
+        name: What to call it in the catalogue; its own name when left out.
+        place: Where it is declared, for messages.
+        output: Whether values leave (a result) or come in (a payload).
+        example: An example by the author.
+
+    Raises:
+        DefinitionError: the type has no JSON Schema, or makes no object where it is a payload.
+    """
+
+    def __init__(
+        self, source: Any, *, name: str | None = None, place: str, output: bool = False, example: Any = None
+    ) -> None:
+        try:
+            self._adapter: TypeAdapter[Any] = TypeAdapter(source)
+            made = self._adapter.json_schema(mode="serialization" if output else "validation")
+            closed = made if output else enforceable.forbid_unknown_fields(made)
+            enforceable.check(closed)
+        except (PydanticUserError, PydanticSchemaGenerationError, PydanticInvalidForJsonSchema) as error:
+            first = str(error).split("\n", 1)[0]
+            raise DefinitionError(f"{place}: {source!r} has no JSON Schema ({first})") from error
+        except ValueError as error:
+            raise DefinitionError(f"{place}: {error}") from error
+        if not output and not any(part.get("type") == "object" for part in expand(closed, closed)):
+            raise DefinitionError(f"{place}: a payload is an object with named fields; {source!r} makes none")
+        self.source = source
+        self.spec = TypeSpec(
+            name=name or getattr(source, "__name__", str(source)),
+            json_schema=closed,
+            example=example,
+            field_descriptions=enforceable.field_descriptions(closed),
+        )
+
+    def decode(self, value: Any) -> Any:
+        """The typed value of a JSON value.
+
+        Raises:
+            pydantic.ValidationError: the type's own validators refuse it.
+        """
+        try:
+            return self._adapter.validate_python(value)
+        except ValidationError:
+            # A strict type takes the text of a date or an id only from JSON.
+            return self._adapter.validate_json(to_json(value))
+
+    def takes(self, value: Any) -> bool:
+        """Whether the type reads a JSON value: its own validators too, which no schema tells."""
+        try:
+            self.decode(value)
+        except Exception:  # noqa: BLE001 - a validator is the author's code
+            return False
+        return True
+
+    def encode(self, value: Any) -> Any:
+        """The JSON value of what a tool returned, checked against the type.
+
+        Raises:
+            pydantic.ValidationError: it is not of the type.
+            ValueError: it holds a number for which JSON has none.
+        """
+        checked = self._adapter.validate_python(value)
+        if not isinstance(checked, (str, bool, int)) and (why := non_finite(checked)):
+            raise ValueError(why)
+        return self._adapter.dump_python(checked, mode="json", by_alias=True)
+
+
+def check_example(place: str, example: Any, validator: Validator) -> None:
+    """Make sure that an author's example is a payload that validates (SR-144).
+
+    Raises:
+        DefinitionError: it is none; names the first fault.
+    """
+    if faults := validator.issues(example):
+        field = faults[0].field or "payload"
+        raise DefinitionError(
+            f"{place}: the example {example!r} does not validate: {field} {faults[0].constraint}"
+        )
+
+
+def as_payload(args: tuple[Any, ...], fields: dict[str, Any]) -> dict[str, Any]:
+    """The JSON payload of a typed call: one model, or values by field; nothing is checked yet."""
+    if args:
+        (model,) = args
+        if isinstance(model, BaseModel):
+            return model.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        return {**to_jsonable_python(model), **to_jsonable_python(fields)}
+    return to_jsonable_python(fields)

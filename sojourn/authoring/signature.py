@@ -1,0 +1,141 @@
+"""Signature: what a function asks for and gives, read once from its annotations."""
+
+import dataclasses
+import functools
+import inspect
+import typing
+import warnings
+from collections.abc import Callable, Mapping
+from types import UnionType
+from typing import Any, cast
+
+from pydantic import BaseModel, PydanticUserError, create_model
+from pydantic.fields import FieldInfo
+
+from sojourn.authoring.shape import Shape
+from sojourn.contracts.artifact import WithArtifacts
+from sojourn.contracts.tool_call import ToolCallMeta
+from sojourn.contracts.tool_result import ToolResult
+from sojourn.errors import DefinitionError
+
+__all__ = ["Signature", "is_model"]
+
+
+class Signature:
+    """A function's parameters as a payload, and its result's type.
+
+    Args:
+        function: Sync or async.
+        place: Where it is declared, for messages.
+        method: Whether its first parameter is the service it belongs to.
+
+    Raises:
+        DefinitionError: a parameter has no annotation, cannot be passed by name, or makes no payload.
+    """
+
+    def __init__(self, function: Callable[..., Any], place: str, *, method: bool = False) -> None:
+        self.function = function
+        self.place = place
+        self.is_async = inspect.iscoroutinefunction(function)
+        hints = _hints_of(function, place)
+        self._found = _annotated(function, hints, place, method=method)
+        self.meta_parameter = next((name for name, (hint, _) in self._found.items() if _is_meta(hint)), None)
+        rest = [name for name in self._found if name != self.meta_parameter]
+        self.model_parameter = rest[0] if len(rest) == 1 and is_model(self._found[rest[0]][0]) else None
+        self.payload_type: Any = self._found[self.model_parameter][0] if self.model_parameter else None
+        """The one model it takes; None with plain parameters."""
+        self.result: Any = _value_type(hints.get("return", Any))
+
+    @functools.cached_property
+    def payload(self) -> Shape:
+        """The parameters as one payload: the model, or a model made of the plain ones."""
+        if self.model_parameter:
+            return Shape(self.payload_type, place=self.place)
+        fields: dict[str, Any] = {}
+        for name, (hint, parameter) in self._found.items():
+            if name != self.meta_parameter:
+                default = ... if parameter.default is parameter.empty else parameter.default
+                fields[name] = (hint, cast("FieldInfo | Any", default))
+        return Shape(_model_of(self.function.__name__, fields, self.place), place=self.place)
+
+    def arguments(self, decoded: Any, meta: ToolCallMeta) -> dict[str, Any]:
+        """A decoded payload, or a mapping of plain parameters, as keyword arguments, with the meta where asked for."""
+        if self.model_parameter:
+            arguments: dict[str, Any] = {self.model_parameter: decoded}
+        elif isinstance(decoded, Mapping):
+            arguments = dict(cast("Mapping[str, Any]", decoded))
+        else:
+            model: BaseModel = decoded
+            arguments = {name: getattr(model, name) for name in type(model).model_fields}
+        if self.meta_parameter:
+            arguments[self.meta_parameter] = meta
+        return arguments
+
+
+def is_model(annotation: Any) -> bool:
+    """Whether a type is a payload by itself: a pydantic model, a dataclass or a TypedDict."""
+    bare: Any = typing.get_origin(annotation) or annotation
+    if not isinstance(bare, type):
+        return False
+    kind = cast("type[Any]", bare)
+    return issubclass(kind, BaseModel) or dataclasses.is_dataclass(kind) or _is_typed_dict(kind)
+
+
+def _is_typed_dict(kind: type[Any]) -> bool:
+    """Whether it is a TypedDict, of typing_extensions too, which pydantic asks for before Python 3.12."""
+    return typing.is_typeddict(kind) or type(kind).__name__ == "_TypedDictMeta"
+
+
+def _is_meta(annotation: Any) -> bool:
+    """Whether a parameter takes the meta, `Annotated` and optional ones included."""
+    return annotation is ToolCallMeta or ToolCallMeta in typing.get_args(annotation)
+
+
+def _value_type(annotation: Any) -> Any:
+    """The type of the result itself, less `WithArtifacts[...]` around it and `| ToolResult` beside it."""
+    if typing.get_origin(annotation) in (typing.Union, UnionType):
+        rest = tuple(part for part in typing.get_args(annotation) if part is not ToolResult)
+        return _value_type(rest[0]) if len(rest) == 1 else typing.Union[rest]  # noqa: UP007 - of a tuple
+    if annotation in (ToolResult, WithArtifacts):
+        return Any
+    if typing.get_origin(annotation) is WithArtifacts:
+        return typing.get_args(annotation)[0]
+    return annotation
+
+
+def _hints_of(function: Callable[..., Any], place: str) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(function, include_extras=True)
+    except NameError as error:
+        raise DefinitionError(
+            f"{place}: an annotation cannot be read ({error}); define its types at module level, "
+            "not under TYPE_CHECKING"
+        ) from error
+
+
+def _annotated(
+    function: Callable[..., Any], hints: dict[str, Any], place: str, *, method: bool
+) -> dict[str, tuple[Any, inspect.Parameter]]:
+    found: dict[str, tuple[Any, inspect.Parameter]] = {}
+    parameters = list(inspect.signature(function).parameters.values())
+    for parameter in parameters[1:] if method else parameters:
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+            raise DefinitionError(f"{place}: parameter {parameter.name!r} cannot be passed by name")
+        if parameter.name not in hints:
+            raise DefinitionError(f"{place}: parameter {parameter.name!r} has no type annotation")
+        found[parameter.name] = (hints[parameter.name], parameter)
+    if sum(_is_meta(hint) for hint, _ in found.values()) > 1:
+        raise DefinitionError(f"{place}: one parameter takes the ToolCallMeta; two are declared")
+    return found
+
+
+def _model_of(name: str, fields: dict[str, Any], place: str) -> type[BaseModel]:
+    if private := next((field for field in fields if field.startswith("_")), None):
+        raise DefinitionError(f"{place}: parameter {private!r} starts with '_'; give it another name")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a parameter may well be called `json`, `schema` or `copy`
+            return create_model("".join(part.title() for part in name.split("_")), **fields)
+    except (TypeError, ValueError, PydanticUserError) as error:
+        first = str(error).split("\n", 1)[0]
+        raise DefinitionError(f"{place}: its parameters make no payload ({first})") from error

@@ -1,0 +1,223 @@
+"""Where a tool's work is done: in a function, in a method of a service, or in an executor."""
+
+import functools
+from collections.abc import Callable
+from typing import Any, Protocol, cast, runtime_checkable
+
+from pydantic import ValidationError
+
+from sojourn.authoring.shape import Shape
+from sojourn.authoring.signature import Signature
+from sojourn.authoring.tool import Body, MalformedResultError, Parts, Tool
+from sojourn.authoring.transform import Transform
+from sojourn.contracts.artifact import WithArtifacts
+from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
+from sojourn.contracts.tool_result import ToolResult
+from sojourn.core.payload.boundary import brief
+from sojourn.errors import DefinitionError, ToolUnavailable
+
+__all__ = ["DeclaredSource", "Executor", "FunctionSource", "MethodSource", "NamedMethodSource"]
+
+Mapper = Callable[[Any], Any]
+"""Converts a tool's arguments to a method's, or a method's result to a tool's."""
+
+_BY_HAND = "pass {}= to convert by hand"
+
+
+@runtime_checkable
+class Executor(Protocol):
+    """Carries out the calls of a toolset (SR-6, SR-20, SR-56, SR-68)."""
+
+    async def execute(self, meta: ToolCallMeta, call: ToolRequest) -> ToolResult:
+        """Answer one call; its payload is valid. What it raises becomes the call's error."""
+        ...
+
+
+class FunctionSource:
+    """A function declared with `@toolset.tool`; it is its own body."""
+
+    def __init__(self, signature: Signature) -> None:
+        self.signature = signature
+
+    def body(self, tool: Tool[..., Any], parts: Parts) -> Body:
+        """The function in this tool's shapes; it needs nothing of the app."""
+        del parts
+        return _FunctionBody(tool, self.signature)
+
+
+class _FunctionBody:
+    def __init__(self, tool: Tool[..., Any], signature: Signature) -> None:
+        self._tool = tool
+        self._signature = signature
+        self.is_async = signature.is_async
+
+    def prepare(self, payload: dict[str, Any], call: ToolRequest, meta: ToolCallMeta) -> Callable[[], Any]:
+        del call
+        arguments = self._signature.arguments(self._tool.payload.decode(payload), meta)
+        return functools.partial(self._signature.function, **arguments)
+
+
+class MethodSource:
+    """A method of a service, as the class has it: `toolset.bind(SiteService.list_sites)` (SR-17)."""
+
+    def __init__(
+        self,
+        signature: Signature,
+        *,
+        to_method: Mapper | None = None,
+        to_result: Mapper | None = None,
+    ) -> None:
+        self._signature = signature
+        self._to_method = to_method
+        self._to_result = to_result
+
+    def body(self, tool: Tool[..., Any], parts: Parts) -> Body:
+        """The method of the one registered service that has it."""
+        service = parts.service(self._signature.function, str(tool.id))
+        bound = getattr(service, self._signature.function.__name__)
+        return _method_body(tool, self._signature, bound, self._to_method, self._to_result)
+
+
+class NamedMethodSource:
+    """A method by name, of a named service or of the toolset's own (SR-17, SR-32, D-8)."""
+
+    def __init__(
+        self,
+        service: str | None,
+        method: str,
+        *,
+        to_method: Mapper | None = None,
+        to_result: Mapper | None = None,
+    ) -> None:
+        self._service = service
+        self._method = method
+        self._to_method = to_method
+        self._to_result = to_result
+
+    def body(self, tool: Tool[..., Any], parts: Parts) -> Body:
+        """The method of this name on that service."""
+        place = str(tool.id)
+        service = parts.service(self._service or tool.id.service, place)
+        bound = getattr(service, self._method, None)
+        if not callable(bound):
+            known = [n for n in dir(service) if not n.startswith("_") and callable(getattr(service, n))]
+            raise DefinitionError(
+                f"{place}: {type(service).__name__} has no method {self._method!r}; it has {', '.join(known) or 'none'}"
+            )
+        return _method_body(tool, Signature(bound, place), bound, self._to_method, self._to_result)
+
+
+def _method_body(
+    tool: Tool[..., Any],
+    signature: Signature,
+    bound: Callable[..., Any],
+    to_method: Mapper | None,
+    to_result: Mapper | None,
+) -> Body:
+    """A body that converts where the tool's types are not the method's own."""
+    place = str(tool.id)
+    own = tool.payload is signature.payload or tool.payload.source == signature.payload_type
+    if to_method is None and not own:
+        to_arguments: Mapper = Transform[Any, Any](
+            tool.payload, signature.payload, place=f"{place}: arguments", by_hand=_BY_HAND.format("to_method")
+        )
+    elif to_method is None:
+        to_arguments = _as_it_is
+    else:
+        to_arguments = to_method
+    if to_result is None and tool.result_shape.source != signature.result:
+        given = Shape(signature.result, place=place, output=True)
+        to_result = Transform[Any, Any](
+            given,
+            tool.result_shape,
+            place=f"{place}: result",
+            lossless=False,
+            by_hand=_BY_HAND.format("to_result"),
+        )
+    return _MethodBody(tool, signature, bound, to_arguments, to_result or _as_it_is)
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+class _MethodBody:
+    def __init__(
+        self,
+        tool: Tool[..., Any],
+        signature: Signature,
+        bound: Callable[..., Any],
+        to_arguments: Mapper,
+        to_result: Mapper,
+    ) -> None:
+        self._tool = tool
+        self._signature = signature
+        self._bound = bound
+        self._to_arguments = to_arguments
+        self._to_result = to_result
+        self.is_async = signature.is_async
+
+    def prepare(self, payload: dict[str, Any], call: ToolRequest, meta: ToolCallMeta) -> Callable[[], Any]:
+        del call
+        converted = self._to_arguments(self._tool.payload.decode(payload))
+        arguments = self._signature.arguments(converted, meta)
+        bound = self._bound
+        if not self.is_async:
+            return lambda: self._converted(bound(**arguments))
+
+        async def run() -> Any:
+            return self._converted(await bound(**arguments))
+
+        return run
+
+    def _converted(self, value: Any) -> Any:
+        if isinstance(value, ToolResult):
+            return value
+        try:
+            if isinstance(value, WithArtifacts):
+                beside = cast("WithArtifacts[Any]", value)
+                return WithArtifacts(self._to_result(beside.result), **beside.artifacts)
+            return self._to_result(value)
+        except ValidationError as error:
+            raise MalformedResultError(brief(error)) from error
+
+
+class DeclaredSource:
+    """A tool declared with `toolset.declare`; the app's executor for its toolset does the work."""
+
+    def __init__(self, toolset_id: str) -> None:
+        self._toolset_id = toolset_id
+
+    def body(self, tool: Tool[..., Any], parts: Parts) -> Body:
+        """The executor, with this tool's calls."""
+        return _ExecutorBody(tool, parts.executor(self._toolset_id, str(tool.id)))
+
+
+class _ExecutorBody:
+    is_async = True
+
+    def __init__(self, tool: Tool[..., Any], executor: Executor | Callable[..., Any]) -> None:
+        self._tool = tool
+        self._execute = executor.execute if isinstance(executor, Executor) else executor
+
+    def prepare(self, payload: dict[str, Any], call: ToolRequest, meta: ToolCallMeta) -> Callable[[], Any]:
+        if not self._tool.spec.decode_in_executor:
+            self._tool.payload.decode(payload)  # so that what its type refuses is told as for every tool
+        return functools.partial(self._execute, meta, call)
+
+
+class OutsideSource:
+    """A tool of an external toolset: the run waits for its results, and no worker carries it out."""
+
+    def body(self, tool: Tool[..., Any], parts: Parts) -> Body:
+        """A body that is never run."""
+        del tool, parts
+        return _NoBody()
+
+
+class _NoBody:
+    is_async = True
+
+    def prepare(self, payload: dict[str, Any], call: ToolRequest, meta: ToolCallMeta) -> Callable[[], Any]:
+        del payload, meta
+        raise ToolUnavailable(f"{call.name} is executed outside, by no worker")

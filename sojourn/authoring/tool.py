@@ -1,0 +1,283 @@
+"""Tool: one tool's identity, shapes and spec, with the typed builders and readers of its calls.
+
+Who carries a call out is the tool's `source`: a function, a method of a service, or an executor
+that the app knows. The app turns it into a `Body` once; until then a tool knows nothing of services.
+"""
+
+import functools
+from collections.abc import Callable, Coroutine, Mapping
+from contextvars import ContextVar
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar, overload
+
+import typing_extensions
+
+from sojourn.authoring.artifact_kind import ArtifactKind
+from sojourn.authoring.injected import Injected
+from sojourn.authoring.shape import Shape, as_payload
+from sojourn.contracts.artifact import Artifact, WithArtifacts
+from sojourn.contracts.ids import ToolId
+from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
+from sojourn.contracts.tool_result import ToolResult
+from sojourn.contracts.tool_spec import ToolSpec
+from sojourn.core.schema.sample import NoSampleError, sample
+from sojourn.core.schema.validate import Validator
+from sojourn.core.values.pointer import locate
+
+__all__ = ["Body", "Filler", "MalformedResultError", "Parts", "Source", "Tool", "injecting"]
+
+P = ParamSpec("P")
+R_co = TypeVar("R_co", covariant=True)
+T = TypeVar("T")
+A_co = typing_extensions.TypeVar("A_co", covariant=True, default=Any)
+"""The payload's type, where the declaration states it."""
+
+injecting: ContextVar[Callable[[Mapping[str, Any]], None] | None] = ContextVar(
+    "sojourn_injecting", default=None
+)
+"""Learns, where a call is prepared, of what an interceptor injects at once: it may speak of it before it returns."""
+
+Filler = Callable[[ToolCallMeta], Any]
+"""Gives the value of an injected field, or an awaitable of it."""
+
+
+class MalformedResultError(Exception):
+    """What a tool's code returned cannot be read as the tool's result; says why, and repeats no value."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+class Body(Protocol):
+    """Carries out the calls of one tool."""
+
+    is_async: bool
+    """Whether what `prepare` gives is awaited; else it runs in a thread."""
+
+    def prepare(self, payload: dict[str, Any], call: ToolRequest, meta: ToolCallMeta) -> Callable[[], Any]:
+        """What is left to run: the tool's own work, with decoded arguments.
+
+        Args:
+            payload: Valid against the whole schema, injected fields included; empty with `decode_in_executor`.
+            call: The call as it came out of the interceptors.
+            meta: Whose call it is.
+
+        Raises:
+            pydantic.ValidationError: a type's own validators refuse the payload.
+        """
+        ...
+
+
+class Parts(Protocol):
+    """What an app has for tools that need more than a function."""
+
+    def service(self, owner: Any, place: str) -> Any:
+        """The registered service: by its class, or by its name."""
+        ...
+
+    def executor(self, toolset_id: str, place: str) -> Any:
+        """The executor of a toolset."""
+        ...
+
+
+class Source(Protocol):
+    """Where a tool's body comes from."""
+
+    def body(self, tool: "Tool[..., Any]", parts: Parts) -> Body:
+        """The body of this tool in this app.
+
+        Raises:
+            DefinitionError: the app lacks what it needs.
+        """
+        ...
+
+
+class Tool(Generic[P, R_co, A_co]):
+    """One tool; still callable as the function it was made of (SR-83 to SR-85)."""
+
+    def __init__(
+        self,
+        spec: ToolSpec,
+        *,
+        payload: Shape,
+        result: Shape,
+        source: Source,
+        artifacts: Mapping[str, Shape] | None = None,
+        fillers: Mapping[str, Filler | None] | None = None,
+        function: Callable[..., R_co] | None = None,
+    ) -> None:
+        self.spec = spec
+        self.payload = payload
+        self.result_shape = result
+        self.source = source
+        self.artifacts = dict(artifacts or {})
+        self.fillers = dict(fillers or {})
+        self.function = function
+        self._injected = Injected(spec.id, self.fillers, payload.spec.json_schema)
+        if function is not None:
+            functools.update_wrapper(self, function)
+
+    @property
+    def id(self) -> ToolId:
+        """`<service>.<toolset>.<tool>`."""
+        return self.spec.id
+
+    @functools.cached_property
+    def validator(self) -> Validator:
+        """Checks what a planner sends."""
+        return Validator(self.spec.payload.json_schema)
+
+    @functools.cached_property
+    def whole_validator(self) -> Validator:
+        """Checks a payload with its injected fields."""
+        return Validator(self.payload.spec.json_schema) if self.fillers else self.validator
+
+    def takes(self, payload: dict[str, Any]) -> bool:
+        """Whether the payload's type reads a payload that fits the schema, with made-up values for injected fields."""
+        if self.spec.decode_in_executor:
+            return True
+        try:
+            injected = {name: self._made_up(name) for name in self.fillers if name not in payload}
+        except NoSampleError:
+            return False
+        return self.payload.takes({**payload, **injected})
+
+    def _made_up(self, name: str) -> Any:
+        root = self.payload.spec.json_schema
+        found = locate(root, (name,))
+        return sample(root, found[0] if found else {})
+
+    def __call__(self, *args: Any, **kwargs: Any) -> R_co:
+        """Call the plain function."""
+        if self.function is None:
+            raise TypeError(f"{self.id} has no function of its own to call")
+        return self.function(*args, **kwargs)
+
+    def call(self, *args: P.args, **fields: P.kwargs) -> ToolRequest:
+        """A request to this tool: a model argument as the model, plain parameters by keyword.
+
+        Of a tool with injected fields, all others by keyword; an injected one in it is left out.
+
+        Raises:
+            TypeError: the tool has injected fields, and no field of this name.
+        """
+        return ToolRequest(name=self.id, payload=self._injected.left_out(as_payload(args, fields)))
+
+    def inject(self, call: ToolRequest, **values: Any) -> ToolRequest:
+        """The call with these injected fields set, for interceptors (SR-43).
+
+        Raises:
+            TypeError: a field is not an injected one of this tool, or its value not of its type.
+            ValueError: it is a call of another tool.
+        """
+        if call.name != self.id:
+            raise ValueError(f"{call.name} is not called with the injected fields of {self.id}")
+        filled = self._injected.filled(values)
+        if on_inject := injecting.get():
+            on_inject(filled)
+        self._injected.check(filled)
+        return call.model_copy(update={"payload": {**call.payload, **filled}})
+
+    def decode(self, call: ToolRequest) -> A_co:
+        """The typed arguments of a call, for executors (SR-6).
+
+        Raises:
+            pydantic.ValidationError: the type's own validators refuse the payload.
+        """
+        return self.payload.decode(call.payload)
+
+    def result(self, call: ToolRequest, value: Any, **artifacts: Any) -> ToolResult:
+        """A result of this tool made of a typed value, for executors (SR-60).
+
+        Raises:
+            pydantic.ValidationError: the value is not of the result's type.
+        """
+        return ToolResult(
+            name=call.name,
+            tool_call_id=call.tool_call_id,
+            result=self.result_shape.encode(value),
+            artifacts=[self._made(kind, data) for kind, data in artifacts.items()],
+        )
+
+    @overload
+    def attach(self, result: ToolResult, kind: ArtifactKind[T], data: T) -> ToolResult: ...
+    @overload
+    def attach(self, result: ToolResult, kind: str, data: Any) -> ToolResult: ...
+    def attach(self, result: ToolResult, kind: ArtifactKind[Any] | str, data: Any) -> ToolResult:
+        """A successful result of this tool with this artifact, in place of one of its kind (SR-108).
+
+        Raises:
+            ValueError: it is another tool's result, or a failure.
+            KeyError: the tool declares no such kind, or one of another type.
+            pydantic.ValidationError: the data is not of the artifact's type.
+        """
+        if result.name or result.error:
+            self._check_own(result)
+        made = self._made(kind, data)
+        others = [artifact for artifact in result.artifacts if artifact.kind != made.kind]
+        return result.model_copy(update={"name": self.id, "artifacts": [*others, made]})
+
+    def _made(self, kind: ArtifactKind[Any] | str, data: Any) -> Artifact:
+        name = kind if isinstance(kind, str) else kind.name
+        return Artifact(kind=name, data=self.artifact_shape(kind).encode(data))
+
+    @overload
+    def result_of(self: "Tool[..., Coroutine[Any, Any, WithArtifacts[T]]]", result: ToolResult) -> T: ...
+    @overload
+    def result_of(self: "Tool[..., WithArtifacts[T]]", result: ToolResult) -> T: ...
+    @overload
+    def result_of(self: "Tool[..., Coroutine[Any, Any, T]]", result: ToolResult) -> T: ...
+    @overload
+    def result_of(self: "Tool[..., T]", result: ToolResult) -> T: ...
+    def result_of(self, result: ToolResult) -> Any:
+        """The typed value of a successful result of this tool.
+
+        Raises:
+            ValueError: it is another tool's, or a failure.
+        """
+        self._check_own(result)
+        return self.result_shape.decode(result.result)
+
+    @overload
+    def artifact(self, result: ToolResult, kind: ArtifactKind[T]) -> T | None: ...
+    @overload
+    def artifact(self, result: ToolResult, kind: str) -> Any: ...
+    def artifact(self, result: ToolResult, kind: ArtifactKind[Any] | str) -> Any:
+        """The typed artifact of this kind, or None when the result has none (SR-108).
+
+        Raises:
+            ValueError: it is another tool's result, a failure, or carries only the artifact's reference.
+            KeyError: the tool declares no such kind, or one of another type.
+        """
+        shape = self.artifact_shape(kind)
+        self._check_own(result)
+        name = kind if isinstance(kind, str) else kind.name
+        found = next((artifact for artifact in result.artifacts if artifact.kind == name), None)
+        if found is None:
+            return None
+        if found.data is None:
+            raise ValueError(f"only the reference is here; read the data with run.artifact({found.ref!r})")
+        return shape.decode(found.data)
+
+    def artifact_shape(self, kind: ArtifactKind[Any] | str) -> Shape:
+        """The declared shape of an artifact.
+
+        Raises:
+            KeyError: the tool declares no such kind, or one of another type.
+        """
+        name = kind if isinstance(kind, str) else kind.name
+        shape = self.artifacts.get(name)
+        if shape is None:
+            known = ", ".join(self.artifacts) or "none"
+            raise KeyError(f"{self.id} declares no artifact {name!r}; it declares {known}")
+        if not isinstance(kind, str) and shape.source != kind.data:
+            raise KeyError(f"{self.id} declares artifact {name!r} as {shape.source!r}, not as {kind.data!r}")
+        return shape
+
+    def _check_own(self, result: ToolResult) -> None:
+        if result.name != self.id or result.error:
+            raise ValueError(f"{result.name} ({result.error or 'a success'}) holds no result of {self.id}")
+
+    def __repr__(self) -> str:
+        """Its id."""
+        return f"<Tool {self.id}>"

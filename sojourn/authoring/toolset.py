@@ -1,0 +1,410 @@
+"""Toolset: a named set of tools that one service owns, declared where their code is.
+
+Schemas, decoders and encoders are made at the declaration, so that whatever is wrong with it is a
+`DefinitionError` at import; what needs the services themselves is checked by the `App`.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, overload
+
+from sojourn.authoring.shape import Shape, check_example
+from sojourn.authoring.signature import Signature
+from sojourn.authoring.sources import (
+    DeclaredSource,
+    FunctionSource,
+    MethodSource,
+    NamedMethodSource,
+    OutsideSource,
+)
+from sojourn.authoring.tool import Source, Tool
+from sojourn.authoring.tool_options import (
+    Inject,
+    OpenOptions,
+    ToolOptions,
+    artifact_types,
+    check_options,
+    fillers_of,
+)
+from sojourn.contracts.ids import TOOL_NAME, TOOLSET_ID, ToolId
+from sojourn.contracts.tool_call import ToolCallMeta
+from sojourn.contracts.tool_spec import Annotations, Retry, ToolSpec, TypeSpec
+from sojourn.core.payload.injected_fields import advertised
+from sojourn.core.schema.enforceable import field_descriptions
+from sojourn.errors import DefinitionError
+
+__all__ = ["Tool", "ToolOptions", "Toolset"]
+
+P = ParamSpec("P")
+A = TypeVar("A")
+R = TypeVar("R")
+S = TypeVar("S")
+
+
+class _Declare(Protocol):
+    """`@toolset.tool(...)`: waits for the function."""
+
+    @overload
+    def __call__(self, function: Callable[[A, ToolCallMeta], R], /) -> Tool[[A], R]: ...
+    @overload
+    def __call__(self, function: Callable[Concatenate[ToolCallMeta, P], R], /) -> Tool[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Tool[P, R]: ...
+
+
+class _DeclareInjected(Protocol):
+    """`@toolset.tool(inject=...)`: a call takes the other fields, which no type checker can tell apart."""
+
+    def __call__(self, function: Callable[..., R], /) -> Tool[..., R]: ...
+
+
+class Toolset:
+    """A named set of tools that one service owns (SR-1 to SR-3).
+
+    Args:
+        id: `<service>.<toolset>`.
+        description: For catalogues.
+        task_queue: Where its tools run; the run's own queue when left out.
+        external: Whether its tools, all declared, are executed by somebody outside, who sends the results.
+
+    Raises:
+        DefinitionError: the id has another form.
+    """
+
+    def __init__(
+        self, id: str, *, description: str = "", task_queue: str | None = None, external: bool = False
+    ) -> None:
+        if not TOOLSET_ID.match(id):
+            raise DefinitionError(f"toolset {id!r}: an id has the form <service>.<toolset>")
+        self.id = id
+        self.description = description
+        self.task_queue = task_queue
+        self.external = external
+        self.tools: dict[str, Tool[..., Any]] = {}
+
+    @overload
+    def tool(self, function: Callable[[A, ToolCallMeta], R], /) -> Tool[[A], R]: ...
+    @overload
+    def tool(self, function: Callable[Concatenate[ToolCallMeta, P], R], /) -> Tool[P, R]: ...
+    @overload
+    def tool(self, function: Callable[P, R], /) -> Tool[P, R]: ...
+    @overload
+    def tool(self, /, **options: Unpack[OpenOptions]) -> _Declare: ...
+    @overload
+    def tool(self, /, *, inject: Inject, **options: Unpack[OpenOptions]) -> _DeclareInjected: ...
+    def tool(self, function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOptions]) -> Any:
+        """Declare a function, sync or async, as a tool of this set.
+
+        Its parameters are the payload: one model (pydantic, dataclass or TypedDict), or plain
+        annotated parameters. A parameter annotated `ToolCallMeta` receives whose call it is; put it
+        last beside a model, or first, so that type checkers know what `.call(...)` takes.
+
+        Args:
+            function: The function, when used without arguments.
+            **options: See `ToolOptions`.
+
+        Raises:
+            DefinitionError: the name is taken, a parameter has no annotation or no schema, an
+                example does not validate, an injected field is not a parameter.
+        """
+        if function is None:
+            return functools.partial(self._function, options)
+        return self._function(options, function)
+
+    def _function(self, options: ToolOptions, function: Callable[..., Any]) -> Tool[..., Any]:
+        place = f"{self.id}.{options.get('name') or function.__name__}"
+        signature = Signature(function, place)
+        result = Shape(signature.result, place=f"{place} -> result", output=True)
+        return self._add(
+            options.get("name") or function.__name__,
+            options,
+            payload=signature.payload,
+            result=result,
+            source=FunctionSource(signature),
+            function=function,
+        )
+
+    @overload
+    def bind(
+        self, method: Callable[[S, A, ToolCallMeta], R], /, **options: Unpack[OpenOptions]
+    ) -> Tool[[A], R]: ...
+    @overload
+    def bind(
+        self, method: Callable[Concatenate[S, ToolCallMeta, P], R], /, **options: Unpack[OpenOptions]
+    ) -> Tool[P, R]: ...
+    @overload
+    def bind(
+        self, method: Callable[Concatenate[S, P], R], /, **options: Unpack[OpenOptions]
+    ) -> Tool[P, R]: ...
+    @overload
+    def bind(
+        self, method: Callable[..., R], /, *, inject: Inject, **options: Unpack[OpenOptions]
+    ) -> Tool[..., R]: ...
+    @overload
+    def bind(
+        self,
+        target: Callable[..., Any] | str,
+        /,
+        *,
+        args: type[A],
+        result: type[R],
+        method: str | None = None,
+        service: str | None = None,
+        to_method: Callable[[A], Any] | None = None,
+        to_result: Callable[[Any], R] | None = None,
+        **options: Unpack[OpenOptions],
+    ) -> Tool[[A], R, A]: ...
+    @overload
+    def bind(
+        self,
+        target: Callable[..., Any] | str,
+        /,
+        *,
+        inject: Inject,
+        args: type[A],
+        result: type[R],
+        method: str | None = None,
+        service: str | None = None,
+        to_method: Callable[[A], Any] | None = None,
+        to_result: Callable[[Any], R] | None = None,
+        **options: Unpack[OpenOptions],
+    ) -> Tool[..., R, A]: ...
+    @overload
+    def bind(
+        self,
+        method: Callable[..., R],
+        /,
+        *,
+        args: type[A],
+        to_method: Callable[[A], Any] | None = None,
+        **options: Unpack[OpenOptions],
+    ) -> Tool[[A], R, A]: ...
+    @overload
+    def bind(
+        self,
+        method: Callable[Concatenate[S, P], Any],
+        /,
+        *,
+        result: type[R],
+        to_result: Callable[[Any], R] | None = None,
+        **options: Unpack[OpenOptions],
+    ) -> Tool[P, R]: ...
+    def bind(
+        self,
+        target: Any,
+        /,
+        *,
+        args: Any = None,
+        result: Any = None,
+        method: str | None = None,
+        service: str | None = None,
+        to_method: Callable[[Any], Any] | None = None,
+        to_result: Callable[[Any], Any] | None = None,
+        **options: Unpack[ToolOptions],
+    ) -> Tool[..., Any]:
+        """Bind a tool to a method of a service that is in `App(services=[...])` (SR-16, SR-17, SR-32, SR-80).
+
+        Either `bind(SiteService.list_sites)`, with name and types from the method, or
+        `bind("search", service="SearchService", method="search", args=Search, result=Hits)`.
+        Where the tool's types are not the method's, fields are carried over by name when every
+        value fits; else `to_method` and `to_result` convert.
+
+        Args:
+            target: The method as its class has it, or the tool's name.
+            args: The payload's type, where it is not the method's.
+            result: The result's type, where it is not the method's.
+            method: The method's name, for binding by names.
+            service: The service's name; the toolset's own service when left out.
+            to_method: From the typed arguments to the method's one argument, or to its keyword arguments.
+            to_result: From what the method returns to the tool's result.
+            **options: See `ToolOptions`.
+
+        Raises:
+            DefinitionError: here, what is wrong by itself; at `App(...)`, a service or method that is
+                not there, and types that do not fit, with the fields.
+        """
+        if isinstance(target, str):
+            return self._bind_by_name(target, service, method, args, result, to_method, to_result, options)
+        if not inspect.isfunction(target):
+            raise DefinitionError(
+                f"toolset {self.id}: bind takes a method as its class has it (Service.method), or a name; {target!r} is neither"
+            )
+        name = options.get("name") or target.__name__
+        place = f"{self.id}.{name}"
+        signature = Signature(target, place, method=True)
+        given = signature.result if result is None else result
+        return self._add(
+            name,
+            options,
+            payload=signature.payload if args is None else Shape(args, place=place),
+            result=Shape(given, place=f"{place} -> result", output=True),
+            source=MethodSource(signature, to_method=to_method, to_result=to_result),
+            function=target,
+        )
+
+    def _bind_by_name(
+        self,
+        name: str,
+        service: str | None,
+        method: str | None,
+        args: Any,
+        result: Any,
+        to_method: Callable[[Any], Any] | None,
+        to_result: Callable[[Any], Any] | None,
+        options: ToolOptions,
+    ) -> Tool[..., Any]:
+        place = f"{self.id}.{name}"
+        if args is None or result is None:
+            raise DefinitionError(
+                f"{place}: binding by name needs args= and result=, since the method is not known yet; "
+                "or bind the method itself: bind(Service.method)"
+            )
+        return self._add(
+            name,
+            options,
+            payload=Shape(args, place=place),
+            result=Shape(result, place=f"{place} -> result", output=True),
+            source=NamedMethodSource(service, method or name, to_method=to_method, to_result=to_result),
+        )
+
+    @overload
+    def declare(
+        self,
+        name: str,
+        /,
+        *,
+        args: type[A],
+        result: type[R],
+        decode_in_executor: bool = False,
+        **options: Unpack[OpenOptions],
+    ) -> Tool[[A], R, A]: ...
+    @overload
+    def declare(
+        self,
+        name: str,
+        /,
+        *,
+        inject: Inject,
+        args: type[A],
+        result: type[R],
+        decode_in_executor: bool = False,
+        **options: Unpack[OpenOptions],
+    ) -> Tool[..., R, A]: ...
+    def declare(
+        self,
+        name: str,
+        /,
+        *,
+        args: type[A],
+        result: type[R],
+        decode_in_executor: bool = False,
+        **options: Unpack[ToolOptions],
+    ) -> Tool[..., R, A]:
+        """Declare a tool that an executor in `App(executors={toolset: ...})` carries out (SR-18 to SR-20).
+
+        In an external toolset somebody outside does, and `timeout` is how long the run waits for the result.
+
+        Args:
+            name: The last part of the id.
+            args: The payload's type.
+            result: The result's type.
+            decode_in_executor: Hand the arguments to the executor as they came, neither read nor
+                validated (SR-13, SR-14).
+            **options: See `ToolOptions`.
+
+        Raises:
+            DefinitionError: the name is taken, a type has no schema, an example does not validate.
+        """
+        place = f"{self.id}.{name}"
+        return self._add(
+            name,
+            options,
+            payload=Shape(args, place=place),
+            result=Shape(result, place=f"{place} -> result", output=True),
+            source=OutsideSource() if self.external else DeclaredSource(self.id),
+            kind="external" if self.external else "executor",
+            decode_in_executor=decode_in_executor,
+        )
+
+    def _add(
+        self,
+        name: str,
+        options: ToolOptions,
+        *,
+        payload: Shape,
+        result: Shape,
+        source: Source,
+        function: Callable[..., Any] | None = None,
+        **more: Any,
+    ) -> Tool[..., Any]:
+        place = f"{self.id}.{name}"
+        if not TOOL_NAME.match(name):
+            raise DefinitionError(f"{place}: a tool's name is letters, digits, '_', '-', '.', '/'")
+        if self.external and more.get("kind") != "external":
+            raise DefinitionError(
+                f"{place}: toolset {self.id} is external, so that its tools have no code here; use declare(...)"
+            )
+        if name in self.tools:
+            raise DefinitionError(f"{place} is declared twice; give one of them another name=")
+        fillers = fillers_of(options.get("inject", ()))
+        artifacts = {
+            kind: Shape(shape, place=f"{place} -> artifact {kind}", output=True)
+            for kind, shape in artifact_types(options.get("artifacts", {}), place).items()
+        }
+        examples = options.get("examples", ())
+        spec = ToolSpec(
+            id=ToolId(place),
+            title=options.get("title") or name.replace("_", " ").capitalize(),
+            description=options.get("description") or _first_paragraph(function),
+            tags=list(options.get("tags", ())),
+            payload=_advertised(payload, fillers, place, examples[0] if examples else None),
+            result=result.spec,
+            artifacts={kind: shape.spec for kind, shape in artifacts.items()},
+            injected=list(fillers),
+            bounded=options.get("bounded", False),
+            annotations=Annotations(
+                read_only=options.get("read_only"),
+                destructive=options.get("destructive"),
+                idempotent=options.get("idempotent"),
+                open_world=options.get("open_world"),
+            ),
+            confirmation=options.get("confirmation"),
+            local=options.get("local", False),
+            timeout=options.get("timeout"),
+            retry=options.get("retry", Retry()),
+            task_queue=self.task_queue,
+            **more,
+        )
+        check_options(spec)
+        tool: Tool[..., Any] = Tool(
+            spec,
+            payload=payload,
+            result=result,
+            source=source,
+            artifacts=artifacts,
+            fillers=fillers,
+            function=function,
+        )
+        for example in examples:
+            check_example(place, example, tool.validator)
+        self.tools[name] = tool
+        return tool
+
+
+def _advertised(payload: Shape, injected: Mapping[str, Any], place: str, example: Any) -> TypeSpec:
+    """The payload as planners see it."""
+    try:
+        shown = advertised(payload.spec.json_schema, injected)
+    except ValueError as error:
+        raise DefinitionError(f"{place}: {error}") from error
+    return TypeSpec(
+        name=payload.spec.name,
+        json_schema=shown,
+        example=example,
+        field_descriptions=field_descriptions(shown) if injected else payload.spec.field_descriptions,
+    )
+
+
+def _first_paragraph(function: Callable[..., Any] | None) -> str:
+    return " ".join((inspect.getdoc(function) or "").split("\n\n", 1)[0].split()) if function else ""

@@ -1,0 +1,100 @@
+"""Access: what a run's handle needs of its client: the Temporal client, the storage and the live transport."""
+
+import time
+from datetime import timedelta
+
+import temporalio.client
+from pydantic_core import from_json
+from temporalio.api.enums.v1 import TaskQueueType
+from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
+
+from sojourn.connection import settings
+from sojourn.contracts.artifact import Artifact
+from sojourn.errors import ArtifactNotFound, InvalidInput
+from sojourn.events.one_run import events_of
+from sojourn.live import LiveTransport
+from sojourn.live.transport import as_transport
+from sojourn.serving.quiet_end import end_quietly
+from sojourn.storage import StorageDriver, codec_for, load
+
+__all__ = ["POLLER_SEEN", "Access"]
+
+POLLER_SEEN = timedelta(seconds=75)
+"""A worker's poll lasts up to a minute; one seen longer ago is gone."""
+
+
+class Access:
+    """A Temporal client, and where runs are started and read; `Client` starts and finds runs with it.
+
+    Args:
+        temporal: A Temporal client made with `sojourn.data_converter`.
+        task_queue: Where runs are started; `SOJOURN_TASK_QUEUE`, else `sojourn`.
+        storage: Where the workers keep what is too large for a history, as `App(storage=...)`.
+        live: What carries deltas, as `App(live=...)`; `SOJOURN_LIVE`, else within this process.
+
+    Raises:
+        DefinitionError: `SOJOURN_LIVE` cannot be read.
+    """
+
+    def __init__(
+        self,
+        temporal: temporalio.client.Client,
+        *,
+        task_queue: str | None = None,
+        storage: StorageDriver | None = None,
+        live: LiveTransport | str | None = None,
+    ) -> None:
+        end_quietly()
+        self.temporal = temporal
+        self.storage = storage
+        self.live = as_transport(live or settings.live())
+        self.task_queue = settings.task_queue(task_queue)
+
+    async def artifact(self, ref: str) -> Artifact:
+        """An artifact with its data, by the reference that results and outputs carry (SR-102, SR-110).
+
+        Raises:
+            InvalidInput: the text is no reference, or the data is in a storage this client was not given.
+            ArtifactNotFound: the run made no such artifact, or the stored data was removed.
+            RunNotFound: there is no such run.
+            ServerUnavailable: the server was away for a minute.
+        """
+        run_id, _, rest = ref.partition("#")
+        call_id, _, kind = rest.partition("/")
+        if not (run_id and call_id and kind):
+            raise InvalidInput(f"{ref!r} is no artifact's reference: <run id>#<tool_call_id>/<kind>")
+        async for event in events_of(self.temporal, run_id, follow=False):
+            made = event.artifacts if event.type == "tool_end" and event.tool_call_id == call_id else ()
+            for artifact in made:
+                if artifact.ref == ref:
+                    return await self._whole(artifact, run_id)
+        raise ArtifactNotFound(f"run {run_id} has no artifact {rest!r}", run_id=run_id)
+
+    async def _whole(self, artifact: Artifact, run_id: str) -> Artifact:
+        if artifact.claim is None:
+            return artifact
+        if self.storage is None:
+            raise InvalidInput(
+                f"{artifact.ref} lies in external storage; give this client the workers' own: "
+                "Client.connect(..., storage=...)",
+                run_id=run_id,
+            )
+        try:
+            codec = codec_for(self.temporal.data_converter, self.temporal.namespace, run_id)
+            data = await load(self.storage, artifact.claim, codec)
+        except Exception as error:
+            raise ArtifactNotFound(f"{artifact.ref} cannot be read: {error}", run_id=run_id) from error
+        return artifact.model_copy(update={"data": from_json(data)})
+
+    async def has_worker(self, task_queue: str | None = None) -> bool:
+        """Whether a worker polled the task queue (the client's, when left out) within the last 75 s."""
+        answer = await self.temporal.workflow_service.describe_task_queue(
+            DescribeTaskQueueRequest(
+                namespace=self.temporal.namespace,
+                task_queue=TaskQueue(name=task_queue or self.task_queue),
+                task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
+            )
+        )
+        oldest = time.time() - POLLER_SEEN.total_seconds()
+        return any(poller.last_access_time.seconds >= oldest for poller in answer.pollers)

@@ -1,0 +1,295 @@
+"""Client: start runs, follow them, answer their questions, end them.
+
+```python
+client = await Client.connect()
+run = await client.start("ops.assistant", "Why is site s-7 dark?")
+async for event in run.events():
+    ...
+print((await run.result()).text)
+```
+"""
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+from temporalio.client import (
+    WorkflowExecution,
+)
+from temporalio.common import WorkflowIDReusePolicy
+from temporalio.converter import PayloadCodec
+from temporalio.exceptions import (
+    WorkflowAlreadyStartedError,
+)
+from temporalio.service import RPCError
+
+from sojourn import search_attributes
+from sojourn.client.access import Access
+from sojourn.client.run import Run, status_name
+from sojourn.connection import settings
+from sojourn.connection.connect import connect
+from sojourn.connection.rpc_errors import translated
+from sojourn.contracts.ids import AGENT_ID, RUN_ID
+from sojourn.contracts.message import Message
+from sojourn.contracts.run import RunInput, RunOutput, RunStatus
+from sojourn.contracts.run_policy import RunPolicyOverride
+from sojourn.core.run.introduction import introduce
+from sojourn.core.run.opening import labels_fault, messages_fault, opening_fault
+from sojourn.core.values.wire import encode_readable
+from sojourn.errors import (
+    InvalidInput,
+    NoWorker,
+    RunAlreadyExists,
+)
+from sojourn.live import LiveTransport
+from sojourn.storage import StorageDriver
+
+__all__ = ["Client", "Run", "quoted"]
+
+WORKER_GRACE = 2.0
+"""Seconds in which a worker that is just starting may appear."""
+
+
+class Client(Access):
+    """Starts and finds runs; wraps a Temporal client, which stays reachable as `temporal`.
+
+    Args:
+        temporal: A Temporal client made with `sojourn.data_converter`.
+        task_queue: Where runs are started; `SOJOURN_TASK_QUEUE`, else `sojourn`.
+        storage: Where the workers keep what is too large for a history, as `App(storage=...)`.
+        live: What carries deltas, as `App(live=...)`; `SOJOURN_LIVE`, else within this process.
+
+    Raises:
+        DefinitionError: `SOJOURN_LIVE` cannot be read.
+    """
+
+    @classmethod
+    async def connect(
+        cls,
+        address: str | None = None,
+        *,
+        namespace: str | None = None,
+        task_queue: str | None = None,
+        storage: StorageDriver | None = None,
+        live: LiveTransport | str | None = None,
+        codec: PayloadCodec | None = None,
+        encrypted_only: bool = False,
+    ) -> "Client":
+        """Connect by the standard Temporal settings; what is given here wins.
+
+        Args:
+            address: The server's.
+            namespace: In it.
+            task_queue: As for `Client`, like `storage` and `live`.
+            storage: See there.
+            live: See there.
+            codec: Encrypts what is written, and opens it; `SOJOURN_CODEC`, else nothing. Workers need the same.
+            encrypted_only: Whether what others sent in clear text counts as refused; `SOJOURN_ENCRYPTED_ONLY` says so too.
+
+        Raises:
+            ServerUnavailable: nothing answers there.
+            DefinitionError: a setting cannot be read, or names no codec.
+        """
+        options = settings.connect_options(address, namespace)
+        temporal = await connect(options, codec=codec, encrypted_only=encrypted_only)
+        return cls(temporal, task_queue=task_queue, storage=storage, live=live)
+
+    async def start(
+        self,
+        agent_id: str,
+        messages: str | Message | Sequence[Message],
+        *,
+        session_id: str = "",
+        run_id: str | None = None,
+        turn_id: str = "",
+        labels: Mapping[str, str] | None = None,
+        policy: RunPolicyOverride | None = None,
+        attach: bool = False,
+        wait_for_worker: bool = False,
+    ) -> "Run":
+        """Start a run of an agent.
+
+        Args:
+            agent_id: Which agent; checked by the worker, which fails the run within seconds if it has none.
+            messages: A user message, or the whole opening.
+            session_id: Groups runs of one conversation; no quotes, backslashes or control characters, at most 200 characters.
+            run_id: Letters, digits and `_.:@=+-`, at most 200; made up when left out.
+            turn_id: The first user turn's id; `t1` when left out.
+            labels: Carried to planners, tools and listings; they authorise nothing.
+            policy: This run's own limits; only tighter ones count.
+            attach: Follow the run when it exists already, in place of `RunAlreadyExists`.
+            wait_for_worker: Start even though nobody polls the queue yet.
+
+        Raises:
+            InvalidInput: an argument breaks its rule.
+            NoWorker: nobody polls the task queue.
+            RunAlreadyExists: a run of this id was started before.
+            ServerUnavailable: the server does not answer.
+        """
+        run_id = run_id or f"{str(agent_id).rsplit('.', 1)[-1]}-{uuid.uuid4().hex[:12]}"
+        run = _opened(
+            run_id,
+            agent_id=agent_id,
+            messages=_opening(messages),
+            session_id=session_id,
+            turn_id=turn_id,
+            labels=dict(labels or {}),
+            policy=policy,
+        )
+        try:
+            if not wait_for_worker and not await self._worker_soon():
+                raise NoWorker(
+                    f"no worker polls task queue {self.task_queue!r}; start one with "
+                    f"`sojourn worker MODULE:APP --task-queue {self.task_queue}`, or pass wait_for_worker=True",
+                    run_id=run_id,
+                )
+            await self._start(run_id, run)
+        except WorkflowAlreadyStartedError as error:
+            if not attach:
+                raise RunAlreadyExists(
+                    f"a run {run_id!r} was started before; choose another run_id, or pass attach=True to follow it",
+                    run_id=run_id,
+                ) from error
+        except RPCError as error:
+            raise translated(error, run_id) from error
+        return self.get_run(run_id)
+
+    async def _start(self, run_id: str, run: RunInput) -> None:
+        introduction = introduce(run)
+        options: dict[str, Any] = {
+            "id": run_id,
+            "task_queue": self.task_queue,
+            "id_reuse_policy": WorkflowIDReusePolicy.REJECT_DUPLICATE,
+            "memo": introduction.memo,
+            "static_summary": introduction.summary,
+            "static_details": introduction.details,
+        }
+        attributes = search_attributes.attributes_of(run.agent_id, run.session_id)
+        listed = run.model_copy(update={"listed": True})
+        try:
+            await self.temporal.start_workflow("AgentRun", listed, search_attributes=attributes, **options)
+        except RPCError as error:
+            if not search_attributes.is_unknown(error):
+                raise
+            await self.temporal.start_workflow("AgentRun", run, **options)
+
+    async def execute(
+        self, agent_id: str, messages: str | Message | Sequence[Message], **options: Any
+    ) -> RunOutput:
+        """Start a run and wait for its answer; takes and raises what `start` and `Run.result` do."""
+        run = await self.start(agent_id, messages, **options)
+        return await run.result()
+
+    def get_run(self, run_id: str) -> "Run":
+        """The run of this id; nothing is asked of the server yet."""
+        return Run(self, run_id)
+
+    async def list_runs(
+        self,
+        *,
+        agent_id: str | None = None,
+        session_id: str | None = None,
+        status: str | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[RunStatus]:
+        """Runs of this namespace, open ones before ended ones, each newest first, as far as visibility tells.
+
+        It lags by about a second. What a run waits for is told by id, in `awaiting`.
+
+        Args:
+            agent_id: Only runs of this agent.
+            session_id: Only runs of this session.
+            status: As `RunStatus.status`; `running` includes waiting and paused ones, `waiting` paused ones.
+            limit: At most so many.
+
+        Raises:
+            ServerUnavailable: the server does not answer.
+            InvalidInput: the search attributes are not registered on this server.
+        """
+        clauses = ["WorkflowType = 'AgentRun'"]
+        if agent_id:
+            clauses.append(f"SojournAgent = {quoted(agent_id)}")
+        if session_id:
+            clauses.append(f"SojournSession = {quoted(session_id)}")
+        if status in ("waiting", "paused"):
+            which = f"= '{search_attributes.PAUSED}'" if status == "paused" else "IS NOT NULL"
+            clauses.append(f"SojournAwaiting {which} AND ExecutionStatus = 'Running'")
+        elif status:
+            clauses.append(f"ExecutionStatus = {quoted(_visibility_name(status))}")
+        try:
+            async for found in self.temporal.list_workflows(" AND ".join(clauses), limit=limit):
+                attributes = found.typed_search_attributes
+                yield RunStatus(
+                    run_id=found.id,
+                    agent_id=attributes.get(search_attributes.AGENT) or "",
+                    session_id=attributes.get(search_attributes.SESSION) or "",
+                    status=_status_of(found),
+                    awaiting=attributes.get(search_attributes.AWAITING) or "",
+                    started_at=found.start_time,
+                    closed_at=found.close_time,
+                )
+        except RPCError as error:
+            if search_attributes.is_unknown(error):
+                raise InvalidInput(search_attributes.HOW_TO_REGISTER) from error
+            raise translated(error, None) from error
+
+    async def _worker_soon(self) -> bool:
+        """A worker that starts at this moment has not polled yet, so that a no is asked again for 2 s."""
+        deadline = time.monotonic() + WORKER_GRACE
+        while not await self.has_worker():
+            if time.monotonic() > deadline:
+                return False
+            await asyncio.sleep(0.1)
+        return True
+
+
+def _opening(messages: str | Message | Sequence[Message]) -> list[Message]:
+    if isinstance(messages, str):
+        return [Message.user(messages)]
+    return [messages] if isinstance(messages, Message) else list(messages)
+
+
+def _opened(run_id: str, **given: Any) -> RunInput:
+    """The run's input, checked here: a run that cannot start should not exist."""
+    try:
+        run = RunInput(**given)
+        encode_readable(run)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise InvalidInput(f"{place}: {first['msg']}", run_id=run_id) from error
+    except ValueError as error:
+        raise InvalidInput(f"a run starts with what is JSON: {str(error)[:200]}", run_id=run_id) from error
+    fault = _fault_of(run_id, run)
+    if fault:
+        raise InvalidInput(fault, run_id=run_id)
+    return run
+
+
+def _fault_of(run_id: str, run: RunInput) -> str | None:
+    if not AGENT_ID.match(run.agent_id):
+        return opening_fault(run)  # a run id is made of it
+    if not RUN_ID.match(run_id):
+        return "run_id holds letters, digits and _.:@=+- and is at most 200 characters long"
+    return opening_fault(run) or messages_fault(run.messages) or labels_fault(run.labels)
+
+
+def _status_of(found: WorkflowExecution) -> str:
+    status = status_name(found.status)
+    awaiting = found.typed_search_attributes.get(search_attributes.AWAITING)
+    if status != "running" or not awaiting:
+        return status
+    return "paused" if awaiting == search_attributes.PAUSED else "waiting"
+
+
+def quoted(text: str) -> str:
+    """A text as it stands in a query of visibility."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def _visibility_name(status: str) -> str:
+    return "".join(part.title() for part in status.split("_"))

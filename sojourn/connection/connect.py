@@ -1,0 +1,103 @@
+"""Connection: a Temporal client that speaks Sojourn's data converter."""
+
+import dataclasses
+import re
+from typing import Any
+
+from temporalio.client import Client
+from temporalio.converter import DefaultFailureConverterWithEncodedAttributes, PayloadCodec
+
+from sojourn.connection import settings
+from sojourn.connection.tls_faults import is_key_fault, speaks_tls, tls_fault
+from sojourn.converter.codec import load_codec
+from sojourn.converter.data_converter import data_converter
+from sojourn.converter.guarded import GuardedDataConverter
+from sojourn.errors import DefinitionError, ServerUnavailable, SojournError
+from sojourn.serving.quiet_end import end_quietly
+from sojourn.telemetry import interceptors
+
+__all__ = ["connect", "converter_with"]
+
+
+async def connect(
+    options: dict[str, Any], *, codec: PayloadCodec | None = None, encrypted_only: bool = False
+) -> Client:
+    """Connect, with the options of `settings.connect_options`.
+
+    Args:
+        options: Where to.
+        codec: Encrypts payloads; `SOJOURN_CODEC`, else nothing.
+        encrypted_only: Whether messages in clear text are refused; `SOJOURN_ENCRYPTED_ONLY` says so too.
+
+    Raises:
+        ServerUnavailable: nothing answers there, or TLS keeps us apart.
+        DefinitionError: the address is none, the client certificate cannot be read, or the codec cannot be loaded.
+    """
+    converter = converter_with(codec, encrypted_only=encrypted_only)
+    end_quietly()
+    try:
+        return await Client.connect(**options, data_converter=converter, interceptors=interceptors())
+    except ValueError as error:
+        raise DefinitionError(
+            f"{options['target_host']!r} is no address ({str(error)[:100]}); TEMPORAL_ADDRESS is host:port"
+        ) from error
+    except RuntimeError as error:
+        raise await _fault(str(error), options) from error
+
+
+async def _fault(text: str, options: dict[str, Any]) -> SojournError:
+    """Why there is no connection, and what to do about it."""
+    address = options["target_host"]
+    if is_key_fault(text):
+        return DefinitionError(
+            "the client certificate or its key cannot be read; TEMPORAL_TLS_CLIENT_CERT_PATH and "
+            "TEMPORAL_TLS_CLIENT_KEY_PATH name PEM files"
+        )
+    if said := tls_fault(text, in_tls=_is_tls(options)):
+        return ServerUnavailable(f"no connection to the server at {address}: {said}")
+    if "after connection" in text and not _is_tls(options) and await speaks_tls(address):
+        return ServerUnavailable(
+            f"no connection to the server at {address}: it speaks TLS and was spoken to without; set TEMPORAL_TLS=true"
+        )
+    return ServerUnavailable(
+        f"no Temporal server answers at {address} ({_brief(text)}); start one with `sojourn server`, or set "
+        "TEMPORAL_ADDRESS"
+    )
+
+
+def _is_tls(options: dict[str, Any]) -> bool:
+    tls = options.get("tls")
+    return bool(tls) if tls is not None else bool(options.get("api_key"))
+
+
+def converter_with(
+    codec: PayloadCodec | None = None, *, encrypted_only: bool = False
+) -> GuardedDataConverter:
+    """Sojourn's data converter with a codec, for a Temporal client of one's own; what is given here wins.
+
+    The texts of errors are encrypted with the rest.
+
+    Raises:
+        DefinitionError: the codec cannot be loaded, or clear text is to be refused without one.
+    """
+    target = settings.codec()
+    codec = codec or (load_codec(target) if target else None)
+    only = encrypted_only or settings.encrypted_only()
+    if codec is None:
+        if only:
+            raise DefinitionError(
+                "only encrypted messages are to be taken, but there is no codec; set SOJOURN_CODEC"
+            )
+        return data_converter
+    return dataclasses.replace(
+        data_converter,
+        payload_codec=codec,
+        encrypted_only=only,
+        failure_converter_class=DefaultFailureConverterWithEncodedAttributes,
+    )
+
+
+def _brief(text: str) -> str:
+    """What went wrong, out of all the layers it went through."""
+    found = re.search(r'message: "([^"]+)"', text)
+    return (found[1] if found else text.split("\n", 1)[0])[:200]

@@ -1,0 +1,69 @@
+"""RPC errors, and payloads that cannot be read: as one of ours; and bridged while a server restarts."""
+
+import asyncio
+import time
+
+from temporalio.service import RPCError, RPCStatusCode
+
+from sojourn.connection.tls_faults import tls_fault
+from sojourn.errors import InvalidInput, RunError, RunNotFound, RunUnreadable, ServerUnavailable
+
+__all__ = ["Patience", "translated", "unreadable"]
+
+SERVER_PATIENCE = 60.0
+"""Seconds without an answer that are bridged while a server restarts."""
+
+_AWAY = {
+    RPCStatusCode.UNAVAILABLE,
+    RPCStatusCode.DEADLINE_EXCEEDED,
+    RPCStatusCode.CANCELLED,
+    RPCStatusCode.UNKNOWN,
+}
+
+
+class Patience:
+    """Bridges a server's restart: retries with growing delays, for a minute without an answer."""
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+        self._delay = 0.1
+
+    def answered(self) -> None:
+        """The server is there again; what fails from now on is another outage."""
+        self._since = None
+
+    async def bridges(self, error: RPCError) -> bool:
+        """Wait a little when the server is away; False when the error says more, or it was away for too long."""
+        if error.status not in _AWAY:
+            return False
+        now = time.monotonic()
+        if self._since is None:
+            self._since = now
+        # By the first failure: where a server is silent, each attempt lasts for longer than a minute.
+        if now - self._since > SERVER_PATIENCE:
+            return False
+        await asyncio.sleep(self._delay)
+        self._delay = min(self._delay * 2, 2.0)
+        return True
+
+
+def translated(error: RPCError, run_id: str | None) -> RunError:
+    """An RPC error as one of ours; the one place that does it."""
+    if error.status == RPCStatusCode.NOT_FOUND:
+        return RunNotFound(f"no run {run_id!r} here, or it has ended: {error.message}", run_id=run_id)
+    if error.status in _AWAY:
+        if said := tls_fault(error.message):
+            return ServerUnavailable(f"no connection to the Temporal server: {said}", run_id=run_id)
+        return ServerUnavailable(
+            f"the Temporal server does not answer ({error.message[:200]}); is it running?", run_id=run_id
+        )
+    return InvalidInput(f"the Temporal server refused: {error.message[:300]}", run_id=run_id)
+
+
+def unreadable(run_id: str, reason: str) -> RunUnreadable:
+    """That what a run recorded cannot be read by this client, and what to do."""
+    return RunUnreadable(
+        f"what run {run_id} recorded cannot be read here ({reason}); read it with the codec that its workers have: "
+        "--codec MODULE:OBJECT, SOJOURN_CODEC, or Client.connect(codec=...)",
+        run_id=run_id,
+    )

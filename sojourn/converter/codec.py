@@ -1,0 +1,131 @@
+"""Codec: a payload codec that no payload can break, and how one is loaded.
+
+A codec raises when a payload was not written with its keys, and Temporal fails the whole workflow task for it, for
+ever. `GuardedCodec` hands such a payload on as unreadable. It does so only after the codec has proved that it works:
+while a key service is away, what comes is not garbage, the task fails, and Temporal tries it again.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Self
+
+from temporalio.api.common.v1 import Payload
+from temporalio.converter import PayloadCodec, SerializationContext, WithSerializationContext
+
+from sojourn.converter.marked import CodecFailedError, clear, unread
+from sojourn.errors import DefinitionError
+from sojourn.target import load_target
+
+__all__ = ["GuardedCodec", "load_codec", "opened_singly"]
+
+_PROBE = Payload(metadata={"encoding": b"json/plain"}, data=b'"sojourn"')
+"""What a codec shows with that it works."""
+
+Open = Callable[[Sequence[Payload]], Awaitable[list[Payload]]]
+
+
+async def opened_singly(
+    payloads: Sequence[Payload], open_: Open, works: Callable[[], Awaitable[object]], why: str
+) -> list[Payload]:
+    """The payloads opened, after they could not be together; one that cannot be is replaced by one that says so.
+
+    Args:
+        payloads: What came.
+        open_: Opens them; raises when it cannot open one of them.
+        works: Raises while nothing can be opened, because what opens is away.
+        why: What is wrong with one that cannot be opened.
+
+    Raises:
+        CodecFailedError: nothing can be opened now.
+    """
+    return [await _one(payload, open_, works, why) for payload in payloads]
+
+
+async def _one(payload: Payload, open_: Open, works: Callable[[], Awaitable[object]], why: str) -> Payload:
+    try:
+        (found,) = await open_([payload])
+    except Exception as error:  # noqa: BLE001
+        try:
+            await works()
+        except Exception as away:  # noqa: BLE001
+            raise CodecFailedError(f"what opens payloads does not work: {type(away).__name__}") from error
+    else:
+        return found
+    try:  # it may have come back only just now
+        (found,) = await open_([payload])
+    except Exception as error:  # noqa: BLE001
+        return unread(f"{why} ({type(error).__name__})")
+    return found
+
+
+class GuardedCodec(PayloadCodec, WithSerializationContext):
+    """A codec whose `decode` raises only while the codec itself does not work.
+
+    Args:
+        codec: The codec.
+        encrypted_only: Whether what the codec finds to be in clear text is marked as such.
+    """
+
+    def __init__(self, codec: PayloadCodec, *, encrypted_only: bool = False) -> None:
+        self.codec = codec
+        self.encrypted_only = encrypted_only
+
+    async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        """As the codec does.
+
+        Raises:
+            CodecFailedError: it does not work.
+        """
+        try:
+            return await self.codec.encode(payloads)
+        except Exception as error:
+            raise CodecFailedError(f"the codec could not write a payload: {type(error).__name__}") from error
+
+    async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        """As the codec does, but for what it cannot open.
+
+        Raises:
+            CodecFailedError: the codec cannot open what it has itself written just now.
+        """
+        try:
+            found = await self._decoded(payloads)
+        except Exception:  # noqa: BLE001 - whatever a codec raises; found out one by one
+            found = await opened_singly(payloads, self._decoded, self.works, "it cannot be decrypted here")
+        if not self.encrypted_only or len(found) != len(payloads):
+            return found
+        return [
+            clear(after) if after == before else after for before, after in zip(payloads, found, strict=True)
+        ]
+
+    async def works(self) -> None:
+        """Raise what the codec raises for a payload of its own."""
+        await self._decoded(await self.codec.encode([_PROBE]))
+
+    def with_context(self, context: SerializationContext) -> Self:
+        """The codec with the context, where it wants one."""
+        if not isinstance(self.codec, WithSerializationContext):
+            return self
+        return type(self)(self.codec.with_context(context), encrypted_only=self.encrypted_only)  # pyright: ignore[reportArgumentType] - the SDK's type of it is itself
+
+    async def _decoded(self, payloads: Sequence[Payload]) -> list[Payload]:
+        found: list[Any] = list(await self.codec.decode(payloads))
+        if not all(isinstance(payload, Payload) for payload in found):
+            raise TypeError("a codec gives payloads")
+        return found
+
+
+def load_codec(target: str) -> PayloadCodec:
+    """The codec at `MODULE:CODEC`: a Temporal `PayloadCodec`, or a function without arguments that gives one.
+
+    Raises:
+        DefinitionError: there is none, or it cannot be made.
+    """
+    found = load_target(target, "codec")
+    if callable(found):
+        try:
+            found = found()
+        except Exception as error:
+            raise DefinitionError(f"{target}: the codec cannot be made: {type(error).__name__}") from error
+    if not isinstance(found, PayloadCodec):
+        kind = "not there" if found is None else type(found).__name__
+        raise DefinitionError(f"{target}: it is {kind}, not a PayloadCodec or what gives one")
+    return found

@@ -1,0 +1,61 @@
+"""Failures of Temporal and our chain of errors: how a run closes as failed, and how that is read."""
+
+from temporalio.exceptions import (
+    ActivityError,
+    ApplicationError,
+    ChildWorkflowError,
+    FailureError,
+    TerminatedError,
+    TimeoutError,  # noqa: A004 - Temporal's name for it
+    TimeoutType,
+)
+
+from sojourn.contracts.spent import Spent
+from sojourn.contracts.tool_error import ToolError
+from sojourn.core.run.spent import read_spent
+
+__all__ = ["TERMINATED", "TIMED_OUT", "chain_of", "closing", "failure_of", "spent_of"]
+
+TERMINATED = ToolError(message="the run was terminated")
+TIMED_OUT = ToolError(message="the run timed out")
+"""How a child run ended that had no chance to say why."""
+
+
+def closing(error: ToolError, spent: Spent | None) -> ApplicationError:
+    """The failure with which a run closes: one of Temporal's for each link, so that every screen shows the chain."""
+    failure: ApplicationError | None = None
+    for depth, link in reversed(list(enumerate(error.chain()))):
+        details = [spent] if spent and depth == 0 else []
+        outer = ApplicationError(link.message, *details, type=link.code, non_retryable=True)
+        outer.__cause__ = failure
+        failure = outer
+    assert failure is not None
+    return failure
+
+
+def failure_of(error: FailureError) -> ToolError:
+    """The chain of causes below an activity's or child's failure; the wrappers say nothing of their own."""
+    if isinstance(error, ChildWorkflowError) and isinstance(error.cause, TimeoutError):
+        return TIMED_OUT
+    return chain_of(error.cause or error).told_once()
+
+
+def chain_of(cause: BaseException) -> ToolError:
+    """A failure as a chain, link by link."""
+    while isinstance(cause, (ActivityError, ChildWorkflowError)) and cause.cause is not None:
+        cause = cause.cause
+    if isinstance(cause, ApplicationError):
+        nested = chain_of(cause.cause) if isinstance(cause.cause, FailureError) else None
+        return ToolError(message=cause.message, code=cause.type, cause=nested)
+    if isinstance(cause, TerminatedError):
+        return TERMINATED
+    if isinstance(cause, TimeoutError):
+        return ToolError.new(f"timed out ({(cause.type or TimeoutType.START_TO_CLOSE).name.lower()})")
+    return ToolError.new(str(cause))
+
+
+def spent_of(error: ChildWorkflowError) -> Spent | None:
+    """What a child run that failed had spent; None where it did not say, or was stopped from outside."""
+    cause = error.cause
+    details = cause.details if isinstance(cause, ApplicationError) else ()
+    return read_spent(details[0]) if details else None

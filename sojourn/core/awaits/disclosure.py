@@ -1,0 +1,164 @@
+"""Disclosure: a payload as whoever decides on it sees it, field by field, each with its tail.
+
+No padding hides a field: each has a line of its own, a long text shows its beginning and its end, and
+what is left out is counted. The whole view is exact: payloads that differ have views that differ.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, cast
+
+from sojourn.core.values.visible import mixed_scripts, visible
+
+__all__ = ["Disclosure", "disclose"]
+
+MAX_FIELDS = 30
+"""Fields that fit on a screen."""
+
+MAX_TEXT = 200
+"""Characters of one value or name that fit."""
+
+MAX_DEPTH = 8
+"""Names and places of a path that fit."""
+
+_TAIL = 60
+"""Of them, from the end."""
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Disclosure:
+    """A payload in lines of text, of which each can be printed as it is."""
+
+    lines: tuple[str, ...]
+    """One a field: `lines[0].sku = "a-1"`."""
+    is_whole: bool
+    """Whether nothing is left out."""
+
+
+def disclose(payload: Mapping[str, Any], *, whole: bool = False) -> Disclosure:
+    """Show a payload.
+
+    Args:
+        payload: A JSON object.
+        whole: Everything, however long; else what fits on a screen.
+    """
+    if not payload:
+        return Disclosure(("no arguments",), is_whole=True)
+    if whole:
+        return Disclosure(tuple(_line(path, value) for path, value in _leaves(payload)), is_whole=True)
+    leaves = list(islice(_leaves(payload), MAX_FIELDS + 1))
+    if len(leaves) > MAX_FIELDS:
+        return Disclosure(tuple(_shares(payload)), is_whole=False)
+    return Disclosure(
+        tuple(_short_line(path, value) for path, value in leaves),
+        is_whole=not any(_is_long(path, value) for path, value in leaves),
+    )
+
+
+def _leaves(value: Any, path: _Path = ()) -> Iterator[tuple[_Path, Any]]:
+    """Every value that is no object or array, and what is empty, in their order."""
+    if value and isinstance(value, Mapping):
+        for name, inner in cast("Mapping[str, Any]", value).items():
+            yield from _leaves(inner, (*path, name))
+    elif value and isinstance(value, list):
+        for index, inner in enumerate(cast("list[Any]", value)):
+            yield from _leaves(inner, (*path, index))
+    else:
+        yield path, value
+
+
+def _shares(payload: Mapping[str, Any]) -> Iterator[str]:
+    """What fits of a payload of many fields: something of each, so that none takes the place of all others."""
+    names = list(payload)
+    first = names if len(names) <= MAX_FIELDS else names[: 2 * MAX_FIELDS // 3]
+    last = names[len(first) :][-MAX_FIELDS // 3 :]
+    share = max(1, MAX_FIELDS // (len(first) + len(last)))
+    for name in first:
+        yield from _share(name, payload[name], share)
+    if last:
+        yield f"… {len(names) - len(first) - len(last):,} fields left out …"
+    for name in last:
+        yield from _share(name, payload[name], share)
+
+
+def _share(name: str, value: Any, share: int) -> Iterator[str]:
+    leaves = list(islice(_leaves(value, (name,)), share + 1))
+    inner: Sequence[Any] | Mapping[str, Any] = value
+    yield from (_short_line(path, leaf) for path, leaf in leaves[:share])
+    if len(leaves) > share:
+        kind = "fields" if isinstance(value, Mapping) else "items"
+        yield f"{_path(_short_path((name,)))} … more of its {len(inner):,} {kind} left out …"
+
+
+def _line(path: _Path, value: Any) -> str:
+    return f"{_path(path)} = {_literal(value)}{_marks(path, value)}"
+
+
+def _short_line(path: _Path, value: Any) -> str:
+    if not _is_long(path, value):
+        return _line(path, value)
+    if not isinstance(value, str):
+        return f"{_path(_short_path(path))} = {_literal(value)}{_marks(_short_path(path))}"
+    head, tail = _ends(value)
+    shown = f"{_literal(head)}{_left_out(value)}{_literal(tail)}" if tail else _literal(head)
+    return f"{_path(_short_path(path))} = {shown}{_marks(_short_path(path), head, tail)}"
+
+
+def _is_long(path: _Path, value: Any) -> bool:
+    return _short_path(path) != path or (isinstance(value, str) and len(value) > MAX_TEXT)
+
+
+def _ends(text: str) -> tuple[str, str]:
+    """A text, or what is shown of a long one: its beginning and its end."""
+    return (text, "") if len(text) <= MAX_TEXT else (text[: MAX_TEXT - _TAIL], text[-_TAIL:])
+
+
+def _left_out(text: str) -> str:
+    return f" … {len(text) - MAX_TEXT:,} characters left out … "
+
+
+def _short_path(path: _Path) -> _Path:
+    """A path less what is too long of its names, and less its middle."""
+    steps = tuple(_short_name(step) if isinstance(step, str) else step for step in path)
+    if len(steps) <= MAX_DEPTH:
+        return steps
+    return (*steps[: MAX_DEPTH // 2], "…", *steps[-MAX_DEPTH // 2 :])
+
+
+def _short_name(name: str) -> str:
+    head, tail = _ends(name)
+    return f"{head}{_left_out(name)}{tail}" if tail else name
+
+
+def _path(path: _Path) -> str:
+    """Where a value is, as people write it; a name that is no word in quotes: `lines[0]["a b"].sku`."""
+    text = ""
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        elif _NAME.fullmatch(step):
+            text += f".{step}" if text else step
+        else:
+            text += f"[{_literal(step)}]"
+    return text
+
+
+def _literal(value: Any) -> str:
+    """A value as JSON, every character of it seen."""
+    try:
+        return visible(json.dumps(value, ensure_ascii=False, default=str))
+    except ValueError:  # more digits than Python writes
+        return hex(value)
+
+
+def _marks(path: _Path, *values: Any) -> str:
+    """What a reader has to be told of the letters, after the value."""
+    texts = [one for one in (*path, *values) if isinstance(one, str)]
+    told = "; ".join(dict.fromkeys(said for text in texts if (said := mixed_scripts(text))))
+    return f"  (! {told})" if told else ""

@@ -1,0 +1,205 @@
+"""Forms: a flat object of simple values, which a person can fill and workflow code can check by hand.
+
+The check is our own and small, since it runs in workflow code: what it accepts must never depend
+on a library's version. What it lets through is validated in full where it is used.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, cast
+
+from sojourn.contracts.tool_spec import ToolSpec
+from sojourn.core.values.json_value import is_array, is_object, json_type
+from sojourn.core.values.pointer import Schema, expand, locate, to_tokens
+from sojourn.core.values.text import clip, closest_name
+
+__all__ = ["form_of", "has_fields", "is_closed", "misfit_of", "values_of"]
+
+_WORDS = (
+    "const",
+    "default",
+    "description",
+    "enum",
+    "format",
+    "maxLength",
+    "maximum",
+    "minLength",
+    "minimum",
+    "title",
+    "type",
+)
+"""What a form says of a field."""
+
+_ALTERNATIVES = ("anyOf", "oneOf", "if", "not", "dependentSchemas")
+"""Where a schema has these, which of its parts is meant is for the tool to say."""
+
+_MAX_FIELDS = 50
+_MAX_ENUM = 100
+_MAX_TEXT = 500
+_MAX_SHOWN = 150
+
+
+def form_of(spec: ToolSpec, fields: Sequence[str]) -> Schema | None:
+    """A form of just these fields of a tool's payload, by bare name or as a JSON pointer.
+
+    None where the tool has none of them; of one that it does not have nothing is said.
+    """
+    asked = fields[:_MAX_FIELDS]
+    said = {field: _parts(spec, field) for field in asked}
+    if not any(said.values()):
+        return None
+    form: Schema = {"type": "object", "properties": {field: _simple(parts) for field, parts in said.items()}}
+    if len(asked) == len(fields):
+        form["additionalProperties"] = False
+    return form
+
+
+def has_fields(spec: ToolSpec, fields: Sequence[str]) -> bool:
+    """Whether a tool's payload has some fields, and all of these."""
+    return bool(fields) and all(_parts(spec, field) for field in fields)
+
+
+def is_closed(form: Schema | None) -> bool:
+    """Whether a form says that there are no other fields."""
+    return form is not None and form.get("additionalProperties") is False
+
+
+def _parts(spec: ToolSpec, field: str) -> list[Schema]:
+    """What a tool says of a field of its payload."""
+    schema = spec.payload.json_schema
+    tokens = to_tokens(field) if field.startswith("/") else (field,)
+    return [part for found in locate(schema, tokens) for part in expand(schema, found)]
+
+
+def _simple(parts: Sequence[Schema]) -> Schema:
+    """What all parts of a field's schema say, as far as a form can; alternatives are left open."""
+    said: Schema = {}
+    for part in parts:
+        for word in _WORDS:
+            if word in part and word not in said:
+                said[word] = part[word]
+    if any(word in part for part in parts for word in _ALTERNATIVES):
+        said = {word: said[word] for word in ("title", "description") if word in said}
+    if len(said.get("enum", ())) > _MAX_ENUM:
+        del said["enum"]
+    for word in ("title", "description"):
+        if isinstance(said.get(word), str):
+            said[word] = said[word][:_MAX_TEXT]
+    return said
+
+
+def values_of(form: Schema, text: str) -> dict[str, Any] | None:
+    """The values that a text gives: JSON, or the one field's value; None where it is words."""
+    try:
+        given = json.loads(text)
+    except (ValueError, RecursionError):
+        given = None
+    if isinstance(given, dict):
+        return cast("dict[str, Any]", given)
+    properties = _properties(form)
+    if len(properties) != 1:
+        return None
+    ((name, schema),) = properties.items()
+    if _misfit(schema, text) is None:
+        return {name: text}
+    return {name: given} if given is not None and _misfit(schema, given) is None else None
+
+
+def misfit_of(
+    form: Schema, values: dict[str, Any] | None, *, whole: bool, closed: bool = False
+) -> str | None:
+    """What of these values does not fit the form, in a clause, or None.
+
+    Args:
+        form: A flat object schema, as far as it is one: it may be a stranger's.
+        values: By field.
+        whole: Whether required fields have to be there and undeclared ones must not: a tool takes
+            the values as they are, where a planner reads them.
+        closed: Whether undeclared fields must not be there at least: a misspelt one answers nothing.
+    """
+    properties = _properties(form)
+    if values is None:
+        return f"values by field are wanted: {_names(properties)}"
+    if whole:
+        required: Any = form.get("required")
+        names = [name for name in required if isinstance(name, str)] if is_array(required) else []
+        missing = [name for name in names if name not in values]
+        if missing:
+            return f"{_names(missing)} is missing"
+    unknown = [name for name in values if name not in properties] if whole or closed else []
+    if unknown:
+        return f"{_names(unknown[:1])!r} is none of {_names(properties)}{_meant(unknown[0], [*properties])}"
+    for name, value in values.items():
+        if name in properties and (wrong := _misfit(properties[name], value)):
+            return f"{_names([name])} {wrong}"
+    return None
+
+
+def _properties(form: Schema) -> dict[str, Schema]:
+    """The fields and what is said of them; `true` says nothing."""
+    properties = form.get("properties")
+    if not is_object(properties):
+        return {}
+    return {name: schema if is_object(schema) else {} for name, schema in properties.items()}
+
+
+def _meant(name: str, names: Sequence[str]) -> str:
+    """The field that was most likely meant, where there are several; a nested one may have been named by its last part."""
+    last = to_tokens(name)[-1:] or ("",)
+    nested = [each for each in names if to_tokens(each)[-1:] == last]
+    meant = nested[0] if len(nested) == 1 else closest_name(name, names)
+    return f"; did you mean {_names([meant])!r}?" if meant is not None and len(names) > 1 else ""
+
+
+def _names(names: Iterable[str]) -> str:
+    return clip(", ".join(names), _MAX_SHOWN)
+
+
+def _misfit(schema: Schema, value: Any) -> str | None:
+    types: Any = schema.get("type")
+    wanted = [types] if isinstance(types, str) else types
+    if isinstance(wanted, list) and not _is_of(cast("list[Any]", wanted), value):
+        return f"is {' or '.join(map(str, cast('list[Any]', wanted)))}, not {json_type(value)}"
+    allowed: Any = [schema["const"]] if "const" in schema else schema.get("enum")
+    if isinstance(allowed, list) and not any(_same(value, one) for one in cast("list[Any]", allowed)):
+        return f"is one of {_listed(cast('list[Any]', allowed))}"
+    if isinstance(value, list):
+        return _items_misfit(schema, cast("list[Any]", value))
+    if isinstance(value, str):
+        return _outside(len(value), schema, "minLength", "maxLength", " characters long")
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return _outside(value, schema, "minimum", "maximum", "")
+    return None
+
+
+def _items_misfit(schema: Schema, items: list[Any]) -> str | None:
+    """What of an array does not fit: its length, or one of its simple items."""
+    wrong = _outside(len(items), schema, "minItems", "maxItems", " items long")
+    shape = schema.get("items")
+    if wrong or not isinstance(shape, dict):
+        return wrong
+    inner = next((wrong for item in items if (wrong := _misfit(cast("Schema", shape), item))), None)
+    return f"holds an item that {inner}" if inner else None
+
+
+def _is_of(wanted: list[Any], value: Any) -> bool:
+    actual = json_type(value)
+    whole = isinstance(value, float) and math.isfinite(value) and value.is_integer()
+    return actual in wanted or (actual == "integer" and "number" in wanted) or (whole and "integer" in wanted)
+
+
+def _outside(number: float, schema: Schema, least: str, most: str, unit: str) -> str | None:
+    low, high = schema.get(least), schema.get(most)
+    if isinstance(low, (int, float)) and number < low:
+        return f"is at least {low}{unit}"
+    return f"is at most {high}{unit}" if isinstance(high, (int, float)) and number > high else None
+
+
+def _same(left: Any, right: Any) -> bool:
+    """Equality as JSON has it: true is not 1."""
+    return left == right and isinstance(left, bool) == isinstance(right, bool)
+
+
+def _listed(allowed: list[Any]) -> str:
+    return ", ".join(json.dumps(one, ensure_ascii=False)[:80] for one in allowed[:20])

@@ -1,0 +1,115 @@
+"""The waits that a step opens, as the workflow parks on them and the fold tells of them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sojourn.contracts.awaits import (
+    AwaitClarification,
+    AwaitConfirmation,
+    AwaitExternalTools,
+    ExternalCall,
+)
+from sojourn.contracts.dispatch import Dispatch
+from sojourn.contracts.input_required import InputForm, InputRequired
+from sojourn.contracts.tool_call import ToolRequest
+from sojourn.contracts.tool_result import ToolResult
+from sojourn.core.awaits.answers import Clarified
+from sojourn.core.payload.parse import Parsed, parse_arguments
+from sojourn.core.values.pointer import to_tokens
+from sojourn.core.values.timers import bounded
+
+__all__ = [
+    "MAX_INPUT_ROUNDS",
+    "external_wait",
+    "input_response",
+    "input_wait",
+    "lacks_fields",
+    "placed",
+    "question_for",
+    "with_payload",
+]
+
+MAX_INPUT_ROUNDS = 20
+"""How often one call may ask for a person's input."""
+
+
+def with_payload(confirm: AwaitConfirmation, call: ToolRequest) -> AwaitConfirmation:
+    """What a person is asked, with the payload that will run."""
+    return confirm if call.raw is not None else confirm.model_copy(update={"payload": call.payload})
+
+
+def external_wait(
+    calls: Sequence[tuple[ToolRequest, Dispatch]], wait: AwaitExternalTools | None
+) -> AwaitExternalTools | None:
+    """One wait for all calls of a step that somebody outside executes, or None when there are none."""
+    items = [
+        ExternalCall(
+            tool_call_id=call.tool_call_id,
+            tool=call.name,
+            payload=_arguments(call) if dispatch.payload is None else dispatch.payload,
+        )
+        for call, dispatch in calls
+        if dispatch.kind == "external"
+    ]
+    if not items:
+        return None
+    limits = [dispatch.expires_after for _, dispatch in calls if dispatch.kind == "external"]
+    longest = None if None in limits else max(bounded(limit) for limit in limits if limit is not None)
+    return AwaitExternalTools(
+        id=(wait and wait.id) or f"external-{items[0].tool_call_id}", items=items, expires_after=longest
+    )
+
+
+def _arguments(call: ToolRequest) -> dict[str, Any]:
+    """What the call is made with; as a model wrote it, it was found to be valid when it was dispatched."""
+    parsed = Parsed(call.payload) if call.raw is None else parse_arguments(call.raw)
+    return parsed.payload if isinstance(parsed, Parsed) else call.payload
+
+
+def input_wait(call: ToolRequest, needed: InputRequired, form: InputForm) -> AwaitClarification:
+    """The question that a tool puts to a person in the middle of a call."""
+    properties = form.form.get("properties")
+    return AwaitClarification(
+        id=f"input-{call.tool_call_id}",
+        question=form.message,
+        missing_fields=list(properties) if isinstance(properties, dict) else [],  # pyright: ignore[reportUnknownArgumentType]
+        form=form.form,
+        tool_call_id=call.tool_call_id,
+        server=needed.server,
+    )
+
+
+def input_response(answer: Clarified | None) -> dict[str, Any]:
+    """A person's answer in MCP's words."""
+    if answer is None:
+        return {"action": "cancel"}
+    return {"action": "decline"} if answer.declined else {"action": "accept", "content": answer.values or {}}
+
+
+def question_for(results: Sequence[ToolResult]) -> AwaitClarification | None:
+    """The question about the last call that lacks required fields, or None when none does."""
+    lacking = [result.retry_hint for result in results if lacks_fields(result)]
+    return lacking[-1].question() if lacking and lacking[-1] else None
+
+
+def placed(question: AwaitClarification, results: Sequence[ToolResult]) -> AwaitClarification:
+    """The question with nested fields named by pointer, where they were named as `hint.missing_fields` has them.
+
+    Args:
+        question: Of a planner.
+        results: Of the last step, whose hints tell where a missing field is.
+    """
+    hints = [result.retry_hint for result in results if result.retry_hint]
+    places: dict[str, list[str]] = {}
+    for hint in hints:
+        if hint.tool == question.restrict_to_tool:
+            for name in hint.question().missing_fields:
+                bare = to_tokens(name)[-1] if name.startswith("/") else name
+                places.setdefault(bare, []).append(name)
+    named = [place for name in question.missing_fields for place in places.get(name, [name])]
+    return question.model_copy(update={"missing_fields": list(dict.fromkeys(named))})
+
+
+def lacks_fields(result: ToolResult) -> bool:
+    """Whether a call failed for want of required fields, which a person might give."""
+    return bool(result.retry_hint and result.retry_hint.missing_fields)

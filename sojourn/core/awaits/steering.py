@@ -1,0 +1,164 @@
+"""What operators send to a run beside answers: pause, resume, stop asking. Read by hand in workflow code."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from sojourn.core.awaits.answers import Refused, by_of, is_writable, text_of
+from sojourn.core.awaits.waits import Released
+from sojourn.core.values.sizes import MAX_ANSWER_CHARS
+from sojourn.core.values.text import echo
+from sojourn.core.values.unread import unread_in
+
+__all__ = [
+    "NUMBER",
+    "PAUSE",
+    "RESUME",
+    "STOP_ASKING",
+    "Paused",
+    "Resumed",
+    "is_overtaken",
+    "not_understood",
+    "read_pause",
+    "read_release",
+    "read_resume",
+]
+
+PAUSE = "pause"
+RESUME = "resume"
+STOP_ASKING = "stop_asking"
+
+NUMBER = "number"
+"""The field by which a parent run numbers what it tells a child: signals between workflows may overtake each other."""
+
+_FIELDS = {
+    PAUSE: ("reason", "by"),
+    RESUME: ("note", "by", "messages"),
+    STOP_ASKING: ("tools", "tags", "reason", "by"),
+}
+_MAX_MESSAGES = 20
+_MAX_NAMES = 100
+_MAX_NAME_CHARS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """Nothing new starts."""
+
+    reason: str
+    by: str | None
+    number: int | None = None
+    """Where a parent run told it: how often that told its child runs something."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """The run goes on."""
+
+    note: str
+    by: str | None
+    messages: tuple[str, ...]
+    """Said by a person; they begin a new user turn."""
+    number: int | None = None
+    """Where a parent run told it: how often that told its child runs something."""
+
+
+def is_overtaken(given: Paused | Resumed, heeded: int) -> bool:
+    """Whether what a parent told later was heeded already, by its number."""
+    return given.number is not None and given.number <= heeded
+
+
+def not_understood(name: str, values: Sequence[Any]) -> Refused | None:
+    """What of a pause, a resume or a release its reader would pass over; None when it reads all.
+
+    An update with such is refused. A signal does what is understood of it, as it always did, and a note
+    tells the rest: nobody is there to be told, and a newer parent may say more than its child knows.
+    """
+    known = _FIELDS[name]
+    value = values[0] if values else None
+    unknown = (
+        [field for field in cast("dict[str, Any]", value) if field not in known and field != NUMBER]
+        if isinstance(value, dict)
+        else []
+    )
+    if unknown:
+        return Refused(
+            f"{name} does not know {echo(unknown[0])}; it takes {', '.join(f'`{one}`' for one in known)}"
+        )
+    return Refused(f"{name} takes one object, not {len(values)}") if len(values) > 1 else None
+
+
+def read_pause(values: Sequence[Any]) -> Paused | Refused:
+    """Judge `{"reason", "by"}`, a text, or nothing at all."""
+    if unread := unread_in(values):
+        return Refused(unread.reason)
+    fields = _fields(values, "reason")
+    by, reason = by_of(fields), text_of(fields, "reason")
+    if isinstance(by, Refused):
+        return by
+    return reason if isinstance(reason, Refused) else Paused(reason, by, _number(fields))
+
+
+def read_resume(values: Sequence[Any], *, is_paused: bool) -> Resumed | Refused:
+    """Judge `{"note", "by", "messages"}`, a text, or nothing at all; a parent's own may come before its pause."""
+    if unread := unread_in(values):
+        return Refused(unread.reason)
+    fields = _fields(values, "note")
+    number = _number(fields)
+    if not is_paused and number is None:
+        return Refused("the run is not paused", "AwaitNotOpen")
+    by, note = by_of(fields), text_of(fields, "note")
+    if isinstance(by, Refused):
+        return by
+    if isinstance(note, Refused):
+        return note
+    messages = _texts(fields.get("messages"))
+    return messages if isinstance(messages, Refused) else Resumed(note, by, messages, number)
+
+
+def read_release(values: Sequence[Any]) -> Released | Refused:
+    """Judge `{"tools", "tags", "reason", "by"}`; a tool is named by its id, as `ops.devices.*`, or `*` for all."""
+    if unread := unread_in(values):
+        return Refused(unread.reason)
+    fields = _fields(values, "reason")
+    by, reason = by_of(fields), text_of(fields, "reason")
+    if isinstance(by, Refused):
+        return by
+    if isinstance(reason, Refused):
+        return reason
+    tools, tags = _names(fields.get("tools")), _names(fields.get("tags"))
+    if tools is None or tags is None or not (tools or tags):
+        return Refused(f"`tools` and `tags` are lists of at most {_MAX_NAMES} names, not both empty")
+    return Released(tools, tags, reason, by)
+
+
+def _fields(values: Sequence[Any], text: str) -> dict[str, Any]:
+    value = values[0] if values else None
+    if isinstance(value, dict):
+        return cast("dict[str, Any]", value)
+    return {} if value is None else {text: value}
+
+
+def _number(fields: dict[str, Any]) -> int | None:
+    value = fields.get(NUMBER)
+    return value if type(value) is int and value > 0 else None
+
+
+def _texts(value: Any) -> tuple[str, ...] | Refused:
+    given = cast("list[Any]", value) if isinstance(value, list) else [] if value is None else [value]
+    texts = tuple(one for one in given if isinstance(one, str) and one.strip() and is_writable(one))
+    if len(texts) != len(given) or len(texts) > _MAX_MESSAGES:
+        return Refused(f"`messages` is a list of at most {_MAX_MESSAGES} texts")
+    if sum(len(text) for text in texts) > MAX_ANSWER_CHARS:
+        return Refused(f"messages have together at most {MAX_ANSWER_CHARS:,} characters")
+    return texts
+
+
+def _names(value: Any) -> tuple[str, ...] | None:
+    if value is None:
+        return ()
+    if not isinstance(value, list):
+        return None
+    given = cast("list[Any]", value)
+    names = tuple(one for one in given if isinstance(one, str) and 0 < len(one) <= _MAX_NAME_CHARS)
+    return names if len(names) == len(given) <= _MAX_NAMES else None

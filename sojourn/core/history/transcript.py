@@ -1,0 +1,76 @@
+"""A run's transcript, told by its history: with no worker alive, and long after the end."""
+
+from dataclasses import dataclass, field
+
+from sojourn.contracts.event import Event, ToolEndEvent
+from sojourn.contracts.message import Message
+from sojourn.contracts.run import RunInput, RunOutput
+from sojourn.contracts.tasks import PlanOutcome, PlanTask
+from sojourn.contracts.tool_call import ToolRequest
+from sojourn.contracts.tool_result import ToolResult
+from sojourn.core.history.record import HistoryRecord
+from sojourn.core.run.transcript import for_planner, question_message
+
+__all__ = ["TranscriptProjection"]
+
+
+@dataclass(slots=True)
+class TranscriptProjection:
+    """Feed it a run's history records in order, each with the events it told.
+
+    Each plan's input holds what was new to the planner, word for word. Where that was too large to be
+    recorded twice, it is made of the results in the history.
+    """
+
+    messages: list[Message] = field(default_factory=list[Message])
+    _calls: list[ToolRequest] = field(default_factory=list[ToolRequest])
+    _results: dict[str, ToolResult] = field(default_factory=dict[str, ToolResult])
+    _notices: list[Message] = field(default_factory=list[Message])
+    """What no planner has been told yet."""
+
+    def feed(self, record: HistoryRecord, events: list[Event]) -> None:
+        """Take the next record into account."""
+        match record.value:
+            case RunInput(messages=opening) if record.kind == "started":
+                self.messages = [*opening]
+            case PlanTask() as task:
+                self._plan(task)
+            case PlanOutcome() as plan:
+                self._planned(plan)
+            case RunOutput(final=final) if record.kind == "run_completed" and self.messages[-1:] != [final]:
+                self.messages = [*self.told(), final]
+            case _:
+                pass
+        for event in events:
+            if isinstance(event, ToolEndEvent):
+                self._results[event.tool_call_id] = event.result
+
+    def told(self) -> list[Message]:
+        """The transcript so far, with the answers of a step, or the refusal, that no planner has seen."""
+        return [*self.messages, *self._answers(), *self._notices]
+
+    def _plan(self, task: PlanTask) -> None:
+        before = self.messages[: task.after]
+        if task.new or task.until is None:
+            self.messages = [*before, *task.new]
+        elif task.plan > 1:
+            notices = [Message.system(task.finalize.notice)] if task.finalize else []
+            self.messages = [*before, *self._answers(), *notices][: task.until]
+        self._calls, self._results, self._notices = [], {}, []
+
+    def _planned(self, plan: PlanOutcome) -> None:
+        self._calls = plan.calls
+        if plan.fault:
+            self._notices = [Message.system(f"The last plan was refused: {plan.fault}.")]
+        if plan.calls:
+            self.messages.append(plan.message or Message.calls(plan.calls))
+        elif plan.final:
+            self.messages.append(plan.final)
+        elif plan.await_:
+            self.messages.append(question_message(plan))
+
+    def _answers(self) -> list[Message]:
+        known = [
+            self._results[call.tool_call_id] for call in self._calls if call.tool_call_id in self._results
+        ]
+        return [Message.results([for_planner(result) for result in known])] if known else []

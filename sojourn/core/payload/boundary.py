@@ -1,0 +1,209 @@
+"""The tool boundary: what may go in, what may come out, each in one function.
+
+In: size and depth, parse, validate once. Out: encode by the result's type, artifacts, bounds; then through
+`gate`. What fails on the way is a `ToolResult` with its hint; nothing is validated again in services (SR-118).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+from pydantic import ValidationError
+
+from sojourn.contracts.artifact import Artifact, WithArtifacts
+from sojourn.contracts.bounds import Bounds
+from sojourn.contracts.input_required import InputRequired
+from sojourn.contracts.retry_hint import FieldIssue, RetryHint
+from sojourn.contracts.tool_call import ToolRequest
+from sojourn.contracts.tool_error import ToolError
+from sojourn.contracts.tool_result import ToolResult
+from sojourn.contracts.tool_spec import ToolSpec
+from sojourn.core.payload import hints
+from sojourn.core.payload.bounds import bounds_of, with_note
+from sojourn.core.payload.example import Judge
+from sojourn.core.payload.injected_fields import split
+from sojourn.core.payload.parse import ParseFault, json_fault, parse_arguments
+from sojourn.core.schema.validate import Validator
+from sojourn.core.values.text import clip, echo
+from sojourn.core.values.wire import encode_readable
+
+__all__ = [
+    "Answer",
+    "brief",
+    "checked",
+    "delivered",
+    "issues_of",
+    "malformed",
+    "parsed",
+    "refusal",
+    "refused",
+]
+
+MAX_FORMS = 10
+"""Forms of one `input_required`."""
+
+MAX_REQUEST_STATE = 64_000
+"""Characters of what a tool wants back with the answers."""
+
+Answer = tuple[ToolError, RetryHint | None]
+"""Why a call is answered with an error, and how to repair it."""
+
+Encode = Callable[[Any], Any]
+"""From a typed value to JSON; raises where it is not of the type."""
+
+
+def refusal(call: ToolRequest, answer: Answer) -> ToolResult:
+    """A call's answer made of an error and perhaps a hint."""
+    error, hint = answer
+    return ToolResult(name=call.name, tool_call_id=call.tool_call_id, error=error, retry_hint=hint)
+
+
+def parsed(spec: ToolSpec, call: ToolRequest, fits: Judge | None = None) -> dict[str, Any] | ToolResult:
+    """The call's payload as it was sent, less what no caller may send, or why it cannot be read."""
+    if call.raw is None:
+        payload, fault = call.payload, json_fault(call.payload)
+    else:
+        read = parse_arguments(call.raw)
+        payload, fault = ({}, read) if isinstance(read, ParseFault) else (read.payload, None)
+    if fault is not None:
+        return refusal(call, hints.unparsable(spec, fault, fits))
+    if spec.injected:
+        payload = {name: value for name, value in payload.items() if name not in spec.injected}
+    return payload
+
+
+def checked(
+    spec: ToolSpec, validator: Validator, call: ToolRequest, fits: Judge | None = None
+) -> dict[str, Any] | ToolResult:
+    """The call's payload, valid against the tool's schema, or the answer that says what is wrong (SR-128)."""
+    payload = parsed(spec, call, fits)
+    if isinstance(payload, ToolResult) or validator.is_valid(payload):
+        return payload
+    return refusal(call, hints.hint_for_issues(spec, payload, validator.issues(payload), validator, fits))
+
+
+def refused(
+    spec: ToolSpec,
+    call: ToolRequest,
+    sent: dict[str, Any],
+    issues: Sequence[FieldIssue],
+    validator: Validator,
+    fits: Judge | None = None,
+) -> ToolResult:
+    """The answer to a payload with these faults.
+
+    Args:
+        spec: The tool.
+        call: The call.
+        sent: The payload before anything was injected.
+        issues: Its faults, those of injected fields included: no caller can mend those (SR-44).
+        validator: Of the payload as callers see it.
+        fits: Judges an example by the tool's own type, where there is one.
+    """
+    shown, hidden = split(issues, spec.injected)
+    if hidden and not shown:
+        return refusal(
+            call, hints.unavailable(spec.id, "it could not be prepared; this is logged for its operator")
+        )
+    return refusal(call, hints.hint_for_issues(spec, sent, shown, validator, fits))
+
+
+def issues_of(error: ValidationError) -> list[FieldIssue]:
+    """The faults that a model's own validators found where the schema accepts the payload."""
+    return [
+        FieldIssue(
+            field="".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in fault["loc"]),
+            constraint="rejected",
+            expected_type=fault["msg"][:200],
+        )
+        for fault in error.errors(include_url=False, include_input=False)[:20]
+    ]
+
+
+def delivered(
+    spec: ToolSpec,
+    call: ToolRequest,
+    value: Any,
+    encode: Encode,
+    beside: Mapping[str, Encode] | None = None,
+) -> ToolResult:
+    """What a tool returned as its result, or `malformed_response` with the reason (SR-37, SR-90).
+
+    Args:
+        spec: The tool.
+        call: The call.
+        value: The tool's own value, `WithArtifacts` or a `ToolResult`.
+        encode: From the value to JSON, by the result's type.
+        beside: The same for each declared artifact; None where any kind may come, as from MCP servers.
+    """
+    try:
+        given = _encoded(value, encode, beside)
+        if given.input_required:
+            return _asking(spec, call, given.input_required)
+        bounds = _bounds(spec, given)
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        return malformed(spec, call, brief(error))
+    return given.model_copy(update={"name": call.name, "tool_call_id": call.tool_call_id, "bounds": bounds})
+
+
+def _bounds(spec: ToolSpec, given: ToolResult) -> Bounds | None:
+    """Those that the tool states beside its result, else those in it; a count below 0 bounds nothing."""
+    stated = given.bounds
+    if stated is None:
+        return bounds_of(given.result) if spec.bounded and given.ok else None
+    if stated.returned < 0 or (stated.total or 0) < 0:
+        return None
+    return with_note(stated, given.result)
+
+
+def _encoded(value: Any, encode: Encode, beside: Mapping[str, Encode] | None) -> ToolResult:
+    if isinstance(value, ToolResult):
+        result = encode(value.result) if value.ok and value.result is not None else value.result
+        given = [(one.kind, one.data) for one in value.artifacts]
+        return value.model_copy(update={"result": result, "artifacts": _artifacts(given, beside)})
+    if not isinstance(value, WithArtifacts):
+        return ToolResult(result=encode(value))
+    whole = cast("WithArtifacts[Any]", value)
+    return ToolResult(
+        result=encode(whole.result), artifacts=_artifacts(list(whole.artifacts.items()), beside)
+    )
+
+
+def _artifacts(given: Sequence[tuple[str, Any]], beside: Mapping[str, Encode] | None) -> list[Artifact]:
+    """What came beside a result, each once, of a declared kind and with data of its type (SR-105)."""
+    made: dict[str, Artifact] = {}
+    for kind, data in given:
+        if beside is not None and kind not in beside:
+            raise ValueError(
+                f"artifact {echo(kind)} is not declared; declared: {', '.join(beside) or 'none'}"
+            )
+        if kind in made:
+            raise ValueError(f"artifact {echo(kind)} is given twice")
+        if data is not None:
+            made[kind] = Artifact(kind=kind, data=data if beside is None else beside[kind](data))
+    return list(made.values())
+
+
+def _asking(spec: ToolSpec, call: ToolRequest, needed: InputRequired) -> ToolResult:
+    """A call that needs a person's input to go on, in the name of its toolset."""
+    state = needed.request_state or ""
+    if not needed.forms or len(needed.forms) > MAX_FORMS or len(state) > MAX_REQUEST_STATE:
+        why = f"input_required holds 1 to {MAX_FORMS} forms and a state of at most {MAX_REQUEST_STATE:,} characters"
+        return malformed(spec, call, why)
+    if len(encode_readable(needed)) > 2 * MAX_REQUEST_STATE:
+        return malformed(spec, call, f"its forms have more than {MAX_REQUEST_STATE:,} bytes")
+    asks = needed.model_copy(update={"server": needed.server or f"{spec.id.service}.{spec.id.toolset}"})
+    return ToolResult(name=call.name, tool_call_id=call.tool_call_id, input_required=asks)
+
+
+def malformed(spec: ToolSpec, call: ToolRequest, why: str) -> ToolResult:
+    """The answer when a tool ran and its result cannot be used."""
+    return refusal(call, hints.malformed_response(spec, why))
+
+
+def brief(error: Exception) -> str:
+    """Why something does not fit its type, in a clause that repeats no value of it."""
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        return f"{place}: {first['msg']}" if place else first["msg"]
+    return clip(str(error), 300)

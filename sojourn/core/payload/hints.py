@@ -1,0 +1,264 @@
+"""Every way a call fails at the boundary, as a `ToolError` and the `RetryHint` that mends it.
+
+One builder a reason, and all wording here and in `wording`, so that planners, people and
+policies never have to read meaning out of text (SR-128, SR-129), and a new reason or a
+richer hint is one more function (SR-147). Messages are short, say what was wrong and what
+to send in its place, and repeat no more of the input than they need (SR-116).
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from difflib import get_close_matches
+from typing import Any
+
+from sojourn.contracts.retry_hint import FieldIssue, RetryHint, RetryReason
+from sojourn.contracts.tool_error import ToolError
+from sojourn.contracts.tool_spec import ToolSpec
+from sojourn.core.payload.example import Judge, example_for
+from sojourn.core.payload.missing_field import with_expected
+from sojourn.core.payload.question import question_about
+from sojourn.core.schema.issue_text import sentence
+from sojourn.core.schema.secret_fields import is_secret
+from sojourn.core.schema.validate import Validator
+from sojourn.core.values.json_fault import ParseFault, json_fault
+from sojourn.core.values.json_value import is_object
+from sojourn.core.values.pointer import ABSENT, Schema, expand, locate, to_tokens, value_at
+from sojourn.core.values.sizes import MAX_PRIOR_INPUT_BYTES, MAX_RESULT_BYTES
+from sojourn.core.values.text import clip, closest_name, echo, plain
+
+__all__ = [
+    "MAX_MESSAGE",
+    "changed_since_approved",
+    "hint_for_issues",
+    "malformed_response",
+    "oversized_result",
+    "rate_limited",
+    "timeout",
+    "unavailable",
+    "unknown_tool",
+    "unparsable",
+]
+
+MAX_MESSAGE = 600
+"""Characters of a hint's or error's message."""
+
+_MAX_NAME = 200
+_MAX_SENTENCE = 240
+_MAX_SHOWN = 8
+_NARROWING = (
+    "limit",
+    "page_size",
+    "max_results",
+    "top",
+    "count",
+    "first",
+    "fields",
+    "since",
+    "until",
+    "filter",
+    "query",
+    "cursor",
+)
+
+Failure = tuple[ToolError, RetryHint]
+
+
+def hint_for_issues(
+    spec: ToolSpec,
+    payload: Mapping[str, Any],
+    issues: Sequence[FieldIssue],
+    validator: Validator,
+    fits: Judge | None = None,
+) -> Failure:
+    """A payload with faults: which, what would fit, an example that does, a question for a person.
+
+    Args:
+        spec: The tool that was called.
+        payload: What was sent, before anything was injected.
+        issues: Its faults; those of a model's own validators too.
+        validator: Of the payload's schema.
+        fits: Judges an example by the tool's own type, where there is one.
+    """
+    sent, issues = dict(payload), [with_expected(issue, validator.schema) for issue in issues]
+    kept = sent if json_fault(sent, max_bytes=MAX_PRIOR_INPUT_BYTES) is None else None
+    missing = [issue for issue in issues if issue.constraint == "missing_field"]
+    only_missing = bool(missing) and len(missing) == len(issues)
+    faults = _joined(
+        [_told(issue, sent, validator) for issue in issues] or ["the payload does not fit the schema"]
+    )
+    reason = RetryReason.MISSING_FIELDS if only_missing else RetryReason.INVALID_ARGUMENTS
+    return _failure(
+        reason,
+        spec.id,
+        error=f"invalid arguments for {spec.id}: {faults}",
+        message=f"Correct the arguments and call {spec.id} again: {faults}",
+        restrict_to_tool=True,
+        missing_fields=list(dict.fromkeys(to_tokens(issue.field)[-1] for issue in missing if issue.field)),
+        example_input=example_for(validator, kept, spec.payload.example, issues=issues, fits=fits),
+        prior_input=kept,
+        clarifying_question=question_about(spec, issues, validator),
+        issues=issues,
+    )
+
+
+def unparsable(spec: ToolSpec, fault: ParseFault, fits: Judge | None = None) -> Failure:
+    """Arguments that are no payload at all: cut off, no JSON, no object, too large, too deep."""
+    what = f"{fault.message}, near {echo(fault.near)}" if fault.near else fault.message
+    mend = _PARSE_MENDS.get(fault.kind, "Send one complete JSON object")
+    return _failure(
+        RetryReason.INVALID_ARGUMENTS,
+        spec.id,
+        error=f"the arguments for {spec.id} cannot be read: {what}",
+        message=f"{mend}; {spec.id} was not run: {what}",
+        restrict_to_tool=True,
+        example_input=example_for(Validator(spec.payload.json_schema), None, spec.payload.example, fits=fits),
+        issues=[FieldIssue(field="", constraint="invalid_format", format="json", expected_type="object")],
+    )
+
+
+def unknown_tool(name: str, shown: Sequence[str]) -> Failure:
+    """A tool that does not exist, or that this agent is not shown: the two must look alike."""
+    wanted = plain(name, _MAX_NAME)
+    by_last = {tool.split(".", 2)[-1]: tool for tool in shown}
+    # The last part tells tools apart; whole ids of one toolset are all alike.
+    last = get_close_matches(wanted.split(".", 2)[-1], list(by_last), n=3, cutoff=0.6)
+    whole = get_close_matches(wanted, shown, n=3, cutoff=0.85)
+    names = list(dict.fromkeys([*(by_last[name] for name in last), *whole]))[:3]
+    if names:
+        advice = f"Did you mean {' or '.join(names)}?"
+    elif shown:
+        more = f" and {len(shown) - _MAX_SHOWN} more" if len(shown) > _MAX_SHOWN else ""
+        advice = f"The tools are {', '.join(shown[:_MAX_SHOWN])}{more}."
+    else:
+        advice = "There are no tools to call now; answer without one."
+    return _failure(
+        RetryReason.TOOL_UNAVAILABLE,
+        wanted,
+        error=f"there is no tool `{wanted}`",
+        message=f"There is no tool `{wanted}`. {advice}",
+    )
+
+
+def timeout(name: str, limit: timedelta) -> Failure:
+    """No answer in time; whether it had an effect is unknown."""
+    took = _spoken(limit)
+    return _failure(
+        RetryReason.TIMEOUT,
+        name,
+        error=f"{name} did not answer within {took}",
+        message=f"{name} did not answer within {took}, and may or may not have taken effect. "
+        "Ask for less, check what happened before you repeat a change, or use another tool.",
+    )
+
+
+def rate_limited(name: str, message: str, retry_after: timedelta | None = None) -> Failure:
+    """Over a limit; the same call may succeed later."""
+    when = f"in {_spoken(retry_after)}" if retry_after is not None else "later"
+    return _failure(
+        RetryReason.RATE_LIMITED,
+        name,
+        error=f"{name} is over a limit: {plain(message, MAX_MESSAGE)}",
+        message=f"{name} is over a limit. The same call may succeed {when}; go on without it until then.",
+        retry_after=retry_after,
+    )
+
+
+def unavailable(name: str, message: str, retry_after: timedelta | None = None) -> Failure:
+    """Not there, or something it needs is not."""
+    when = f" Try again in {_spoken(retry_after)}, or" if retry_after is not None else " Go on without it, or"
+    return _failure(
+        RetryReason.TOOL_UNAVAILABLE,
+        name,
+        error=f"{name} is unavailable: {plain(message, MAX_MESSAGE)}",
+        message=f"{name} is unavailable now.{when} use another tool. Other arguments will not help.",
+        retry_after=retry_after,
+    )
+
+
+def changed_since_approved(name: str) -> Failure:
+    """The tool is not the one that a person approved a call of; a new call is shown as it is now."""
+    said = f"{name} was changed after this call was approved, so that it did not run"
+    return _failure(
+        RetryReason.TOOL_UNAVAILABLE, name, error=said, message=f"{said}. Look at it again, and call it anew."
+    )
+
+
+def malformed_response(spec: ToolSpec, detail: Sequence[FieldIssue] | str) -> Failure:
+    """The tool's own answer breaks its schema: no fault of the caller's."""
+    faults = (
+        plain(detail, MAX_MESSAGE)
+        if isinstance(detail, str)
+        else _joined([sentence(issue) for issue in detail])
+    )
+    return _failure(
+        RetryReason.MALFORMED_RESPONSE,
+        spec.id,
+        error=f"{spec.id} gave a result that does not fit its own schema: {faults}",
+        message=f"{spec.id} ran, but its result cannot be used. Other arguments may give a good one, or use another tool.",
+        issues=[] if isinstance(detail, str) else list(detail),
+    )
+
+
+def oversized_result(spec: ToolSpec, size: int, limit: int = MAX_RESULT_BYTES) -> Failure:
+    """A result larger than a run may carry; says which arguments narrow it."""
+    known = _names(spec.payload.json_schema, spec.payload.json_schema)
+    narrowing = [f"`{name}`" for name in _NARROWING if name in known][:3]
+    how = f"Narrow it with {', '.join(narrowing)}" if narrowing else "Ask for a smaller part"
+    return _failure(
+        RetryReason.MALFORMED_RESPONSE,
+        spec.id,
+        error=f"the result of {spec.id} has {size:,} bytes, more than the {limit:,} allowed",
+        message=f"{spec.id} ran, but its result of {size:,} bytes is more than the {limit:,} allowed. {how} and call it again.",
+        restrict_to_tool=True,
+    )
+
+
+_PARSE_MENDS = {
+    "truncated": "Send the whole JSON object again, and make it shorter if it was cut off",
+    "too_large": "Send less",
+    "too_deep": "Send a flatter object",
+    "empty": "Send a JSON object, `{}` if there is nothing to say",
+    "duplicate_key": "Send one JSON object that gives each name once",
+}
+
+
+def _failure(reason: str, tool: str, *, error: str, message: str, **hint: Any) -> Failure:
+    told = RetryHint(reason=reason, tool=tool, message=clip(message, MAX_MESSAGE), **hint)
+    return ToolError.new(clip(error, MAX_MESSAGE), code=reason), told
+
+
+def _joined(sentences: Sequence[str]) -> str:
+    """As many as a message has room for, the rest counted."""
+    told, room = "", MAX_MESSAGE - 200
+    for index, each in enumerate(sentences):
+        text = f"; {each}" if told else each
+        if len(told) + len(text) > room:
+            return f"{told}; and {len(sentences) - index} more"
+        told += text
+    return told
+
+
+def _told(issue: FieldIssue, payload: dict[str, Any], validator: Validator) -> str:
+    tokens = to_tokens(issue.field)
+    close = None
+    if issue.constraint == "unknown_field" and tokens:
+        sent = value_at(payload, tokens[:-1])
+        known = [
+            name for each in locate(validator.schema, tokens[:-1]) for name in _names(validator.schema, each)
+        ]
+        close = closest_name(tokens[-1], [name for name in known if not (is_object(sent) and name in sent)])
+    hides = validator.has_secrets and is_secret(validator.schema, tokens)
+    value = ABSENT if hides else value_at(payload, tokens)
+    return clip(sentence(issue, value, close=close), _MAX_SENTENCE)
+
+
+def _names(root: Schema, schema: Schema) -> list[str]:
+    """The fields that a schema declares for one value, wherever it says so."""
+    return [name for part in expand(root, schema) for name in part.get("properties", {})]
+
+
+def _spoken(duration: timedelta) -> str:
+    seconds = duration.total_seconds()
+    if seconds < 120 or seconds % 60:
+        return f"{seconds:g} s"
+    return f"{seconds / 60:g} min"

@@ -1,0 +1,178 @@
+"""Masking: no secret of a call is told in what is said of the call (SR-45 to SR-49).
+
+A value is found as it is, and as JSON, Python and addresses write it; a number also as a number. The walk
+over a result goes by the record's own fields, so that one that is added later is masked too.
+"""
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from pydantic import BaseModel
+
+from sojourn.contracts.retry_hint import RetryHint, RetryReason
+from sojourn.contracts.tool_result import ToolResult
+from sojourn.core.values.json_value import is_array, is_object
+from sojourn.core.values.text import CUT, plain
+
+__all__ = ["Mask", "mask_for", "masked", "masked_fault"]
+
+Mask = Callable[[str], str]
+"""Replaces every secret in a text."""
+
+MIN_MASKED = 4
+"""Characters of a value that is masked; a shorter one is in half of all texts."""
+
+MIN_LINE = 8
+"""Characters of a line that is masked by itself, where a secret has several."""
+
+MAX_LINES = 200
+"""Lines of one secret that are masked by themselves, the longest: a bundle of certificates has about 100."""
+
+_MAX_BITS = 1_000
+"""Of an integer that may be a secret: one of 300 digits."""
+
+_OWN_WORDS = frozenset(value for name, value in vars(RetryReason).items() if name.isupper())
+"""Reasons: whoever injects one of these words has not made it a secret."""
+
+_Record = TypeVar("_Record", bound=BaseModel)
+
+
+def mask_for(values: Mapping[str, Any]) -> Mask | None:
+    """What hides these values in outgoing texts, longer ones before shorter ones that they may contain.
+
+    None when there is nothing to hide.
+    """
+    texts = {form: name for name, value in values.items() for text in _texts(value) for form in _forms(text)}
+    secret = sorted(texts, key=len, reverse=True)
+    if not secret:
+        return None
+
+    def mask(text: str) -> str:
+        for each in secret:
+            text = text.replace(each, f"[{texts[each]}]")
+        return _without_half(text, secret) if text.endswith(CUT) else text
+
+    return mask
+
+
+def masked(result: ToolResult, mask: Mask) -> ToolResult:
+    """A result of plain JSON in which nothing holds a secret; the call's own name and id stay."""
+    return _Walk(mask, {result.name, result.tool_call_id}).record(result)
+
+
+def masked_fault(result: ToolResult, mask: Mask) -> ToolResult:
+    """A result whose error and hint say nothing of what the mask hides; what a call is repaired with stays."""
+    walk = _Walk(mask, {result.name, result.tool_call_id})
+    changes: dict[str, Any] = {}
+    if result.error:
+        changes["error"] = walk.record(result.error)
+    if result.retry_hint:
+        changes["retry_hint"] = _repairable(walk.record(result.retry_hint), result.retry_hint)
+    return result.model_copy(update=changes) if changes else result
+
+
+def _repairable(hint: RetryHint, before: RetryHint) -> RetryHint:
+    kept = {"example_input": before.example_input, "prior_input": before.prior_input}
+    return hint.model_copy(update=kept)
+
+
+class _Walk:
+    """Masks a record, field by field."""
+
+    def __init__(self, mask: Mask, names: Collection[str]) -> None:
+        self._mask = mask
+        self._kept = _OWN_WORDS.union(names)
+
+    def record(self, record: _Record) -> _Record:
+        """The same with each field masked; a field that must be a number has its default in place of a secret."""
+        changes: dict[str, Any] = {}
+        for name, field in type(record).model_fields.items():
+            before = getattr(record, name)
+            after = self._value(before)
+            if after is before:
+                continue
+            if isinstance(before, (int, float)) and field.annotation is not Any:
+                after = 0 if field.is_required() else field.get_default()
+            changes[name] = after
+        return record.model_copy(update=changes) if changes else record
+
+    def _value(self, value: Any) -> Any:
+        """The value, itself where it is no secret and holds none."""
+        if isinstance(value, str):
+            told = value if value in self._kept else self._mask(value)
+            return value if told == value else told
+        if isinstance(value, (int, float)):
+            return value if isinstance(value, bool) else self._number(value)
+        if isinstance(value, BaseModel):
+            return self.record(value)
+        if is_object(value):
+            fields = {self._value(name): self._value(inner) for name, inner in value.items()}
+            same = all(
+                after is before for after, before in zip(fields.values(), value.values(), strict=False)
+            )
+            return value if same and fields.keys() == value.keys() else fields
+        if is_array(value):
+            items = [self._value(inner) for inner in value]
+            same = all(after is before for after, before in zip(items, value, strict=True))
+            return value if same else items
+        return value
+
+    def _number(self, value: float) -> float | str:
+        """The number; its field's name where all its digits are a secret's."""
+        if isinstance(value, int) and value.bit_length() > _MAX_BITS:
+            return value
+        text = _digits(value)
+        told = self._mask(text)
+        return told if told != text and told.lstrip("-").startswith("[") and told.endswith("]") else value
+
+
+def _without_half(text: str, secret: Sequence[str]) -> str:
+    """A text that was cut, less the beginning of a value with which it ends: half a secret tells much."""
+    said = text.removesuffix(CUT)
+    for each in secret:
+        for length in range(len(each) - 1, MIN_MASKED - 1, -1):
+            if said.endswith(each[:length]):
+                return said[:-length] + CUT
+    return text
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """The texts by which a value, or a part of it, may be known."""
+    if isinstance(value, str):
+        yield from _with_lines(value)
+    elif isinstance(value, bool) or value is None:
+        return
+    elif isinstance(value, (int, float)):
+        yield from _long_enough({str(value), _digits(value)})
+    elif is_object(value):
+        for inner in value.values():
+            yield from _texts(inner)
+    elif is_array(value):
+        for inner in value:
+            yield from _texts(inner)
+
+
+def _with_lines(text: str) -> Iterator[str]:
+    """A text, and its longer lines: a key of several lines is often told, or cut, by lines."""
+    yield from _long_enough([text])
+    lines = dict.fromkeys(line.strip() for line in text.splitlines())
+    longest = sorted((line for line in lines if len(line) >= MIN_LINE), key=len, reverse=True)
+    yield from longest[:MAX_LINES]
+
+
+def _long_enough(texts: Collection[str]) -> Iterator[str]:
+    return (text for text in texts if len(text) >= MIN_MASKED and not text.isspace())
+
+
+def _digits(number: float) -> str:
+    """A number as text: 5 and 5.0 are the same."""
+    return str(int(number)) if isinstance(number, float) and number.is_integer() else str(number)
+
+
+def _forms(text: str) -> set[str]:
+    """A text as it stands in other texts: those of JSON, of Python, of addresses, and on one line."""
+    in_json = json.dumps(text, ensure_ascii=False)[1:-1]
+    forms = {text, in_json, json.dumps(text)[1:-1], repr(text)[1:-1], quote(text, safe="", errors="replace")}
+    return set(_long_enough(forms | {plain(form, len(form)) for form in forms}))

@@ -1,0 +1,184 @@
+"""Parse what a model wrote as arguments, within bounds, and never guess.
+
+Unparsable or cut off text is a `ParseFault` with its position, never `{}`: a tool
+called with nothing would do something nobody asked for. Two repairs are made, both
+lossless and both reported: a code fence around the JSON and a trailing comma.
+
+A name given twice in one object is a fault as well: the two values contradict each
+other, and Python would keep the last without a word.
+"""
+
+import json
+import math
+import re
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sojourn.core.values.json_fault import (
+    MAX_DIGITS,
+    ParseFault,
+    depth_of,
+    json_fault,
+    too_deep,
+    too_many_digits,
+)
+from sojourn.core.values.json_value import is_object
+from sojourn.core.values.sizes import MAX_PAYLOAD_BYTES
+
+__all__ = ["ParseFault", "Parsed", "depth_of", "json_fault", "parse_arguments"]
+
+# Every branch consumes what it looked at, so hostile text costs linear time: an
+# unterminated string is matched to its end in place of being tried again from each quote.
+_TRAILING_COMMA = re.compile(
+    r"""("[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z))|,(?=[ \t\r\n]*+[}\]])""",
+    re.DOTALL,
+)
+_FENCE = "```"
+_FENCE_LANGUAGE = re.compile(r"[A-Za-z0-9]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A payload, and how the text had to be repaired to give it."""
+
+    payload: dict[str, Any]
+    """The JSON object."""
+    repairs: tuple[str, ...] = ()
+    """`code_fence` `trailing_comma`; empty when the text was JSON as it stood."""
+
+
+class _RefusedError(Exception):
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.fault = ParseFault(kind, message)
+
+
+def parse_arguments(raw: str, *, max_bytes: int = MAX_PAYLOAD_BYTES) -> Parsed | ParseFault:
+    """The JSON object in a model's text; total: it returns for every string.
+
+    Args:
+        raw: The arguments exactly as they were written.
+        max_bytes: Largest size in UTF-8.
+    """
+    if len(raw) > max_bytes or len(raw.encode("utf-8", "surrogatepass")) > max_bytes:
+        return ParseFault("too_large", f"the arguments are larger than {max_bytes:,} bytes")
+    if not raw.strip():
+        return _fault_at(raw, 0, "empty", "the arguments are empty")
+    text, offset = _unfenced(raw)
+    repairs = ("code_fence",) if offset else ()
+    try:
+        value, mended = _load(text)
+    except json.JSONDecodeError as error:
+        return _syntax_fault(raw, text, offset, error)
+    except _RefusedError as refused:
+        return refused.fault
+    except RecursionError:
+        return too_deep()
+    if not is_object(value):
+        return _fault_at(raw, offset, "not_an_object", f"the arguments are {_kind(value)}, not a JSON object")
+    fault = json_fault(value, max_bytes=None)
+    return fault or Parsed(value, (*repairs, "trailing_comma") if mended else repairs)
+
+
+def _unfenced(raw: str) -> tuple[str, int]:
+    """The text inside a Markdown code fence and where it starts; the text itself and 0 without one."""
+    start = len(raw) - len(raw.lstrip())
+    text = raw.strip()
+    if len(text) < 2 * len(_FENCE) or not (text.startswith(_FENCE) and text.endswith(_FENCE)):
+        return raw, 0
+    language = _FENCE_LANGUAGE.match(text, len(_FENCE))
+    assert language is not None
+    return text[language.end() : -len(_FENCE)], start + language.end()
+
+
+def _load(text: str) -> tuple[Any, bool]:
+    """The value, and whether a trailing comma had to go; raises for the text as it was written."""
+    try:
+        return _loads(text), False
+    except json.JSONDecodeError as error:
+        mended = _TRAILING_COMMA.sub(lambda match: match[1] or "", text)
+        if mended == text:
+            raise
+        try:
+            return _loads(mended), True
+        except json.JSONDecodeError:
+            raise error from None
+
+
+def _loads(text: str) -> Any:
+    return json.loads(
+        text,
+        parse_int=_integer,
+        parse_float=_float,
+        parse_constant=_constant,
+        object_pairs_hook=_object,
+    )
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > MAX_DIGITS + digits.startswith("-"):
+        raise _RefusedError("number", too_many_digits().message)
+    return int(digits)
+
+
+def _float(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise _RefusedError("number", f"{text[:40]} is beyond the range of numbers")
+    return number
+
+
+def _constant(name: str) -> Any:
+    raise _RefusedError("number", f"{name} is not a JSON number")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        seen: set[str] = set()
+        twice = next(name for name, _ in pairs if name in seen or seen.add(name))
+        raise _RefusedError("duplicate_key", f"the name {ascii(twice)[:80]} is given twice in one object")
+    return made
+
+
+def _syntax_fault(raw: str, text: str, offset: int, error: json.JSONDecodeError) -> ParseFault:
+    fault = _fault_at(raw, offset + error.pos, "syntax", "")
+    what = error.msg[:1].lower() + error.msg[1:].removesuffix(" at")
+    if _is_cut_off(text.strip(), error):
+        what = "the JSON ends too early"
+        fault = replace(fault, kind="truncated")
+    return replace(
+        fault, message=f"{what} at character {fault.position} (line {fault.line}, column {fault.column})"
+    )
+
+
+def _is_cut_off(text: str, error: json.JSONDecodeError) -> bool:
+    if error.msg == "Extra data":
+        return False
+    return error.pos >= len(error.doc.rstrip()) or (text.startswith("{") and not text.endswith(("}", "]")))
+
+
+def _fault_at(raw: str, position: int, kind: str, message: str) -> ParseFault:
+    line = raw.count("\n", 0, position) + 1
+    return ParseFault(
+        kind,
+        message,
+        position,
+        line,
+        position - raw.rfind("\n", 0, position),
+        raw[max(0, position - 20) : position + 20],
+    )
+
+
+def _kind(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case int() | float():
+            return "a number"
+        case str():
+            return "a string"
+        case _:
+            return "an array"

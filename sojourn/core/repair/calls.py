@@ -1,0 +1,183 @@
+"""What can be done about the failures of a planner's last step, judged by the transcript alone (SR-136, SR-145).
+
+A planner's turn may run again on another machine, so nothing is kept between turns. A wait and a
+question are known by what they leave in the transcript, since both follow from the failures
+before them.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
+from typing import Any
+
+from sojourn.contracts.awaits import AwaitClarification
+from sojourn.contracts.message import Message
+from sojourn.contracts.plan import PlanResult, PlanResumeInput, Turn
+from sojourn.contracts.retry_hint import RetryHint, RetryReason
+from sojourn.contracts.tool_call import ToolRequest
+from sojourn.contracts.tool_result import ToolResult
+from sojourn.core.awaits.form import form_of, has_fields, values_of
+from sojourn.core.payload.question import question_about
+from sojourn.core.repair.last_step import LastStep
+from sojourn.core.repair.payload import RepairedPayload, issues_in_hint, name_of, repair_payload
+from sojourn.core.schema.validate import Validator
+
+__all__ = ["Alternative", "Defaults", "Repairs"]
+
+Alternative = str | Callable[[ToolRequest], ToolRequest]
+"""Another tool that takes the same payload, by its id; or a function that makes its call of the failed one."""
+
+Defaults = Mapping[str, Mapping[str, Any]]
+"""By tool: what a field is when nobody says."""
+
+_MENDABLE = (RetryReason.MISSING_FIELDS, RetryReason.INVALID_ARGUMENTS)
+_AWAY = (RetryReason.RATE_LIMITED, RetryReason.TOOL_UNAVAILABLE, RetryReason.TIMEOUT)
+
+
+class Repairs:
+    """What can be done in a turn.
+
+    Args:
+        turn: The planner's turn.
+        defaults: See `Defaults`.
+        max_repairs: Calls made in place of one call.
+    """
+
+    def __init__(self, turn: Turn, defaults: Defaults | None, max_repairs: int) -> None:
+        self._defaults = defaults or {}
+        self._max_repairs = max_repairs
+        self._may_ask = turn.run.interrupts_allowed
+        self._may_call = 0 not in (turn.caps.rounds, turn.caps.tool_calls)
+        self._specs = {str(spec.id): spec for spec in turn.tools}
+        self._step = LastStep(turn.messages)
+        self._answers: dict[str, dict[str, Any]] = {}
+        self._state = "other" if turn.finalize else self._came_after()
+
+    def _came_after(self) -> str:
+        """`settled`, `waited`, `answered` or `declined` our questions; `other` is the planner's own doing, or a person's."""
+        rest = self._step.after
+        if rest and all(said.role == "system" and said.text.startswith("Waited ") for said in rest):
+            return "waited"
+        state = "answered" if rest else "settled"
+        while rest:
+            found = self._question()
+            if not found or len(rest) < 2 or rest[0] != Message.assistant(found[1].question):
+                return "other"
+            if not self._take(*found, rest[1].text if rest[1].role == "user" else ""):
+                return "declined" if len(rest) == 2 else "other"
+            rest = rest[2:]
+        return state
+
+    def _take(self, result: ToolResult, question: AwaitClarification, said: str) -> bool:
+        """Whether an answer tells something that was asked for; words are left to the inner planner."""
+        form = form_of(self._specs[result.name], question.missing_fields)
+        values = values_of(form, said) if form else None
+        known = self._answers.get(result.tool_call_id, {})
+        self._answers[result.tool_call_id] = {**known, **(values or {})}
+        return self._mended(result).missing != question.missing_fields
+
+    def told(self, turn: PlanResumeInput) -> PlanResumeInput:
+        """The turn with the results of the inner planner's own step, as they ended at last."""
+        if self._state not in ("settled", "answered", "declined"):
+            return turn
+        results = self._step.results
+        hints = [result.retry_hint for result in results if result.retry_hint]
+        return turn.model_copy(update={"tool_results": results, "hints": hints})
+
+    def again(self) -> PlanResult | None:
+        """What is mended."""
+        if self._state not in ("settled", "answered"):
+            return None
+        calls: list[ToolRequest] = []
+        notes: list[str] = []
+        for result, hint in self._failed(_MENDABLE):
+            mended = self._mended(result)
+            call = ToolRequest(name=result.name, payload=mended.payload)
+            if not mended.missing and not self._step.failed_before(call):
+                calls.append(self._step.in_place_of(result, call))
+                fields = dict.fromkeys(map(name_of, issues_in_hint(hint, self._step.sent(result) or {})))
+                notes.append(f"repaired {result.name}: {', '.join(fields)}")
+        return PlanResult.calls(*calls, notes=notes) if calls else None
+
+    def away(self, alternatives: Mapping[str, Alternative], max_wait: timedelta) -> PlanResult | None:
+        """What can be done about tools that are away."""
+        if self._state not in ("settled", "waited"):
+            return None
+        failed = [
+            (one, hint) for one, hint in self._failed(_AWAY) if self._had_no_effect(one.name, hint.reason)
+        ]
+        others = [call for result, _ in failed for call in self._other(result, alternatives)]
+        if others and self._state == "settled":
+            return PlanResult.calls(
+                *others, notes=[f"{call.name} in place of what is away" for call in others]
+            )
+        waits = [
+            (result, hint.retry_after)
+            for result, hint in failed
+            if hint.retry_after is not None and hint.retry_after <= max_wait and result.name in self._specs
+        ]
+        if not waits:
+            return None
+        if self._state == "waited":
+            step = self._step
+            return PlanResult.calls(*(step.in_place_of(one, step.call_of(one)) for one, _ in waits))
+        names = ", ".join(dict.fromkeys(result.name for result, _ in waits))
+        longest = max(timedelta(seconds=1), *(retry_after for _, retry_after in waits))
+        return PlanResult.wait(longest, notes=[f"waiting for {names}"])
+
+    def ask(self) -> PlanResult | None:
+        """What a person can tell."""
+        found = self._question() if self._may_ask and self._state in ("settled", "answered") else None
+        return PlanResult.ask(found[1]) if found else None
+
+    def _question(self) -> tuple[ToolResult, AwaitClarification] | None:
+        """The question about the last refused call that a person can help with."""
+        for result, hint in reversed(list(self._failed(_MENDABLE))):
+            spec, missing = self._specs[result.name], self._mended(result).missing
+            if not has_fields(spec, missing):
+                continue  # what the tool does not have, nobody can tell
+            question = hint.question()
+            issues = issues_in_hint(hint, self._step.sent(result) or {})
+            if missing != list(dict.fromkeys(map(name_of, issues))):
+                issues = [issue for issue in issues if name_of(issue) in missing]
+                said = question_about(spec, issues, Validator(spec.payload.json_schema))
+                question = question.model_copy(update={"question": said or question.question})
+            return result, question.model_copy(update={"missing_fields": missing})
+        return None
+
+    def _mended(self, result: ToolResult) -> RepairedPayload:
+        assert result.retry_hint
+        return repair_payload(
+            result.retry_hint,
+            self._step.sent(result) or {},
+            spec=self._specs[result.name],
+            answers=self._answers.get(result.tool_call_id),
+            defaults=self._defaults.get(result.name),
+        )
+
+    def _other(self, result: ToolResult, alternatives: Mapping[str, Alternative]) -> Iterator[ToolRequest]:
+        """The call of another tool that was not tried yet."""
+        make, call = alternatives.get(result.name), self._step.call_of(result)
+        if make is None:
+            return
+        other = make(call) if callable(make) else call.model_copy(update={"name": str(make)})
+        if other.name in self._specs and other.name not in self._step.tried(result):
+            yield self._step.in_place_of(result, other)
+
+    def _failed(self, reasons: tuple[str, ...]) -> Iterator[tuple[ToolResult, RetryHint]]:
+        """The calls that failed for one of these reasons and may be made again."""
+        for result in self._step.results:
+            hint = result.retry_hint
+            if not self._may_call or not result.error or hint is None or hint.reason not in reasons:
+                continue
+            readable = hint.tool == result.name in self._specs and self._step.sent(result) is not None
+            if (readable or reasons == _AWAY) and len(self._step.tried(result)) <= self._max_repairs:
+                yield result, hint
+
+    def _had_no_effect(self, tool: str, reason: str) -> bool:
+        """Whether it is certain that a call that failed for this reason changed nothing."""
+        spec = self._specs.get(tool)
+        reads = spec is not None and spec.trusted and spec.annotations.read_only is True
+        at_most_once = spec is not None and spec.annotations.idempotent is False
+        return reads or (
+            reason != RetryReason.TIMEOUT and not (at_most_once and reason == RetryReason.TOOL_UNAVAILABLE)
+        )

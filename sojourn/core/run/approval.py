@@ -1,0 +1,115 @@
+"""Who decides whether a call runs: its policy, the policy engine, or a person.
+
+The layers, first that fits: denied tools and tags; read-only runs; named tools and tags run; the
+policy engine; else a person, where the policy asks about such calls.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sojourn.contracts.approval import ApprovalPolicy
+from sojourn.contracts.awaits import AwaitConfirmation
+from sojourn.contracts.ids import matches_any
+from sojourn.contracts.policy_decision import PolicyDecision
+from sojourn.contracts.tool_call import ToolRequest
+from sojourn.contracts.tool_spec import ToolSpec
+from sojourn.core.payload.template import filled
+from sojourn.core.values.wire import encode_readable
+
+__all__ = ["Verdict", "asking", "confirmation_of", "digest_of", "judge"]
+
+MAX_PROMPT = 500
+"""Characters of what a person is asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What becomes of a call."""
+
+    kind: Literal["run", "ask", "deny"]
+    why: str = ""
+    """For `deny`, a clause."""
+
+
+_RUN = Verdict("run")
+
+
+def judge(
+    spec: ToolSpec,
+    call: ToolRequest,
+    approval: ApprovalPolicy,
+    decision: PolicyDecision | None,
+    *,
+    interrupts_allowed: bool,
+) -> Verdict:
+    """What becomes of a call of this tool."""
+    if matches_any(spec.id, approval.denied_tools) or any(tag in approval.denied_tags for tag in spec.tags):
+        return Verdict("deny", "this run's policy denies it")
+    reads = spec.trusted and spec.annotations.read_only is True
+    asked = decision is not None and (matches_any(spec.id, decision.ask) or call.tool_call_id in decision.ask)
+    if reads and approval.read_only_runs and not asked and spec.confirmation is None:
+        return _RUN
+    runs = matches_any(spec.id, approval.run_tools) or any(tag in approval.run_tags for tag in spec.tags)
+    if runs and not asked:
+        return _RUN
+    if (
+        decision
+        and approval.asks
+        and not asked
+        and (matches_any(spec.id, decision.approve) or call.tool_call_id in decision.approve)
+    ):
+        return _RUN
+    if not asked and not asking(spec, approval):
+        return _RUN
+    if not approval.asks:
+        return Verdict("deny", "this run's policy does not allow it")
+    if spec.kind == "external":
+        return _RUN  # whoever executes it decides
+    if not interrupts_allowed:
+        return Verdict("deny", "a person would have to approve it, and this run may ask nobody")
+    return Verdict("ask")
+
+
+def asking(spec: ToolSpec, approval: ApprovalPolicy) -> bool:
+    """Whether the policy has a person asked about this tool, when nothing before decides."""
+    match approval.asks_for:
+        case "nothing":
+            return False
+        case "marked":
+            return spec.confirmation is not None or (spec.trusted and spec.annotations.destructive is True)
+        case "changes":
+            return not (spec.trusted and spec.annotations.read_only) or spec.confirmation is not None
+        case _:
+            return True
+
+
+def confirmation_of(
+    spec: ToolSpec, call: ToolRequest, payload: dict[str, Any], approval: ApprovalPolicy
+) -> AwaitConfirmation:
+    """What a person is asked about a call whose payload is valid; without the payload where the call holds it."""
+    return AwaitConfirmation(
+        id=f"confirm-{call.tool_call_id}",
+        tool_call_id=call.tool_call_id,
+        tool=spec.id,
+        tags=spec.tags,
+        title=spec.title,
+        prompt=_prompt(spec, payload),
+        payload={} if call.raw is None else payload,
+        payload_digest=hashlib.sha256(encode_readable(payload)).hexdigest(),
+        binds=True,
+        spec_digest=digest_of(spec),
+        expires_after=approval.expires_after,
+    )
+
+
+def digest_of(spec: ToolSpec) -> str:
+    """What an approval binds of a tool: all that is declared of it, SHA-256."""
+    return hashlib.sha256(encode_readable(spec)).hexdigest()
+
+
+def _prompt(spec: ToolSpec, payload: dict[str, Any]) -> str:
+    if not spec.confirmation:
+        return f"Run “{spec.title}”?"
+    text = filled(spec.confirmation, spec.payload.json_schema, payload)
+    return text if len(text) <= MAX_PROMPT else text[: MAX_PROMPT - 1] + "…"

@@ -1,0 +1,81 @@
+"""By hand: what somebody gave as the result of an activity, in Temporal's own tools, that none of ours gives.
+
+Anybody in the namespace may complete a pending activity with anything. What is no result of a call becomes the call's
+answer, what is no plan is a planner fault, and figures that are none count as nothing. An empty completion is the one
+that cannot be answered: Temporal's core fails on it before any code of ours.
+"""
+
+from typing import Any, TypeVar
+
+from sojourn.contracts.ids import CALL_ID
+from sojourn.contracts.plan import Usage
+from sojourn.contracts.record import Record
+from sojourn.contracts.retry_hint import RetryHint, RetryReason
+from sojourn.contracts.tasks import PlanOutcome
+from sojourn.contracts.tool_call import ToolRequest
+from sojourn.contracts.tool_error import ToolError
+from sojourn.contracts.tool_result import ToolResult
+from sojourn.core.values.json_fault import MAX_FIGURE
+from sojourn.core.values.unread import Unread
+
+__all__ = ["no_plan", "no_result", "plan_fault", "right_result", "right_usage"]
+
+R = TypeVar("R", bound=Record)
+
+_USAGE = ("input_tokens", "output_tokens", "cached_tokens", "cost")
+_TELEMETRY = ("duration_ms", "attempts", "input_tokens", "output_tokens", "cost")
+
+
+def no_result(call: ToolRequest, reason: str) -> ToolResult:
+    """The answer to a call that was completed with something else."""
+    said = f"{call.name} was completed by hand with what is no result of a call: {reason}"
+    return ToolResult(
+        name=call.name,
+        tool_call_id=call.tool_call_id,
+        error=ToolError.new(said, code=RetryReason.MALFORMED_RESPONSE),
+        retry_hint=RetryHint(
+            reason=RetryReason.MALFORMED_RESPONSE,
+            tool=call.name,
+            message=f"Whether {call.name} was carried out is unknown: its result was given by hand, and cannot be used.",
+        ),
+    )
+
+
+def no_plan(reason: str) -> PlanOutcome:
+    """The fault in place of a plan; of no attempt, so that no worker's memory of one is taken for it."""
+    return PlanOutcome(fault=f"the plan was completed by hand with what is no plan: {reason}", attempt=0)
+
+
+def plan_fault(plan: PlanOutcome | Unread, *, final_turn: bool) -> str | None:
+    """Why this cannot be carried out, or None; a plan of ours always can be."""
+    if isinstance(plan, Unread):
+        return plan.reason
+    if plan.calls:
+        ids = {call.tool_call_id for call in plan.calls}
+        told_apart = len(ids) == len(plan.calls) and all(map(CALL_ID.match, ids))
+        return None if told_apart else "a call's id is missing, malformed or comes twice"
+    if plan.final or plan.fault or plan.failure or plan.await_ or plan.wait_:
+        return None
+    return None if plan.overtime and not final_turn else "it holds nothing to do"
+
+
+def right_result(result: ToolResult) -> ToolResult:
+    """The same, unless a figure is below zero or endless: such a one counts as nothing."""
+    telemetry = result.telemetry and _right(result.telemetry, _TELEMETRY)
+    if telemetry is not result.telemetry:
+        result = result.model_copy(update={"telemetry": telemetry})
+    return _right(result, ("children_count",))
+
+
+def right_usage(usage: Usage) -> Usage:
+    """The same, unless a figure is below zero or endless: such a one counts as nothing."""
+    return _right(usage, _USAGE)
+
+
+def _right(record: R, names: tuple[str, ...]) -> R:
+    wrong: dict[str, Any] = {}
+    for name in names:
+        figure = getattr(record, name)
+        if figure is not None and not 0 <= figure <= MAX_FIGURE:
+            wrong[name] = None if name == "cost" else 0
+    return record.model_copy(update=wrong) if wrong else record

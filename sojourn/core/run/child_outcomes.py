@@ -1,0 +1,167 @@
+"""Answers to calls of agents: how a child run ended, and what it spent, as its parent's result (SR-53, SR-87)."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from sojourn.contracts.artifact import Artifact
+from sojourn.contracts.plan import PlanResult
+from sojourn.contracts.retry_hint import RetryHint, RetryReason
+from sojourn.contracts.run import RunOutput
+from sojourn.contracts.run_link import RunLink
+from sojourn.contracts.spent import Spent
+from sojourn.contracts.tool_call import ToolRequest
+from sojourn.contracts.tool_error import ToolError
+from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
+from sojourn.core.payload.parse import ParseFault, parse_arguments
+from sojourn.core.run.totals import add_telemetry
+from sojourn.core.schema.issue_text import sentence
+from sojourn.core.schema.validate import Validator
+from sojourn.core.values.pointer import Schema
+from sojourn.core.values.text import clip
+
+__all__ = [
+    "GAVE_UP",
+    "MALFORMED_ANSWER",
+    "ChildTime",
+    "failed",
+    "finished",
+    "validate_child_result",
+    "with_spent",
+]
+
+GAVE_UP = "gave_up"
+"""The code of a call whose child run ended by a limit; its cause's code names the limit."""
+
+
+def finished(call: ToolRequest, output: RunOutput, link: RunLink, *, typed: bool) -> ToolResult:
+    """A child run's output as its parent's result: answer, costs, calls made and the link (SR-53).
+
+    Args:
+        call: The parent's call.
+        output: How the child ended.
+        link: The child.
+        typed: Whether a typed answer was asked for.
+    """
+    used = ToolTelemetry(**output.usage.model_dump(exclude={"cached_tokens"}), attempts=0)
+    spent = Spent(
+        children_count=output.children_count,
+        telemetry=add_telemetry(output.telemetry, used),
+        artifacts=output.artifacts,
+    )
+    if output.error:
+        return _gave_up(call, output.text, output.error, link, spent)
+    if typed and output.result is None:  # by an older worker, which did not tell why
+        return failed(call, ToolError.new(output.text, code=MALFORMED_ANSWER), link, spent)
+    answered = ToolResult(
+        name=call.name,
+        tool_call_id=call.tool_call_id,
+        result=output.text if output.result is None else output.result,
+    )
+    return with_spent(answered, link, spent)
+
+
+def failed(call: ToolRequest, error: ToolError, link: RunLink, spent: Spent | None) -> ToolResult:
+    """A child run that failed; the chain of causes stays whole (SR-87), and what it spent counts."""
+    malformed = error.code == MALFORMED_ANSWER
+    why = "gave no answer that fits" if malformed else "failed"
+    result = ToolResult(
+        name=call.name,
+        tool_call_id=call.tool_call_id,
+        error=ToolError.with_cause(f"the agent run {link.run_id} {why}", error),
+        retry_hint=_hint(call, "gave no answer of the declared shape", "Ask it differently")
+        if malformed
+        else None,
+    )
+    return with_spent(result, link, spent)
+
+
+def with_spent(result: ToolResult, link: RunLink, spent: Spent | None) -> ToolResult:
+    """The answer of a call with the child run that was made for it, and what that run spent."""
+    changes: dict[str, Any] = {"run_link": link}
+    if spent:
+        changes |= {
+            "telemetry": spent.telemetry,
+            "children_count": spent.children_count,
+            "artifacts": [_linked(one, link) for one in spent.artifacts],
+        }
+    return result.model_copy(update=changes)
+
+
+def _gave_up(call: ToolRequest, said: str, why: ToolError, link: RunLink, spent: Spent) -> ToolResult:
+    """A child run that a limit or a safeguard ended; where it answered all the same, the message holds its words."""
+    partial = f'; it said "{said}"' if said and why.cause is None else ""
+    result = ToolResult(
+        name=call.name,
+        tool_call_id=call.tool_call_id,
+        error=ToolError.with_cause(f"the agent run {link.run_id} gave up{partial}", why).model_copy(
+            update={"code": GAVE_UP}
+        ),
+        retry_hint=_hint(call, "gave up before it was done", "Ask it for less"),
+    )
+    return with_spent(result, link, spent)
+
+
+def _hint(call: ToolRequest, what: str, instead: str) -> RetryHint:
+    return RetryHint(
+        reason=RetryReason.MALFORMED_RESPONSE,
+        tool=call.name,
+        message=f"The agent behind {call.name} ran, but {what}. {instead}, or use another tool.",
+    )
+
+
+def _linked(artifact: Artifact, link: RunLink) -> Artifact:
+    return artifact if artifact.run_link else artifact.model_copy(update={"run_link": link})
+
+
+@dataclass(slots=True)
+class ChildTime:
+    """Grows as child runs end; a child that starts later was not beside those that had ended."""
+
+    total: timedelta = timedelta(0)
+    """The longest chain of child runs of which each began when the one before had ended."""
+
+    def ended(self, began: timedelta, active: timedelta | None) -> None:
+        """Count a child run.
+
+        Args:
+            began: The total when it started.
+            active: What it says it was active for; None where nobody counts.
+        """
+        if active:
+            self.total = max(self.total, began + active)
+
+    def beyond(self, own: timedelta) -> timedelta:
+        """What is not counted yet, where the run itself was active for so long meanwhile."""
+        return max(self.total - own, timedelta(0))
+
+
+MALFORMED_ANSWER = "MalformedAnswer"
+"""The code of a run that could not give the answer its parent expects; the parent's call is `malformed_response`."""
+
+_MAX_TOLD = 5
+
+
+def validate_child_result(plan: PlanResult, schema: Schema) -> PlanResult | str:
+    """The plan with its typed answer, or why the answer does not fit.
+
+    An answer given as text counts when it is one JSON object that fits.
+    """
+    assert plan.final_response is not None
+    result = plan.result
+    if result is None:
+        read = parse_arguments(plan.final_response.text)
+        result = None if isinstance(read, ParseFault) else read.payload
+    issues = _issues(result, schema)
+    if not issues:
+        return plan.model_copy(update={"result": result})
+    told = "; ".join(sentence(issue) for issue in issues[:_MAX_TOLD])
+    return clip(
+        "the answer does not fit what the caller of this agent asked for; give PlanResult.final(text, result=...) "
+        f"with a result that fits: {told}",
+        1_000,
+    )
+
+
+def _issues(result: Any, schema: Schema) -> list[Any]:
+    return Validator(schema).issues(result)

@@ -1,0 +1,59 @@
+"""What Temporal's own screens say of a run from its start: memo, summary and details."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sojourn.contracts.message import Message
+from sojourn.contracts.run import RunInput
+from sojourn.core.values.text import CUT, clip
+from sojourn.core.values.visible import code, fence, visible
+
+__all__ = ["Introduction", "introduce"]
+
+_MAX_MEMO = 200
+_MAX_SUMMARY_BYTES = 160
+"""Temporal lets a summary have 400 bytes in all, an agent's id and what an encryption adds included."""
+
+_MAX_DETAILS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Introduction:
+    """Set at the start, and never changed."""
+
+    memo: dict[str, str]
+    """For lists: `message`, the beginning of what was asked."""
+    summary: str
+    """One line of Markdown: the agent, and what was asked or, of a child run, the tool that was called."""
+    details: str | None
+    """Markdown: what was asked, and the labels; fenced, because both come from outside."""
+
+
+def introduce(run: RunInput, tool: str | None = None) -> Introduction:
+    """Introduce a run; a child run by the tool whose call it answers."""
+    asked = visible(_asked(run.messages)[: 2 * _MAX_DETAILS], keep="\n")
+    what = tool or code(_cut_to_bytes(" ".join(asked.split()), _MAX_SUMMARY_BYTES))
+    parts = [f"**Asked:**\n\n{fence(clip(asked, _MAX_DETAILS))}"] if asked else []
+    if run.labels:
+        labels = "\n".join(f"{name}: {value}" for name, value in run.labels.items())
+        parts.append(f"**Labels:**\n\n{fence(clip(labels, _MAX_DETAILS))}")
+    return Introduction(
+        memo={"message": clip(asked, _MAX_MEMO)} if asked else {},
+        summary=f"{run.agent_id}: {what}" if what else run.agent_id,
+        details="\n\n".join(parts) or None,
+    )
+
+
+def _asked(messages: Sequence[Message]) -> str:
+    """What the run is about: the last that a user says in its opening."""
+    return next((message.text for message in reversed(messages) if message.role == "user"), "")
+
+
+def _cut_to_bytes(text: str, most: int) -> str:
+    """At most so many bytes of JSON in UTF-8, in which quotes and backslashes count twice."""
+    size = 0
+    for index, character in enumerate(text):
+        size += 2 if character in '"\\' else len(character.encode(errors="replace"))
+        if size > most:
+            return text[:index] + CUT
+    return text

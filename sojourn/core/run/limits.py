@@ -1,0 +1,166 @@
+"""What a run's limits leave, and why its next turn must be the last."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from sojourn.contracts.plan import Finalize, Usage
+from sojourn.contracts.run_policy import Caps, RunPolicy
+from sojourn.contracts.tasks import Limits
+from sojourn.contracts.tool_error import ToolError
+from sojourn.contracts.tool_result import ToolResult
+from sojourn.core.awaits.opened import lacks_fields
+from sojourn.core.run.totals import RunTotals, cost_of, tokens_of
+
+__all__ = [
+    "caps_after",
+    "caps_left",
+    "exhausted",
+    "finalize",
+    "gave_up",
+    "limits_of",
+    "lowered",
+    "stricter_caps",
+    "used_up",
+]
+
+_TIGHTENED = ("tool_calls", "rounds", "time", "tokens", "cost")
+"""The caps that a policy engine may lower."""
+
+
+def caps_left(policy: RunPolicy, counts: RunTotals, spent: timedelta = timedelta(0)) -> Caps:
+    """What the policy leaves after these counts and this active time; what child runs did is spent too."""
+    streak = policy.max_consecutive_failed_tool_calls
+    return Caps(
+        tool_calls=_left(policy.max_tool_calls, counts.children_count),
+        rounds=max(policy.max_tool_rounds - counts.turn_rounds, 0),
+        failed_steps=_left(streak, counts.failed_steps),
+        time=None if policy.time_budget is None else max(policy.time_budget - spent, timedelta(0)),
+        tokens=_left(policy.max_tokens, tokens_of(counts)),
+        cost=None if policy.max_cost is None else max(policy.max_cost - cost_of(counts), 0.0),
+    )
+
+
+def lowered(policy: RunPolicy, caps: Caps, counts: RunTotals, spent: timedelta) -> RunPolicy:
+    """The policy under which no more than these caps is left; what they do not name stays (D-20)."""
+    now = caps_left(policy, counts, spent)
+    less = {
+        name: value
+        for name in _TIGHTENED
+        if (value := getattr(caps, name)) is not None
+        and ((before := getattr(now, name)) is None or value < before)
+    }
+    used: dict[str, tuple[str, Any]] = {
+        "tool_calls": ("max_tool_calls", counts.children_count),
+        "rounds": ("max_tool_rounds", counts.turn_rounds),
+        "time": ("time_budget", spent),
+        "tokens": ("max_tokens", tokens_of(counts)),
+        "cost": ("max_cost", cost_of(counts)),
+    }
+    changes = {used[name][0]: used[name][1] + value for name, value in less.items()}
+    return policy.model_copy(update=changes) if changes else policy
+
+
+def stricter_caps(caps: Caps, other: Caps | None) -> Caps:
+    """The lesser of two caps, name by name; what the other does not name stays."""
+    if other is None:
+        return caps
+    changes = {
+        name: value
+        for name in _TIGHTENED
+        if (value := getattr(other, name)) is not None
+        and ((ours := getattr(caps, name)) is None or value < ours)
+    }
+    return caps.model_copy(update=changes) if changes else caps
+
+
+def caps_after(caps: Caps, usage: Usage | None) -> Caps:
+    """What is left for a plan's calls, less what the plan itself used."""
+    if usage is None:
+        return caps
+    changes: dict[str, Any] = {}
+    if caps.tokens is not None:
+        changes["tokens"] = max(caps.tokens - usage.input_tokens - usage.output_tokens, 0)
+    if caps.cost is not None:
+        changes["cost"] = max(caps.cost - (usage.cost or 0.0), 0.0)
+    return caps.model_copy(update=changes) if changes else caps
+
+
+def _left(most: int | None, used: int) -> int | None:
+    return None if most is None else max(most - used, 0)
+
+
+def limits_of(policy: RunPolicy) -> Limits:
+    """What a plan is judged by, as later plans are told."""
+    return Limits(
+        max_calls_per_step=policy.max_calls_per_step,
+        plan_timeout=policy.plan_timeout,
+        tool_timeout=policy.tool_timeout,
+        interrupts_allowed=policy.interrupts_allowed,
+        on_missing_fields=policy.on_missing_fields,
+        approval=policy.approval,
+        allowed_tools=policy.allowed_tools,
+        allowed_tags=policy.allowed_tags,
+        denied_tools=policy.denied_tools,
+        denied_tags=policy.denied_tags,
+        finalizer_grace=policy.finalizer_grace,
+        max_depth=policy.max_depth,
+    )
+
+
+_ENDINGS = {
+    "max_tool_calls": "The run has used all of its tool calls.",
+    "max_tool_rounds": "The maximum tool depth of this turn was exceeded.",
+    "failure_streak": "Every call of the last {streak} steps failed.",
+    "time_budget": "The run's time budget of {budget} is used up.",
+    "max_tokens": "The run's tokens are used up.",
+    "history": "The run has gone on for as long as one can.",
+    "max_cost": "The run's money is used up.",
+    "missing_fields": "A call lacks fields that nobody gave.",
+}
+
+
+_INSTRUCTIONS = {"missing_fields": "Say what is missing, and answer with what you know."}
+_INSTRUCTION = "Answer now with what you know."
+
+
+def finalize(policy: RunPolicy, reason: str) -> Finalize:
+    """The notice of a final turn."""
+    streak, budget = policy.max_consecutive_failed_tool_calls, policy.time_budget
+    said = _ENDINGS[reason].format(streak=streak, budget=budget)
+    return Finalize(reason=reason, message=said, instruction=_INSTRUCTIONS.get(reason, _INSTRUCTION))
+
+
+def exhausted(
+    policy: RunPolicy, counts: RunTotals, refused: str | None, results: Sequence[ToolResult] = ()
+) -> Finalize | None:
+    """Why the next turn must be the last, or None (ME-18 to ME-25).
+
+    A cap on calls or rounds runs out when a call was refused for it: twenty rounds run, the
+    twenty-first does not. Tokens and money run out when they are spent, the failure streak by itself.
+    """
+    streak = policy.max_consecutive_failed_tool_calls
+    if refused in ("max_tool_calls", "max_tool_rounds"):
+        return finalize(policy, refused)
+    if spent := used_up(policy, counts):
+        return spent
+    if streak is not None and counts.failed_steps >= streak:
+        return finalize(policy, "failure_streak")
+    if policy.on_missing_fields == "finalize" and any(lacks_fields(result) for result in results):
+        return finalize(policy, "missing_fields")
+    return None
+
+
+def used_up(policy: RunPolicy, counts: RunTotals) -> Finalize | None:
+    """The notice of a final turn when tokens or money are spent; looked at after plans without calls too."""
+    if policy.max_tokens is not None and tokens_of(counts) >= policy.max_tokens:
+        return finalize(policy, "max_tokens")
+    if policy.max_cost is not None and cost_of(counts) >= policy.max_cost:
+        return finalize(policy, "max_cost")
+    return None
+
+
+def gave_up(finalize: Finalize, failure: ToolError | None = None) -> ToolError:
+    """The limit that ended a run, as an error; caused by what its last turn failed of, when it did."""
+    why = ToolError.new(finalize.message, code=finalize.reason)
+    return why if failure is None else why.model_copy(update={"cause": failure}).told_once()

@@ -1,0 +1,118 @@
+"""Is this a run's opening? Checked where it is handed in, and again by the first plan."""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from pydantic import ValidationError
+
+from sojourn.contracts.ids import AGENT_ID, SESSION_ID
+from sojourn.contracts.message import Message
+from sojourn.contracts.run import RunInput
+from sojourn.core.values.timers import duration_fault
+from sojourn.core.values.wire import size_of
+
+__all__ = [
+    "MAX_OPENING_BYTES",
+    "labelled",
+    "labels_fault",
+    "messages_fault",
+    "opening_fault",
+    "read_run_input",
+]
+
+MAX_OPENING_BYTES = 1_000_000
+"""The first messages together: they are one payload, and the server refuses 2 MB."""
+
+_MAX_LABELS = 20
+_MAX_LABEL_CHARS = 256
+_MAX_TURN_ID_CHARS = 64
+_MAX_ID_CHARS = 300
+"""Of another run or call: a child's id is its parent's and a call's, at most 200 and 64."""
+_MAX_CALLERS = 100
+
+MAX_POLICY_BYTES = 64_000
+"""A run's own limits as JSON, names of tools and tags included: they are handed on with every plan and child."""
+
+MAX_ANSWER_SCHEMA_BYTES = 400_000
+"""The schema of a typed answer, which every plan is told."""
+
+_ROLES = ("system", "user", "assistant", "tool")
+
+
+def messages_fault(messages: Sequence[Message]) -> str | None:
+    """Why these messages cannot open a run, or None."""
+    if not messages:
+        return "a run starts with at least one message"
+    for message in messages:
+        if message.role not in _ROLES:
+            return f"a message's role is one of {', '.join(_ROLES)}, not {message.role[:40]!r}"
+        if not message.parts:
+            return "a message has at least one part"
+    size = sum(size_of(message) for message in messages)
+    if size > MAX_OPENING_BYTES:
+        return f"the first messages are {size:,} bytes together, at most {MAX_OPENING_BYTES:,} can be carried"
+    return None
+
+
+def labels_fault(labels: Mapping[str, str]) -> str | None:
+    """Why these labels are refused, or None."""
+    if len(labels) > _MAX_LABELS:
+        return f"a run has at most {_MAX_LABELS} labels"
+    if any(len(key) > _MAX_LABEL_CHARS or len(value) > _MAX_LABEL_CHARS for key, value in labels.items()):
+        return f"a label's name and value have at most {_MAX_LABEL_CHARS} characters each"
+    return None
+
+
+def labelled(labels: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
+    """A run's labels with those that a policy adds; what is over the limit is left out."""
+    both = {**labels, **more}
+    return dict(list(both.items())[:_MAX_LABELS])
+
+
+def opening_fault(run: RunInput) -> str | None:
+    """Why a run that is handed in like this is refused, or None: one rule for clients and for raw starts."""
+    if not AGENT_ID.match(run.agent_id):
+        return f"agent_id {run.agent_id[:80]!r} has another form than <service>.<agent>"
+    longest = (
+        _MAX_TURN_ID_CHARS if run.parent is None else _MAX_ID_CHARS
+    )  # a child's tells the turns above it
+    if not SESSION_ID.match(run.session_id) or len(run.turn_id) > longest:
+        return (
+            "session_id holds no quotes, backslashes or control characters and is at most 200 characters long, "
+            f"turn_id at most {_MAX_TURN_ID_CHARS}"
+        )
+    return _policy_fault(run) or _parent_fault(run)
+
+
+def _policy_fault(run: RunInput) -> str | None:
+    given = run.policy.given() if run.policy else {}
+    durations = {name: value for name, value in given.items() if isinstance(value, timedelta)}
+    for name, duration in durations.items():
+        if fault := duration_fault(f"policy.{name}", duration):
+            return fault
+    if run.policy and size_of(run.policy) > MAX_POLICY_BYTES:
+        return f"a policy, with the tools and tags that it names, has at most {MAX_POLICY_BYTES:,} bytes"
+    return None
+
+
+def _parent_fault(run: RunInput) -> str | None:
+    """What a run carries of those above it, which it hands on with every call."""
+    link = run.parent
+    ids = [link.run_id, link.agent_id, link.parent_run_id, link.parent_tool_call_id] if link else []
+    if any(len(one) > _MAX_ID_CHARS for one in [*ids, *run.callers]) or len(run.callers) > _MAX_CALLERS:
+        return f"parent and callers name at most {_MAX_CALLERS} runs and agents, by at most {_MAX_ID_CHARS} characters each"
+    if run.answer is not None and size_of(run.answer) > MAX_ANSWER_SCHEMA_BYTES:
+        return f"the schema of the answer has at most {MAX_ANSWER_SCHEMA_BYTES:,} bytes"
+    return None
+
+
+def read_run_input(value: Any) -> RunInput | str:
+    """The run's input, or why it is none: anybody with a Temporal client may have written it."""
+    try:
+        run = value if isinstance(value, RunInput) else RunInput.model_validate(value)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        place = ".".join(str(part) for part in first["loc"]) or "input"
+        return f"AgentRun takes one RunInput; {place}: {first['msg']}"
+    return messages_fault(run.messages) or labels_fault(run.labels) or run

@@ -1,0 +1,110 @@
+"""What a run has spent: summed up when it ends, and read by its parent from a failure or a signal.
+
+It is read by hand: anybody may send a signal, and a record that cannot be read would fail every
+workflow task of the parent. What is no figure counts as nothing.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any, cast
+
+from sojourn.contracts.artifact import Artifact
+from sojourn.contracts.run_link import RunLink
+from sojourn.contracts.spent import Spent
+from sojourn.contracts.tool_result import ToolTelemetry
+from sojourn.core.run.totals import RunTotals, add_telemetry
+
+__all__ = ["MAX_ARTIFACTS", "SPENT", "read_spent", "read_told", "spent_by"]
+
+SPENT = "child_spent"
+"""The signal by which a child run tells its parent, before it ends as canceled: such an end carries nothing."""
+
+MAX_ARTIFACTS = 100
+"""Artifacts that a run's output refers to, the last ones."""
+
+_MOST = 2**53
+_MAX_TEXT = 1_000
+"""Bytes; a hundred artifacts with all their texts are less than a payload may hold."""
+
+
+def spent_by(counts: RunTotals, artifacts: Sequence[Artifact], active: timedelta | None) -> Spent | None:
+    """What a run with these counts tells its parent; None when it did nothing and used nothing."""
+    used = ToolTelemetry(**counts.usage.model_dump(exclude={"cached_tokens"}), attempts=0)
+    spent = Spent(
+        children_count=counts.children_count,
+        telemetry=add_telemetry(counts.telemetry, used),
+        artifacts=list(artifacts),
+        active_ms=int(active / timedelta(milliseconds=1)) if active else 0,
+    )
+    return None if spent == Spent(telemetry=ToolTelemetry(attempts=0)) else spent
+
+
+def read_spent(value: Any) -> Spent | None:
+    """What was told; None when it is none."""
+    if not isinstance(value, Mapping):
+        return None
+    fields = cast("Mapping[str, Any]", value)
+    return Spent(
+        children_count=_count(fields.get("children_count")),
+        telemetry=_telemetry(fields.get("telemetry")),
+        artifacts=_artifacts(fields.get("artifacts")),
+        active_ms=_count(fields.get("active_ms")),
+    )
+
+
+def read_told(values: Sequence[Any]) -> tuple[str, Spent | None]:
+    """What a child run says by the signal: its id, and what it spent."""
+    value = values[0] if len(values) == 1 else None
+    if not isinstance(value, Mapping):
+        return "", None
+    fields = cast("Mapping[str, Any]", value)
+    return _text(fields.get("run_id")), read_spent(fields.get("spent"))
+
+
+def _telemetry(value: Any) -> ToolTelemetry | None:
+    if not isinstance(value, Mapping):
+        return None
+    fields = cast("Mapping[str, Any]", value)
+    cost = fields.get("cost")
+    known = isinstance(cost, int | float) and not isinstance(cost, bool) and math.isfinite(cost) and cost >= 0
+    return ToolTelemetry(
+        duration_ms=_count(fields.get("duration_ms")),
+        attempts=_count(fields.get("attempts", 1)),
+        input_tokens=_count(fields.get("input_tokens")),
+        output_tokens=_count(fields.get("output_tokens")),
+        model=_text(fields.get("model")) or None,
+        cost=float(cast("float", cost)) if known else None,
+    )
+
+
+def _artifacts(value: Any) -> list[Artifact]:
+    given = cast("list[Any]", value)[-MAX_ARTIFACTS:] if isinstance(value, list) else []
+    described = [cast("dict[str, Any]", one) for one in given if isinstance(one, dict)]
+    return [
+        Artifact(
+            kind=_text(one.get("kind")),
+            source_tool=_text(one.get("source_tool")),
+            size=_count(one.get("size")),
+            ref=_text(one.get("ref")),
+            run_link=_link(one.get("run_link")),
+        )
+        for one in described
+    ]
+
+
+def _link(value: Any) -> RunLink | None:
+    if not isinstance(value, dict):
+        return None
+    fields = cast("dict[str, Any]", value)
+    return RunLink(**{name: _text(fields.get(name)) for name in RunLink.model_fields})
+
+
+def _count(value: Any) -> int:
+    return min(max(value, 0), _MOST) if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        return ""
+    return value[:_MAX_TEXT].encode("utf-8", "replace")[:_MAX_TEXT].decode("utf-8", "ignore")

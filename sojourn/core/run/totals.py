@@ -1,0 +1,94 @@
+"""What a run has done so far: calls, rounds, failed steps, tokens and money, summed once a step."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from sojourn.contracts.plan import Usage
+from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
+from sojourn.core.safeguards.judge import was_tried
+
+__all__ = ["RunTotals", "add_telemetry", "add_usage", "cost_of", "settle", "tokens_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunTotals:
+    """Sums over a run, updated once a step."""
+
+    tool_calls: int = 0
+    """Calls admitted in this run; one that was denied, canceled or left without room counts too."""
+    rounds: int = 0
+    """Plans with calls in this run."""
+    turn_rounds: int = 0
+    """Plans with calls in this user turn (ME-20, ME-22)."""
+    failed_steps: int = 0
+    """Steps in a row in which every executed call failed."""
+    children_count: int = 0
+    """Calls admitted here and in child runs (D-15)."""
+    telemetry: ToolTelemetry = field(default_factory=lambda: ToolTelemetry(attempts=0))
+    """Summed over results; one that tells none was answered at its first attempt, in no time."""
+    usage: Usage = field(default_factory=Usage)
+    """Summed over plans."""
+
+
+def settle(counts: RunTotals, executed: Sequence[ToolResult]) -> RunTotals:
+    """The counts after a step whose admitted calls ended with these results, in call order."""
+    telemetry = counts.telemetry
+    for result in executed:
+        telemetry = add_telemetry(telemetry, result.telemetry or ToolTelemetry())
+    tried = [result for result in executed if was_tried(result)]
+    return replace(
+        counts,
+        tool_calls=counts.tool_calls + len(executed),
+        rounds=counts.rounds + 1,
+        turn_rounds=counts.turn_rounds + 1,
+        failed_steps=_failed_steps(counts, tried),
+        children_count=counts.children_count + sum(1 + result.children_count for result in executed),
+        telemetry=telemetry,
+    )
+
+
+def _failed_steps(counts: RunTotals, tried: Sequence[ToolResult]) -> int:
+    """A step in which nothing was tried, since a person denied it all, changes nothing."""
+    if not tried:
+        return counts.failed_steps
+    return counts.failed_steps + 1 if all(result.error for result in tried) else 0
+
+
+def tokens_of(counts: RunTotals) -> int:
+    """Tokens read and written so far, by this run's plans, its tools and its child runs."""
+    usage, telemetry = counts.usage, counts.telemetry
+    return usage.input_tokens + usage.output_tokens + telemetry.input_tokens + telemetry.output_tokens
+
+
+def cost_of(counts: RunTotals) -> float:
+    """US dollars spent so far, as far as they are known."""
+    return (counts.usage.cost or 0.0) + (counts.telemetry.cost or 0.0)
+
+
+def add_telemetry(total: ToolTelemetry, more: ToolTelemetry) -> ToolTelemetry:
+    """The sum of two costs; the first model named stays."""
+    return ToolTelemetry(
+        duration_ms=total.duration_ms + more.duration_ms,
+        attempts=total.attempts + more.attempts,
+        input_tokens=total.input_tokens + more.input_tokens,
+        output_tokens=total.output_tokens + more.output_tokens,
+        model=total.model or more.model,
+        cost=_sum(total.cost, more.cost),
+    )
+
+
+def add_usage(total: Usage, more: Usage | None) -> Usage:
+    """The sum of what two plans used of models."""
+    if more is None:
+        return total
+    return Usage(
+        input_tokens=total.input_tokens + more.input_tokens,
+        output_tokens=total.output_tokens + more.output_tokens,
+        cached_tokens=total.cached_tokens + more.cached_tokens,
+        cost=_sum(total.cost, more.cost),
+        model=total.model or more.model,
+    )
+
+
+def _sum(left: float | None, right: float | None) -> float | None:
+    return right if left is None else left if right is None else left + right

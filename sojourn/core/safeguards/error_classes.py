@@ -1,0 +1,281 @@
+"""Classes of errors: one ordered table of what messages say and what a person can do about it.
+
+A new class is a new row (ME-3, ME-17). The first row that fits decides, and the last one
+fits everything. A structured reason is looked at before text. Patterns are held against
+whole words, in lower case with single spaces, so that "not configured", "flagged" and
+"context window exceeded" are no plotting errors. Messages are hostile and may be long:
+only their beginning is read, and no pattern repeats without a bound.
+"""
+
+import re
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from sojourn.contracts.retry_hint import RetryReason
+from sojourn.core.values.text import plain
+
+__all__ = [
+    "ERROR_CLASSES",
+    "MAX_READ",
+    "RULES",
+    "ErrorClass",
+    "Match",
+    "class_named",
+    "classify",
+    "match_class",
+]
+
+RULES = 2
+"""Which rules judge today: a run that was judged by the first ones, and not as by these, goes on by them."""
+
+MAX_READ = 4_000
+"""Characters of a message that are looked at."""
+
+_MAX_MATCHED = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorClass:
+    """One row: how a class of errors is recognised, and what helps."""
+
+    category: str
+    """Its name, as records and events give it."""
+    problem: str
+    """What is wrong, as a clause that follows a colon."""
+    suggestion: tuple[str, ...]
+    """Three or four next steps for a person: short, concrete, to be done now (ME-5, ME-17)."""
+    patterns: tuple[str, ...] = ()
+    """Regular expressions in lower case, each of which decides; none when only a reason does."""
+    later: tuple[str, ...] = ()
+    """More of them, which the first rules did not have."""
+    reasons: tuple[str, ...] = ()
+    """Values of `RetryReason` that decide before any text."""
+    alike_by: Literal["class", "message", "fields"] = "class"
+    """What makes two such errors alike: the class, or the tool with its message or its faulty fields."""
+    matchers: tuple[re.Pattern[str], re.Pattern[str]] = field(init=False, repr=False, compare=False)
+    """The patterns as one, held against whole words: of the first rules, and of today's."""
+
+    def __post_init__(self) -> None:
+        """Compile the patterns once; no pattern fits nothing."""
+        both = (self.patterns, (*self.patterns, *self.later))
+        joined = (rf"\b(?:{'|'.join(each)})\b" if each else r"(?!)" for each in both)
+        object.__setattr__(self, "matchers", tuple(map(re.compile, joined)))
+
+
+class Match(NamedTuple):
+    """Why an error is of its class (ME-15)."""
+
+    category: str
+    """The class."""
+    matched: str
+    """The words of the message, or the reason, that decided; empty when nothing did."""
+
+
+def classify(message: str, reason: str | None = None) -> str:
+    """The class of an error; total over every text (ME-3).
+
+    Args:
+        message: What the tool said.
+        reason: The `RetryReason` of its failure, when it has one; an unknown one decides nothing.
+    """
+    return match_class(message, reason).category
+
+
+def match_class(message: str, reason: str | None = None, rules: int = RULES) -> Match:
+    """The class of an error with what decided it; arguments as for `classify`, and by which rules."""
+    if reason:
+        for row in ERROR_CLASSES:
+            if reason in row.reasons:
+                return Match(row.category, reason)
+    text = _SPACES.sub(" ", message[:MAX_READ].lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'"))
+    for row in ERROR_CLASSES:
+        if found := row.matchers[rules > 1].search(text):
+            return Match(row.category, plain(found[0], _MAX_MATCHED))
+    return Match(ERROR_CLASSES[-1].category, "")
+
+
+def class_named(category: str) -> ErrorClass:
+    """The row of a class; the last one for a name that this table does not know."""
+    return next((row for row in ERROR_CLASSES if row.category == category), ERROR_CLASSES[-1])
+
+
+_SPACES = re.compile(r"[^\S\n]+")
+_CANNOT = r"(?:cannot|can not|can't|could not|couldn't|unable to|failed to|failure to)"
+_GAP = r"\b(?:[^.;\n]|\.\b){0,60}?\b"  # some words of the same sentence; `arial.ttf` does not end it
+_BACKEND = r"(?:(?:tk|qt|gtk|wx|web|nb)\w{0,12}|\w{0,12}(?:agg|cairo)|macosx)"  # of matplotlib
+_HTTP = r"(?:http(?:/\d(?:\.\d)?)?|http error|(?:http )?status(?:[ _]code)?|(?:http|error|response) code)"
+_ABSENT = r"(?:not (?:be )?(?:found|available|installed)|unavailable|missing)"
+
+ERROR_CLASSES: tuple[ErrorClass, ...] = (
+    ErrorClass(
+        "font_error",
+        "a font is missing",
+        (
+            "Use a font that is there, such as DejaVu Sans, or the generic family sans-serif.",
+            "Leave the font out of the request and take the tool's default.",
+            "Install the missing font where the tool runs, and clear its font cache.",
+        ),
+        patterns=(
+            "findfont",
+            "font(?:config)? error",
+            rf"fonts?{_GAP}{_ABSENT}",
+            rf"{_CANNOT} (?:find|load|open) (?:the |a |any )?fonts?",
+            r"missing (?:[\w-]{1,20} ){0,3}fonts?",
+        ),
+    ),
+    ErrorClass(
+        "module_error",
+        "a module or package is missing",
+        (
+            "Install the missing package where the tool runs, for example with `pip install`.",
+            "Check the package's name and version for a slip.",
+            "Ask for a way that needs only packages that are already there.",
+        ),
+        patterns=(
+            "no module named",
+            "modulenotfounderror",
+            "importerror",
+            "cannot import name",
+            rf"{_CANNOT} (?:find|load|import|resolve) (?:the )?(?:module|such file)",
+            r"(?:module|package) (?:\S{1,60} )?(?:is )?not installed",
+            "err_module_not_found|module not found|no package called",
+        ),
+    ),
+    ErrorClass(
+        "permission_error",
+        "access was denied",
+        (
+            "Check which account the tool runs as, and what that account may read and change.",
+            "Grant the access that is missing, or name a place the tool may use.",
+            "Check that the tool's credentials are valid and have not run out.",
+            "If the tool runs in a container, check its mounts and security policy.",
+        ),
+        patterns=(
+            rf"(?:permissions?|access){_GAP}denied",
+            "operation not permitted",
+            "insufficient (?:permission|privilege)s?",
+            "eacces|eperm",
+            "permissionerror",
+        ),
+    ),
+    ErrorClass(
+        "resource_error",
+        "memory or disk space ran out",
+        (
+            "Ask for less at once: fewer rows, a smaller file, a shorter period.",
+            "Free memory or disk space where the tool runs, then restart what holds it.",
+            "Give the tool's worker more memory or a larger disk.",
+        ),
+        patterns=(
+            "out of memory",
+            "memoryerror",
+            rf"{_CANNOT} allocate",
+            "(?:insufficient|not enough) (?:memory|disk space|space on)",
+            "oom(?:[- ]?kill(?:ed|er))?",
+            "disk (?:is )?full",
+            "no space left",
+            "disk quota exceeded",
+            "too many open files",
+            "enomem|enospc|edquot|emfile",
+        ),
+    ),
+    ErrorClass(
+        "plotting_error",
+        "the picture could not be drawn",
+        (
+            "Draw without a screen: choose a file backend such as Agg, and save the figure to a file.",
+            "Ask for the numbers as a table, and draw them elsewhere.",
+            "If a window is needed, set DISPLAY where the tool runs, or start a virtual display.",
+        ),
+        patterns=(
+            rf"backend ['\"]?{_BACKEND}['\"]? (?:is |was )?{_ABSENT}",
+            rf"(?:matplotlib|plotting|graphics|display|gui) backend{_GAP}{_ABSENT}",
+            rf"{_CANNOT} load (?:the )?backend",
+            rf"{_CANNOT} create (?:a |the |new |a new )?(?:figure|window|canvas)",
+            r"display (?:environment )?(?:variable )?(?:is |was )?not (?:set|found|available)",
+            rf"no \$?display|{_CANNOT} (?:open|connect to) (?:the )?(?:x )?display",
+            r"cairo[. ]?error",
+            r"agg (?:backend )?error",
+            "tclerror",
+        ),
+    ),
+    ErrorClass(
+        "file_io_error",
+        "a file could not be read or written",
+        (
+            "Check the path: whether the file is there, and spelt as it is called.",
+            "Close whatever else holds the file open, then try again.",
+            "Write under a different file name, in a different format or folder.",
+            "Check that the disk is mounted for writing where the tool runs.",
+        ),
+        patterns=(
+            rf"{_CANNOT} write (?:to )?(?:the |a )?(?:[\w-]{{1,20}} )?file",
+            rf"(?:file{_GAP}|database is )locked",
+            "read-?only file ?system|erofs",
+        ),
+        later=(
+            "no such (?:file|directory|folder)",
+            "filenotfounderror|enoent",
+            rf"(?:file|directory|folder){_GAP}(?:not found|does(?: not|n't) exist)",
+            rf"{_CANNOT} (?:open|read|find) (?:the |a |any )?(?:[\w-]{{1,20}} )?(?:file|directory|folder)",
+        ),
+    ),
+    ErrorClass(
+        "network_error",
+        "a service did not answer",
+        (
+            "Check that the service is up and can be reached from where the tool runs.",
+            "Check its address, and the proxy, DNS and firewall between.",
+            "Wait some minutes before the next try: it may be busy, or count calls.",
+            "If it answers too slowly, ask for less in one call.",
+        ),
+        patterns=(
+            "connection (?:was |is |has been )?(?:refused|reset|aborted|closed|lost|error)",
+            "connect(?:ion)?(?:refused|reset|aborted)?error|brokenpipeerror",
+            rf"{_CANNOT} (?:connect|reach (?:the )?(?:host|network|server|service))",
+            "actively refused|remote end closed connection|server disconnected|broken pipe",
+            "(?:network|host|server|destination)(?: host)? (?:is |was )?unreachable|no route to host",
+            "e(?:connrefused|connreset|connaborted|hostunreach|netunreach|timedout|notfound|ai_again|pipe)",
+            "(?:read|write|connect|connection|pool|socket)?time-?out(?:s|error|exception|expired)?",
+            "timed[- ]?out",
+            "deadline[ _]exceeded",
+            "dns:? (?:[a-z]{1,20} )?(?:fail(?:ed|ures?)|errors?)",
+            "name (?:or service not known|does not resolve)|nodename nor servname|getaddrinfo failed",
+            "name ?resolution(?: ?(?:error|fail(?:ed|ure)))?|nxdomain|no such host",
+            rf"{_CANNOT} resolve (?:the )?(?:host|hostname|address|proxy)",
+            rf"{_HTTP}[ :=]{{0,3}}(?:429|50[234])",
+            "too many requests|rate[- ]?limit(?:ed|s? (?:was |is )?(?:exceeded|reached))",
+            "bad gateway",
+            "service (?:is )?(?:temporarily )?unavailable",
+            "ssl(?: connection| handshake)? ?error|certificate verify failed|tls handshake",
+        ),
+        later=("rate[- ]?limit(?:s|ing|error)?", "throttl(?:ed|ing)"),
+        reasons=(RetryReason.TIMEOUT, RetryReason.RATE_LIMITED),
+    ),
+    ErrorClass(
+        "contract_error",
+        "what was sent or returned does not fit the tool's schema",
+        (
+            "Give the values the tool asks for, above all for the fields named below.",
+            "Compare the tool's schema with what it is sent and what it returns.",
+            "Ask for something simpler, or for another tool.",
+        ),
+        reasons=(
+            RetryReason.INVALID_ARGUMENTS,
+            RetryReason.MISSING_FIELDS,
+            RetryReason.MALFORMED_RESPONSE,
+        ),
+        alike_by="fields",
+    ),
+    ErrorClass(
+        "generic_error",
+        "the same error each time",
+        (
+            "Read what the tool says below; it often names the mend.",
+            "Ask differently: other values, a smaller step, another tool.",
+            "Try the tool by hand with the same arguments, and look at its log.",
+        ),
+        alike_by="message",
+    ),
+)
+"""Every class, in the order in which they are tried; the last fits what no other does."""

@@ -1,0 +1,134 @@
+"""The safeguards of a run: repeated failures and loops, judged once a step, in call order (ME-1 to ME-10).
+
+A run that was judged by the first rules goes on by them, so that its history replays. Both are
+kept; only where they part is anything asked or recorded.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from sojourn.contracts.plan import Finalize
+from sojourn.contracts.run import Safeguards
+from sojourn.contracts.tool_call import ToolRequest
+from sojourn.contracts.tool_result import ToolResult
+from sojourn.core.safeguards.error_classes import RULES
+from sojourn.core.safeguards.error_patterns import CallOutcome, ErrorPatterns
+from sojourn.core.safeguards.loops import PastCall, ToolCalls, suggestion
+from sojourn.core.values.wire import encode
+
+__all__ = ["RETRIES_STOPPED", "SECOND_RULES", "SafeguardState", "was_tried"]
+
+RETRIES_STOPPED = "retries_stopped"
+"""Why the final turn comes, when a safeguard says so."""
+
+SECOND_RULES = "safeguards-2"
+"""The patch that a history records where the rules part and today's are taken."""
+
+_INSTRUCTION = "Do not try again. Tell this to the person, and answer with what you know."
+
+
+@dataclass(frozen=True, slots=True)
+class SafeguardState:
+    """What has been seen so far."""
+
+    patterns: ErrorPatterns = field(default_factory=ErrorPatterns)
+    """Errors of one kind in a row."""
+    first_patterns: ErrorPatterns = field(default_factory=lambda: ErrorPatterns(rules=1))
+    """The same, by the first rules."""
+    calls: ToolCalls = field(default_factory=ToolCalls)
+    """The last steps, for loops."""
+    rules: int = RULES
+    """By which rules this run is judged."""
+
+    def settle(
+        self, calls: Sequence[ToolRequest], executed: Sequence[ToolResult], at: datetime | None
+    ) -> "SafeguardState":
+        """The state after a step whose admitted calls ended with these results."""
+        patterns, first = self.patterns, self.first_patterns
+        if patterns.count or first.count or any(result.error for result in executed):
+            outcomes = [_outcome(result) for result in executed if was_tried(result)]
+            patterns, first = patterns.record_step(outcomes, at), first.record_step(outcomes, at)
+        past = [_past(call, result) for call, result in zip(calls, executed, strict=False)]
+        return SafeguardState(patterns, first, self.calls.record_step(past), self.rules)
+
+    def new_turn(self) -> "SafeguardState":
+        """A person has spoken: what they ask for again is no loop (ME-25)."""
+        return replace(self, calls=ToolCalls())
+
+    @property
+    def stops(self) -> bool:
+        """Whether the run must try no more."""
+        return self._stops(self.rules)
+
+    @property
+    def is_judged_otherwise(self) -> bool:
+        """Whether the first rules say something else."""
+        return self.rules > 1 and self._stops(1) != self._stops(RULES)
+
+    def by_first_rules(self) -> "SafeguardState":
+        """The same, judged as it was before today's rules."""
+        return replace(self, rules=1)
+
+    def finalize(self) -> Finalize | None:
+        """Why the next turn must be the last, with what a person can do about it (ME-5, ME-9)."""
+        if not self.stops:
+            return None
+        said = self._patterns(self.rules).suggestion() or suggestion(self._loop(self.rules) or "")
+        return Finalize(reason=RETRIES_STOPPED, message=said, instruction=_INSTRUCTION)
+
+    def shown(self) -> Safeguards | None:
+        """The records, for status; None while there is nothing to show (ME-15)."""
+        patterns, loop = self._patterns(self.rules), self._loop(self.rules)
+        entries = patterns.entries
+        if not entries and not loop:
+            return None
+        return Safeguards(
+            category=entries[-1].category if entries else "",
+            similar=patterns.count,
+            stopped=self.stops,
+            loop=loop,
+            errors=[
+                {"message": one.message, "tool": one.tool, "category": one.category, "matched": one.matched}
+                for one in entries
+            ],
+        )
+
+    def _stops(self, rules: int) -> bool:
+        return self._patterns(rules).should_stop or self._loop(rules) is not None
+
+    def _patterns(self, rules: int) -> ErrorPatterns:
+        return self.patterns if rules > 1 else self.first_patterns
+
+    def _loop(self, rules: int) -> str | None:
+        return self.calls.loop() if rules > 1 else self.calls.loop_of_calls()
+
+
+def _past(call: ToolRequest, result: ToolResult) -> PastCall:
+    arguments = call.raw if call.raw is not None else call.payload
+    said = [result.result, result.error]
+    return PastCall(call.name, _digest(arguments), _digest(said), result.error is not None)
+
+
+def _outcome(result: ToolResult) -> CallOutcome:
+    hint = result.retry_hint
+    return CallOutcome(
+        tool=result.name,
+        error=result.error.message if result.error else None,
+        reason=hint.reason if hint else None,
+        fields=tuple(issue.field for issue in hint.issues) if hint else (),
+    )
+
+
+def _digest(value: object) -> str:
+    return hashlib.blake2b(encode(value), digest_size=8).hexdigest()
+
+
+_NOT_TRIED = ("canceled", "denied", "not_executed", "time_budget")
+"""Codes of calls that say nothing about their tool."""
+
+
+def was_tried(result: ToolResult) -> bool:
+    """Whether a call says something about its tool: it was neither held back nor cut off."""
+    return result.error is None or result.error.code not in _NOT_TRIED

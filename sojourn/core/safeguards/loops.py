@@ -1,0 +1,143 @@
+"""Loops: the same steps coming back with the same results.
+
+A model that debugs what it has just made can go round for ever without one call failing
+the same way twice. Only an exact repetition counts: the same names, the same arguments and
+the same results, for asking again about a job whose answer changes is work. The unit is the step,
+all calls of one plan: how often one plan makes the same call says nothing of going round (D-25).
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from sojourn.core.values.text import MAX_NAME, plain
+
+__all__ = ["MAX_CALLS", "PastCall", "PastStep", "ToolCalls", "suggestion"]
+
+MAX_CALLS = 20
+"""Steps that are remembered, and calls for the first rules."""
+
+_LIMITS = ((1, 5, 8), (2, 3, 5), (3, 3, 5))
+"""Steps in a cycle, repetitions that are a loop when one of their calls failed, and when none did.
+
+The shortest loop has five steps, so four or fewer never are one.
+"""
+
+_MAX_NAMED = 3
+
+_STEPS = (
+    "Say what you want to have changed or found out; the same question gets the same answer.",
+    "Give what is missing: other values, a file, a permission.",
+    "Ask for another tool or a smaller step.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PastCall:
+    """One executed call; two are equal when name, arguments and result are, whether or not they failed."""
+
+    name: str
+    """The tool that was called."""
+    arguments_hash: str
+    """Of its arguments, equal for equal arguments."""
+    result_hash: str
+    """Of its result or error, equal for equal answers."""
+    failed: bool = field(compare=False)
+    """Whether it failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class PastStep:
+    """The executed calls of one plan; two are equal when they hold equal calls, in any order and number."""
+
+    key: str
+    """Of its calls, equal for equal steps."""
+    told: str = field(compare=False)
+    """The names of its tools, for people."""
+    failed: bool = field(compare=False)
+    """Whether some call of it failed."""
+
+    @classmethod
+    def of(cls, calls: Sequence[PastCall]) -> "PastStep":
+        """A step with at least one call."""
+        keys = sorted({f"{call.name} {call.arguments_hash} {call.result_hash}" for call in calls})
+        key = (
+            keys[0]
+            if len(keys) == 1
+            else hashlib.blake2b("\n".join(keys).encode(), digest_size=16).hexdigest()
+        )
+        names = list(dict.fromkeys(plain(call.name, MAX_NAME) for call in calls))
+        more = [f"{len(names) - _MAX_NAMED} more"] if len(names) > _MAX_NAMED else []
+        return cls(key, " + ".join([*names[:_MAX_NAMED], *more]), any(call.failed for call in calls))
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCalls:
+    """The last steps of a run."""
+
+    steps: tuple[PastStep, ...] = ()
+    """The last twenty, oldest first."""
+    calls: tuple[PastCall, ...] = ()
+    """The last twenty calls, of which loops were made by the first rules."""
+
+    def record(self, name: str, arguments_hash: str, result_hash: str, failed: bool) -> "ToolCalls":
+        """The state after a step of one executed call.
+
+        Args:
+            name: The tool that was called.
+            arguments_hash: Of its arguments.
+            result_hash: Of its result or error.
+            failed: Whether it failed.
+        """
+        return self.record_step([PastCall(name, arguments_hash, result_hash, failed)])
+
+    def record_step(self, calls: Sequence[PastCall]) -> "ToolCalls":
+        """The state after a step whose executed calls were these; one without any is none."""
+        if not calls:
+            return self
+        return ToolCalls(
+            (*self.steps[1 - MAX_CALLS :], PastStep.of(calls)), (*self.calls, *calls)[-MAX_CALLS:]
+        )
+
+    def loop(self) -> str | None:
+        """The cycle the last steps repeat, as `a → b → a`, or None when they are work.
+
+        A cycle of one step is a loop from five repetitions with a failure among them, or eight
+        without; one of two or three steps from three with, or five without.
+        """
+        cycle = _cycle(self.steps)
+        return " → ".join(step.told for step in cycle) if cycle else None
+
+    def loop_of_calls(self) -> str | None:
+        """The same of single calls, those of one plan among them: by the first rules, for runs that began under them."""
+        cycle = _cycle(self.calls)
+        return " → ".join(plain(call.name, MAX_NAME) for call in cycle) if cycle else None
+
+
+def suggestion(loop: str) -> str:
+    """What to tell a person about a loop."""
+    told = f"The same calls kept coming back with the same results: {loop}."
+    return "\n".join([told, "What you can do:", *(f"- {step}" for step in _STEPS)])
+
+
+_Past = TypeVar("_Past", PastCall, PastStep)
+
+
+def _cycle(past: Sequence[_Past]) -> Sequence[_Past]:
+    """What is repeated at the end, and its beginning once more; empty when it is no loop."""
+    for length, failing, clean in _LIMITS:
+        times = _repetitions(past, length)
+        if times < failing:
+            continue
+        if times >= clean or any(each.failed for each in past[-times * length :]):
+            return (*past[-length:], past[-length])
+    return ()
+
+
+def _repetitions(past: Sequence[_Past], length: int) -> int:
+    """How often the last `length` stand at the end one after the other; 1 when they are news."""
+    same = 0
+    while same + length < len(past) and past[-1 - same] == past[-1 - same - length]:
+        same += 1
+    return same // length + 1

@@ -1,0 +1,155 @@
+"""The keywords of JSON Schema that look at one value by itself, in time that its size bounds.
+
+jsonschema's own write the value out in every message, which nobody reads here and which costs
+with each rule what the value is long; they compare a value with each of an `enum`, and each item
+with each. Here what is equal has one key: `enum`, `const` and `uniqueItems` take linear time.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from typing import Any
+
+from jsonschema.exceptions import ValidationError
+
+from sojourn.core.schema.budget import BUDGET, volume
+from sojourn.core.values.json_value import is_array, is_object
+
+__all__ = ["LEAVES"]
+
+_CHARS_PER_STEP = 256
+_KEYED_BYTES_PER_STEP = 32
+
+_Keyword = Callable[[Any, Any, Any, Any], Iterator[ValidationError]]
+
+
+def _leaf(says: str, fits: Callable[[Any, Any, Any], bool]) -> _Keyword:
+    """A keyword whose fault is told by its name and rule alone."""
+
+    def keyword(validator: Any, rule: Any, instance: Any, _schema: Any) -> Iterator[ValidationError]:
+        if not fits(validator, rule, instance):
+            yield ValidationError(says)
+
+    return keyword
+
+
+def _is_of_type(validator: Any, rule: Any, instance: Any) -> bool:
+    names = [rule] if isinstance(rule, str) else rule
+    return any(validator.is_type(instance, name) for name in names)
+
+
+def _is_among(_validator: Any, values: list[Any], instance: Any) -> bool:
+    known = BUDGET.get().known.choices
+    if id(values) not in known:
+        known[id(values)] = values, frozenset(map(_key, values))
+    return _counted_key(instance) in known[id(values)][1]
+
+
+def _is_the_constant(_validator: Any, constant: Any, instance: Any) -> bool:
+    if _is_container(constant) != _is_container(instance):
+        return False
+    return _counted_key(instance) == _counted_key(constant)
+
+
+def _is_unique(_validator: Any, rule: bool, instance: Any) -> bool:
+    if not (rule and is_array(instance)):
+        return True
+    BUDGET.get().spend(volume(instance) // _KEYED_BYTES_PER_STEP)
+    return len({_key(item) for item in instance}) == len(instance)
+
+
+def _is_container(value: Any) -> bool:
+    return is_array(value) or is_object(value)
+
+
+def _counted_key(value: Any) -> Any:
+    if _is_container(value):
+        BUDGET.get().spend(volume(value) // _KEYED_BYTES_PER_STEP)
+    return _key(value)
+
+
+def _key(value: Any) -> Any:
+    """Equal exactly when two JSON values are: 1 is 1.0, true is not 1.
+
+    Numbers are told by their text: unlike theirs, the hashes of texts cannot be chosen to collide.
+    """
+    match value:
+        case str() | None:
+            return value
+        case bool():
+            return ("boolean", value)
+        case int():
+            return ("number", str(value))
+        case float():
+            return ("number", str(int(value)) if value.is_integer() else repr(value))
+        case _ if is_array(value):
+            return ("array", *map(_key, value))
+        case _ if is_object(value):
+            return frozenset((name, _key(item)) for name, item in value.items())
+        case _:
+            return value
+
+
+def _is_multiple(_validator: Any, step: float, instance: Any) -> bool:
+    """Counted in decimals: 19.99 is a multiple of 0.01."""
+    if not isinstance(instance, (int, float)) or isinstance(instance, bool):
+        return True
+    return math.isfinite(instance) and (_exact(instance) / _exact(step)).denominator == 1
+
+
+def _exact(number: float) -> Fraction:
+    return Fraction(number) if isinstance(number, int) else Fraction(repr(number))
+
+
+def _has_format(validator: Any, name: str, instance: Any) -> bool:
+    if isinstance(instance, str):
+        BUDGET.get().spend(len(instance) // _CHARS_PER_STEP)
+    return validator.format_checker.conforms(instance, name)
+
+
+def _at_least(kind: type) -> Callable[[Any, Any, Any], bool]:
+    return lambda _validator, rule, instance: not isinstance(instance, kind) or len(instance) >= rule
+
+
+def _at_most(kind: type) -> Callable[[Any, Any, Any], bool]:
+    return lambda _validator, rule, instance: not isinstance(instance, kind) or len(instance) <= rule
+
+
+def _negation(validator: Any, rule: Any, instance: Any, _schema: Any) -> Iterator[ValidationError]:
+    if validator.evolve(schema=rule).is_valid(instance):
+        yield ValidationError("fits what it must not")
+
+
+def _contains(validator: Any, rule: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    if not is_array(instance):
+        return
+    least, most = schema.get("minContains", 1), schema.get("maxContains", len(instance))
+    inner, found = validator.evolve(schema=rule), 0
+    for item in instance:
+        found += inner.is_valid(item)
+        if found > most:
+            yield ValidationError("too many fit", validator="maxContains", validator_value=most)
+            return
+    if found == 0 < least:
+        yield ValidationError("none fits")
+    elif found < least:
+        yield ValidationError("too few fit", validator="minContains", validator_value=least)
+
+
+LEAVES: dict[str, Any] = {
+    "const": _leaf("is not the constant", _is_the_constant),
+    "contains": _contains,
+    "enum": _leaf("is not among the values", _is_among),
+    "format": _leaf("has not the format", _has_format),
+    "maxItems": _leaf("too many items", _at_most(list)),
+    "maxLength": _leaf("too long", _at_most(str)),
+    "maxProperties": _leaf("too many fields", _at_most(dict)),
+    "minItems": _leaf("too few items", _at_least(list)),
+    "minLength": _leaf("too short", _at_least(str)),
+    "minProperties": _leaf("too few fields", _at_least(dict)),
+    "multipleOf": _leaf("not a multiple", _is_multiple),
+    "not": _negation,
+    "type": _leaf("is of another type", _is_of_type),
+    "uniqueItems": _leaf("items repeat", _is_unique),
+}
+"""By keyword, as jsonschema calls them."""

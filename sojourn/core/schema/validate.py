@@ -1,0 +1,150 @@
+"""Check payloads against a schema, and name every fault of a bad one as data.
+
+A good payload costs one pass that builds nothing. A bad one gives all its faults at once,
+field by field, so that a model can mend the call in one step (SR-120, SR-139).
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+from jsonschema.exceptions import ValidationError
+from referencing import Registry
+
+from sojourn.contracts.retry_hint import FieldIssue
+from sojourn.core.schema.budget import (
+    Known,
+    TooMuchWorkError,
+    ValidationBudget,
+    steps_for,
+    working,
+)
+from sojourn.core.schema.dialect import Dialect
+from sojourn.core.schema.drafts import in_2020_12
+from sojourn.core.schema.fast_validator import FastValidator, fast_validator
+from sojourn.core.schema.formats import FORMATS
+from sojourn.core.schema.issues import to_issue, type_issue, type_names
+from sojourn.core.schema.secret_fields import has_secrets
+from sojourn.core.values.pointer import Schema
+
+__all__ = ["MAX_ISSUES", "Validator"]
+
+MAX_ISSUES = 50
+"""Faults named of one payload."""
+
+_EMPTY: Registry[Any] = Registry()
+_FIRST = ("missing_field", "unknown_field")
+
+# A ValueError here is Python refusing to print an integer of thousands of digits in jsonschema's message.
+_UNCHECKABLE = (RecursionError, TooMuchWorkError, OverflowError, ValueError)
+
+
+class Validator:
+    """A schema, compiled once and used for every call; safe to share between threads.
+
+    Args:
+        schema: One that passed `sojourn.core.schema.check`, usually closed; its draft is the one it names.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema: Schema = in_2020_12(schema)
+        self._validator: Any = Dialect(self.schema, format_checker=FORMATS, registry=_EMPTY)
+        self._known = Known()
+        self._quick: FastValidator | None = fast_validator(self.schema)
+        self.has_secrets = has_secrets(self.schema)
+        """Whether some field is marked as one whose value is not repeated."""
+
+    def fits_at_once(self, value: Any) -> bool:
+        """Whether a value fits, where that can be said in a few milliseconds; false says nothing."""
+        return self._quick is not None and self._quick.says(value, at_once=True)
+
+    def is_valid(self, value: Any, *, schema: Any = None) -> bool:
+        """Whether a value fits the schema, or a subschema of it; false too where that is too much to check."""
+        if schema is None and self._quick is not None and self._quick.says(value):
+            return True
+        validator = self._validator if schema is None else self._validator.evolve(schema=schema)
+        try:
+            with working(self._begin(value)):
+                return validator.is_valid(value)
+        except _UNCHECKABLE:
+            return False
+
+    def issues(self, payload: Any) -> list[FieldIssue]:
+        """Every fault, at most 50; empty when the payload fits.
+
+        Missing fields come first, then unknown ones (often the same, misspelt), outer before
+        inner, then the others; else in the order in which the schema speaks of them. A value that
+        takes too much work to check has one fault: it is to be smaller or flatter.
+        """
+        try:
+            with working(self._begin(payload)):
+                found = islice(_distinct(_issues(self._validator.iter_errors(payload))), MAX_ISSUES)
+                return sorted(found, key=_rank)
+        except _UNCHECKABLE:
+            return [
+                FieldIssue(field="", constraint="invalid_length", expected_type="smaller or flatter value")
+            ]
+
+    def _begin(self, value: Any) -> ValidationBudget:
+        return ValidationBudget(self.schema, steps_for(value), self._known)
+
+
+def _rank(issue: FieldIssue) -> tuple[int, int]:
+    if issue.constraint in _FIRST:
+        return _FIRST.index(issue.constraint), issue.field.count("/")
+    return len(_FIRST), 0
+
+
+def _issues(errors: Iterable[ValidationError], above: tuple[str | int, ...] = ()) -> Iterator[FieldIssue]:
+    for error in errors:
+        path = (*above, *error.relative_path)
+        if error.context:
+            yield from _union_issues(error, path)
+        else:
+            yield to_issue(error, path)
+
+
+def _union_issues(union: ValidationError, path: tuple[str | int, ...]) -> Iterator[FieldIssue]:
+    """The faults of the alternative that is most likely meant: of the right type, then with the fewest faults.
+
+    When a value has the type of no alternative, the one fault is its type.
+    """
+    branches: dict[str | int, list[ValidationError]] = {}
+    for error in union.context or ():
+        branches.setdefault(error.relative_schema_path[0], []).append(error)
+    typed = [errors for errors in branches.values() if not any(map(_is_of_other_type, errors))]
+    if typed:
+        yield from _issues(min(typed, key=_weight), path)
+    else:
+        wrong = (error for errors in branches.values() for error in errors if _is_of_other_type(error))
+        yield type_issue(path, _types(wrong), union.instance)
+
+
+def _weight(errors: list[ValidationError]) -> int:
+    return sum(len(error.context) if error.context else 1 for error in errors)
+
+
+def _is_of_other_type(error: ValidationError) -> bool:
+    if error.relative_path:
+        return False
+    if error.context:
+        return all(map(_is_of_other_type, error.context))
+    return error.validator in ("type", None)  # None is the schema `false`, which has no type at all
+
+
+def _types(errors: Iterable[ValidationError]) -> list[str]:
+    found: dict[str, None] = {}
+    for error in errors:
+        names = _types(error.context) if error.context else type_names(error.validator_value)
+        found |= dict.fromkeys(names)
+    return list(found)
+
+
+def _distinct(issues: Iterable[FieldIssue]) -> Iterator[FieldIssue]:
+    """Each field's first fault of a kind; parts of a composition repeat one another."""
+    seen: set[tuple[str, str]] = set()
+    for issue in issues:
+        key = (issue.field, issue.constraint)
+        if key not in seen:
+            seen.add(key)
+            yield issue

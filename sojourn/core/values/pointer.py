@@ -1,0 +1,142 @@
+"""JSON pointers (RFC 6901) into payloads, and the paths that lead from one subschema to others."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeAlias
+from urllib.parse import unquote
+
+from sojourn.core.values.json_value import is_array, is_object
+
+__all__ = [
+    "ABSENT",
+    "Schema",
+    "children",
+    "expand",
+    "in_place",
+    "locate",
+    "resolve",
+    "to_pointer",
+    "to_tokens",
+    "value_at",
+]
+
+Schema: TypeAlias = dict[str, Any]
+"""A JSON Schema that is an object; `true` and `false` are kept apart by their callers."""
+
+ABSENT: Any = object()
+"""What `value_at` gives where there is nothing; None is a JSON value."""
+
+MAX_POINTER = 500
+"""Characters of a pointer; a longer one is cut and leads nowhere, which its readers bear."""
+
+_MAX_PARTS = 100
+
+_IN_PLACE_LISTS = ("allOf", "anyOf", "oneOf")
+_IN_PLACE = ("if", "then", "else", "not")
+_CHILD_MAPS = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
+_CHILD_LISTS = (*_IN_PLACE_LISTS, "prefixItems")
+_CHILDREN = (
+    *_IN_PLACE,
+    "additionalProperties",
+    "contains",
+    "items",
+    "propertyNames",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+)
+
+
+def to_pointer(tokens: Iterable[str | int]) -> str:
+    """The pointer of a path; empty for the whole value."""
+    joined = "".join(f"/{str(token).replace('~', '~0').replace('/', '~1')}" for token in tokens)
+    joined = joined if len(joined) <= MAX_POINTER else f"{joined[: MAX_POINTER - 1]}…"
+    return joined.encode("utf-8", "replace").decode()  # half a surrogate pair cannot be sent
+
+
+def to_tokens(pointer: str) -> tuple[str, ...]:
+    """The parts of a pointer, unescaped."""
+    if not pointer:
+        return ()
+    return tuple(part.replace("~1", "/").replace("~0", "~") for part in pointer.removeprefix("/").split("/"))
+
+
+def value_at(value: Any, tokens: Iterable[str]) -> Any:
+    """What lies at a path, or `ABSENT`."""
+    for token in tokens:
+        if is_object(value) and token in value:
+            value = value[token]
+        elif is_array(value) and token.isdecimal() and int(token[:9]) < len(value):
+            value = value[int(token[:9])]
+        else:
+            return ABSENT
+    return value
+
+
+def resolve(root: Schema, reference: str) -> Schema | bool | None:
+    """The schema that a `#/...` reference means, or None when it leads nowhere."""
+    found = value_at(root, to_tokens(unquote(reference.removeprefix("#"))))
+    return found if is_object(found) or isinstance(found, bool) else None
+
+
+def children(schema: Schema) -> Iterator[tuple[tuple[str | int, ...], Schema]]:
+    """The subschemas written inside a schema, each with the path that leads to it."""
+    for word in _CHILD_MAPS:
+        if is_object(part := schema.get(word)):
+            yield from (((word, name), child) for name, child in _schemas(part.items()))
+    for word in _CHILD_LISTS:
+        if is_array(part := schema.get(word)):
+            yield from (((word, index), child) for index, child in _schemas(enumerate(part)))
+    yield from (((word,), child) for word, child in _schemas((word, schema.get(word)) for word in _CHILDREN))
+
+
+def in_place(root: Schema, schema: Schema) -> Iterator[Schema]:
+    """The subschemas that apply to the same value: references, compositions and conditions."""
+    if isinstance(reference := schema.get("$ref"), str) and isinstance(
+        target := resolve(root, reference), dict
+    ):
+        yield target
+    for word in _IN_PLACE_LISTS:
+        if is_array(part := schema.get(word)):
+            yield from (child for _, child in _schemas(enumerate(part)))
+    if is_object(part := schema.get("dependentSchemas")):
+        yield from (child for _, child in _schemas(part.items()))
+    yield from (child for _, child in _schemas((word, schema.get(word)) for word in _IN_PLACE))
+
+
+def expand(root: Schema, schema: Schema) -> list[Schema]:
+    """A schema and, through references and compositions, all that may apply with it; at most 100."""
+    found = [schema]
+    for each in found:
+        for part in in_place(root, each):
+            if (
+                len(found) < _MAX_PARTS
+                and part is not each.get("not")
+                and not any(part is known for known in found)
+            ):
+                found.append(part)
+    return found
+
+
+def locate(root: Schema, tokens: Iterable[str]) -> list[Schema]:
+    """The subschemas that speak of the value at a path."""
+    level = [root]
+    for token in tokens:
+        wide = [part for schema in level for part in expand(root, schema)]
+        level = [child for schema in wide if (child := _child(schema, token)) is not None][:_MAX_PARTS]
+    return level
+
+
+def _child(schema: Schema, token: str) -> Schema | None:
+    properties = schema.get("properties")
+    if is_object(properties) and token in properties:
+        child = properties[token]
+        return child if is_object(child) else None
+    prefix: list[Any] = schema.get("prefixItems") or []
+    if token.isdecimal() and int(token[:9]) < len(prefix):
+        child = prefix[int(token[:9])]
+    else:
+        child = schema.get("items" if token.isdecimal() and "items" in schema else "additionalProperties")
+    return child if is_object(child) else None
+
+
+def _schemas(pairs: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Any, Schema]]:
+    return ((step, child) for step, child in pairs if is_object(child))

@@ -1,0 +1,91 @@
+"""Text for people and models: values echoed on one line, cut short and printable; and the name that was meant.
+
+Everything echoed was written by a model or a stranger: it is cut short, quoted as JSON,
+and holds no control, escape or direction characters (design, Security).
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from sojourn.core.values.json_value import is_array, is_object
+from sojourn.core.values.pointer import to_tokens
+
+__all__ = ["CUT", "MAX_NAME", "clip", "closest_name", "echo", "field_name", "one_of", "plain", "readable"]
+
+CUT = "…"
+"""Ends a text that was cut."""
+
+MAX_ECHO = 60
+"""Characters of a value that are repeated."""
+
+MAX_NAME = 80
+"""Characters of a field's or tool's name that are repeated."""
+
+_MAX_CHOICES = 12
+
+
+def clip(text: str, limit: int) -> str:
+    """A text of at most `limit` characters, the cut marked."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}{CUT}"
+
+
+def readable(text: str) -> str:
+    """A text without control, escape and direction characters; line breaks and tabs stay."""
+    return "".join(each if each.isprintable() or each in "\n\t" else " " for each in text)
+
+
+def plain(text: str, limit: int) -> str:
+    """One printable line of at most `limit` characters, without backticks."""
+    shown = "".join(each if each.isprintable() and each != "`" else " " for each in text[: limit + 1])
+    return clip(" ".join(shown.split()), limit)
+
+
+def echo(value: Any) -> str:
+    """A value as JSON on one line, cut short; containers by their size."""
+    match value:
+        case str():
+            text = json.dumps(clip(value, MAX_ECHO), ensure_ascii=False)
+            return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+        case _ if is_object(value):
+            return f"an object with {_counted(len(value), 'field')}"
+        case _ if is_array(value):
+            return f"an array with {_counted(len(value), 'item')}"
+        case int() if abs(value) >= 10**MAX_ECHO:
+            return "a huge integer"
+        case _:
+            return json.dumps(value, default=lambda other: type(other).__name__)
+
+
+def one_of(values: Iterable[Any]) -> str:
+    """The first choices, quoted: `"a", "b" (and 3 more)`."""
+    known = list(values)
+    more = f" (and {len(known) - _MAX_CHOICES} more)" if len(known) > _MAX_CHOICES else ""
+    return ", ".join(map(echo, known[:_MAX_CHOICES])) + more
+
+
+def field_name(pointer: str) -> str:
+    """A pointer as people write it, quoted: `` `lines[0].sku` ``."""
+    text = ""
+    for token in to_tokens(pointer):
+        text += f"[{token}]" if token.isdecimal() else f".{token}" if text else token
+    return f"`{plain(text, MAX_NAME)}`" if text else "the payload"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+_CLOSE = 0.75
+
+
+def closest_name(name: str, names: Sequence[str]) -> str | None:
+    """The name that was most likely meant: case, dashes and underscores count for nothing."""
+    by_letters = {_letters(each): each for each in reversed(names)}
+    found = get_close_matches(_letters(name), list(by_letters), n=1, cutoff=_CLOSE)
+    return by_letters[found[0]] if found else None
+
+
+def _letters(name: str) -> str:
+    return name[:100].replace("_", "").replace("-", "").casefold()

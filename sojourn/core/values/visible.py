@@ -1,0 +1,202 @@
+"""Text as it is: what a screen would hide, join or turn round is written out as an escape; nothing is deleted.
+
+Whoever decides by a text must see what it holds: a path with a zero-width space in it is another path. Hidden
+are control, format, direction and private characters, spaces but the usual one, whatever Unicode calls default-ignorable,
+marks that have no letter to stand on, and what stands for another character and looks the same (UAX 44, UTS 39).
+"""
+
+import re
+import unicodedata
+from functools import lru_cache
+
+__all__ = ["code", "fence", "mixed_scripts", "visible"]
+
+_BLANK = frozenset(
+    chr(code)
+    for first, last in (
+        (0x034F, 0x034F),
+        (0x115F, 0x1160),
+        (0x17B4, 0x17B5),
+        (0x180B, 0x180F),
+        (0x2800, 0x2800),
+        (0x3164, 0x3164),
+        (0xFE00, 0xFE0F),
+        (0xFFA0, 0xFFA0),
+        (0xFFFC, 0xFFFC),
+        (0x13441, 0x13442),
+        (0x16FE4, 0x16FE4),
+        (0x1D159, 0x1D159),
+        (0xE0100, 0xE01EF),
+    )
+    for code in range(first, last + 1)
+)
+"""Default-ignorable or blank, though letters, marks or symbols by their category."""
+
+_SIGNS = frozenset("\u01c3\u02d0\u05c3\u2044\u2215\u2216\u2236\u29f5\u29f8\u29f9\ua789")
+"""They look like `/`, `\\`, `:` and `!`, by which paths, addresses and commands are read."""
+
+_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_MAX_MARKS = 4
+"""Marks on one letter; more hide what is around them."""
+
+_OVERLAY = 1
+"""The combining class of marks that are drawn through a letter."""
+
+_LOOKALIKES = {
+    "Cyrillic": frozenset("асеорхуіѕјһԁԛԝүӏАВЕКМНОРСТХУІЅЈԌҮӀ"),  # noqa: RUF001 - that is the point
+    "Greek": frozenset("οαινυρκγϳΑΒΕΖΗΙΚΜΝΟΡΤΥΧ"),
+    "Armenian": frozenset("օսհոյզցքգԼՏՕՍ"),
+    "Cherokee": frozenset("ᎠᎡᎢᎥᎩᎪᎫᎬᎳᎷᎻᏀᏃᏎᏒᏔᏚᏞᏟᏢᏤᏦᏧ"),
+    "Lisu": frozenset(map(chr, range(0xA4D0, 0xA4F8))),
+}
+"""Letters that look like Latin ones, so that a whole word can be made of them."""
+
+_EAST_ASIAN = "East Asian"
+_DIGITS = "other digits"
+_BY_NAME = {
+    "CJK": _EAST_ASIAN,
+    "HIRAGANA": _EAST_ASIAN,
+    "KATAKANA": _EAST_ASIAN,
+    "KATAKANA-HIRAGANA": _EAST_ASIAN,
+    "HANGUL": _EAST_ASIAN,
+    "BOPOMOFO": _EAST_ASIAN,
+    "HALFWIDTH": _EAST_ASIAN,
+    "MODIFIER": "",
+    "MICRO": "",
+    "FEMININE": "",
+    "MASCULINE": "",
+}
+"""Scripts whose name in Unicode's list of characters begins otherwise; the empty one goes with all."""
+
+_WORD = re.compile(r"(?:[^\W_]|[\u0300-\u036f])+")
+_MAX_WORDS = 3
+_MAX_WORD = 40
+
+
+def visible(text: str, *, keep: str = "") -> str:
+    """The text with what cannot be seen written out, as a backslash, `u` and four digits, or `U` and eight.
+
+    Args:
+        text: Whatever somebody made.
+        keep: Characters that stay as they are, such as line breaks where the screen has lines.
+    """
+    if text.isprintable() and max(text, default="") < "\u017f":
+        return text  # nothing up to here stands for another character
+    shown: list[str] = []
+    cluster = ""  # the last character that is seen, with its marks
+    for each in text:
+        if each in keep:
+            shown.append(each)
+            cluster = ""
+        elif _is_hidden(each) or not _fits(cluster, each):
+            shown.append(_escaped(each))
+            cluster = ""
+        else:
+            shown.append(each)
+            cluster = cluster + each if _is_mark(each) else each
+    return "".join(shown)
+
+
+def mixed_scripts(text: str) -> str:
+    """A clause about words that mix scripts, or are made of another one's lookalikes; empty where there is none."""
+    if text.isascii():
+        return ""
+    words = _WORD.findall(text)
+    told: dict[str, list[str]] = {}
+    for word in words:
+        scripts = sorted({_script(each) for each in word}.difference(("", _DIGITS)))
+        if _DIGITS in map(_script, word) and re.search("[0-9]", word):
+            told.setdefault("digits of two scripts in one word", []).append(word)
+        if len(scripts) > 1 and scripts != [_EAST_ASIAN, "Latin"]:
+            told.setdefault(f"{' and '.join(scripts)} in one word", []).append(word)
+    for script, lookalikes in _LOOKALIKES.items():
+        of_it = [word for word in words if all(_script(each) in (script, "") for each in word)]
+        of_it = [word for word in of_it if any(_script(each) for each in word)]
+        if of_it and all(each in lookalikes or not _script(each) for word in of_it for each in word):
+            told.setdefault(f"{script} that looks like Latin", []).extend(of_it)
+    return "; ".join(f"{what}: {_listed(which)}" for what, which in told.items())
+
+
+def _listed(words: list[str]) -> str:
+    different = list(dict.fromkeys(map(_spelt, words)))
+    more = f" and {len(different) - _MAX_WORDS} more" if len(different) > _MAX_WORDS else ""
+    return ", ".join(different[:_MAX_WORDS]) + more
+
+
+def _spelt(word: str) -> str:
+    """A word with every letter outside ASCII as an escape."""
+    return "".join(each if each.isascii() else _escaped(each) for each in word[:_MAX_WORD])
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    return _SHORT.get(character) or (f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}")
+
+
+@lru_cache(maxsize=4096)
+def _is_hidden(character: str) -> bool:
+    if not character.isprintable() or character in _BLANK or character in _SIGNS:
+        return True
+    if not unicodedata.decomposition(character):
+        return False
+    if unicodedata.normalize("NFC", character) != character:
+        return True  # such as the Kelvin sign, which is a K
+    same = unicodedata.normalize("NFKC", character)
+    kind = unicodedata.decomposition(character).split()[0]
+    return len(same) == 1 and same.isascii() and kind in ("<wide>", "<narrow>", "<font>", "<compat>")
+
+
+def _fits(cluster: str, character: str) -> bool:
+    """Whether a character that can be seen is seen for itself after this one."""
+    if character < "\u0300":
+        return True
+    if cluster and not unicodedata.is_normalized("NFC", cluster + character):
+        return False  # the two look like one other
+    if not _is_mark(character):
+        return True
+    if unicodedata.category(character) == "Me" or unicodedata.combining(character) == _OVERLAY:
+        return False
+    return bool(cluster) and cluster[0].isalpha() and len(cluster) <= _MAX_MARKS
+
+
+def _is_mark(character: str) -> bool:
+    return character >= "\u0300" and unicodedata.category(character)[0] == "M"
+
+
+@lru_cache(maxsize=4096)
+def _script(character: str) -> str:
+    """The script of a letter, or the digits of a script; empty for what goes with all."""
+    if character.isascii():
+        return "Latin" if character.isalpha() else ""
+    category = unicodedata.category(character)
+    if category == "Nd":
+        return _DIGITS
+    if category[0] != "L":
+        return ""
+    if "\u0250" <= character <= "\u02af" or "\u1d00" <= character <= "\u1dbf":
+        return "phonetic"  # Latin by name, and made to look like it
+    first = unicodedata.name(character, "").split(" ")[0]
+    return _BY_NAME.get(first, first.capitalize())
+
+
+def fence(text: str) -> str:
+    """The text as a code block that it cannot leave; lines stay, what cannot be seen is written out."""
+    shown = visible(text, keep="\n")
+    ticks = _longer_than_any_in(shown, at_least=3)
+    return f"{ticks}\n{shown}\n{ticks}"
+
+
+def code(text: str) -> str:
+    """The text in one line as a code span that it cannot leave; nothing for nothing."""
+    shown = " ".join(visible(text, keep="\n").split())
+    ticks = _longer_than_any_in(shown, at_least=1)
+    # One space is taken off on both sides: without it a text that begins with a backtick would lengthen the ticks.
+    pad = " " if shown[:1] == "`" or shown[-1:] == "`" else ""
+    return f"{ticks}{pad}{shown}{pad}{ticks}" if shown else ""
+
+
+def _longer_than_any_in(text: str, *, at_least: int) -> str:
+    ticks = "`" * at_least
+    while ticks in text:
+        ticks += "`"
+    return ticks

@@ -1,0 +1,89 @@
+"""JSON as it goes over the wire, where its size or its bytes matter."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, cast
+
+from pydantic import TypeAdapter
+from pydantic_core import SchemaSerializer, from_json
+from pydantic_core.core_schema import any_schema
+
+from sojourn.contracts.message import Message
+
+__all__ = [
+    "ENVELOPE",
+    "decode_messages",
+    "encode",
+    "encode_messages",
+    "encode_readable",
+    "non_finite",
+    "size_of",
+]
+
+ENVELOPE = 20
+"""Levels of nesting that may come around a value; readers take 200 in all."""
+
+_ENCODER = SchemaSerializer(any_schema())
+_MESSAGES: TypeAdapter[list[Message]] = TypeAdapter(list[Message])
+
+
+def encode(value: Any) -> bytes:
+    """The bytes a value has on the wire: JSON in UTF-8, defaults left out."""
+    return _ENCODER.to_json(value, exclude_defaults=True)
+
+
+def size_of(value: Any) -> int:
+    """Bytes a value has on the wire."""
+    return len(encode(value))
+
+
+def encode_readable(value: Any) -> bytes:
+    """The bytes of a value that can be read back, wherever in a transcript it comes to stand.
+
+    What can be written but not read would fail every workflow task that meets it, for ever.
+
+    Raises:
+        ValueError: it is no JSON, is nested deeper than about 180, or holds an endless number.
+    """
+    data = encode(value)
+    from_json(b"[" * ENVELOPE + data + b"]" * ENVELOPE)
+    return data
+
+
+def encode_messages(messages: Sequence[Message]) -> bytes:
+    """A transcript as a JSON array."""
+    return encode(list(messages))
+
+
+def decode_messages(data: bytes) -> list[Message]:
+    """A transcript from its JSON array.
+
+    Raises:
+        pydantic.ValidationError: the bytes are not a transcript.
+    """
+    return _MESSAGES.validate_json(data)
+
+
+_WITH_CONSTANTS = SchemaSerializer(any_schema(), {"ser_json_inf_nan": "constants"})
+
+
+def non_finite(value: Any) -> str | None:
+    """That a value holds such a number, which would be read as null; looked for one by one only where one is written.
+
+    What only a type of its own can write, such as an object of the author's, is left to that type.
+    """
+    try:
+        data = _WITH_CONSTANTS.to_json(value, fallback=lambda _: None, warnings=False)
+    except (ValueError, TypeError, RecursionError):
+        return None
+    if b"NaN" not in data and b"Infinity" not in data:
+        return None
+    pending = [value]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, float) and not math.isfinite(node):
+            return f"{node} is no number of JSON"
+        if isinstance(node, (dict, list, tuple, set, frozenset)):
+            inner = cast("dict[Any, Any] | list[Any] | tuple[Any, ...] | set[Any] | frozenset[Any]", node)
+            pending.extend(inner.values() if isinstance(inner, dict) else inner)
+    return None

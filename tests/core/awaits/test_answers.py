@@ -1,0 +1,354 @@
+"""Answers to open waits: taken when they answer what is asked, refused with a reason else."""
+
+import pytest
+
+from sojourn import AwaitClarification, AwaitConfirmation, AwaitExternalTools, ExternalCall
+from sojourn.core.awaits.answers import (
+    CLARIFICATION,
+    CONFIRMATION,
+    TOOL_RESULTS,
+    Clarified,
+    Decided,
+    Refused,
+    Supplied,
+    digest_of,
+    digest_sent,
+    kind_of,
+    read,
+)
+from sojourn.core.values.json_fault import MAX_DEPTH, MAX_DIGITS
+from sojourn.core.values.sizes import MAX_ANSWER_CHARS, MAX_RESULT_BYTES
+
+QUESTION = AwaitClarification(id="fix-a.b.c#2", question="Which site?")
+FORM = {
+    "type": "object",
+    "properties": {"site": {"type": "string", "maxLength": 5}, "count": {"type": "integer", "minimum": 1}},
+    "required": ["site"],
+}
+ONE_FIELD = {"type": "object", "properties": {"count": {"type": "integer", "minimum": 1}}}
+CONFIRM = AwaitConfirmation(id="confirm-c1", tool_call_id="c1", tool="a.b.c", payload_digest="d1")
+OUTSIDE = AwaitExternalTools(
+    id="external-c1", items=[ExternalCall(tool_call_id=id, tool="a.b.c") for id in ("c1", "c2")]
+)
+
+
+def planners(form: dict) -> AwaitClarification:
+    """A planner's question, whose answer the planner reads."""
+    return QUESTION.model_copy(update={"form": form})
+
+
+def tools(form: dict) -> AwaitClarification:
+    """A tool's question, whose answer goes to the tool as it is."""
+    return QUESTION.model_copy(update={"form": form, "tool_call_id": "c1", "server": "a.b"})
+
+
+def nested(depth: int) -> object:
+    value: object = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def reason(judged: object) -> str:
+    assert isinstance(judged, Refused)
+    assert judged.kind == "InvalidAnswer"
+    return judged.reason
+
+
+# Questions.
+
+
+@pytest.mark.parametrize(
+    ("wait", "kind"), [(QUESTION, CLARIFICATION), (CONFIRM, CONFIRMATION), (OUTSIDE, TOOL_RESULTS)]
+)
+def test_each_kind_of_wait_has_its_own_door(wait, kind: str) -> None:
+    """The update or signal that answers follows from what is waited for."""
+    assert kind_of(wait) == kind
+
+
+def test_a_text_answers_a_question() -> None:
+    """Words go to the planner as they are, with the name of who said them."""
+    assert read(QUESTION, {"answer": "s-1", "by": "ana"}) == Clarified(QUESTION.id, "s-1", "ana")
+
+
+def test_values_by_field_are_kept_as_json() -> None:
+    """An object of values is passed on as JSON, readable in any script."""
+    answer = {"site": "Zürich"}
+    assert read(QUESTION, {"answer": answer}) == Clarified(QUESTION.id, '{"site": "Zürich"}', None)
+
+
+@pytest.mark.parametrize("answer", [None, "", {}, 3, True, ["x"]], ids=str)
+def test_an_empty_answer_is_none(answer: object) -> None:
+    """An answer is a text or an object, and not empty."""
+    assert "the answer to fix-a.b.c#2 is a text or an object" in reason(read(QUESTION, {"answer": answer}))
+
+
+@pytest.mark.parametrize("wait", [QUESTION, CONFIRM, OUTSIDE], ids=lambda wait: wait.id)
+@pytest.mark.parametrize("by", [3, "x" * 201, ["ana"], "\ud800"], ids=lambda by: repr(by)[:10])
+def test_who_answers_is_a_name(wait, by: object) -> None:
+    """A name is a text of at most 200 characters, whatever it answers."""
+    sent = {"answer": "x", "approved": True, "results": [{"tool_call_id": "c1", "result": 1}]}
+    assert "`by` is a name" in reason(read(wait, {**sent, "by": by}))
+    assert read(wait, {**sent, "by": ""}).by is None
+    assert read(wait, {**sent, "by": "x" * 200}).by == "x" * 200
+
+
+def test_an_answer_has_a_bounded_length() -> None:
+    """At most 64,000 characters, as text or as JSON."""
+    assert isinstance(read(QUESTION, {"answer": "x" * MAX_ANSWER_CHARS}), Clarified)
+    for answer in ("x" * (MAX_ANSWER_CHARS + 1), {"a": "x" * MAX_ANSWER_CHARS}):
+        assert "at most 64,000 characters" in reason(read(QUESTION, {"answer": answer}))
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("half \ud800", "surrogate"),
+        ({"half \udc00": 1}, "surrogate"),
+        ({"a": nested(MAX_DEPTH)}, "deeper than 64"),
+        ({"a": 10**MAX_DIGITS}, "300 digits"),
+        ({"a": 10**5_000}, "as JSON"),
+        ({"a": float("nan")}, "not a JSON number"),
+    ],
+    ids=["half a character", "in a name", "nesting", "a long number", "an endless number", "no number"],
+)
+def test_an_answer_can_be_written_and_read_again(answer: object, said: str) -> None:
+    """What a transcript could not carry would stop the run for ever, so it is refused where it is sent."""
+    assert said in reason(read(QUESTION, {"answer": answer}))
+
+
+@pytest.mark.parametrize("why", [None, "", "I do not know"], ids=str)
+def test_a_question_may_be_declined(why: str | None) -> None:
+    """Whoever is asked may say no, with or without a reason, even where values are wanted."""
+    for question in (QUESTION, tools(FORM)):
+        declined = read(question, {"declined": True, "reason": why, "answer": "ignored"})
+        assert declined == Clarified(QUESTION.id, why or "", None, declined=True)
+
+
+@pytest.mark.parametrize("why", [5, ["no"], "x" * 2_001, "\ud800"], ids=lambda why: repr(why)[:10])
+def test_a_reason_is_a_short_text(why: object) -> None:
+    """Reasons have at most 2,000 characters, for declining and for decisions."""
+    assert "`reason` is a text of at most 2,000" in reason(read(QUESTION, {"declined": True, "reason": why}))
+    assert "`reason` is a text of at most 2,000" in reason(read(CONFIRM, {"approved": True, "reason": why}))
+
+
+@pytest.mark.parametrize("declined", ["true", 1, {}], ids=str)
+def test_only_true_declines(declined: object) -> None:
+    """Something like true does not throw an answer away."""
+    answered = read(QUESTION, {"declined": declined, "answer": "s-1"})
+    assert isinstance(answered, Clarified)
+    assert (answered.text, answered.declined) == ("s-1", False)
+
+
+# Questions with a form.
+
+
+@pytest.mark.parametrize(
+    ("answer", "planner", "tool"),
+    [
+        ({"site": "s-1", "count": 2}, {"site": "s-1", "count": 2}, {"site": "s-1", "count": 2}),
+        ('{"site": "s-1"}', {"site": "s-1"}, {"site": "s-1"}),
+        # A planner reads what is there, a tool takes no less and no more than it asks for.
+        ({"count": 2}, {"count": 2}, "site is missing"),
+        ({"site": "s-1", "why": 1}, {"site": "s-1", "why": 1}, "'why' is none of site, count"),
+        # Words are for planners alone.
+        ("the one in Bern", None, "values by field are wanted: site, count"),
+        ({"site": 5}, "site is string, not integer", "site is string, not integer"),
+        ({"site": "s-1", "count": 0}, "count is at least 1", "count is at least 1"),
+        ('{"site": "sixsix"}', "site is at most 5 characters long", "site is at most 5 characters long"),
+    ],
+    ids=str,
+)
+def test_values_fit_the_form(answer: object, planner: object, tool: object) -> None:
+    """Values have to fit what is asked: as far as they go for a planner, in full for a tool."""
+    for question, wanted in ((planners(FORM), planner), (tools(FORM), tool)):
+        judged = read(question, {"answer": answer})
+        if isinstance(wanted, str):
+            assert reason(judged) == f"the answer to fix-a.b.c#2 does not fit: {wanted}"
+        else:
+            assert isinstance(judged, Clarified)
+            assert judged.values == wanted
+
+
+@pytest.mark.parametrize(("text", "values"), [("5", {"count": 5}), ('{"count": 5}', {"count": 5})])
+def test_a_text_gives_the_one_value_that_is_asked_for(text: str, values: dict) -> None:
+    """Where one field is asked for, a person need not write JSON."""
+    judged = read(tools(ONE_FIELD), {"answer": text})
+    assert judged == Clarified(QUESTION.id, text, None, values)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"any": "\\ud800"}', "surrogate"),
+        (f'{{"any": {"[" * 100}{"]" * 100}}}', "deeper than 64"),
+        (f'{{"any": 1{"0" * MAX_DIGITS}}}', "300 digits"),
+        ('{"any": NaN}', "not a JSON number"),
+        ('{"any": 1e999}', "not a JSON number"),
+    ],
+    ids=["half a character", "nesting", "a long number", "no number", "an endless number"],
+)
+@pytest.mark.parametrize("asked", [planners, tools])
+def test_json_in_a_text_is_judged_as_json(asked, text: str, said: str) -> None:
+    """A harmless text may spell what no payload can carry; it goes to no tool and no transcript."""
+    assert said in reason(read(asked({"properties": {"any": {}}}), {"answer": text}))
+
+
+@pytest.mark.parametrize(
+    ("form", "takes"),
+    [
+        ({}, False),
+        ({"properties": {}}, False),
+        ({"properties": ["a"]}, False),
+        ({"properties": {"a": True}, "required": {"a": 1}}, True),
+        ({"properties": {"a": {"type": {}, "enum": 5, "minimum": "b"}}, "required": [[], 5]}, True),
+    ],
+    ids=str,
+)
+def test_a_form_of_a_stranger_is_borne(form: dict, takes: bool) -> None:
+    """A form that is none asks for nothing, and stops no run: a planner reads any answer, a tool gets none."""
+    assert isinstance(read(planners(form), {"answer": {"a": 1}}), Clarified)
+    assert isinstance(read(tools(form), {"answer": {"a": 1}}), Clarified if takes else Refused)
+
+
+# Decisions.
+
+
+@pytest.mark.parametrize(
+    ("sent", "decided"),
+    [
+        ({"approved": True}, Decided("confirm-c1", True, "", None)),
+        ({"approved": False, "reason": "too late"}, Decided("confirm-c1", False, "too late", None)),
+        ({"approved": True, "by": "ana", "scope": "tool"}, Decided("confirm-c1", True, "", "ana", "tool")),
+        ({"approved": False, "scope": "call"}, Decided("confirm-c1", False, "", None)),
+        ({"approved": True, "scope": None}, Decided("confirm-c1", True, "", None)),
+        ({"approved": True, "payload_digest": "d1"}, Decided("confirm-c1", True, "", None)),
+    ],
+    ids=str,
+)
+def test_a_decision_is_true_or_false(sent: dict, decided: Decided) -> None:
+    """A call is approved or denied, by somebody, for a reason, alone or with its tool."""
+    assert read(CONFIRM, sent) == decided
+    assert decided.text == decided.reason
+
+
+@pytest.mark.parametrize(
+    ("sent", "said"),
+    [
+        ({}, "says `approved`: true or false"),
+        ({"approved": 1}, "says `approved`: true or false"),
+        ({"approved": "yes"}, "says `approved`: true or false"),
+        ({"approved": True, "scope": "run"}, "`scope` is `call`"),
+        ({"approved": True, "scope": ["tool"]}, "`scope` is `call`"),
+        ({"approved": False, "scope": "tool"}, "with an approval `tool`"),
+        ({"approved": True, "payload_digest": "d2"}, "about other arguments"),
+        ({"approved": True, "payload_digest": 5}, "about other arguments"),
+    ],
+    ids=str,
+)
+def test_what_is_no_clear_decision_is_none(sent: dict, said: str) -> None:
+    """Nothing runs on something like a yes, nor on a yes to other arguments."""
+    assert said in reason(read(CONFIRM, sent))
+
+
+# Results from outside.
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"result": {"n": 1}},
+        {"result": None},
+        {"error": "no such site"},
+        {"error": {"message": "no such site", "code": "NoSite"}, "retry_hint": {"reason": "timeout"}},
+        {"result": nested(MAX_DEPTH)},
+    ],
+    ids=lambda given: str(given)[:40],
+)
+def test_a_call_is_answered_by_a_result_or_an_error(given: dict) -> None:
+    """Some or all calls are answered, each by what a worker could have said; other fields are left out."""
+    one = {"tool_call_id": "c1", **given, "more": "left out"}
+    supplied = read(OUTSIDE, {"results": [one], "by": "scada"})
+    assert supplied == Supplied("external-c1", {"c1": given}, "scada")
+    assert supplied.text == ""
+    both = read(OUTSIDE, {"results": [one, {**one, "tool_call_id": "c2"}]})
+    assert both == Supplied("external-c1", {"c1": given, "c2": given}, None)
+
+
+@pytest.mark.parametrize(
+    ("results", "said"),
+    [
+        (None, "`results` is a list"),
+        ([], "`results` is a list"),
+        ({"tool_call_id": "c1", "result": 1}, "`results` is a list"),
+        (["c1"], "an object with `tool_call_id`"),
+        ([{"result": 1}], "no call null waits here; open: c1, c2"),
+        ([{"tool_call_id": "c3", "result": 1}], 'no call "c3" waits here; open: c1, c2'),
+        ([{"tool_call_id": 10**5_000, "result": 1}], "no call a huge integer waits here"),
+        ([{"tool_call_id": "c1"}], "by either `result` or `error`"),
+        ([{"tool_call_id": "c1", "result": 1, "error": "no"}], "by either `result` or `error`"),
+        ([{"tool_call_id": "c1", "error": ""}], "the error of call c1 is a text"),
+        ([{"tool_call_id": "c1", "error": {"code": "x"}}], "an object with a `message`"),
+        ([{"tool_call_id": "c1", "result": 1}] * 2, "call c1 is answered twice"),
+        ([{"tool_call_id": "c1", "result": nested(65)}], "the result of call c1 cannot be used: the nesting"),
+        ([{"tool_call_id": "c1", "error": "\ud800"}], "the error of call c1 cannot be used"),
+        ([{"tool_call_id": "c1", "error": "x", "retry_hint": {"\ud800": 1}}], "the retry_hint of call c1"),
+        ([{"tool_call_id": "c1", "result": float("inf")}], "not a JSON number"),
+    ],
+    ids=lambda value: str(value)[:40] if isinstance(value, str) else None,
+)
+def test_what_answers_no_call_is_refused(results: object, said: str) -> None:
+    """One bad part refuses the whole, so that whoever sent it knows what was taken."""
+    good = {"tool_call_id": "c2", "result": 1}
+    assert said in reason(read(OUTSIDE, {"results": results}))
+    if isinstance(results, list) and results:
+        assert said in reason(read(OUTSIDE, {"results": [good, *results]}))
+
+
+@pytest.mark.parametrize("letter", ["x", "字"])
+def test_results_are_bounded_together(letter: str) -> None:
+    """A megabyte in UTF-8, whatever the script: they are an activity's input, which the server bounds."""
+    size = len(letter.encode())
+    for count, taken in ((MAX_RESULT_BYTES // size - 100, True), (MAX_RESULT_BYTES // size, False)):
+        judged = read(OUTSIDE, {"results": [{"tool_call_id": "c1", "result": letter * count}]})
+        assert isinstance(judged, Supplied if taken else Refused)
+
+
+# What is the same answer, and what a refusal looks like.
+
+
+@pytest.mark.parametrize(
+    ("wait", "sent", "same", "others"),
+    [
+        (QUESTION, {"answer": "a"}, {"answer": "a", "by": "bo"}, [{"answer": "b"}, {"declined": True}]),
+        (QUESTION, {"answer": {"a": 1}}, {"answer": {"a": 1}}, [{"answer": {"a": 2}}, {}]),
+        (QUESTION, {"declined": True}, {"declined": True, "reason": "x"}, [{"answer": "declined"}, {}]),
+        (QUESTION, {"answer": "declined"}, {"answer": "declined"}, [{"declined": True}]),
+        (
+            CONFIRM,
+            {"approved": True},
+            {"approved": True, "scope": "call", "reason": "x"},
+            [{"approved": False}, {"approved": True, "scope": "tool"}, {"answer": "a"}],
+        ),
+    ],
+    ids=str,
+)
+def test_a_repetition_is_told_from_another_answer(wait, sent: dict, same: dict, others: list[dict]) -> None:
+    """What was decided makes an answer the same, not who sent it or why."""
+    digest = digest_of(read(wait, sent))
+    assert digest_sent(sent) == digest_sent(same) == digest
+    assert digest not in map(digest_sent, others)
+
+
+def test_what_cannot_be_written_repeats_nothing() -> None:
+    """A number without end is no answer, and equal to none; results are told apart call by call instead."""
+    assert digest_of(Supplied("external-c1", {"c1": {"result": 1}}, None)) == ""
+    assert digest_sent({"answer": {"n": 10**5_000}}) == digest_sent({"approved": 10**5_000}) == "no answer"
+
+
+def test_a_refusal_is_one_short_printable_line() -> None:
+    """It may repeat what a stranger sent, and is shown on terminals and kept in notes."""
+    refused = Refused("a\x1b[31m\n\ud800\u202e" + "b" * 1_000)
+    assert len(refused.reason) < 500
+    assert refused.reason.isprintable()
+    assert refused.reason.endswith("b…")

@@ -1,0 +1,123 @@
+"""From a hint to the question that a person is asked (SR-94, SR-136, SR-145)."""
+
+import pytest
+
+from sojourn import AwaitClarification, FieldIssue, RetryHint, ToolError, ToolResult
+from sojourn.core.awaits.opened import placed, question_for
+
+HINT = RetryHint(
+    reason="missing_fields",
+    tool="ops.devices.reset",
+    missing_fields=["site"],
+    example_input={"site": "s-1"},
+    clarifying_question="Which site?",
+    message="`site` is required",
+)
+
+
+def hint(**changes) -> RetryHint:
+    return HINT.model_copy(update=changes)
+
+
+def failed(hint: RetryHint | None) -> ToolResult:
+    return ToolResult(error=ToolError.new("no"), retry_hint=hint)
+
+
+def missing(*pointers: str) -> list[FieldIssue]:
+    return [FieldIssue(field=pointer, constraint="missing_field") for pointer in pointers]
+
+
+def test_a_hint_is_all_that_a_question_needs() -> None:
+    """What is missing, of which tool, and what would do, under the id of SR-94's sample."""
+    assert HINT.question() == AwaitClarification(
+        id="fix-ops.devices.reset",
+        question="Which site?",
+        missing_fields=["site"],
+        restrict_to_tool="ops.devices.reset",
+        example_input={"site": "s-1"},
+        clarifying_prompt="`site` is required",
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "question"),
+    [
+        ({}, "Which site?"),
+        ({"clarifying_question": None}, "`site` is required"),
+        ({"clarifying_question": "", "message": ""}, "What should ops.devices.reset be called with?"),
+        ({"clarifying_question": None, "message": None}, "What should ops.devices.reset be called with?"),
+    ],
+)
+def test_a_person_is_always_asked_something(changes: dict, question: str) -> None:
+    """The hint's own question, else what it says to the planner, else which tool it is about."""
+    assert hint(**changes).question().question == question
+
+
+@pytest.mark.parametrize(
+    ("issues", "names"),
+    [
+        ([], ["site"]),
+        (missing("/site"), ["site"]),
+        (missing("/site", "/to/id"), ["site", "/to/id"]),
+        (missing("/id", "/to/id"), ["id", "/to/id"]),
+        (missing("/lines/0/id"), ["/lines/0/id"]),
+        ([*missing("/to/id"), FieldIssue(field="/a/b", constraint="invalid_format")], ["/to/id"]),
+    ],
+    ids=lambda value: str([getattr(each, "field", each) for each in value]),
+)
+def test_a_field_of_a_field_is_named_in_full(issues: list[FieldIssue], names: list[str]) -> None:
+    """Its bare name may be another field's, whose form would refuse the right answer."""
+    bare = list(dict.fromkeys(issue.field.rsplit("/", 1)[1] for issue in issues)) or ["site"]
+    assert hint(missing_fields=bare, issues=issues).question().missing_fields == names
+
+
+def test_the_last_call_that_lacks_fields_is_asked_about() -> None:
+    """One question at a time; what a person cannot give is left to the planner."""
+    other = hint(tool="ops.sites.find")
+    for results, asked in (
+        ([failed(HINT), failed(other)], "fix-ops.sites.find"),
+        ([failed(other), failed(HINT), ToolResult(result=1), failed(None)], "fix-ops.devices.reset"),
+        (
+            [failed(HINT), failed(hint(tool="x", missing_fields=[], reason="timeout"))],
+            "fix-ops.devices.reset",
+        ),
+    ):
+        question = question_for(results)
+        assert question is not None
+        assert question.id == asked
+
+
+@pytest.mark.parametrize(
+    "results", [[], [ToolResult(result=1)], [failed(None)], [failed(hint(missing_fields=[]))]]
+)
+def test_without_missing_fields_nobody_is_asked(results: list[ToolResult]) -> None:
+    """Other faults are the planner's to mend."""
+    assert question_for(results) is None
+
+
+@pytest.mark.parametrize(
+    ("named", "issues", "asked"),
+    [
+        (["id"], missing("/lines/0/id"), ["/lines/0/id"]),
+        (
+            ["id", "site"],
+            missing("/site", "/lines/0/id", "/lines/1/id"),
+            ["/lines/0/id", "/lines/1/id", "site"],
+        ),
+        (["id"], missing("/id", "/to/id"), ["id", "/to/id"]),
+        (["/to/id", "id"], missing("/to/id"), ["/to/id"]),
+        (["a/b"], missing("/to/a~1b"), ["/to/a~1b"]),
+        (["note"], missing("/to/id"), ["note"]),
+        (["id"], missing("/id"), ["id"]),
+        ([], missing("/id"), []),
+    ],
+)
+def test_a_planners_bare_names_are_placed_by_the_hint_they_come_from(
+    named: list, issues: list, asked: list
+) -> None:
+    """`hint.missing_fields` has bare names: by themselves they would be other fields of the payload (SR-94)."""
+    question = AwaitClarification(question="?", missing_fields=named, restrict_to_tool=HINT.tool)
+    told = hint(missing_fields=[issue.field.rsplit("/", 1)[1] for issue in issues], issues=issues)
+    assert placed(question, [failed(told)]).missing_fields == asked
+    for other in ([], [ToolResult(result=1)], [failed(told.model_copy(update={"tool": "ops.other.tool"}))]):
+        assert placed(question, other) == question

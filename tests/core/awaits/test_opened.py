@@ -1,0 +1,98 @@
+"""The waits that a step opens: confirmations, calls executed outside, and a tool's own questions."""
+
+from datetime import timedelta
+
+import pytest
+
+from sojourn import AwaitExternalTools, ExternalCall, ToolRequest
+from sojourn.contracts.dispatch import Dispatch
+from sojourn.contracts.input_required import InputForm, InputRequired
+from sojourn.core.awaits.answers import Clarified
+from sojourn.core.awaits.opened import external_wait, input_response, input_wait
+
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+
+
+def outside(call_id: str, expires_after: timedelta | None = None, **call) -> tuple[ToolRequest, Dispatch]:
+    request = ToolRequest(**{"name": "a.b.c", "payload": {"id": call_id}, "tool_call_id": call_id, **call})
+    return request, Dispatch(kind="external", expires_after=expires_after)
+
+
+def inside(call_id: str) -> tuple[ToolRequest, Dispatch]:
+    return ToolRequest(name="a.b.c", tool_call_id=call_id), Dispatch(expires_after=HOUR)
+
+
+def test_a_step_without_calls_outside_waits_for_nothing() -> None:
+    """Neither an empty step nor one of other calls opens a wait."""
+    assert external_wait([], None) is external_wait([inside("c1")], None) is None
+
+
+def test_the_calls_of_a_step_are_waited_for_together() -> None:
+    """One wait, named after the first of them, or as the planner names it; calls of workers are not in it."""
+    calls = [inside("c1"), outside("c2"), inside("c3"), outside("c4")]
+    items = [ExternalCall(tool_call_id=id, tool="a.b.c", payload={"id": id}) for id in ("c2", "c4")]
+    assert external_wait(calls, None) == AwaitExternalTools(id="external-c2", items=items)
+    for id, made in (("mine", "mine"), ("", "external-c2")):
+        given = AwaitExternalTools(id=id, items=[ExternalCall(tool="left.to.dispatches")])
+        assert external_wait(calls, given) == AwaitExternalTools(id=made, items=items)
+
+
+@pytest.mark.parametrize(
+    ("limits", "longest"),
+    [([HOUR], HOUR), ([HOUR, DAY, HOUR], DAY), ([HOUR, None, DAY], None), ([None], None)],
+)
+def test_the_wait_lasts_as_long_as_its_longest_call(limits: list, longest: timedelta | None) -> None:
+    """A call that may take for ever keeps the wait open."""
+    wait = external_wait([outside(f"c{n}", limit) for n, limit in enumerate(limits)], None)
+    assert wait is not None
+    assert wait.expires_after == longest
+
+
+@pytest.mark.parametrize(
+    ("raw", "payload"),
+    [
+        ('{"site": "s-1"}', {"site": "s-1"}),
+        ('```json\n{"site": "s-1",}\n```', {"site": "s-1"}),
+        ("{}", {}),
+    ],
+)
+def test_whoever_executes_a_call_is_given_its_arguments(raw: str, payload: dict) -> None:
+    """As a model wrote them they are read as the boundary reads them."""
+    wait = external_wait([outside("c1", raw=raw, payload={})], None)
+    assert wait is not None
+    assert wait.items[0].payload == payload
+
+
+NEEDED = InputRequired(server="ops.cloud", forms=[])
+CALL = ToolRequest(name="ops.cloud.login", tool_call_id="c1")
+
+
+@pytest.mark.parametrize(
+    ("form", "fields"),
+    [
+        ({"type": "object", "properties": {"user": {}, "code": {}}}, ["user", "code"]),
+        ({"properties": ["user"]}, []),
+        ({}, []),
+    ],
+    ids=str,
+)
+def test_a_tool_asks_a_person_by_a_form(form: dict, fields: list[str]) -> None:
+    """The question is the call's, says who asks, and wants the form's fields, as far as it has any."""
+    wait = input_wait(CALL, NEEDED, InputForm(key="k", message="Who are you?", form=form))
+    assert (wait.id, wait.tool_call_id, wait.server) == ("input-c1", "c1", "ops.cloud")
+    assert (wait.question, wait.form, wait.missing_fields) == ("Who are you?", form, fields)
+
+
+@pytest.mark.parametrize(
+    ("answer", "response"),
+    [
+        (Clarified("q", "", None, {"user": "ana"}), {"action": "accept", "content": {"user": "ana"}}),
+        (Clarified("q", "x", None), {"action": "accept", "content": {}}),
+        (Clarified("q", "no", None, declined=True), {"action": "decline"}),
+        (None, {"action": "cancel"}),
+    ],
+    ids=["values", "words", "declined", "nobody"],
+)
+def test_an_answer_is_told_in_mcps_words(answer: Clarified | None, response: dict) -> None:
+    """Accepted with its values, declined by a person, or cancelled because nobody answered."""
+    assert input_response(answer) == response

@@ -1,0 +1,393 @@
+"""The waits of a run: opened once, answered once, and nothing kept for a wait that is not open."""
+
+import pytest
+
+from sojourn import (
+    AwaitClarification,
+    AwaitConfirmation,
+    AwaitExternalTools,
+    ExternalCall,
+    ToolError,
+    ToolResult,
+)
+from sojourn.core.awaits.answers import (
+    CLARIFICATION,
+    CONFIRMATION,
+    TOOL_RESULTS,
+    Clarified,
+    Decided,
+    Door,
+    Refused,
+    Supplied,
+)
+from sojourn.core.awaits.waits import MAX_TRIES, Released, Repeated, Waits
+
+QUESTION = AwaitClarification(id="q", question="Which site?")
+GOOD = ToolResult(result=1)
+BAD = ToolResult(error=ToolError.new("no such field", code="malformed_response"))
+
+
+def confirm(call_id: str, tool: str = "a.b.c", tags: tuple[str, ...] = ()) -> AwaitConfirmation:
+    return AwaitConfirmation(id=f"confirm-{call_id}", tool_call_id=call_id, tool=tool, tags=list(tags))
+
+
+def outside(*call_ids: str) -> AwaitExternalTools:
+    return AwaitExternalTools(
+        id="out", items=[ExternalCall(tool_call_id=call_id, tool="a.b.c") for call_id in call_ids]
+    )
+
+
+def opened(*waits) -> Waits:
+    made = Waits()
+    for wait in waits:
+        made.add(wait)
+    return made
+
+
+def answer(waits: Waits, kind: str = CLARIFICATION, **sent):
+    """Send something, and use it when it is an answer."""
+    judged = waits.read(kind, sent)
+    if not isinstance(judged, Refused | Repeated):
+        waits.take(judged)
+    return judged
+
+
+def supply(waits: Waits, **results):
+    """Send results of calls from outside."""
+    sent = [{"tool_call_id": call_id, "result": result} for call_id, result in results.items()]
+    return answer(waits, TOOL_RESULTS, results=sent)
+
+
+# Open, and find the wait that is meant.
+
+
+def test_a_wait_opens_under_an_id_of_its_own() -> None:
+    """An id that was used before, open or closed, gets a number; one that is left out is made (D-16)."""
+    waits = Waits()
+    tool = QUESTION.model_copy(update={"id": "", "restrict_to_tool": "a.b.c"})
+    ids = [waits.add(wait).id for wait in (QUESTION, QUESTION, tool, tool, confirm("c1"), confirm("c1"))]
+    assert ids == ["q", "q#2", "fix-a.b.c", "fix-a.b.c#2", "confirm-c1", "confirm-c1#2"]
+    waits.close("q")
+    assert waits.add(QUESTION).id == "q#3"
+    assert list(waits.open) == [*ids[1:], "q#3"]
+
+
+@pytest.mark.parametrize("id", [{}, {"id": ""}, {"id": None}, {"id": "q"}], ids=str)
+def test_the_one_open_wait_is_meant_when_no_id_is_given(id: dict) -> None:
+    """Waits of another kind do not make it unclear."""
+    waits = opened(QUESTION, confirm("c1"), outside("c2"))
+    assert waits.read(CLARIFICATION, {**id, "answer": "s-1"}) == Clarified("q", "s-1", None)
+
+
+def test_of_two_open_waits_one_is_named() -> None:
+    """An answer without an id to one of several is refused, and the open ones are listed, at most five."""
+    waits = opened(*(confirm(f"c{n}") for n in range(6)))
+    refused = waits.read(CONFIRMATION, {"approved": True})
+    listed = ", ".join(f"confirm-c{n}" for n in range(5))
+    assert refused == Refused(f"say which by `id`; open are {listed} ...")
+    assert waits.read(CONFIRMATION, {"id": "confirm-c5", "approved": True}).await_id == "confirm-c5"
+
+
+@pytest.mark.parametrize("value", [None, "s-1", 3, [], [{"answer": "x"}]], ids=str)
+@pytest.mark.parametrize(
+    ("kind", "form"),
+    [
+        (CLARIFICATION, '{"id": "...", "answer": "text"}'),
+        (CONFIRMATION, '{"id": "...", "approved": true, "payload_digest": "..."}'),
+        (TOOL_RESULTS, '{"id": "...", "results": [{"tool_call_id": "...", "result": ...}]}'),
+    ],
+)
+def test_an_answer_is_an_object(kind: str, form: str, value: object) -> None:
+    """Whatever somebody types into Temporal's CLI is refused with the form that is wanted at this door."""
+    assert opened(QUESTION).read(kind, value) == Refused(f"an answer is an object: {form}")
+
+
+@pytest.mark.parametrize(
+    ("kind", "id", "reason", "refusal"),
+    [
+        (CLARIFICATION, "other", "nothing called other is open; open are q", "AwaitNotOpen"),
+        (CLARIFICATION, 5, "nothing called int is open; open are q", "AwaitNotOpen"),
+        (CLARIFICATION, ["q"], "nothing called list is open; open are q", "AwaitNotOpen"),
+        (CLARIFICATION, "confirm-c1", "confirm-c1 is answered by provide_confirmation", "InvalidAnswer"),
+        (CONFIRMATION, "q", "q is answered by provide_clarification", "InvalidAnswer"),
+        (TOOL_RESULTS, "", "the run waits for nothing of this kind", "AwaitNotOpen"),
+        (TOOL_RESULTS, "other", "the run waits for nothing of this kind", "AwaitNotOpen"),
+    ],
+    ids=str,
+)
+def test_an_answer_finds_an_open_wait_of_its_kind(kind: str, id: object, reason: str, refusal: str) -> None:
+    """What answers nothing says what would be answered, and by which door."""
+    waits = opened(QUESTION, confirm("c1"))
+    sent = {"id": id, "answer": "x", "approved": True, "results": []}
+    assert waits.read(kind, sent) == Refused(reason, refusal)
+
+
+@pytest.mark.parametrize("name", ["int", "x" * 120])
+def test_only_the_whole_id_names_a_wait(name: str) -> None:
+    """What is shown of an id that is no text, or too long, happens to name a wait and is not taken for it."""
+    waits = opened(QUESTION.model_copy(update={"id": name}))
+    for id in (5, "x" * 5_000):
+        assert waits.read(CLARIFICATION, {"id": id, "answer": "x"}).kind == "AwaitNotOpen"
+
+
+def test_reading_changes_nothing() -> None:
+    """An update is judged before it is accepted, which must leave no trace."""
+    waits = opened(QUESTION)
+    assert waits.read(CLARIFICATION, {"answer": "a"}) == waits.read(CLARIFICATION, {"answer": "a"})
+    assert list(waits.open) == ["q"]
+
+
+# Answered once.
+
+
+def test_an_answer_sent_again_changes_nothing() -> None:
+    """A sender that heard nothing may repeat itself; something else comes too late (D-16)."""
+    waits = opened(QUESTION)
+    assert answer(waits, id="q", answer="first") == Clarified("q", "first", None)
+    assert answer(waits, id="q", answer="first", by="ana") == Repeated("q")
+    for late in ({"answer": "second"}, {"declined": True}, {}):
+        assert answer(waits, id="q", **late) == Refused(
+            "q was answered before, or is given up", "AwaitClosed"
+        )
+    assert waits.open == {}
+
+
+def test_an_answer_is_never_used_for_a_later_wait() -> None:
+    """The second question of the same name has an id of its own; the old id stays closed."""
+    waits = opened(QUESTION)
+    answer(waits, id="q", answer="first")
+    waits.add(QUESTION)
+    assert answer(waits, id="q", answer="second").kind == "AwaitClosed"
+    assert answer(waits, id="q", answer="first") == Repeated("q")
+    assert list(waits.open) == ["q#2"]
+
+
+def test_a_wait_that_is_given_up_takes_no_answer() -> None:
+    """What has expired is closed, and no answer to it is a repetition."""
+    waits = opened(QUESTION, confirm("c1"), outside("c2"))
+    for id in list(waits.open):
+        waits.close(id)
+        waits.close(id)
+    assert answer(waits, id="q", answer="x").kind == "AwaitClosed"
+    assert answer(waits, CONFIRMATION, id="confirm-c1", approved=True).kind == "AwaitClosed"
+    sent = [{"tool_call_id": "c2", "result": 1}]
+    assert answer(waits, TOOL_RESULTS, id="out", results=sent).kind == "AwaitClosed"
+
+
+def test_a_decision_is_repeated_only_with_its_scope() -> None:
+    """A second approval that says more than the first is told that it came too late."""
+    waits = opened(confirm("c1"))
+    sent = {"id": "confirm-c1", "approved": True}
+    assert answer(waits, CONFIRMATION, **sent) == Decided("confirm-c1", True, "", None)
+    assert answer(waits, CONFIRMATION, **sent) == Repeated("confirm-c1")
+    assert answer(waits, CONFIRMATION, **sent, scope="tool").kind == "AwaitClosed"
+    assert answer(waits, CONFIRMATION, id="confirm-c1", approved=False).kind == "AwaitClosed"
+
+
+# A decision is about the arguments that were seen.
+
+SEEN = AwaitConfirmation(id="confirm-c1", tool_call_id="c1", tool="a.b.c", payload_digest="d1", binds=True)
+
+
+@pytest.mark.parametrize(
+    ("door", "binds", "is_taken"),
+    [
+        ("update", True, False),
+        ("update", False, False),
+        ("signal", True, False),
+        ("signal", False, True),
+        ("accepted", True, True),
+        ("accepted", False, True),
+    ],
+)
+@pytest.mark.parametrize(
+    "decision", [{"approved": True}, {"approved": True, "scope": "tool"}, {"approved": False}]
+)
+def test_a_decision_names_the_arguments_that_were_seen(
+    door: Door, binds: bool, is_taken: bool, decision: dict
+) -> None:
+    """One that does not is refused with what to send; but not what a history holds that was accepted without."""
+    waits = opened(SEEN.model_copy(update={"binds": binds}))
+    judged = waits.read(CONFIRMATION, {"id": "confirm-c1", **decision}, door)
+    assert isinstance(judged, Decided) is is_taken
+    if not is_taken:
+        approved = str(decision["approved"]).lower()
+        assert judged == Refused(
+            "a decision says which arguments were seen: look at them, and send "
+            f'{{"id": "confirm-c1", "approved": {approved}, "payload_digest": "d1"}}',
+            "NotBound",
+        )
+    assert isinstance(waits.read(CONFIRMATION, {"payload_digest": "d1", **decision}, door), Decided)
+    other = waits.read(CONFIRMATION, {"id": "confirm-c1", "payload_digest": "d2", **decision}, door)
+    assert other == Refused("confirm-c1 is about other arguments than those of this digest")
+
+
+@pytest.mark.parametrize("how", ["decided", "released", "expired"])
+def test_a_decision_on_other_arguments_is_no_repetition(how: str) -> None:
+    """Whoever approves another payload under an id that was approved is not told that it was."""
+    waits = opened(SEEN)
+    if how == "released":
+        waits.release(Released(("*",), (), "", None))
+    elif how == "decided":
+        answer(waits, CONFIRMATION, id="confirm-c1", approved=True, payload_digest="d1")
+    else:
+        waits.close("confirm-c1")
+    sent = {"id": "confirm-c1", "approved": True}
+    refused = "confirm-c1 was about other arguments than those of this digest"
+    for door in ("update", "signal"):
+        judged = waits.read(CONFIRMATION, {**sent, "payload_digest": "d2"}, door)
+        assert judged == Refused(refused, "AwaitClosed")
+    for digest in ({}, {"payload_digest": "d1"}):
+        assert isinstance(waits.read(CONFIRMATION, {**sent, **digest}, "update"), Repeated) is (
+            how != "expired"
+        )
+    known = waits.read(CONFIRMATION, {**sent, "payload_digest": "d2"}, "accepted")
+    assert isinstance(known, Repeated) is (how != "expired")
+
+
+# Stop asking.
+
+
+def test_approving_a_tool_settles_its_open_calls() -> None:
+    """With the scope `tool` the calls of that tool that wait run too, and later ones are not asked about."""
+    waits = opened(confirm("c1"), confirm("c2", "a.b.other"), confirm("c3"), QUESTION)
+    decided = waits.read(
+        CONFIRMATION,
+        {"id": "confirm-c1", "approved": True, "scope": "tool", "by": "ana", "reason": "safe"},
+    )
+    assert waits.take(decided) == [
+        Decided("confirm-c1", True, "safe", "ana", "tool"),
+        Decided("confirm-c3", True, "safe", "ana"),
+    ]
+    assert list(waits.open) == ["confirm-c2", "q"]
+    assert [waits.asks(confirm("c9", tool)) for tool in ("a.b.c", "a.b.other")] == [False, True]
+
+
+def test_deciding_a_call_settles_no_other() -> None:
+    """A decision without a scope is about one call."""
+    waits = opened(confirm("c1"), confirm("c2"))
+    for approved in (True, False):
+        decided = waits.read(CONFIRMATION, {"id": next(iter(waits.open)), "approved": approved})
+        assert waits.take(decided) == [decided]
+    assert waits.asks(confirm("c3"))
+
+
+@pytest.mark.parametrize(
+    ("released", "settled"),
+    [
+        (Released(("a.b.c",), (), "", None), ["c1", "c3"]),
+        (Released(("a.b.*",), (), "", None), ["c1", "c2", "c3"]),
+        (Released(("*",), (), "", None), ["c1", "c2", "c3", "c4"]),
+        (Released((), ("write",), "", None), ["c3", "c4"]),
+        (Released(("a.b.d",), ("read", "write"), "", None), ["c2", "c3", "c4"]),
+        (Released(("x.y.z",), ("read",), "", None), []),
+    ],
+    ids=lambda value: str(value[:2]) if isinstance(value, tuple) else None,
+)
+def test_stopping_to_ask_settles_what_it_names(released: Released, settled: list[str]) -> None:
+    """Tools are named by id, as a family, all, or by tag; open calls run, and none is asked about again."""
+    asked = [
+        confirm("c1"),
+        confirm("c2", "a.b.d"),
+        confirm("c3", tags=("write",)),
+        confirm("c4", "o.p.q", ("write",)),
+    ]
+    waits = opened(*asked, QUESTION)
+    given = waits.release(released)
+    assert given == [Decided(f"confirm-{id}", True, "", None) for id in settled]
+    assert "q" in waits.open
+    for wait in asked:
+        assert waits.asks(wait) is (wait.id in waits.open) is (wait.tool_call_id not in settled)
+
+
+def test_a_call_that_was_released_repeats_as_an_approval() -> None:
+    """Whoever approves it a moment later is told that it is approved."""
+    waits = opened(confirm("c1"))
+    waits.release(Released(("*",), (), "", None))
+    assert answer(waits, CONFIRMATION, id="confirm-c1", approved=True) == Repeated("confirm-c1")
+    assert answer(waits, CONFIRMATION, id="confirm-c1", approved=False).kind == "AwaitClosed"
+
+
+# Results from outside.
+
+
+def test_results_come_in_parts() -> None:
+    """Each part is taken once; the wait is closed when every call is answered."""
+    waits = opened(outside("c1", "c2", "c3"))
+    assert supply(waits, c1=1) == Supplied("out", {"c1": {"result": 1}}, None)
+    assert supply(waits, c1=1) == Repeated("out")
+    assert supply(waits, c1=1, c2=2) == Supplied("out", {"c2": {"result": 2}}, None)
+    assert waits.checked("out", "c1", GOOD)
+    assert waits.checked("out", "c2", GOOD)
+    assert list(waits.open) == ["out"]
+    assert supply(waits, c3=3) == Supplied("out", {"c3": {"result": 3}}, None)
+    assert waits.checked("out", "c3", GOOD)
+    assert waits.open == {}
+
+
+def test_a_part_is_not_answered_twice() -> None:
+    """Another result of the same call is refused with all that came with it, before and after the first is checked."""
+    waits = opened(outside("c1", "c2"))
+    supply(waits, c1=1)
+    for _ in range(2):
+        assert supply(waits, c2=2, c1="other") == Refused("call c1 was answered before", "AwaitClosed")
+        assert waits.checked("out", "c1", GOOD)
+    assert supply(waits, c2=2) == Supplied("out", {"c2": {"result": 2}}, None)
+
+
+def test_results_sent_again_after_the_last_are_a_repetition() -> None:
+    """A system that delivers at least once hears that its results were taken, also when the wait is closed."""
+    waits = opened(outside("c1", "c2"))
+    for call_id in ("c1", "c2"):
+        supply(waits, **{call_id: 1})
+        waits.checked("out", call_id, GOOD)
+    again = [{"tool_call_id": "c1", "result": 1}, {"tool_call_id": "c2", "result": 1}]
+    other = [{"tool_call_id": "c1", "result": 2}]
+    for sent in (again, again[:1]):
+        assert waits.read(TOOL_RESULTS, {"id": "out", "results": sent}) == Repeated("out")
+    for sent in (other, [*again[:1], *other], [{"tool_call_id": "c3", "result": 1}], []):
+        assert waits.read(TOOL_RESULTS, {"id": "out", "results": sent}).kind == "AwaitClosed"
+
+
+def test_a_result_that_does_not_fit_is_awaited_again() -> None:
+    """Whoever sent it may mend it, twice; the third is the planner's to see, whatever it is."""
+    waits = opened(outside("c1"))
+    finals = []
+    for n in range(MAX_TRIES):
+        assert supply(waits, c1="same") == Supplied("out", {"c1": {"result": "same"}}, None), n
+        finals.append(waits.checked("out", "c1", BAD))
+    assert finals == [False, False, True]
+    assert waits.open == {}
+
+
+def test_tries_are_counted_call_by_call() -> None:
+    """One call that never fits takes no try from another."""
+    waits = opened(outside("c1", "c2"))
+    for call_id in ("c1", "c1", "c2", "c2"):
+        supply(waits, **{call_id: 1})
+        assert not waits.checked("out", call_id, BAD)
+
+
+@pytest.mark.parametrize("code", ["timeout", "ValueError", None], ids=str)
+def test_an_error_from_outside_is_an_answer(code: str | None) -> None:
+    """What failed there, or did not come in time, is not asked for again."""
+    waits = opened(outside("c1"))
+    assert waits.checked("out", "c1", ToolResult(error=ToolError.new("no", code=code)))
+    assert waits.open == {}
+
+
+def test_what_did_not_come_in_time_is_not_taken_later() -> None:
+    """A call that was given up while others go on stays answered."""
+    waits = opened(outside("c1", "c2"))
+    assert waits.checked("out", "c1", ToolResult(error=ToolError.new("late", code="timeout")))
+    assert supply(waits, c1=1) == Refused("call c1 was answered before", "AwaitClosed")
+    assert supply(waits, c2=1) == Supplied("out", {"c2": {"result": 1}}, None)
+
+
+def test_what_is_checked_after_the_end_harms_nothing() -> None:
+    """A result that is still being checked when its wait expires is counted and changes nothing."""
+    waits = opened(outside("c1"))
+    supply(waits, c1=1)
+    waits.close("out")
+    assert waits.checked("out", "c1", GOOD)
+    assert waits.open == {}

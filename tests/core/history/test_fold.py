@@ -1,0 +1,484 @@
+"""The fold: events read from recorded payloads, the same for streams, status and tests."""
+
+import copy
+import itertools
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sojourn import (
+    AwaitClarification,
+    Event,
+    Finalize,
+    Message,
+    RunInput,
+    RunLink,
+    RunOutput,
+    RunPolicy,
+    ToolError,
+    ToolRequest,
+    ToolResult,
+    Usage,
+)
+from sojourn.contracts.dispatch import Dispatch
+from sojourn.contracts.tasks import PlanOutcome, PlanTask, ToolTask
+from sojourn.core.history.fold import END, Fold, HistoryRecord
+from sojourn.core.run import outcomes
+from sojourn.events import RunStartedEvent
+
+START = datetime(2024, 1, 1, tzinfo=UTC)
+RUN = RunInput(agent_id="a.b", session_id="s", messages=[Message.system("x"), Message.user("hi")])
+
+
+class History:
+    """Records as a run's history gives them, one second apart."""
+
+    def __init__(self, run: Any = RUN) -> None:
+        self.records: list[HistoryRecord] = []
+        self.add("started", value=run)
+
+    def add(self, kind: str, **fields: Any) -> int:
+        """Add a record; returns its id."""
+        id = 4 * len(self.records) + 1
+        time = START + timedelta(seconds=len(self.records))
+        self.records.append(HistoryRecord(id=id, time=time, kind=kind, **fields))
+        return id
+
+    def plan(self, outcome: PlanOutcome, **task: Any) -> None:
+        """A plan, scheduled and completed."""
+        of = self.add("scheduled", name="PlanActivity", value=PlanTask(agent_id="a.b", **task))
+        self.add("completed", name="PlanActivity", of=of, value=outcome)
+
+    def call(self, call: ToolRequest) -> int:
+        """A call, scheduled; returns the id of that."""
+        task = ToolTask(name=call.name, payload=call.payload, raw=call.raw, agent_id="a.b")
+        return self.add("scheduled", name="ExecuteToolActivity", key=call.tool_call_id, value=task)
+
+    def events(self) -> list[Event]:
+        """What the fold makes of it all."""
+        fold = Fold("r")
+        return [event for record in self.records for event in fold.feed(record)]
+
+
+def request(id: str, **payload: Any) -> ToolRequest:
+    return ToolRequest(name="a.b.c", payload=payload, tool_call_id=id)
+
+
+def types(events: list[Event]) -> list[str]:
+    """What happened; that a result was received is told beside each `tool_end`, and tested once."""
+    return [event.type for event in events if event.type != "tool_result_received"]
+
+
+def only(events: list[Event], type: str) -> Event:
+    (event,) = [event for event in events if event.type == type]
+    return event
+
+
+# What each record tells.
+
+
+def test_a_run_begins_with_the_users_words() -> None:
+    """`run_started` names run, agent, session and turn, and carries the last user message."""
+    (event,) = History().events()
+    assert event == RunStartedEvent(
+        run_id="r",
+        session_id="s",
+        turn_id="t1",
+        event_id="0-000001-00000",
+        time=START,
+        agent_id="a.b",
+        message=Message.user("hi"),
+    )
+
+
+@pytest.mark.parametrize("value", [None, {"messages": "x"}], ids=["nothing", "something else"])
+def test_a_run_that_was_started_with_something_else_has_events(value: object) -> None:
+    """Whoever started a run with no input sees it fail, in its events too."""
+    history = History(value)
+    history.add("run_failed", error=ToolError(message="no input", code="InvalidInput"))
+    assert types(history.events()) == ["run_started", "run_failed", END]
+
+
+def test_a_plan_tells_what_the_planner_said_and_used() -> None:
+    """Notes, usage and the answer are events of the plan's result, in this order."""
+    history = History()
+    history.plan(
+        PlanOutcome(final=Message.assistant("done"), notes=["one", "two"], usage=Usage(input_tokens=3))
+    )
+    events = history.events()[1:]
+    assert types(events) == ["plan_started", "planner_note", "planner_note", "usage", "assistant_message"]
+    assert [event.text for event in events[1:3]] == ["one", "two"]
+    assert events[3].usage == Usage(input_tokens=3)
+    assert events[4].message == Message.assistant("done")
+
+
+def test_a_planner_fault_is_a_note() -> None:
+    """A refused plan is told with its reason."""
+    history = History()
+    history.plan(PlanOutcome(fault="a plan holds exactly one"))
+    assert only(history.events(), "planner_note").text == "planner fault: a plan holds exactly one"
+
+
+def test_a_wait_is_no_event() -> None:
+    """A planner that sleeps says nothing but its notes."""
+    history = History()
+    history.plan(PlanOutcome(wait_=timedelta(hours=1)))
+    assert types(history.events()) == ["run_started", "plan_started"]
+
+
+def test_a_limit_that_ran_out_is_told_before_the_last_plan() -> None:
+    """The final turn's task says which limit it was; another try of that turn does not say it again."""
+    finalize = Finalize(reason="max_tool_calls", message="used up")
+    history = History()
+    history.plan(PlanOutcome(final=Message.assistant("x")), finalize=finalize)
+    history.plan(PlanOutcome(fault="this turn may only answer"), finalize=finalize)
+    assert types(history.events())[1:3] == ["limit_reached", "plan_started"]
+    assert only(history.events(), "limit_reached").limit == finalize
+
+
+def test_a_call_starts_and_ends() -> None:
+    """`tool_start` carries the call, `tool_end` its result, both its id, and the time between (SR-66, SR-133)."""
+    call = request("c1", site="s-1")
+    history = History()
+    history.plan(PlanOutcome(calls=[call], dispatches=[Dispatch()]))
+    of = history.call(call)
+    history.add("completed", name="ExecuteToolActivity", of=of, value=ToolResult(result=3))
+    events = history.events()
+    assert only(events, "assistant_message").message == Message.calls([call])
+    assert only(events, "tool_start").call == call
+    end = only(events, "tool_end")
+    assert end.result == ToolResult(name="a.b.c", tool_call_id="c1", result=3)
+    assert end.duration == timedelta(seconds=1)
+
+
+def test_a_models_own_message_is_the_assistants() -> None:
+    """The message as a model gave it stands in place of one made of the calls."""
+    message = Message.calls([request("c1")]).model_copy(update={"role": "assistant"})
+    said = Message(role="assistant", parts=[*Message.assistant("hm").parts, *message.parts])
+    history = History()
+    history.plan(PlanOutcome(calls=[request("c1")], dispatches=[Dispatch()], message=said))
+    assert only(history.events(), "assistant_message").message == said
+
+
+def test_a_call_whose_activity_failed_ends_with_the_error() -> None:
+    """What failed outside the boundary is structured too (SR-133)."""
+    history = History()
+    error = ToolError.with_cause("boundary", KeyError("x"))
+    history.add("failed", of=history.call(request("c1")), error=error)
+    assert only(history.events(), "tool_end").result == ToolResult(
+        name="a.b.c", tool_call_id="c1", error=error
+    )
+
+
+@pytest.mark.parametrize(
+    ("timeout", "said"),
+    [("schedule-to-start", "task queue gpu within 0:00:30"), ("heartbeat", "outcome is unknown")],
+)
+def test_a_call_that_the_server_gave_up_ends_as_in_the_run(timeout: str, said: str) -> None:
+    """A time-out of the activity is told by the same words, and hint, that the planner gets."""
+    history = History()
+    task = ToolTask(name="a.b.c", agent_id="a.b")
+    of = history.add("scheduled", key="c1", value=task, queue="gpu", waits="0:00:30")
+    history.add("failed", of=of, error=ToolError.new("activity timed out"), timeout=timeout)
+    result = only(history.events(), "tool_end").result
+    assert said in result.error.message
+    assert result.retry_hint.reason == "tool_unavailable"
+
+
+@pytest.mark.parametrize("reason", ["too slow", None], ids=str)
+def test_what_is_cancelled_ends_with_the_reason(reason: str | None) -> None:
+    """Calls and child runs cancelled with the run are told as the run answers them, with the reason given."""
+    history = History()
+    call, child = history.call(request("c1")), history.add("child_initiated", name="r/c2", value=RUN)
+    history.add("cancel_requested", value=reason)
+    history.add("failed", of=call)
+    history.add("child_failed", of=child)
+    first, second = [event.result for event in history.events() if event.type == "tool_end"]
+    assert first == outcomes.canceled(request("c1"), reason)
+    assert (second.error, second.run_link.run_id) == (first.error, "r/c2")
+
+
+def test_a_plan_that_failed_ends_no_call() -> None:
+    """A planner that raised ends the run, not a tool."""
+    history = History()
+    of = history.add("scheduled", name="PlanActivity", value=PlanTask(agent_id="a.b"))
+    history.add("failed", of=of, error=ToolError.new("no plan"))
+    assert types(history.events()) == ["run_started", "plan_started"]
+
+
+def test_calls_that_need_no_activity_start_and_end_with_the_plan() -> None:
+    """An answered call has the dispatch's result, a refused one says that it never ran (SR-130)."""
+    calls = [request("c1"), request("c2"), request("c3")]
+    answer = ToolResult(name="a.b.c", tool_call_id="c1", error=ToolError.new("unknown"))
+    plan = PlanOutcome(
+        calls=calls,
+        dispatches=[Dispatch(kind="answered", result=answer), Dispatch()],
+        refused="max_calls_per_step",
+        policy=RunPolicy(max_calls_per_step=2),
+    )
+    history = History()
+    history.plan(plan)
+    events = history.events()[3:]
+    assert [event.type for event in events] == ["tool_start", "tool_result_received", "tool_end"] * 2
+    assert [event.call for event in events[::3]] == [calls[0], calls[2]]
+    assert events[1].result == events[2].result == answer
+    assert events[4].error == events[5].error
+    assert events[5].error.code == "not_executed"
+    assert "at most 2 calls" in events[5].error.message
+
+
+def test_the_recorded_policy_stays() -> None:
+    """Later plans carry no policy: the first one's holds for what they refuse."""
+    history = History()
+    history.plan(PlanOutcome(wait_=timedelta(1), policy=RunPolicy(max_calls_per_step=2)))
+    history.plan(PlanOutcome(calls=[request("c1")], refused="max_calls_per_step"))
+    assert "at most 2 calls" in only(history.events(), "tool_end").result.error.message
+
+
+def test_a_child_run_is_linked() -> None:
+    """Start, link, end: a user interface can attach to the child's stream (SR-54, D-21)."""
+    link = RunLink(run_id="r/c1", agent_id="a.child", parent_run_id="r", parent_tool_call_id="c1")
+    call = request("c1", topic="x")
+    history = History()
+    history.plan(PlanOutcome(calls=[call], dispatches=[Dispatch(kind="child")]))
+    child = RunInput(agent_id="a.child", messages=[Message.user("x")])
+    of = history.add("child_initiated", name="r/c1", value=child)
+    history.add("child_started", of=of)
+    output = RunOutput(run_id="r/c1", agent_id="a.child", final=Message.assistant("42"), children_count=2)
+    history.add("child_completed", of=of, value=output)
+    events = history.events()[3:]
+    assert types(events) == ["tool_start", "agent_run_started", "tool_end"]
+    start, linked, _, end = events
+    assert start.call == linked.call == call
+    assert linked.run_link == end.result.run_link == link
+    assert (end.result.result, end.result.children_count) == ("42", 2)
+    assert end.duration == timedelta(seconds=2)
+
+
+def test_a_child_that_failed_ends_its_call() -> None:
+    """The chain of the child's failure is the call's, and the link stays (SR-87)."""
+    error = ToolError.with_cause("gone", KeyError("x"))
+    history = History()
+    of = history.add("child_initiated", name="r/c1", value=None)
+    history.add("child_failed", of=of, error=error)
+    result = only(history.events(), "tool_end").result
+    assert result.error.message == "the agent run r/c1 failed"
+    assert result.error.cause == error
+    assert result.run_link == RunLink(run_id="r/c1", agent_id="", parent_run_id="r", parent_tool_call_id="c1")
+
+
+def test_a_question_is_told_with_its_final_id() -> None:
+    """The id of a question is the one that the run waits under, unique in the run (D-16)."""
+    question = AwaitClarification(question="?", restrict_to_tool="a.b.c")
+    history = History()
+    for _ in range(2):
+        history.plan(PlanOutcome(await_=question))
+        history.add("sent", name="provide_clarification", value=[{"answer": "x"}])
+    asked = [event.question.id for event in history.events() if event.type == "await_clarification"]
+    assert asked == ["fix-a.b.c", "fix-a.b.c#2"]
+
+
+def test_an_answer_begins_a_new_turn() -> None:
+    """The answer belongs to the turn that asked; what follows to the next (SR-65, ME-20)."""
+    history = History()
+    history.plan(PlanOutcome(await_=AwaitClarification(id="q", question="?")))
+    history.add("sent", name="provide_clarification", value=[{"id": "q", "answer": "s-1", "by": "ana"}])
+    history.plan(PlanOutcome(final=Message.assistant("done")))
+    events = history.events()
+    answered = only(events, "await_answered")
+    assert (answered.await_id, answered.text, answered.by, answered.turn_id) == ("q", "s-1", "ana", "t1")
+    assert events[-1].turn_id == "t2"
+
+
+def test_an_answer_that_is_refused_is_a_note() -> None:
+    """A signal that answers nothing is told and changes nothing."""
+    history = History()
+    history.add("sent", name="provide_clarification", value=[{"answer": "x"}])
+    history.plan(PlanOutcome(await_=AwaitClarification(id="q", question="?")))
+    history.add("sent", name="provide_clarification", value=["x"])
+    events = history.events()
+    notes = [event.text for event in events if event.type == "planner_note"]
+    assert notes[0] == "answer refused: the run waits for nothing of this kind"
+    assert notes[1].startswith("answer refused: an answer is an object")
+    assert {event.turn_id for event in events} == {"t1"}
+
+
+def test_a_run_that_answered_ends_with_its_output() -> None:
+    """`run_completed` carries the output; the stream ends after it."""
+    output = RunOutput(run_id="r", agent_id="a.b", final=Message.assistant("done"))
+    history = History()
+    history.add("run_completed", value=output)
+    events = history.events()
+    assert types(events) == ["run_started", "run_completed", END]
+    assert events[1].output == output
+
+
+@pytest.mark.parametrize("kind", ["run_failed", "run_canceled", "run_terminated", "run_timed_out"])
+def test_a_run_that_did_not_answer_ends_with_the_reason(kind: str) -> None:
+    """Every other end tells its reason and its type."""
+    history = History()
+    history.add(kind, error=ToolError(message="why", code="Kind", cause=ToolError.new("because")))
+    end = history.events()[-2]
+    assert (end.type, end.text, end.code) == (kind, "why: because", "Kind")
+
+
+def test_calls_cut_off_by_the_end_are_ended() -> None:
+    """A run that was terminated answered nothing: its open calls end with it, the plan in flight does not."""
+    history = History()
+    history.call(request("c1"))
+    history.add("child_initiated", name="r/c2", value=RUN)
+    history.add("scheduled", name="PlanActivity", value=PlanTask(agent_id="a.b"))
+    history.add("run_terminated", error=ToolError.new("by ana"))
+    ends = [event.result for event in history.events() if event.type == "tool_end"]
+    assert [(end.tool_call_id, end.error.code) for end in ends] == [
+        ("c1", "run_terminated"),
+        ("c2", "run_terminated"),
+    ]
+    assert ends[1].run_link.run_id == "r/c2"
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"kind": "later", "value": 1},
+        {"kind": "scheduled", "name": "AnotherActivity", "value": None},
+        {"kind": "completed", "of": 99, "value": ToolResult()},
+        {"kind": "completed", "of": 99, "value": None},
+        {"kind": "failed", "of": 99, "error": ToolError.new("x")},
+        {"kind": "child_started", "of": 99},
+        {"kind": "child_completed", "of": 99},
+        {"kind": "child_failed", "of": 99},
+    ],
+    ids=lambda record: f"{record['kind']}-{len(record)}-{record.get('value')}",
+)
+def test_what_the_fold_does_not_know_it_leaves_alone(record: dict[str, Any]) -> None:
+    """A record of a later version, or of what was never started, makes no event and does no harm."""
+    history = History()
+    history.add(**record)
+    assert types(history.events()) == ["run_started"]
+
+
+# Laws, over runs of every shape.
+
+ENDS = ["ok", "error", "timeout", "answered", "refused", "child", "child_failed", "child_unstarted", "cut"]
+
+
+def played(steps: list[Any], end: str) -> list[HistoryRecord]:
+    """The history of a run with these steps: lists of how calls end, or what else a plan holds."""
+    history, count = History(), 0
+    for step in steps:
+        if step == "ask":
+            history.plan(PlanOutcome(await_=AwaitClarification(question="?")))
+            history.add("answer", value={"answer": ""})
+            history.add("sent", name="provide_clarification", value=[{"answer": "x"}])
+        elif step == "wait":
+            history.plan(PlanOutcome(wait_=timedelta(1), notes=["zzz"]))
+        elif step == "fault":
+            history.plan(PlanOutcome(fault="no", usage=Usage(input_tokens=1)))
+        else:
+            step.sort(key=lambda how: how == "refused")
+            calls = [request(f"c{count + n}") for n in range(len(step))]
+            count += len(step)
+            play_step(history, calls, step, cut_short=end == "run_terminated")
+    error = None if end == "run_completed" else ToolError.new("x")
+    value = RunOutput(run_id="r", agent_id="a.b", final=Message.assistant("x")) if error is None else None
+    history.add(end, value=value, error=error)
+    return history.records
+
+
+def play_step(history: History, calls: list[ToolRequest], ends: list[str], *, cut_short: bool) -> None:
+    dispatches = [
+        Dispatch(kind="answered", result=ToolResult(name=call.name, tool_call_id=call.tool_call_id))
+        if how == "answered"
+        else Dispatch(kind="child" if how.startswith("child") else "activity")
+        for call, how in zip(calls, ends, strict=True)
+        if how != "refused"
+    ]
+    history.plan(PlanOutcome(calls=calls, dispatches=dispatches, refused="max_tool_calls"))
+    open_calls: list[tuple[str, int]] = []
+    for call, how in zip(calls, ends, strict=True):
+        if how.startswith("child"):
+            of = history.add("child_initiated", name=f"r/{call.tool_call_id}", value=RUN)
+            if how != "child_unstarted":
+                history.add("child_started", of=of)
+            open_calls.append((how, of))
+        elif how not in ("answered", "refused"):
+            open_calls.append((how, history.call(call)))
+    for how, of in reversed(open_calls):
+        if how == "ok" or (how == "cut" and not cut_short):
+            history.add("completed", name="ExecuteToolActivity", of=of, value=ToolResult(result=1))
+        elif how == "child":
+            output = RunOutput(run_id="x", agent_id="a.b", final=Message.assistant("x"))
+            history.add("child_completed", of=of, value=output)
+        elif how.startswith("child"):
+            history.add("child_failed", of=of, error=ToolError.new("x"))
+        elif how != "cut":
+            history.add("failed", of=of, error=ToolError.new("x"), timeout="heartbeat" * (how == "timeout"))
+
+
+RUNS = st.builds(
+    played,
+    st.lists(
+        st.sampled_from(["ask", "wait", "fault"]) | st.lists(st.sampled_from(ENDS), min_size=1, max_size=6),
+        max_size=5,
+    ),
+    st.sampled_from(["run_completed", "run_failed", "run_canceled", "run_terminated", "run_timed_out"]),
+)
+
+
+def folded(fold: Fold, records: list[HistoryRecord]) -> list[Event]:
+    return [event for record in records for event in fold.feed(record)]
+
+
+@given(RUNS)
+def test_event_ids_are_strictly_increasing(records: list[HistoryRecord]) -> None:
+    """A stream that resumes after an id misses nothing and repeats nothing: ids grow as texts."""
+    ids = [event.event_id for event in folded(Fold("r"), records)]
+    assert ids == sorted(set(ids))
+
+
+def test_event_ids_grow_within_a_plan_of_thousands_of_calls() -> None:
+    """The largest plan there may be gives 20,000 events of one record, in order and none lost."""
+    calls = [request(f"c{n}") for n in range(10_000)]
+    history = History()
+    history.plan(PlanOutcome(calls=calls, refused="max_calls_per_step"))
+    ids = [event.event_id for event in history.events()]
+    assert ids == sorted(set(ids))
+    assert len(ids) > 20_000
+
+
+@given(RUNS)
+def test_every_call_starts_once_and_ends_once(records: list[HistoryRecord]) -> None:
+    """In a run that ended, each tool_start has exactly one tool_end, after it (SR-130)."""
+    state: dict[str, str] = {}
+    for event in folded(Fold("r"), records):
+        if event.type == "tool_start":
+            assert event.call.tool_call_id not in state
+            state[event.call.tool_call_id] = "running"
+        elif event.type == "tool_end":
+            assert state[event.result.tool_call_id] == "running"
+            assert event.duration >= timedelta(0)
+            state[event.result.tool_call_id] = "ended"
+    assert set(state.values()) <= {"ended"}
+
+
+@given(RUNS, st.data())
+def test_a_fold_can_be_left_and_taken_up_again(records: list[HistoryRecord], data: st.DataObject) -> None:
+    """Feeding a history in two halves, the state copied between them, gives the events of feeding it at once."""
+    cut = data.draw(st.integers(0, len(records)))
+    first = Fold("r")
+    events = folded(first, records[:cut])
+    events += folded(copy.deepcopy(first), records[cut:])
+    assert events == folded(Fold("r"), records)
+
+
+@given(RUNS)
+def test_a_stream_begins_and_ends(records: list[HistoryRecord]) -> None:
+    """The first event is the start, the last the end of the stream, each once; times never go back."""
+    events = folded(Fold("r"), records)
+    assert types(events).count("run_started") == types(events).count(END) == 1
+    assert (events[0].type, events[-1].type) == ("run_started", END)
+    assert all(one.time <= other.time for one, other in itertools.pairwise(events))

@@ -1,0 +1,221 @@
+"""The tool boundary: what goes in, what comes out, each once (SR-51, SR-118, SR-128, SR-140)."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, TypeAdapter, field_validator, model_validator
+
+from sojourn import (
+    Artifact,
+    Bounds,
+    RetryHint,
+    ToolError,
+    ToolRequest,
+    ToolResult,
+    ToolSpec,
+    TypeSpec,
+    WithArtifacts,
+)
+from sojourn.core.payload.boundary import checked, delivered, issues_of, refusal, refused
+from sojourn.core.schema.validate import Validator
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"site": {"type": "string"}, "limit": {"type": "integer", "maximum": 500}},
+    "required": ["site"],
+    "additionalProperties": False,
+}
+VALIDATOR = Validator(SCHEMA)
+SPEC = ToolSpec(
+    id="ops.devices.list",
+    title="",
+    description="",
+    payload=TypeSpec(name="Args", json_schema=SCHEMA, example={"site": "s-1"}),
+    result=TypeSpec(name="R", json_schema={}),
+)
+BOUNDED = SPEC.model_copy(update={"bounded": True})
+
+
+def request(payload: dict[str, Any] | None = None, raw: str | None = None) -> ToolRequest:
+    return ToolRequest(name="ops.devices.list", payload=payload or {}, raw=raw, tool_call_id="c1")
+
+
+def plain(value: Any) -> Any:
+    return TypeAdapter(Any).dump_python(value, mode="json")
+
+
+def test_a_valid_payload_goes_in_as_it_is() -> None:
+    """What fits the schema is handed on unchanged, with no default added and nothing coerced."""
+    assert checked(SPEC, VALIDATOR, request({"site": "s-1", "limit": 500})) == {"site": "s-1", "limit": 500}
+
+
+def test_arguments_as_a_model_wrote_them_are_parsed() -> None:
+    """Raw arguments are read at the boundary, by whatever harmless repairs reading allows (SR-13)."""
+    assert checked(SPEC, VALIDATOR, request(raw='{"site": "s-1"}')) == {"site": "s-1"}
+
+
+@pytest.mark.parametrize(
+    "call",
+    [request(raw='{"site": '), request(raw="[1]"), request({"site": "\ud800"}), request({"site": float("nan")})],
+    ids=["cut off", "a list", "half a character", "no number"],
+)  # fmt: skip
+def test_what_is_no_payload_is_answered(call: ToolRequest) -> None:
+    """Arguments that cannot be read are `invalid_arguments` with an example (SR-90, SR-144)."""
+    result = checked(SPEC, VALIDATOR, call)
+    assert isinstance(result, ToolResult)
+    assert result.retry_hint.reason == "invalid_arguments"
+    assert result.retry_hint.example_input == {"site": "s-1"}
+
+
+def test_an_invalid_payload_is_answered_with_every_fault() -> None:
+    """A payload against the schema is answered as data, field by field (SR-128, SR-139)."""
+    result = checked(SPEC, VALIDATOR, request({"limit": 501, "sit": "s-1"}))
+    assert isinstance(result, ToolResult)
+    assert {(issue.field, issue.constraint) for issue in result.retry_hint.issues} >= {
+        ("/site", "missing_field"),
+        ("/limit", "invalid_range"),
+    }
+    assert (result.name, result.tool_call_id, result.result) == ("ops.devices.list", "c1", None)
+
+
+def test_what_a_models_own_validator_refuses_is_an_issue() -> None:
+    """The schema accepts it, the author's validator does not: `invalid_arguments` that names the field (SR-93)."""
+
+    class Line(BaseModel):
+        sku: str
+
+        @field_validator("sku")
+        @classmethod
+        def known(cls, value: str) -> str:
+            raise ValueError("no such article")
+
+    class Order(BaseModel):
+        lines: dict[str, list[Line]]
+
+    with pytest.raises(ValueError, match="sku") as caught:
+        Order.model_validate({"lines": {"a/b~c": [{"sku": "x"}]}})
+    result = refused(SPEC, request(), {"site": "s-1"}, issues_of(caught.value), VALIDATOR)
+    (issue,) = result.retry_hint.issues
+    assert issue.field == "/lines/a~1b~0c/0/sku"
+    assert issue.constraint == "rejected"
+    assert "no such article" in result.error.message
+    assert result.retry_hint.reason == "invalid_arguments"
+
+
+def test_a_refusal_of_the_whole_is_an_issue_of_the_whole() -> None:
+    """A validator over several fields names the payload itself."""
+
+    class Range(BaseModel):
+        low: int
+        high: int
+
+        @model_validator(mode="after")
+        def ordered(self) -> "Range":
+            raise ValueError("low is above high")
+
+    with pytest.raises(ValueError, match="low is above high") as caught:
+        Range(low=2, high=1)
+    result = refused(SPEC, request(), {"site": "s-1"}, issues_of(caught.value), VALIDATOR)
+    assert [issue.field for issue in result.retry_hint.issues] == [""]
+
+
+def test_a_refusal_carries_the_call() -> None:
+    """An error, with or without a hint, is a result of this call (SR-59, SR-132)."""
+    error, hint = ToolError.new("no"), RetryHint(reason="timeout", tool="x")
+    for given in (None, hint):
+        result = refusal(request(), (error, given))
+        assert result == ToolResult(name="ops.devices.list", tool_call_id="c1", error=error, retry_hint=given)
+
+
+def test_a_value_comes_out_encoded() -> None:
+    """A tool's value is its result as JSON; there is no error and no hint (SR-131)."""
+    result = delivered(SPEC, request(), {"at": datetime(2024, 1, 1, tzinfo=UTC)}, plain)
+    assert result == ToolResult(
+        name="ops.devices.list", tool_call_id="c1", result={"at": "2024-01-01T00:00:00Z"}
+    )
+
+
+def test_a_value_of_another_type_is_malformed() -> None:
+    """A result that does not fit the tool's own type is `malformed_response`, naming the place (SR-90)."""
+
+    class Inner(BaseModel):
+        n: int
+
+    for kind, value, said in ((list[Inner], [{"n": "x"}], "0.n: "), (int, "x", "valid integer")):
+        adapter: TypeAdapter[Any] = TypeAdapter(kind)
+        result = delivered(SPEC, request(), value, lambda v, a=adapter: a.dump_python(a.validate_python(v)))
+        assert result.retry_hint.reason == "malformed_response"
+        assert said in result.error.message
+
+
+def test_a_bounded_result_has_its_bounds() -> None:
+    """Bounds are read from a bounded tool's result and delivered beside it, unmodified (SR-28, SR-37)."""
+    value = {"devices": [1], "returned": 1, "total": 4, "truncated": True, "refinement_hint": "by kind"}
+    result = delivered(BOUNDED, request(), value, plain)
+    assert result.result == value
+    assert result.bounds == Bounds(returned=1, total=4, truncated=True, refinement_hint="by kind")
+    assert delivered(SPEC, request(), value, plain).bounds is None
+
+
+def test_bounds_that_disagree_are_delivered_as_they_are() -> None:
+    """Nothing is withheld for its figures: they stand, with a note for whoever decides by them (SR-28, D-22)."""
+    value = {"devices": [1, 2], "returned": 3, "total": 1, "truncated": True}
+    result = delivered(BOUNDED, request(), value, plain)
+    assert (result.result, result.error) == (value, None)
+    assert result.bounds
+    assert (result.bounds.returned, result.bounds.total, result.bounds.truncated) == (3, 1, True)
+    assert "less than" in str(result.bounds.note)
+
+
+def test_a_tools_own_result_is_taken_as_its_answer() -> None:
+    """A ToolResult that a tool returns keeps its error, hint and telemetry; the call is filled in (SR-61)."""
+    given = ToolResult(
+        name="other", tool_call_id="zz", error=ToolError.new("no"), retry_hint=RetryHint(reason="x", tool="y")
+    )
+    result = delivered(BOUNDED, request(), given, plain)
+    assert result == given.model_copy(update={"name": "ops.devices.list", "tool_call_id": "c1"})
+
+
+def test_a_tools_own_result_is_judged_too() -> None:
+    """Bounds are read from a ToolResult's value too; those that it states itself are its own, judged alike (SR-37)."""
+
+    def bounds(result: ToolResult) -> Bounds | None:
+        return delivered(BOUNDED, request(), result, plain).bounds
+
+    assert bounds(ToolResult(result={"returned": 2})) == Bounds(returned=2)
+    assert bounds(ToolResult(result=3)) is None
+    assert bounds(ToolResult(result=[1], bounds=Bounds(returned=1))) == Bounds(returned=1)
+    assert "less" in str(bounds(ToolResult(result=[1], bounds=Bounds(returned=2, total=1))).note)
+    assert bounds(ToolResult(result=[1], bounds=Bounds(returned=-1))) is None
+    assert bounds(ToolResult(result=[1], bounds=Bounds(returned=1, total=-1))) is None
+
+
+def a_number(value: Any) -> Any:
+    return TypeAdapter(int).validate_python(value)
+
+
+def kinds(*artifacts: Artifact) -> ToolResult:
+    return delivered(SPEC, request(), ToolResult(artifacts=list(artifacts)), plain, {"count": a_number})
+
+
+def test_artifacts_of_a_tools_own_result_are_declared_ones() -> None:
+    """Of a declared kind, once, and with data of its type; where it lies is not the tool's to say (SR-105)."""
+    forged = Artifact(kind="count", data="5", ref="other#run", claim={"path": "/etc"}, source_tool="x.y.z")
+    assert kinds(forged).artifacts == [Artifact(kind="count", data=5)]
+    assert kinds(Artifact(kind="count")).artifacts == []
+    for wrong, said in (
+        (kinds(Artifact(kind="chart", data=5)), "not declared; declared: count"),
+        (kinds(Artifact(kind="count", data="many")), "valid integer"),
+        (kinds(Artifact(kind="count", data=1), Artifact(kind="count", data=2)), "given twice"),
+    ):
+        assert wrong.retry_hint.reason == "malformed_response"
+        assert said in wrong.error.message
+        assert wrong.artifacts == []
+
+
+def test_artifacts_of_others_may_be_of_any_kind() -> None:
+    """What a server answers is described by nobody."""
+    given = WithArtifacts(1, image={"base64": "aGk="})
+    (artifact,) = delivered(SPEC, request(), given, plain).artifacts
+    assert artifact == Artifact(kind="image", data={"base64": "aGk="})

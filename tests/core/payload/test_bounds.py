@@ -1,0 +1,120 @@
+"""Bounds of a bounded tool's result (SR-22 to SR-40)."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sojourn import Bounds
+from sojourn.core.payload.bounds import bounds_of, oddity, with_note
+
+
+def devices(count: int, **fields: object) -> dict[str, object]:
+    return {"devices": [{"id": n} for n in range(count)], "returned": count, **fields}
+
+
+def test_the_flat_fields_of_a_result_are_its_bounds() -> None:
+    """Four fields of the result, and a cursor, make the `Bounds` (SR-24 to SR-27, SR-35, D-1)."""
+    result = devices(
+        2, total=9, truncated=True, refinement_hint="add a date filter", next_cursor="p2", other=1
+    )
+    assert bounds_of(result) == Bounds(
+        returned=2, total=9, truncated=True, refinement_hint="add a date filter", next_cursor="p2"
+    )
+
+
+def test_an_unknown_total_is_none() -> None:
+    """Best effort: a total that the tool does not know is none, not 0 (SR-25, D-2)."""
+    assert bounds_of(devices(0)) == Bounds(returned=0, total=None)
+    assert bounds_of(devices(0, total=None)) == Bounds(returned=0, total=None)
+    assert bounds_of(devices(0, total=0)) == Bounds(returned=0, total=0)
+
+
+def test_a_result_is_cut_when_it_says_so() -> None:
+    """`truncated` is the tool's statement about any cap (SR-26): a larger total alone does not make it."""
+    bounds = bounds_of(devices(2, total=9))
+    assert isinstance(bounds, Bounds)
+    assert bounds.truncated is False
+
+
+def test_an_empty_hint_is_none() -> None:
+    """A result type with `refinement_hint: str = ""` says nothing when nothing was cut (SR-36)."""
+    assert bounds_of(devices(1, refinement_hint="", next_cursor="")) == Bounds(returned=1)
+
+
+@pytest.mark.parametrize("way", [{"refinement_hint": "by site"}, {"next_cursor": "p2"}], ids=str)
+def test_a_cut_result_says_how_to_go_on(way: dict[str, object]) -> None:
+    """What was cut comes with a hint or a cursor (SR-27, SR-29); without one it is delivered with a note (D-22)."""
+    assert noted(devices(1, truncated=True, **way)) is None
+    assert "refinement_hint" in str(noted(devices(1, truncated=True)))
+
+
+def noted(result: object) -> str | None:
+    bounds = bounds_of(result)
+    assert bounds
+    return bounds.note
+
+
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        ([1, 2], "is an object"),
+        (None, "is an object"),
+        ({}, "`returned`, a number"),
+        ({"returned": None}, "not null"),
+        ({"returned": -1}, "not -1"),
+        ({"returned": True}, "not true"),
+        ({"returned": 2.0}, "not 2.0"),
+    ],
+)  # fmt: skip
+def test_a_result_that_states_no_bounds_has_none(result: object, said: str) -> None:
+    """None, and what is missing is told to the operator (SR-37)."""
+    assert bounds_of(result) is None
+    assert said in str(oddity(None, result))
+
+
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        ({"returned": 1, "total": "9"}, "`total` is a number of items"),
+        ({"returned": 1, "total": -1}, "`total` is a number of items"),
+        ({"returned": 3, "total": 2}, "less than `returned`"),
+        ({"returned": 3, "refinement_hint": 5}, "`refinement_hint` is a text"),
+        ({"returned": 3, "next_cursor": {"p": 2}}, "`next_cursor` is a text"),
+        ({"returned": 3, "devices": [1, 2]}, "the list holds 2"),
+    ],
+)  # fmt: skip
+def test_figures_that_disagree_stand_as_they_are(result: dict[str, object], said: str) -> None:
+    """They are noted, and never repaired (SR-28, D-22)."""
+    bounds = bounds_of(result)
+    assert bounds
+    assert said in str(bounds.note)
+    assert bounds.returned == result["returned"]
+    assert bounds.total in (None, result.get("total"))
+
+
+def test_what_a_tool_states_beside_its_result_is_judged_alike() -> None:
+    """The same note, and the figures that it stated."""
+    stated = Bounds(returned=5, total=3)
+    made = with_note(stated, [1])
+    assert "less than" in str(made.note)
+    assert made.model_copy(update={"note": None}) == stated
+    assert with_note(Bounds(returned=1), [1]) == Bounds(returned=1)
+
+
+def test_only_a_single_list_is_counted() -> None:
+    """In a graph of nodes and edges, the tool alone knows what an item is."""
+    assert noted({"returned": 3, "nodes": [1, 2, 3], "edges": [1]}) is None
+
+
+@given(st.dictionaries(st.sampled_from(["returned", "total", "truncated", "refinement_hint", "next_cursor", "items"]),
+                       st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3) | st.lists(st.none(), max_size=2)))  # fmt: skip
+def test_any_object_has_bounds_or_a_reason(result: dict[str, object]) -> None:
+    """Reading bounds never raises and never changes the result (SR-28)."""
+    before = dict(result)
+    bounds = bounds_of(result)
+    assert list(result) == list(before)
+    if bounds is None:
+        assert oddity(None, result)
+    else:
+        assert bounds.returned == result["returned"]
+        assert bounds.total in (None, result.get("total"))

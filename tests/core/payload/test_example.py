@@ -1,0 +1,459 @@
+"""Examples: the caller's own input mended, or the author's, or one made of the schema; always valid, never random."""
+
+import json
+from copy import deepcopy
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sojourn.contracts.retry_hint import FieldIssue
+from sojourn.core.payload.derived_example import derive_example
+from sojourn.core.payload.example import example_for
+from sojourn.core.schema.enforceable import check, forbid_unknown_fields
+from sojourn.core.schema.formats import FORMAT_EXAMPLES
+from sojourn.core.schema.sample import NoSampleError, sample
+from sojourn.core.schema.validate import Validator
+from sojourn.core.values.sizes import MAX_PRIOR_INPUT_BYTES
+from sojourn.core.values.text import closest_name
+
+
+def validator_of(schema: dict[str, Any]) -> Validator:
+    """Of the closed schema."""
+    made = forbid_unknown_fields(schema)
+    check(made)
+    return Validator(made)
+
+
+def field(schema: Any, *, required: bool = True) -> Validator:
+    """Of an object with one field."""
+    return validator_of(
+        {"type": "object", "properties": {"f": schema}, "required": ["f"] if required else []}
+    )
+
+
+STRINGS = {"type": "array", "items": {"type": "string"}}
+OBJECT = {"type": "object", "properties": {"a": {"type": "integer"}}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "sent", "mended"),
+    [
+        ({"type": "integer"}, "5", 5),
+        ({"type": "integer"}, " 5.0 ", 5),
+        ({"type": "number"}, "2.5", 2.5),
+        ({"type": "number"}, "5", 5),
+        ({"type": "integer", "maximum": 500}, "700", 500),
+        ({"type": "boolean"}, "True", True),
+        ({"type": "boolean"}, "no", False),
+        ({"type": "string"}, 5, "5"),
+        ({"type": "string"}, True, "true"),
+        ({"type": ["string", "null"]}, 5, "5"),
+        ({"anyOf": [{"type": "string"}, {"type": "null"}]}, 5, "5"),
+        ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, "null", None),
+        (STRINGS, "a", ["a"]),
+        (STRINGS, '["a", "b"]', ["a", "b"]),
+        ({"type": "string"}, ["a"], "a"),
+        (OBJECT, '{"a": "3"}', {"a": 3}),
+        (OBJECT, "{'a'", {}),
+        ({"type": "integer"}, "[" * 5_000, 0),
+        ({"type": "integer"}, "five", 0),
+        ({"type": "integer"}, "NaN", 0),
+        ({"type": "integer"}, "1" * 400, 0),
+        ({"type": "boolean"}, "[]", False),
+        ({"type": "array", "prefixItems": [{"type": "integer"}], "items": {"type": "string"}}, ["1", 2], [1, "2"]),
+        ({"type": "integer"}, "x" * 9_000, 0),
+        ({"type": "integer"}, {"a": 1}, 0),
+        ({"enum": ["router", "switch"]}, "Router ", "router"),
+        ({"enum": ["router", "switch"]}, "swich", "switch"),
+        ({"enum": ["router", "switch"]}, "zzz", "router"),
+        ({"enum": ["router", "switch"]}, ["router"], "router"),
+        ({"enum": [1, 2]}, "2", 2),
+        ({"const": "a"}, "z", "a"),
+        ({"type": "integer", "minimum": 1}, 0, 1),
+        ({"type": "integer", "maximum": 500}, 501, 500),
+        ({"type": "integer", "exclusiveMinimum": 0}, 0, 1),
+        ({"type": "integer", "exclusiveMaximum": 5}, 9, 4),
+        ({"type": "number", "exclusiveMinimum": 0, "maximum": 0.7}, -1, 0.5),
+        ({"type": "number", "minimum": 0.5}, 0, 0.5),
+        ({"type": "integer", "multipleOf": 5}, 7, 5),
+        ({"type": "number", "multipleOf": 0.1}, 0.32, 0.3),
+        ({"type": "number", "multipleOf": 1e-300, "minimum": 1e299}, 1e298, 1e299),
+        ({"type": "integer", "multipleOf": 10**299}, 7, 0),
+        ({"type": "number", "multipleOf": 3e-300}, 1e298, 0),
+        ({"type": "integer", "minimum": 1, "enum": [5]}, 0, 5),
+        ({"type": "string", "maxLength": 3}, "abcdef", "abc"),
+        ({"type": "string", "minLength": 3}, "ab", "example"),
+        ({**STRINGS, "maxItems": 2}, ["a", "b", "c"], ["a", "b"]),
+        ({**STRINGS, "minItems": 1}, [], ["example"]),
+        ({**STRINGS, "uniqueItems": True}, ["a", "b", "a"], ["a", "b"]),
+        ({"type": "string", "format": "date-time"}, "2024-05-01 10:00:00", "2024-05-01T10:00:00Z"),
+        ({"type": "string", "format": "date-time"}, "2024-05-01T10:00", "2024-05-01T10:00:00Z"),
+        ({"type": "string", "format": "date-time"}, "2024-05-01", "2024-05-01T00:00:00Z"),
+        ({"type": "string", "format": "date"}, "2024-05-01T10:00:00Z", "2024-05-01"),
+        ({"type": "string", "format": "time"}, "10:00:00", "10:00:00Z"),
+        ({"type": "string", "format": "uri"}, "example.org/a", "https://example.org/a"),
+        ({"type": "string", "format": "uuid"}, "nonsense", FORMAT_EXAMPLES["uuid"]),
+        ({"type": "string", "format": "date"}, "x" * 9_000, FORMAT_EXAMPLES["date"]),
+        ({"type": "string", "pattern": "^[a-z]+$"}, " ABC ", "abc"),
+        ({"type": "string", "pattern": "^[A-Z]+$"}, "abc", "ABC"),
+        ({"type": "array", "items": {"type": "integer"}}, [1, "2"], [1, 2]),
+        ({"type": "object", "properties": {"a": {"const": 1}}, "required": ["a"]}, {}, {"a": 1}),
+        ({"properties": {"n": {"$ref": "#/$defs/N"}}}, {"n": {"x": 1}}, {"n": {}}),
+    ],
+)  # fmt: skip
+def test_a_value_is_mended_to_what_was_meant(schema: dict[str, Any], sent: Any, mended: Any) -> None:
+    """The prior input is kept but for its faults, and each is read as it was surely meant (SR-144)."""
+    validator = validator_of(
+        {"type": "object", "properties": {"f": schema, "g": {}}, "required": ["f"], "$defs": {"N": OBJECT}}
+    )
+    assert derive_example(validator, {"f": sent, "g": "kept"}) == {"f": mended, "g": "kept"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "sent", "mended"),
+    [
+        ({"properties": {"site_id": {"type": "string"}}, "required": ["site_id"]}, {"siteId": "s-1"}, {"site_id": "s-1"}),
+        ({"properties": {"site_id": {"type": "string"}}, "required": ["site_id"]}, {"site": "s-1"}, {"site_id": "s-1"}),
+        ({"properties": {"site_id": {"type": "string"}}, "required": ["site_id"]}, {"zzz": "s-1"}, {"site_id": "example"}),
+        ({"properties": {"o": {"properties": {"max_age": {"type": "integer"}}, "required": ["max_age"]}}}, {"o": {"max-age": "7"}}, {"o": {"max_age": 7}}),
+        ({"properties": {"a": {"type": "integer"}}}, {"a": None}, {}),
+        ({"properties": {"a": {"type": "string", "pattern": "^s-[0-9]+$"}}}, {"a": "x"}, {}),
+        ({"properties": {"a": {"type": "array", "items": {"pattern": "^s-[0-9]+$"}}, "b": {}}}, {"a": ["x"], "b": 1}, {"b": 1}),
+        ({"properties": {"a": True, "b": {}}, "required": ["b"]}, {"a": 1, "b": 2, "c": 3}, {"a": 1, "b": 2}),
+    ],
+)  # fmt: skip
+def test_names_are_mended_too(schema: dict[str, Any], sent: dict[str, Any], mended: dict[str, Any]) -> None:
+    """A misspelt field keeps its value under the right name, an unknown one goes, an optional one that cannot be mended goes."""
+    assert derive_example(validator_of({"type": "object", **schema}), sent) == mended
+
+
+def test_mending_takes_the_authors_values_where_the_callers_are_lost() -> None:
+    """A missing or hopeless value comes from the author's example at the same place."""
+    schema = {
+        "type": "object",
+        "properties": {
+            "site": {"type": "string", "pattern": "^s-[0-9]+$"},
+            "o": {"properties": {"n": True}, "required": ["n"]},
+            "limit": {"type": "integer"},
+        },
+        "required": ["site", "o"],
+    }
+    author = {"site": "s-1", "o": {"n": 4}, "limit": 9}
+    assert derive_example(validator_of(schema), {"site": "x", "o": {}, "limit": 3}, author) == {
+        "site": "s-1",
+        "o": {"n": 4},
+        "limit": 3,
+    }
+
+
+def test_a_union_is_mended_tag_first() -> None:
+    """A missing tag is filled, then what its branch requires."""
+    circle = {
+        "type": "object",
+        "properties": {"kind": {"const": "circle"}, "r": {"type": "number", "minimum": 2}},
+        "required": ["kind", "r"],
+    }
+    square = {
+        "type": "object",
+        "properties": {"kind": {"const": "square"}, "s": {"type": "number"}},
+        "required": ["kind", "s"],
+    }
+    assert derive_example(field({"oneOf": [circle, square]}), {"f": {}}) == {"f": {"kind": "circle", "r": 2}}
+    assert derive_example(field({"oneOf": [circle, square]}), {"f": {"kind": "sqare", "s": 1}}) == {
+        "f": {"kind": "square", "s": 1}
+    }
+
+
+@pytest.mark.parametrize(
+    ("schema", "sent"),
+    [
+        ({"type": "object", "minProperties": 1}, {}),
+        ({"type": "object", "properties": {"f": {"pattern": "^(?=s)s-[0-9]+$"}}, "required": ["f"]}, {}),
+        ({"type": "object", "properties": {"f": False}, "required": ["f"]}, {}),
+        ({"type": "object", "properties": {"f": {"type": "array", "items": {"not": {}}}}, "required": ["f"]}, {"f": [1]}),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_mended_is_none(schema: dict[str, Any], sent: dict[str, Any]) -> None:
+    """No example is better than a wrong one."""
+    assert derive_example(validator_of(schema), sent) is None
+
+
+def test_mending_leaves_the_input_alone() -> None:
+    """The prior input is not changed, nor shared."""
+    sent = {"f": ["a", 1], "zzz": 1}
+    before = deepcopy(sent)
+    assert derive_example(field(STRINGS), sent) == {"f": ["a", "1"]}
+    assert sent == before
+
+
+def test_more_faults_than_are_named_are_still_mended() -> None:
+    """Mending goes in rounds, so the bound on issues is no bound on it."""
+    assert derive_example(field(STRINGS), {"f": list(range(120))}) == {"f": [str(n) for n in range(120)]}
+    assert derive_example(field(STRINGS), {"f": list(range(2_000))}) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "names", "meant"),
+    [("siteId", ["limit", "site_id"], "site_id"), ("Max-Age", ["max_age"], "max_age"), ("zzz", ["site_id"], None), ("a" * 5_000, ["b"], None), ("a", [], None)],
+)  # fmt: skip
+def test_a_close_name_ignores_case_and_dashes(name: str, names: list[str], meant: str | None) -> None:
+    """Only a name that is nearly the same is taken for it."""
+    assert closest_name(name, names) == meant
+
+
+@pytest.mark.parametrize(
+    ("schema", "made"),
+    [
+        ({"default": 7, "minimum": 9}, 7),
+        ({"const": "c"}, "c"),
+        ({"examples": ["e", "f"], "type": "string"}, "e"),
+        ({"enum": ["x", "y"]}, "x"),
+        ({"type": "null"}, None),
+        ({"type": "boolean"}, False),
+        ({"type": ["null", "integer"]}, 0),
+        ({"type": ["null"]}, None),
+        ({"type": "string"}, "example"),
+        ({"type": "string", "minLength": 9}, "examplexx"),
+        ({"type": "string", "maxLength": 3}, "exa"),
+        ({"type": "integer", "minimum": 3}, 3),
+        ({"minimum": 3}, 3),
+        ({"type": "integer", "minimum": 3, "multipleOf": 5}, 5),
+        ({"type": "integer", "exclusiveMinimum": 3}, 4),
+        ({"type": "integer", "maximum": -3}, -3),
+        ({"type": "integer", "exclusiveMaximum": 0}, -1),
+        ({"type": "integer", "maximum": 9}, 0),
+        ({"type": "number", "minimum": 0.2, "maximum": 0.8}, 0.2),
+        ({"type": "number", "exclusiveMinimum": 0.2, "maximum": 0.8}, 0.5),
+        ({"items": {"type": "integer"}}, []),
+        ({"type": "array", "items": {"type": "integer"}, "minItems": 2}, [0, 0]),
+        ({"type": "array", "prefixItems": [{"const": 1}, {"const": 2}], "items": {"const": 3}, "minItems": 3}, [1, 2, 3]),
+        ({"type": "array", "prefixItems": [{"const": 1}, {"const": 2}], "minItems": 1}, [1]),
+        ({"type": "object"}, {}),
+        ({"properties": {"a": {"type": "null"}, "b": {}}, "required": ["a"]}, {"a": None}),
+        ({"anyOf": [{"type": "null"}, {"type": "integer"}]}, 0),
+        ({"anyOf": [{}, {"type": "integer"}]}, 0),
+        ({"oneOf": [True, {"type": "integer"}], "minimum": 4}, 4),
+        ({"allOf": [{"properties": {"a": {"const": 1}}, "required": ["a"]}, True, {"properties": {"a": {"type": "integer"}}, "required": ["a"]}]}, {"a": 1}),
+        ({"$ref": "#/$defs/A"}, "from the definition"),
+    ],
+)  # fmt: skip
+def test_a_sample_is_made_of_what_the_schema_says(schema: dict[str, Any], made: Any) -> None:
+    """Defaults, constants, examples, enums, formats and bounds give a value, the same every time."""
+    root = {**schema, "$defs": {"A": {"const": "from the definition"}}}
+    assert sample(root, schema) == made
+
+
+@pytest.mark.parametrize("name", sorted(FORMAT_EXAMPLES))
+def test_a_formatted_string_has_a_sample(name: str) -> None:
+    """Each enforced format has its value."""
+    validator = field({"type": "string", "format": name})
+    assert example_for(validator) == {"f": FORMAT_EXAMPLES[name]}
+
+
+WIDE = {"allOf": [{"$ref": "#/$defs/B"}] * 40}
+CHAIN = {
+    "$defs": {**{f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}]} for n in range(40)}, "d40": {}},
+    "$ref": "#/$defs/d0",
+}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        True,
+        {},
+        {"anyOf": [{}, True]},
+        {"type": "array", "minItems": 50, "items": {"type": "null"}},
+        {"type": "string", "minLength": 5_000},
+        {"type": "array", "minItems": 1},
+        {"type": "object", "required": ["a"]},
+        {"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]},
+        {"type": "number", "minimum": 10**400, "multipleOf": 3},
+        {"$defs": {"B": {"allOf": [{"$ref": "#/$defs/C"}] * 40}, "C": {"type": "object"}}, **WIDE},
+        CHAIN,
+    ],
+)
+def test_a_schema_that_says_too_little_or_too_much_has_no_sample(schema: Any) -> None:
+    """Nothing is guessed, and no schema makes sampling endless."""
+    with pytest.raises(NoSampleError):
+        sample(schema, schema)
+
+
+@pytest.mark.parametrize(
+    ("schema", "sent", "read"),
+    [
+        # A date or an address is read only where one is wanted.
+        ({"format": "hostname"}, "my host", "host.example.com"),
+        ({"format": "uri"}, "no url", "https://example.com/"),
+        ({"format": "uri"}, "example.org", "https://example.org"),
+        ({"format": "email"}, "ann at site", "name@example.com"),
+        ({"pattern": "^[A-Za-z0-9:]+$"}, "ab cd", "A"),
+        ({"pattern": "^https://"}, "example.org", "https://"),
+        ({"pattern": "^[A-Z]-[0-9]+$"}, "a-7", "A-7"),
+        ({"format": "uuid", "pattern": "^0"}, "0 1", "00000000-0000-4000-8000-000000000000"),
+        ({"format": "date-time"}, "2024-03-01 10:00", "2024-03-01T10:00:00Z"),
+        ({"format": "date-time"}, "2024-03-01", "2024-03-01T00:00:00Z"),
+        ({"format": "date"}, "2024-03-01T10:00:00Z", "2024-03-01"),
+        ({"format": "date"}, "2024-03-0112", "2024-01-31"),
+        ({"format": "time"}, "2024-03-01 10:00", "10:00:00Z"),
+        ({"format": "time"}, "10:00:00", "10:00:00Z"),
+    ],
+)
+def test_a_text_is_read_as_what_is_wanted(schema: dict[str, Any], sent: str, read: str) -> None:
+    """A required text keeps what was meant where it can be read so; else it is made of the schema (SR-144)."""
+    assert example_for(field({"type": "string", **schema}), {"f": sent}) == {"f": read}
+
+
+def test_a_field_that_may_be_left_out_is_not_made_up() -> None:
+    """A text of a pattern says nothing that was meant: it is only for a field that has to be there."""
+    plate = {"type": "string", "pattern": "^[A-Z]+-[0-9]+$"}
+    assert example_for(field(plate, required=False), {"f": "x"}) == {}
+    assert example_for(field(plate), {"f": "x"}) == example_for(field(plate)) == {"f": "A-0"}
+    plates = {"type": "array", "items": plate}
+    assert example_for(field(plates), {"f": ["x", "B-7"]}) == {"f": ["A-0", "B-7"]}
+
+
+PRICE = {
+    "type": "object",
+    "properties": {"price": {"type": "number"}, "to": {"type": "string"}},
+    "required": ["price"],
+}
+
+
+def cents(payload: dict[str, Any]) -> bool:
+    """A rule that no schema tells: at most two places."""
+    return round(payload["price"], 2) == payload["price"]
+
+
+@pytest.mark.parametrize(
+    ("prior", "author", "example"),
+    [
+        ({"price": "1.5", "to": "x"}, None, {"price": 1.5, "to": "x"}),  # mended, and taken by the type
+        ({"price": "1.234", "to": "x"}, {"price": 2.5}, {"price": 2.5, "to": "x"}),  # mended, not taken
+        ({"price": "1.234", "to": "x"}, None, {"price": 0, "to": "x"}),
+        ({"price": 1.234, "to": "x"}, {"price": 2.5}, {"price": 2.5, "to": "x"}),  # refused by the type alone
+        ({"price": 1.234, "to": "x"}, None, {"price": 0, "to": "x"}),
+        ({"price": 1.234, "to": "x"}, {"price": 2.555}, {"price": 0, "to": "x"}),
+        ({}, {"price": 2.555}, {"price": 0}),
+    ],
+)
+def test_an_example_is_taken_by_the_type_too(prior: dict, author: Any, example: dict) -> None:
+    """What the schema accepts and the type refuses is no example, whoever wrote it (SR-144)."""
+    issues = [FieldIssue(field="/price", constraint="rejected")]
+    assert example_for(validator_of(PRICE), prior, author, issues=issues, fits=cents) == example
+
+
+def test_what_no_value_satisfies_has_no_example() -> None:
+    """None is better than one that will be refused again."""
+    issues = [FieldIssue(field=pointer, constraint="rejected") for pointer in ("", "/nowhere", "/price")]
+    for told in (issues, issues[2:], []):
+        assert (
+            example_for(validator_of(PRICE), {"price": 1}, {"price": 2}, issues=told, fits=lambda _: False)
+            is None
+        )
+    assert example_for(validator_of(PRICE), {"price": 1}, {"price": 2}, issues=issues[:2], fits=cents) == {
+        "price": 2
+    }
+
+
+def test_the_order_is_mended_then_author_then_made() -> None:
+    """The caller's own input comes first, then the author's example, then one made from scratch; else none."""
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "integer"}, "p": {"pattern": "^s-[0-9]+$"}},
+        "required": ["a"],
+    }
+    validator, author = validator_of(schema), {"a": 5, "p": "s-1"}
+    assert example_for(validator, {"a": "7"}, author) == {"a": 7}
+    assert example_for(validator, None, author) == author
+    assert example_for(validator, {}, author) == author
+    assert example_for(validator, {"a": "7"}, {"a": "bad"}) == {"a": 7}
+    assert example_for(validator, None, {"a": "bad"}) == {"a": 0}
+    assert example_for(validator, None, "no object") == {"a": 0}
+    needed = validator_of({**schema, "required": ["p"]})
+    assert example_for(needed, {"p": "x"}, author) == {"p": "s-1"}
+    assert example_for(needed, {"p": "x"}, None) == {"p": "s-0"}
+    hopeless = validator_of({**schema, "required": ["p"], "not": {}})
+    assert example_for(hopeless, {"p": "x"}, author) is None
+
+
+def test_a_prior_input_that_fits_the_schema_is_no_example() -> None:
+    """What a model's own validators refused is not sent back as an example; the author's is."""
+    validator = field({"type": "integer"})
+    assert example_for(validator, {"f": 1}, {"f": 2}) == {"f": 2}
+    assert example_for(validator, {"f": 1}) is None
+
+
+def test_an_example_is_small() -> None:
+    """Nothing over 8 KB is mended or shown."""
+    validator = field({"type": "string"})
+    long = "x" * MAX_PRIOR_INPUT_BYTES
+    assert example_for(validator, {"f": 1, "g": long}, {"f": long}) == {"f": "example"}
+
+
+KINDS = st.sampled_from(
+    [
+        {"type": "string", "minLength": 2, "maxLength": 4},
+        {"type": "string", "format": "date-time"},
+        {"type": "string", "pattern": "^s-[0-9]$"},
+        {"type": "integer", "minimum": 1, "maximum": 9},
+        {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
+        {"type": "number", "multipleOf": 0.5},
+        {"type": "boolean"},
+        {"enum": ["router", "switch", 3]},
+        {"type": "array", "items": {"type": "integer"}, "minItems": 1, "maxItems": 2, "uniqueItems": True},
+        {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"const": "b"}}, "required": ["b"]},
+        {"type": "object", "additionalProperties": {"type": "integer"}, "maxProperties": 1},
+        {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        {"oneOf": [{"type": "integer", "minimum": 5}, {"type": "array", "items": {"type": "string"}}]},
+        {"allOf": [{"type": "integer"}, {"minimum": 3}]},
+        {"$ref": "#/$defs/Tree"},
+    ]
+)
+TREE = {
+    "type": "object",
+    "properties": {"left": {"$ref": "#/$defs/Tree"}, "n": {"type": "integer"}},
+    "required": ["n"],
+}
+NAMES = st.sampled_from(["site_id", "limit", "kind", "tree"])
+SCHEMAS = st.builds(
+    lambda properties, required: {
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "$defs": {"Tree": TREE},
+    },
+    st.dictionaries(NAMES, KINDS, max_size=4),
+    st.lists(NAMES, unique=True, max_size=2),
+)
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-9, 20)
+    | st.floats(-2, 2)
+    | st.text(max_size=6)
+    | st.sampled_from(["5", "true", "Router", "2024-01-31", '{"n": 1}', "[1]"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["n", "left", "b", "a"]), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+PRIORS = st.dictionaries(NAMES | st.sampled_from(["siteId", "Limit", "zzz"]), VALUES, max_size=5)
+
+
+@settings(max_examples=300, deadline=None)
+@given(SCHEMAS, PRIORS, st.none() | PRIORS)
+def test_every_example_validates(
+    schema: dict[str, Any], prior: dict[str, Any], author: dict[str, Any] | None
+) -> None:
+    """Whatever was sent, an example fits the schema, is small, comes out the same again, and leaves the input alone (SR-144)."""
+    validator, before = validator_of(schema), json.dumps([prior, author])
+    found = example_for(validator, prior, author)
+    assert json.dumps([prior, author]) == before
+    if found is not None:
+        assert validator.issues(found) == []
+        assert len(json.dumps(found)) <= 2 * MAX_PRIOR_INPUT_BYTES
+    assert example_for(validator, prior, author) == found

@@ -1,0 +1,261 @@
+"""The gate: whatever answers a call can be recorded, read again and counted, or is a plain error."""
+
+import functools
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sojourn import (
+    Artifact,
+    Bounds,
+    Message,
+    RetryHint,
+    RunLink,
+    ToolError,
+    ToolRequest,
+    ToolResult,
+    ToolSpec,
+    ToolTelemetry,
+    TypeSpec,
+)
+from sojourn.contracts.message import ToolResultPart
+from sojourn.contracts.retry_hint import FieldIssue
+from sojourn.core.payload.gate import Oversized, passed
+from sojourn.core.values.json_fault import MAX_FIGURE
+from sojourn.core.values.sizes import MAX_ARTIFACT_BYTES, MAX_RESULT_BYTES
+from sojourn.core.values.wire import decode_messages, encode_messages
+
+SPEC = ToolSpec(
+    id="ops.devices.list",
+    title="",
+    description="",
+    payload=TypeSpec(name="Args", json_schema={}),
+    result=TypeSpec(name="R", json_schema={}),
+)
+CALL = ToolRequest(name="ops.devices.list", tool_call_id="c1")
+
+
+def deep(levels: int) -> Any:
+    return functools.reduce(lambda inner, _: {"a": inner}, range(levels), {"b": 1})
+
+
+def cycle() -> Any:
+    ring: list[Any] = []
+    ring.append(ring)
+    return ring
+
+
+class Odd:
+    """No JSON."""
+
+
+UNREADABLE: dict[str, Any] = {
+    "deep": deep(190),
+    "bottomless": deep(900),
+    "cycle": cycle(),
+    "object": Odd(),
+    "half a character": "\ud800",
+    "half a name": {"\ud800": 1},
+    "digits": 10**5000,
+}
+
+
+def through(result: ToolResult) -> ToolResult | Oversized:
+    return passed(SPEC, CALL, result)
+
+
+def judged(result: ToolResult) -> ToolResult:
+    made = through(result)
+    assert isinstance(made, ToolResult)
+    assert_recordable(made)
+    return made
+
+
+def assert_recordable(result: ToolResult) -> None:
+    """It is read as it is where a run has it, in a transcript, and is within what Temporal carries."""
+    told = Message(role="tool", parts=[ToolResultPart(type="tool_result", result=result)])
+    written = encode_messages([told])
+    assert len(written) < MAX_RESULT_BYTES + MAX_ARTIFACT_BYTES + 1_000
+    assert decode_messages(written)[0].tool_results[0].model_dump() == result.model_dump()
+    json.loads(written, parse_constant=pytest.fail)
+
+
+@pytest.mark.parametrize("value", UNREADABLE.values(), ids=UNREADABLE)
+@pytest.mark.parametrize("place", ["result", "artifact", "telemetry", "input", "issue", "hint"])
+def test_what_cannot_be_read_again_is_a_plain_error(value: Any, place: str) -> None:
+    """Wherever it stands: in a result it is malformed, beside an error the error stays alone (SR-51, SR-130)."""
+    error = ToolError.new("the site is closed", code="closed")
+    hint = RetryHint(reason="invalid_arguments", tool="x")
+    hinted = ToolResult(error=error, retry_hint=hint)
+    issue = FieldIssue(field="/a", constraint="invalid_enum_value", allowed=[value])
+    given = {
+        "result": ToolResult(result=value),
+        "artifact": ToolResult(artifacts=[Artifact(kind="k", data=value)]),
+        "telemetry": ToolResult(telemetry=ToolTelemetry(extra={"a": value})),
+        "input": hinted.model_copy(
+            update={"retry_hint": hint.model_copy(update={"example_input": {"a": value}})}
+        ),
+        "issue": hinted.model_copy(update={"retry_hint": hint.model_copy(update={"issues": [issue]})}),
+        "hint": hinted.model_copy(update={"retry_hint": value}),
+    }[place]
+    made = judged(given)
+    assert made.error
+    assert made.result is None
+    assert len(made.error.message) < 2_001
+    if given.error:
+        assert (made.error.code, made.retry_hint) == ("closed", None)
+        assert made.error.message.startswith("the site is closed (what came with this error")
+    else:
+        assert made.error.code == "malformed_response"
+
+
+def test_a_hint_that_can_be_read_passes() -> None:
+    """As deep as a result may be, and as large."""
+    hint = RetryHint(reason="own", tool="x", example_input=deep(150), message="m" * 500_000)
+    given = ToolResult(error=ToolError.new("no"), retry_hint=hint)
+    assert judged(given) == given.model_copy(update={"name": CALL.name, "tool_call_id": "c1"})
+
+
+def test_a_hint_that_is_too_large_is_left_out() -> None:
+    """The words of the error stay; nothing is stored for it."""
+    hint = RetryHint(reason="own", tool="x", message="m" * 3_000_000)
+    made = judged(ToolResult(error=ToolError.new("no", code="own"), retry_hint=hint))
+    assert made.error
+    assert made.error.message.startswith("no (")
+    assert "1,000,000 allowed" in made.error.message
+    assert (made.error.code, made.retry_hint) == ("own", None)
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_a_number_that_json_has_none_for_is_malformed(number: float) -> None:
+    """It would be read as null: a success outside its type (SR-131)."""
+    for answer in (
+        ToolResult(result=number),
+        ToolResult(result={"a": [1.5, number]}),
+        ToolResult(artifacts=[Artifact(kind="k", data=[number])]),
+        ToolResult(telemetry=ToolTelemetry(cost=number)),
+        ToolResult(telemetry=ToolTelemetry(extra={"a": number})),
+    ):
+        made = judged(answer)
+        assert made.error
+        assert made.error.code == "malformed_response"
+        assert "no number of JSON" in made.error.message
+    assert judged(ToolResult(result="NaN is not Infinity")).result == "NaN is not Infinity"
+
+
+FIGURES = ("duration_ms", "attempts", "input_tokens", "output_tokens", "cost")
+
+
+@pytest.mark.parametrize(
+    "figure", [-1, -(10**12), 2 * MAX_FIGURE, 10**400], ids=["-1", "a debt", "beyond", "huge"]
+)
+@pytest.mark.parametrize("name", ["children_count", *FIGURES])
+def test_no_figure_lifts_a_limit(name: str, figure: int) -> None:
+    """Counts and costs are from 0 up; a sum of them is never endless (SR-53)."""
+    if name == "children_count":
+        given = ToolResult(result=1, children_count=figure)
+    else:
+        spent = ToolTelemetry().model_copy(update={name: figure})
+        given = ToolResult(result=1, telemetry=spent)
+    made = judged(given)
+    assert made.error
+    assert made.error.code == "malformed_response"
+    assert (made.children_count, made.telemetry) == (0, None)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"children_count": "many"},
+        {"telemetry": "cheap"},
+        {"artifacts": ["chart"]},
+        {"artifacts": None},
+        {"bounds": {"returned": "some"}},
+        {"run_link": 5},
+        {"error": "no"},
+        {"retry_hint": ["x"]},
+    ],
+    ids=str,
+)
+def test_a_record_that_is_none_is_malformed(changes: dict[str, Any]) -> None:
+    """A copy of a record is validated by nobody before the run that reads it."""
+    made = judged(ToolResult(result=1).model_copy(update=changes))
+    assert made.error
+    assert made.error.code == "malformed_response"
+
+
+def test_a_chain_of_errors_is_bounded() -> None:
+    """Texts are cut, halves of characters replaced, and of too many links those in the middle go (SR-87)."""
+    chain = ToolError(message="root\ud800" + "r" * 10_000_000, code="c" * 10_000_000)
+    for number in range(10_000):
+        chain = ToolError(message=f"link {number}", cause=chain)
+    made = judged(ToolResult(error=chain))
+    assert made.error
+    links = list(made.error.chain())
+    assert len(links) == 8
+    assert links[0].message == "link 9999"
+    assert links[-1].message.startswith("root?rrr")
+    assert len(links[-1].message) == 2_000
+    assert links[-1].code == "c" * 100
+
+
+def test_a_result_that_is_too_large_is_not_cut() -> None:
+    """It is handed on whole, with its size, for storage or a refusal (SR-28)."""
+    made = through(ToolResult(result="x" * MAX_RESULT_BYTES))
+    assert isinstance(made, Oversized)
+    assert len(made.result.result) == MAX_RESULT_BYTES < made.size
+
+
+@pytest.mark.parametrize(
+    ("each", "fits"), [(MAX_ARTIFACT_BYTES // 2 - 2, True), (MAX_ARTIFACT_BYTES // 2, False)]
+)
+def test_artifacts_are_measured_together(each: int, fits: bool) -> None:
+    """Two that would fit alone may not; what a tool says of their size counts nothing (SR-102)."""
+    artifacts = [Artifact(kind=kind, data="x" * each, size=1) for kind in ("a", "b")]
+    made = through(ToolResult(artifacts=artifacts))
+    assert isinstance(made, ToolResult) is fits
+    measured = made.artifacts if isinstance(made, ToolResult) else made.result.artifacts
+    assert [one.size for one in measured] == [each + 2] * 2
+
+
+def test_what_is_hidden_is_measured_too() -> None:
+    """A mask may lengthen a text beyond what fits."""
+
+    def longer(result: ToolResult) -> ToolResult:
+        return result.model_copy(update={"result": "[field]" * 300_000})
+
+    made = passed(SPEC, CALL, ToolResult(result="x"), longer)
+    assert isinstance(made, Oversized)
+
+
+ANYTHING = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text()
+    | st.just(Odd())
+    | st.binary(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(ANYTHING, ANYTHING, st.integers() | st.floats(), st.none() | st.text())
+def test_whatever_a_tool_answers_can_be_recorded(
+    value: Any, extra: Any, figure: Any, said: str | None
+) -> None:
+    """Or is a plain error; nothing raises."""
+    spent = ToolTelemetry().model_copy(update={"cost": figure, "extra": {"a": extra}})
+    hint = RetryHint(reason="own", tool="x").model_copy(update={"example_input": {"a": extra}})
+    error = None if said is None else ToolError(message=said)
+    link = RunLink(run_id="r", agent_id="a", parent_run_id="p", parent_tool_call_id="c")
+    for answer in (
+        ToolResult(result=value, telemetry=spent, run_link=link, bounds=Bounds(returned=1)),
+        ToolResult(error=error, retry_hint=hint),
+    ):
+        judged(answer)

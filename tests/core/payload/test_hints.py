@@ -1,0 +1,417 @@
+"""Hints: every failure at the boundary as data that says how to mend it, in words that are safe to show."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sojourn.contracts.retry_hint import FieldIssue, RetryHint
+from sojourn.contracts.tool_error import ToolError
+from sojourn.contracts.tool_spec import ToolSpec, TypeSpec
+from sojourn.core.payload import hints
+from sojourn.core.payload.parse import parse_arguments
+from sojourn.core.schema.enforceable import field_descriptions, forbid_unknown_fields
+from sojourn.core.schema.issue_text import phrase, sentence
+from sojourn.core.schema.validate import Validator
+from sojourn.core.values.json_fault import ParseFault, json_fault
+from sojourn.core.values.text import echo, field_name, plain
+
+SCHEMA = forbid_unknown_fields(
+    {
+        "type": "object",
+        "properties": {
+            "site_id": {"type": "string", "minLength": 1, "description": "The site to list. Never a name."},
+            "limit": {"type": "integer", "minimum": 1, "maximum": 500},
+            "kind": {"enum": ["router", "switch"], "description": "Device kind"},
+            "since": {"type": "string", "format": "date-time"},
+            "lines": {"type": "array", "items": {"type": "object", "properties": {"sku": {"type": "string", "description": "Article"}}, "required": ["sku"]}},
+        },
+        "required": ["site_id", "kind"],
+    }
+)  # fmt: skip
+VALIDATOR = Validator(SCHEMA)
+EXAMPLE = {"site_id": "s-1", "kind": "router"}
+
+
+def spec_of(schema: dict[str, Any], example: Any = None) -> ToolSpec:
+    """A tool with this payload."""
+    payload = TypeSpec(
+        name="Args", json_schema=schema, example=example, field_descriptions=field_descriptions(schema)
+    )
+    return ToolSpec(
+        id="ops.devices.list",
+        title="",
+        description="",
+        payload=payload,
+        result=TypeSpec(name="R", json_schema={}),
+    )
+
+
+SPEC = spec_of(SCHEMA, EXAMPLE)
+
+
+def told(payload: dict[str, Any]) -> tuple[ToolError, RetryHint]:
+    """What a planner hears of a payload."""
+    return hints.hint_for_issues(SPEC, payload, VALIDATOR.issues(payload), VALIDATOR)
+
+
+def test_missing_fields_alone_are_their_own_reason() -> None:
+    """Only missing fields: reason `missing_fields`, their bare names, the input, an example and a question (SR-90, SR-128)."""
+    error, hint = told({"limit": 3})
+    assert error == ToolError(
+        message='invalid arguments for ops.devices.list: `site_id` is required (at least 1 character); `kind` is required (one of: "router", "switch")',
+        code="missing_fields",
+    )
+    assert hint == RetryHint(
+        reason="missing_fields",
+        tool="ops.devices.list",
+        restrict_to_tool=True,
+        missing_fields=["site_id", "kind"],
+        prior_input={"limit": 3},
+        example_input={"limit": 3, "site_id": "s-1", "kind": "router"},
+        clarifying_question='What should `site_id` (The site to list) and `kind` (Device kind; one of: "router", "switch") be?',
+        message='Correct the arguments and call ops.devices.list again: `site_id` is required (at least 1 character); `kind` is required (one of: "router", "switch")',
+        issues=[
+            FieldIssue(field="/site_id", constraint="missing_field", expected_type="string", minimum=1.0),
+            FieldIssue(field="/kind", constraint="missing_field", allowed=["router", "switch"]),
+        ],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        ({"type": "string"}, "is required"),
+        (
+            {"type": "string", "minLength": 2, "maxLength": 1},
+            "is required (at least 2 and at most 1 character)",
+        ),
+        (
+            {"type": "string", "pattern": "^a+$", "maxLength": 9},
+            "is required (matching ^a+$, at most 9 characters)",
+        ),
+        ({"type": "string", "format": "date"}, 'is required (a date, such as "2024-01-31")'),
+        ({"type": "string", "format": "iban"}, "is required (the format iban)"),
+        ({"type": "integer", "minimum": 1, "maximum": 9}, "is required (integer, at least 1 and at most 9)"),
+        (
+            {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
+            "is required (number above 0 and below 1)",
+        ),
+        ({"type": "integer", "maximum": 10**400}, "is required (integer)"),
+        ({"type": "array", "minItems": 1}, "is required (array, at least 1 item)"),
+        ({"enum": ["a", "b"]}, 'is required (one of: "a", "b")'),
+        ({"const": 3}, "is required (one of: 3)"),
+        ({"type": ["integer", "string"]}, "is required (integer or string)"),
+        ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, "is required (integer)"),
+        ({"allOf": [{"type": "integer"}, {"minimum": 3}]}, "is required (integer, at least 3)"),
+        ({"oneOf": [{"type": "integer"}, {"enum": ["a"]}]}, "is required"),
+        ({"type": "integer", "not": {"const": 3}}, "is required"),
+        ({"$ref": "#/$defs/k"}, 'is required (one of: "x")'),
+        (True, "is required"),
+    ],
+)
+def test_a_missing_field_is_told_with_what_it_has_to_be(schema: Any, said: str) -> None:
+    """Its caller has not seen it refused yet: enum, pattern, format and range come with the fault; alternatives do not."""
+    root = {"type": "object", "properties": {"f": schema}, "required": ["f"], "$defs": {"k": {"enum": ["x"]}}}
+    validator = Validator(forbid_unknown_fields(root))
+    error, hint = hints.hint_for_issues(spec_of(root), {}, validator.issues({}), validator)
+    assert error.message == f"invalid arguments for ops.devices.list: `f` {said}"
+    assert [issue.constraint for issue in hint.issues] == ["missing_field"]
+
+
+def test_other_faults_are_invalid_arguments_and_still_name_what_is_missing() -> None:
+    """Mixed faults: reason `invalid_arguments`, every bad field told concretely, missing ones by name (SR-93, SR-139)."""
+    error, hint = told({"kind": "Router", "limit": 501, "since": "now", "lines": [{}]})
+    assert (error.code, hint.reason) == ("invalid_arguments", "invalid_arguments")
+    assert hint.missing_fields == ["site_id", "sku"]
+    for words in (
+        "`limit` must be at most 500, got 501",
+        '`kind` must be one of "router", "switch", got "Router"',
+        '`since` must be a date-time, such as "2024-01-31T09:30:00Z", got "now"',
+        "`lines[0].sku` is required",
+    ):
+        assert words in error.message
+        assert words in (hint.message or "")
+    call = hint.mended()
+    assert call is not None
+    assert call.payload == {
+        "site_id": "s-1",
+        "kind": "router",
+        "limit": 500,
+        "since": "2024-01-31T09:30:00Z",
+        "lines": [{"sku": "example"}],
+    }
+
+
+def test_a_misspelt_field_names_the_one_that_was_meant() -> None:
+    """An unknown field comes with the known name nearest to it, unless that was sent too."""
+    error, hint = told({"siteId": "s-9", "kind": "router"})
+    assert "`siteId` is not a known field; did you mean `site_id`?" in error.message
+    assert hint.example_input == {"site_id": "s-9", "kind": "router"}
+    error, _ = told({"siteId": "s-9", "site_id": "s-1", "kind": "router"})
+    assert "did you mean" not in error.message
+
+
+def test_a_question_needs_somebody_who_can_answer() -> None:
+    """Three fields at most are asked for, and nobody is asked about unknown fields."""
+    _, hint = told({"site_id": "s-1", "kind": "router", "zzz": 1})
+    assert hint.clarifying_question is None
+    _, hint = told({"site_id": 1, "kind": "x", "limit": 0, "lines": [{}]})
+    assert hint.clarifying_question == (
+        "What should `lines[0].sku` (Article), `site_id` (The site to list) and `limit` be?"
+    )
+    _, hint = told({**EXAMPLE, "limit": 0})
+    assert hint.clarifying_question == "What should `limit` be?"
+
+
+def test_descriptions_are_found_in_the_schema_too() -> None:
+    """A question describes a field even when the spec carries no descriptions."""
+    schema = forbid_unknown_fields(
+        {"properties": {"a": {"description": "Which\x1b[31m one"}}, "required": ["a"]}
+    )
+    spec = ToolSpec(
+        id="s.t.u",
+        title="",
+        description="",
+        payload=TypeSpec(name="A", json_schema=schema),
+        result=TypeSpec(name="R", json_schema={}),
+    )
+    _, hint = hints.hint_for_issues(spec, {}, Validator(schema).issues({}), Validator(schema))
+    assert hint.clarifying_question == "What should `a` (Which [31m one) be?"
+
+
+def test_a_large_input_is_not_repeated() -> None:
+    """A prior input above 8 KB, or one that cannot be sent, is left out; the example is then the author's."""
+    for payload in ({"site_id": "x" * 9_000}, {"site_id": "\ud800", "kind": "zzz"}):
+        _, hint = told(payload)
+        assert hint.prior_input is None
+        assert hint.example_input == EXAMPLE
+        assert hint.model_dump_json()
+
+
+def test_issues_from_a_models_own_validators_fit_in() -> None:
+    """Faults that the schema does not know are told in their own words, and the input is not its own example."""
+    issue = FieldIssue(field="/site_id", constraint="rejected", expected_type="Value error, no such site")
+    error, hint = hints.hint_for_issues(SPEC, {"site_id": "s-9", "kind": "router"}, [issue], VALIDATOR)
+    assert error.message.endswith('`site_id` was refused: Value error, no such site, got "s-9"')
+    assert (hint.reason, hint.example_input) == ("invalid_arguments", EXAMPLE)
+    error, hint = hints.hint_for_issues(SPEC, {}, [], VALIDATOR)
+    assert error.message.endswith("the payload does not fit the schema")
+    assert hint.missing_fields == []
+    root = FieldIssue(field="", constraint="missing_field")
+    assert hints.hint_for_issues(SPEC, {}, [root], VALIDATOR)[1].missing_fields == []
+    assert (
+        hints.hint_for_issues(SPEC, {}, [FieldIssue(field="", constraint="unknown_field")], VALIDATOR)[
+            1
+        ].clarifying_question
+        is None
+    )
+
+
+def test_many_faults_are_counted_when_there_is_no_room() -> None:
+    """A message stays short; all issues stay in the data."""
+    payload = {f"unknown_{n}": n for n in range(40)}
+    error, hint = told(payload)
+    assert error.message.endswith("more")
+    assert len(error.message) <= hints.MAX_MESSAGE
+    assert len(hint.issues) == 42
+
+
+@pytest.mark.parametrize(
+    ("raw", "words"),
+    [
+        ('{"site_id": "s-1", "kind": ', ["Send the whole JSON object again", "character 27", "was not run"]),
+        (
+            '{"site_id": }',
+            ["Send one complete JSON object", "expecting value at character 12", 'near "{\\"site_id\\": }"'],
+        ),
+        ("", ["Send a JSON object"]),
+        ("[1]", ["the arguments are an array"]),
+        ('{"a": 1, "a": 2}', ["gives each name once"]),
+        ('{"a":' * 70 + "1" + "}" * 70, ["flatter"]),
+    ],
+)
+def test_unparsable_arguments_say_where_and_what_to_send(raw: str, words: list[str]) -> None:
+    """Text that is no payload gives `invalid_arguments` with the parse position, and a call that works."""
+    fault = parse_arguments(raw)
+    assert isinstance(fault, ParseFault)
+    error, hint = hints.unparsable(SPEC, fault)
+    assert (hint.reason, error.code, hint.restrict_to_tool) == (
+        "invalid_arguments",
+        "invalid_arguments",
+        True,
+    )
+    assert hint.example_input == EXAMPLE
+    assert hint.prior_input is None
+    assert [issue.format for issue in hint.issues] == ["json"]
+    assert all(word in (hint.message or "") for word in words), hint.message
+
+
+def test_an_unknown_tool_is_answered_from_the_tools_that_are_shown() -> None:
+    """Close names come only from what the agent is shown; with none close, those are listed; with none, that is said."""
+    shown = ["ops.devices.list", "ops.devices.get", "docs.search.find"]
+    error, hint = hints.unknown_tool("ops.device.lists", shown)
+    assert (error.message, hint.reason, hint.tool, hint.restrict_to_tool) == (
+        "there is no tool `ops.device.lists`", "tool_unavailable", "ops.device.lists", False,
+    )  # fmt: skip
+    assert hint.message == "There is no tool `ops.device.lists`. Did you mean ops.devices.list?"
+    assert "docs.search.find?" in (hints.unknown_tool("find", shown)[1].message or "")
+    assert "The tools are ops.devices.list," in (hints.unknown_tool("qqq", shown)[1].message or "")
+    assert "and 12 more" in (hints.unknown_tool("qqq", [f"a.b.c{n}" for n in range(20)])[1].message or "")
+    assert "no tools to call" in (hints.unknown_tool("qqq", [])[1].message or "")
+    assert hints.unknown_tool("x\x1b[2J`" * 500, shown)[1].tool.isprintable()
+
+
+def test_a_timeout_says_that_the_outcome_is_unknown() -> None:
+    """Reason `timeout`, with the limit in words; no field is to blame (SR-136)."""
+    error, hint = hints.timeout("ops.devices.list", timedelta(minutes=2))
+    assert (hint.reason, error.message) == ("timeout", "ops.devices.list did not answer within 2 min")
+    assert "may or may not have taken effect" in (hint.message or "")
+    assert "within 1.5 s" in hints.timeout("t", timedelta(seconds=1.5))[0].message
+    assert "within 150 s" in hints.timeout("t", timedelta(seconds=150))[0].message
+
+
+def test_a_rate_limit_says_when() -> None:
+    """Reason `rate_limited`, with the time after which the same call can succeed."""
+    error, hint = hints.rate_limited("t", "429 from\nupstream", timedelta(seconds=30))
+    assert (hint.reason, hint.retry_after) == ("rate_limited", timedelta(seconds=30))
+    assert error.message == "t is over a limit: 429 from upstream"
+    assert "in 30 s" in (hint.message or "")
+    assert "later" in (hints.rate_limited("t", "x")[1].message or "")
+
+
+def test_an_unavailable_tool_sends_the_planner_elsewhere() -> None:
+    """Reason `tool_unavailable`: other arguments will not help."""
+    error, hint = hints.unavailable("t", "connection refused", timedelta(seconds=5))
+    assert (hint.reason, error.message) == ("tool_unavailable", "t is unavailable: connection refused")
+    assert "Try again in 5 s" in (hint.message or "")
+    assert "Go on without it" in (hints.unavailable("t", "x")[1].message or "")
+
+
+def test_a_malformed_response_blames_the_tool() -> None:
+    """Reason `malformed_response`, with the faults of the result as text or as issues."""
+    error, hint = hints.malformed_response(SPEC, "count: not\x00 a number")
+    assert (hint.reason, hint.issues) == ("malformed_response", [])
+    assert error.message.endswith("its own schema: count: not a number")
+    issue = FieldIssue(
+        field="/count", constraint="invalid_field_type", expected_type="integer", actual_type="string"
+    )
+    error, hint = hints.malformed_response(SPEC, [issue])
+    assert error.message.endswith("`count` must be integer, not string")
+    assert hint.issues == [issue]
+
+
+def test_an_oversized_result_names_the_arguments_that_narrow_it() -> None:
+    """Reason `malformed_response`, and how to ask for less with this tool's own fields."""
+    error, hint = hints.oversized_result(SPEC, 2_000_000)
+    assert (hint.reason, hint.restrict_to_tool) == ("malformed_response", True)
+    assert "2,000,000 bytes, more than the 1,000,000" in error.message
+    assert "Narrow it with `limit`, `since`" in (hint.message or "")
+    assert "Ask for a smaller part" in (hints.oversized_result(spec_of({}), 5, 4)[1].message or "")
+
+
+@pytest.mark.parametrize(
+    ("issue", "value", "text"),
+    [
+        (FieldIssue(field="/a", constraint="missing_field", allowed=["x", "y"]), None, '`a` is required (one of: "x", "y")'),
+        (FieldIssue(field="", constraint="invalid_field_type", expected_type="object"), [1], "the payload must be object, got an array with 1 item"),
+        (FieldIssue(field="/a", constraint="invalid_field_type", expected_type="string"), {"b": 1, "c": 2}, "`a` must be string, got an object with 2 fields"),
+        (FieldIssue(field="/a", constraint="invalid_enum_value", allowed=["x"]), 10**80, '`a` must be "x", got a huge integer'),
+        (FieldIssue(field="/a", constraint="invalid_enum_value"), "b", '`a` must be one of , got "b"'),
+        (FieldIssue(field="/a", constraint="invalid_format", format="x-odd"), "b", '`a` must have the format x-odd, got "b"'),
+        (FieldIssue(field="/a", constraint="invalid_pattern", pattern="^a`\n"), "b", '`a` must match the pattern ^a, got "b"'),
+        (FieldIssue(field="/a", constraint="invalid_range", minimum=0.5, maximum=2), 3, "`a` must be at least 0.5 and at most 2, got 3"),
+        (FieldIssue(field="/a", constraint="invalid_range", expected_type="number above 0"), 0, "`a` must be a number above 0, got 0"),
+        (FieldIssue(field="/a", constraint="invalid_range"), 0, "`a` must be within other bounds, got 0"),
+        (FieldIssue(field="/a", constraint="invalid_length", minimum=1), "", "`a` must have at least 1 character, has 0"),
+        (FieldIssue(field="/a", constraint="invalid_length", maximum=2), [1, 2, 3], "`a` must have at most 2 items, has 3"),
+        (FieldIssue(field="/a", constraint="invalid_length", minimum=2), {}, "`a` must have at least 2 fields, has 0"),
+        (FieldIssue(field="/a", constraint="invalid_length", minimum=2), 5, "`a` must have at least 2 items"),
+        (FieldIssue(field="/a", constraint="invalid_length", expected_type="array without repeated items"), [1, 1], "`a` must be an array without repeated items"),
+        (FieldIssue(field="/a", constraint="rejected"), 1, "`a` was refused: it breaks a rule of the tool, got 1"),
+        (FieldIssue(field="/a", constraint="new_rule"), 1, "`a` breaks the rule new_rule, got 1"),
+        (FieldIssue(field="/a", constraint="new_rule", expected_type="even number"), 1, "`a` must be an even number, got 1"),
+        (FieldIssue(field="/a/0/b~1c", constraint="unknown_field"), 1, "`a[0].b/c` is not a known field"),
+        (FieldIssue(field="/a", constraint="invalid_field_type"), 1, "`a` must be of another type, got 1"),
+    ],
+)  # fmt: skip
+def test_each_fault_has_one_sentence(issue: FieldIssue, value: Any, text: str) -> None:
+    """One table words every constraint, also one that a newer version adds (SR-147)."""
+    assert sentence(issue, value) == text
+
+
+def test_a_fault_without_its_value_says_what_type_it_had() -> None:
+    """A fault of something that was never seen is told from the issue alone."""
+    assert (
+        phrase(
+            FieldIssue(
+                field="/a", constraint="invalid_field_type", expected_type="string", actual_type="null"
+            )
+        )
+        == "must be string, not null"
+    )
+    assert (
+        phrase(FieldIssue(field="/a", constraint="invalid_length", minimum=2))
+        == "must have a length of at least 2"
+    )
+
+
+def test_long_choices_are_cut_with_their_number() -> None:
+    """A long enum shows its beginning and says how much more there is."""
+    text = phrase(FieldIssue(field="", constraint="invalid_enum_value", allowed=list(range(40))), 99)
+    assert "11 (and 28 more)" in text
+
+
+@given(
+    st.text()
+    | st.integers()
+    | st.floats()
+    | st.none()
+    | st.lists(st.text())
+    | st.dictionaries(st.text(), st.text())
+    | st.binary()
+)
+def test_an_echo_is_short_and_printable(value: Any) -> None:
+    """Whatever a model sent is repeated without control or direction characters, and cut short."""
+    text = echo(value)
+    assert text.isprintable()
+    assert len(text) <= 60 * 10 + 2
+
+
+@given(st.text(), st.text())
+def test_names_cannot_break_out_of_their_quotes(name: str, text: str) -> None:
+    """A field's name holds no backtick but its own, and no text holds a line break."""
+    shown = field_name("/" + name.replace("~", "").replace("/", ""))
+    assert shown.isprintable()
+    assert shown.count("`") in (0, 2)
+    assert plain(text, 50).isprintable()
+    assert len(plain(text, 50)) <= 50
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.dictionaries(st.sampled_from(list(SCHEMA["properties"])) | st.text(), JSON, max_size=5))
+def test_every_hint_is_bounded_printable_and_mends(payload: dict[str, Any]) -> None:
+    """For any payload: short printable messages, a reason that agrees with the issues, and an example that validates (SR-116, SR-144)."""
+    issues = VALIDATOR.issues(payload)
+    if not issues:
+        return
+    error, hint = told(payload)
+    for text in (error.message, hint.message or "", hint.clarifying_question or ""):
+        assert len(text) <= hints.MAX_MESSAGE
+        assert not text or text.isprintable()
+    only_missing = all(issue.constraint == "missing_field" for issue in issues)
+    assert hint.reason == ("missing_fields" if only_missing else "invalid_arguments")
+    assert hint.prior_input == (payload if json_fault(payload, max_bytes=8_000) is None else None)
+    call = hint.mended()
+    assert call is not None
+    assert VALIDATOR.is_valid(call.payload)
+    assert RetryHint.model_validate_json(hint.model_dump_json()) == hint

@@ -1,0 +1,220 @@
+"""Masks: a value is found however it is written, and in everything that a result says."""
+
+import json
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sojourn.contracts.artifact import Artifact
+from sojourn.contracts.bounds import Bounds
+from sojourn.contracts.input_required import InputForm, InputRequired
+from sojourn.contracts.retry_hint import FieldIssue, RetryHint
+from sojourn.contracts.run_link import RunLink
+from sojourn.contracts.tool_error import ToolError
+from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
+from sojourn.core.payload.masking import mask_for, masked, masked_fault
+from sojourn.core.values.text import clip, plain
+
+SECRET = '-----BEGIN "KEY"\nline\\2\té/+-----'
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        SECRET,
+        json.dumps({"key": SECRET}),
+        json.dumps({"key": SECRET}, ensure_ascii=False),
+        repr({"key": SECRET}),
+        f"https://x/?key={quote(SECRET, safe='')}",
+        plain(f"no such key: {SECRET}", 200),
+    ],
+)
+def test_a_value_is_found_as_others_write_it(written):
+    """As JSON, as Python, in an address, on one line."""
+    mask = mask_for({"token": SECRET})
+    assert mask is not None
+    assert "KEY" not in mask(written)
+    assert "[token]" in mask(written)
+
+
+@pytest.mark.parametrize("kept", range(4, 20))
+def test_half_a_value_is_hidden_too(kept):
+    """Where a text was cut in the middle of it."""
+    mask = mask_for({"token": "tok-0123456789abcdef"})
+    assert mask is not None
+    assert mask(clip("a" * 10 + "tok-0123456789abcdef" + "z" * 20, 11 + kept)) == "a" * 10 + "…"
+
+
+def test_a_cut_elsewhere_changes_nothing():
+    """Only the beginning of a value at the very end counts."""
+    mask = mask_for({"token": "tok-0123456789abcdef"})
+    assert mask is not None
+    assert mask("no tok-0 here…") == "no tok-0 here…"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {},
+        {"token": "abc"},
+        {"token": True},
+        {"token": None},
+        {"token": 123},
+        {"token": " " * 9},
+        {"token": "\n"},
+    ],
+)
+def test_there_may_be_nothing_to_hide(values):
+    """What is shorter than 4 characters is in half of all texts."""
+    assert mask_for(values) is None
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"short": "abcd", "long": "abcd-efgh-ijkl"},
+        {"long": "abcd-efgh-ijkl", "short": "abcd"},
+        {"both": ["abcd", "abcd-efgh-ijkl"]},
+        {"short": 1234, "long": "12345678"},
+    ],
+)
+def test_of_two_values_the_longer_goes_first(values):
+    """Else what is left of it would stand there."""
+    mask = mask_for(values)
+    assert mask is not None
+    for text in ("abcd-efgh-ijkl", "12345678"):
+        if any(text in str(value) for value in values.values()):
+            assert mask(f"<{text}>") in ("<[long]>", "<[both]>")
+
+
+KEY = """-----BEGIN KEY-----
+MIIEvQIBADANBgkqhkiG9w0BAQEFAASC
+BKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj
+ short
+-----END KEY-----"""
+
+
+def test_lines_of_a_value_are_found_too():
+    """Each of 8 characters or more: a key is told, and cut, by lines."""
+    mask = mask_for({"key": KEY})
+    assert mask is not None
+    assert mask("bad line 2: MIIEvQIBADANBgkqhkiG9w0BAQEFAASC") == "bad line 2: [key]"
+    assert mask("at BKcwggSjAgEAAoIB…") == "at …"
+    assert mask("a short cut") == "a short cut"
+    many = mask_for({"key": "\n".join(f"line-{number:08d}" for number in range(10_000))})
+    assert many is not None
+    assert many("line-00000199") == "[key]"
+
+
+@pytest.mark.parametrize("secret", [4711, 4711.0, "4711"], ids=repr)
+def test_numbers_are_found(secret):
+    """Equal ones, as a number or a text, wherever data stands; a count that must be one is none."""
+    mask = mask_for({"pin": secret})
+    assert mask is not None
+    spent = ToolTelemetry(duration_ms=4711, cost=4711.0, extra={"a": 4711})
+    issue = FieldIssue(field="/a", constraint="x", minimum=4711, allowed=[4711])
+    hint = RetryHint(reason="x", tool="t", issues=[issue], example_input={"a": 4711})
+    given = ToolResult(
+        result=[4711, 4711.0, -4711, 47, 47110, True, "4711"],
+        children_count=4711,
+        telemetry=spent,
+        retry_hint=hint,
+        bounds=Bounds(returned=4711, total=4711),
+    )
+    assert masked(given, mask) == ToolResult(
+        result=["[pin]", "[pin]", "-[pin]", 47, 47110, True, "[pin]"],
+        telemetry=ToolTelemetry(extra={"a": "[pin]"}),
+        retry_hint=RetryHint(
+            reason="x",
+            tool="t",
+            issues=[FieldIssue(field="/a", constraint="x", allowed=["[pin]"])],
+            example_input={"a": "[pin]"},
+        ),
+        bounds=Bounds(returned=0),
+    )
+
+
+def test_words_that_everybody_knows_stay():
+    """The call's own name and a reason are no secrets, whatever is injected."""
+    mask = mask_for({"word": "timeout", "name": "a.b.c"})
+    assert mask is not None
+    given = ToolResult(
+        name="a.b.c",
+        error=ToolError(message="a.b.c: timeout", code="timeout"),
+        retry_hint=RetryHint(reason="timeout", tool="a.b.c"),
+    )
+    error = ToolError(message="[name]: [word]", code="timeout")
+    assert masked(given, mask) == given.model_copy(update={"error": error})
+
+
+@given(
+    st.recursive(
+        st.text(max_size=4) | st.integers() | st.floats(allow_nan=False) | st.just("tok-1234"),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    )
+)
+def test_what_holds_no_secret_is_left_as_it_is(value):
+    """The very same object; else the secret is nowhere in it."""
+    mask = mask_for({"token": "tok-1234"})
+    assert mask is not None
+    given = ToolResult(result=value)
+    made = masked(given, mask)
+    if "tok-1234" in repr(value):
+        assert "tok-1234" not in repr(made)
+    else:
+        assert made is given
+
+
+def told(secret: str) -> ToolResult:
+    """A result that says it wherever it can."""
+    inputs = {"seen": secret, secret: [secret]}
+    return ToolResult(
+        result={secret: [secret, 5]},
+        error=ToolError(message=secret, code=secret, cause=ToolError(message=secret)),
+        retry_hint=RetryHint(
+            reason=secret,
+            tool="a.b.c",
+            missing_fields=[secret],
+            message=secret,
+            clarifying_question=secret,
+            prior_input=inputs,
+            example_input=inputs,
+            issues=[
+                FieldIssue(field=f"/{secret}", constraint="rejected", expected_type=secret, allowed=[secret])
+            ],
+        ),
+        telemetry=ToolTelemetry(model=secret, extra={"a": [secret]}),
+        bounds=Bounds(returned=1, refinement_hint=secret, next_cursor=secret, note=secret),
+        run_link=RunLink(run_id=secret, agent_id="a.b", parent_run_id="r", parent_tool_call_id="c"),
+        artifacts=[Artifact(kind=secret, data={"a": secret}, size=1)],
+        input_required=InputRequired(
+            server=secret,
+            forms=[InputForm(key=secret, message=secret, form={"title": secret})],
+            responses={secret: {"content": secret}},
+            request_state=secret,
+        ),
+    )
+
+
+def test_a_result_says_nothing_of_it():
+    """Neither in values nor in keys, of any field."""
+    mask = mask_for({"token": "tok-1234"})
+    assert mask is not None
+    assert masked(told("tok-1234"), mask) == told("[token]")
+
+
+def test_a_fault_says_nothing_of_it():
+    """Its words; what the call is repaired with stays as it was sent."""
+    mask = mask_for({"token": "tok-1234"})
+    assert mask is not None
+    plainly, before, after = told("tok-1234"), told("tok-1234"), told("[token]")
+    hint, asked = after.retry_hint, before.retry_hint
+    assert hint
+    assert asked
+    kept = {"prior_input": asked.prior_input, "example_input": asked.example_input}
+    assert masked_fault(plainly, mask) == before.model_copy(
+        update={"error": after.error, "retry_hint": hint.model_copy(update=kept)}
+    )
+    assert masked_fault(ToolResult(result="tok-1234"), mask) == ToolResult(result="tok-1234")

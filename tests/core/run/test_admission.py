@@ -1,0 +1,85 @@
+"""Admission: which calls of a plan are carried out, and why the rest are not."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sojourn import Caps, ToolRequest
+from sojourn.contracts.tasks import Limits
+from sojourn.core.run.admission import Admission, admit, not_executed
+from sojourn.core.values.sizes import MAX_STEP_BYTES
+
+
+def calls(count: int, size: int = 0) -> list[ToolRequest]:
+    return [ToolRequest(name="a.b.c", payload={"x": "y" * size}, tool_call_id=f"c{n}") for n in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("asked", "caps", "expected"),
+    [
+        (3, Caps(), Admission(3, None)),
+        (64, Caps(), Admission(64, None)),
+        (65, Caps(), Admission(64, "max_calls_per_step")),
+        (3, Caps(tool_calls=3), Admission(3, None)),
+        (4, Caps(tool_calls=3), Admission(3, "max_tool_calls")),
+        (1, Caps(tool_calls=0), Admission(0, "max_tool_calls")),
+        (100, Caps(tool_calls=70), Admission(64, "max_calls_per_step")),
+        (1, Caps(rounds=1), Admission(1, None)),
+        (1, Caps(rounds=0), Admission(0, "max_tool_rounds")),
+        (0, Caps(tool_calls=0, rounds=0), Admission(0, None)),
+    ],
+)  # fmt: skip
+def test_the_tightest_limit_refuses(asked: int, caps: Caps, expected: Admission) -> None:
+    """The first calls that every limit allows are carried out; the tightest limit names why the rest are not."""
+    assert admit(calls(asked), caps, Limits()) == expected
+
+
+def test_arguments_together_are_at_most_a_megabyte() -> None:
+    """A step's calls are one workflow task's commands: those after the first megabyte are not carried out."""
+    size = MAX_STEP_BYTES // 4
+    assert admit(calls(5, size), Caps(), Limits()) == Admission(3, "plan_size")
+    assert admit(calls(3, size), Caps(), Limits()) == Admission(3, None)
+
+
+def test_a_count_that_is_reached_first_is_the_reason() -> None:
+    """Arguments beyond what a count allows do not matter."""
+    assert admit(calls(5, MAX_STEP_BYTES // 3), Caps(tool_calls=1), Limits()) == Admission(
+        1, "max_tool_calls"
+    )
+
+
+@given(
+    st.integers(0, 90),
+    st.none() | st.integers(0, 90),
+    st.none() | st.integers(0, 3),
+    st.integers(1, 90),
+)
+def test_no_limit_is_exceeded_and_none_stops_too_soon(
+    asked: int, left: int | None, rounds: int | None, per_step: int
+) -> None:
+    """Exactly as many calls are admitted as the limits allow, and a reason is given when calls are left."""
+    admission = admit(calls(asked), Caps(tool_calls=left, rounds=rounds), Limits(max_calls_per_step=per_step))
+    allowed = 0 if rounds == 0 else min(per_step, asked if left is None else left)
+    assert admission.count == min(asked, allowed)
+    assert (admission.refused is None) is (admission.count == asked)
+
+
+@pytest.mark.parametrize(
+    ("refused", "said"),
+    [
+        ("max_calls_per_step", "at most 7 calls"),
+        ("max_tool_calls", "used up"),
+        ("max_tool_rounds", "maximum tool depth"),
+        ("plan_size", "1,000,000 bytes"),
+        ("a_later_limit", "a limit of the run"),
+        (None, "a limit of the run"),
+    ],
+)
+def test_a_refused_call_is_answered_as_not_executed(refused: str | None, said: str) -> None:
+    """A call over a limit has an answer that says that it never ran, and why (SR-130, ME-24)."""
+    (call,) = calls(1)
+    result = not_executed(call, refused, Limits(max_calls_per_step=7))
+    assert (result.name, result.tool_call_id) == ("a.b.c", "c0")
+    assert result.error.code == "not_executed"
+    assert result.error.message.startswith("not executed: ")
+    assert said in result.error.message

@@ -1,0 +1,158 @@
+"""Shares: what child runs may spend of what their parent has left."""
+
+import math
+from datetime import timedelta
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from sojourn import ApprovalPolicy, Caps, RunPolicyOverride, Usage
+from sojourn.contracts.tasks import Limits
+from sojourn.core.run.child_budget import inherited, lacking_in, share_of
+from sojourn.core.run.limits import caps_after
+
+SECOND = timedelta(seconds=1)
+LEFT = st.none() | st.integers(0, 1_000)
+
+
+@given(LEFT, LEFT, st.none() | st.floats(0, 1e6), st.integers(0, 64), st.integers(1, 64))
+def test_children_together_never_exceed_what_is_left(
+    calls_left: int | None, tokens: int | None, cost: float | None, calls: int, children: int
+) -> None:
+    """The step's own calls and all that its children may do fit in the caps, and no limit is forgotten."""
+    assume(calls >= children and (calls_left is None or calls <= calls_left))
+    share = share_of(Caps(tool_calls=calls_left, tokens=tokens, cost=cost), calls, children, Limits())
+    given = share
+    for left, each, own in (
+        (calls_left, given.max_tool_calls, calls),
+        (tokens, given.max_tokens, 0),
+        (cost, given.max_cost, 0),
+    ):
+        assert (each is None) is (left is None)
+        if left is not None and each is not None:
+            assert each >= 0
+            together = own + each * children
+            assert together <= left or math.isclose(together, left)
+
+
+def test_shares_are_equal_and_as_large_as_they_can_be() -> None:
+    """Ten calls left, of which three are made here: two children may make three each."""
+    caps = Caps(tool_calls=10, tokens=101, cost=1.5)
+    assert share_of(caps, 3, 2, Limits()) == RunPolicyOverride(
+        max_tool_calls=3, max_tokens=50, max_cost=0.75, max_depth=5
+    )
+
+
+def test_a_step_that_uses_up_the_calls_leaves_its_children_none() -> None:
+    """A child that may call nothing still may answer."""
+    for calls in (10, 11):
+        assert share_of(Caps(tool_calls=10), calls, 2, Limits()) == RunPolicyOverride(
+            max_tool_calls=0, max_depth=5
+        )
+
+
+def test_what_has_no_limit_is_not_shared() -> None:
+    """Without limits the children have their own; a round is not passed on, since each run counts its own."""
+    share = share_of(Caps(rounds=3, failed_steps=1, time=SECOND), 5, 2, Limits())
+    assert share == RunPolicyOverride(max_depth=5)
+
+
+def test_how_deep_agents_nest_holds_for_the_whole_tree() -> None:
+    """A parent's own depth goes on to its children, whose policies may say more."""
+    assert share_of(Caps(), 1, 1, Limits(max_depth=2)) == RunPolicyOverride(max_depth=2)
+
+
+@pytest.mark.parametrize(
+    ("own", "share", "time_left", "child"),
+    [
+        (None, None, None, None),
+        (RunPolicyOverride(), None, None, None),
+        # Time goes on as it is, since children of a step run side by side; none left is an instant.
+        (None, None, SECOND, {"time_budget": SECOND}),
+        (None, None, timedelta(0), {"time_budget": timedelta(milliseconds=1)}),
+        # What was forbidden for the run is forbidden for the tree.
+        (RunPolicyOverride(interrupts_allowed=False), None, None, {"interrupts_allowed": False}),
+        (
+            RunPolicyOverride(
+                denied_tools=["a.b.c"], denied_tags=["write"], approval=ApprovalPolicy.read_only()
+            ),
+            None,
+            None,
+            {"denied_tools": ["a.b.c"], "denied_tags": ["write"], "approval": ApprovalPolicy.read_only()},
+        ),
+        # What was allowed, or concerns the parent's own tools and turns, is not.
+        (RunPolicyOverride(interrupts_allowed=True), None, None, None),
+        (
+            RunPolicyOverride(
+                max_tool_calls=5,
+                max_tool_rounds=2,
+                allowed_tools=["a.b.c"],
+                allowed_tags=["x"],
+                time_budget=SECOND,
+            ),
+            None,
+            None,
+            None,
+        ),
+        # The share counts besides.
+        (None, RunPolicyOverride(max_tokens=5), None, {"max_tokens": 5}),
+        (
+            RunPolicyOverride(denied_tools=["a.b.c"]),
+            RunPolicyOverride(max_tool_calls=0, max_depth=2),
+            SECOND,
+            {"max_tool_calls": 0, "max_depth": 2, "time_budget": SECOND, "denied_tools": ["a.b.c"]},
+        ),
+    ],
+    ids=str,
+)
+def test_a_child_inherits_its_share_and_what_is_forbidden(own, share, time_left, child: dict | None) -> None:
+    """A child run starts with what is left for it, and with every prohibition of its parent's run."""
+    expected = None if child is None else RunPolicyOverride(**child)
+    assert inherited(own, share, time_left) == expected
+
+
+@pytest.mark.parametrize(
+    ("share", "lacking"),
+    [
+        ({}, None),
+        ({"max_tool_calls": 0}, None),
+        ({"max_tokens": 1, "max_cost": 0.01}, None),
+        ({"max_tokens": 0, "max_cost": 1.0}, "max_tokens"),
+        ({"max_cost": 0.0}, "max_cost"),
+    ],
+    ids=str,
+)
+def test_a_child_with_nothing_to_plan_with_is_not_started(share: dict, lacking: str | None) -> None:
+    """Its first plan would be more than is left; one that may call nothing still may answer."""
+    assert lacking_in(RunPolicyOverride(**share)) == lacking
+
+
+class Spender:
+    """A run of a random tree: what it may spend, and what it and those below spend whatever becomes of them."""
+
+    def __init__(self, dice, most: int) -> None:
+        self.dice = dice
+        self.most = most
+
+    def spent(self, limit: int, depth: int) -> int:
+        """Plan while something is left; ask children, which may end in any way and are counted in every one."""
+        spent = 0
+        while spent < limit:
+            used = self.dice.randint(1, self.most)
+            spent += used
+            children = self.dice.randint(0, 3) if depth else 0
+            if children:
+                caps = caps_after(Caps(tokens=limit - spent + used), Usage(input_tokens=used))
+                share = share_of(caps, children, children, Limits())
+                if lacking_in(share) is None:
+                    spent += sum(self.spent(share.max_tokens or 0, depth - 1) for _ in range(children))
+            if self.dice.random() < 0.2:
+                break
+        return spent
+
+
+@given(st.randoms(use_true_random=False), st.integers(0, 500), st.integers(1, 60))
+def test_a_tree_spends_what_it_may_and_one_plan_each_side_by_side(dice, limit: int, most: int) -> None:
+    """Whatever ends a run, its tree goes over by at most one plan for each run that worked side by side (SR-53)."""
+    assert Spender(dice, most).spent(limit, 2) <= limit + most * 3**2

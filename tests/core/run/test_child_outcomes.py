@@ -1,0 +1,127 @@
+"""Child outcomes: how a child run ended, as its parent's result (SR-53, SR-87)."""
+
+import pytest
+
+from sojourn import (
+    Artifact,
+    Message,
+    RunLink,
+    RunOutput,
+    ToolError,
+    ToolRequest,
+    ToolResult,
+    ToolTelemetry,
+    Usage,
+)
+from sojourn.contracts.spent import Spent
+from sojourn.core.run import child_outcomes
+from sojourn.core.run.child_outcomes import MALFORMED_ANSWER
+
+CALL = ToolRequest(name="a.b.c", payload={"x": 1}, tool_call_id="c1")
+LINK = RunLink(run_id="r/c1", agent_id="a.child", parent_run_id="r", parent_tool_call_id="c1")
+BELOW = RunLink(run_id="r/c1/d", agent_id="a.below", parent_run_id="r/c1", parent_tool_call_id="d")
+SPENT = Spent(
+    children_count=2,
+    telemetry=ToolTelemetry(attempts=2, input_tokens=9),
+    artifacts=[Artifact(kind="own", ref="1"), Artifact(kind="below", ref="2", run_link=BELOW)],
+)
+
+
+def test_a_child_runs_output_is_its_calls_result() -> None:
+    """Answer, summed costs, calls made and the link to the run (SR-53)."""
+    output = RunOutput(
+        run_id="r/c1",
+        agent_id="a.child",
+        final=Message.assistant("42"),
+        children_count=7,
+        telemetry=ToolTelemetry(duration_ms=9, attempts=7, input_tokens=1),
+        usage=Usage(input_tokens=100, output_tokens=20, cached_tokens=50, cost=0.5, model="m-1"),
+    )
+    assert child_outcomes.finished(CALL, output, LINK, typed=False) == ToolResult(
+        name="a.b.c",
+        tool_call_id="c1",
+        result="42",
+        children_count=7,
+        run_link=LINK,
+        telemetry=ToolTelemetry(
+            duration_ms=9, attempts=7, input_tokens=101, output_tokens=20, cost=0.5, model="m-1"
+        ),
+    )
+
+
+def test_a_childs_typed_answer_wins_over_its_text() -> None:
+    """A planner that gives a typed answer gives it to its parent; even an empty one."""
+    for typed in ({"n": 1}, [], "", 0):
+        output = RunOutput(run_id="r", agent_id="a", final=Message.assistant("text"), result=typed)
+        assert child_outcomes.finished(CALL, output, LINK, typed=False).result == typed
+
+
+def test_a_childs_failure_keeps_its_chain() -> None:
+    """Three levels of causes survive the hop from child to parent (SR-87)."""
+    deep = ToolError.with_cause("planner failed", ToolError.with_cause("no model", KeyError("key")))
+    result = child_outcomes.failed(CALL, deep, LINK, None)
+    error = result.error
+    assert [link.message for link in error.chain()] == [
+        "the agent run r/c1 failed",
+        "planner failed",
+        "no model",
+        "'key'",
+    ]
+    assert (result.run_link, result.retry_hint, result.telemetry) == (LINK, None, None)
+
+
+def test_what_a_child_spent_stands_beside_its_failure() -> None:
+    """Calls, costs and artifacts, each with the run that has its data."""
+    result = child_outcomes.failed(CALL, ToolError.new("x"), LINK, SPENT)
+    assert (result.children_count, result.telemetry) == (2, SPENT.telemetry)
+    assert [(one.kind, one.run_link) for one in result.artifacts] == [("own", LINK), ("below", BELOW)]
+
+
+def test_an_answer_that_never_fitted_has_a_hint() -> None:
+    """The code of the child's failure says what kind it is."""
+    result = child_outcomes.failed(CALL, ToolError.new("x", code=MALFORMED_ANSWER), LINK, None)
+    assert result.error.message == "the agent run r/c1 gave no answer that fits"
+    assert result.retry_hint.reason == "malformed_response"
+
+
+WHY = ToolError.new("The run's tokens are used up.", code="max_tokens")
+
+
+@pytest.mark.parametrize(
+    ("text", "why", "told"),
+    [
+        ("so far", WHY, 'the agent run r/c1 gave up; it said "so far"'),
+        ("", WHY, "the agent run r/c1 gave up"),
+        # Its text only repeats why its last turn failed.
+        ("so far", ToolError.with_cause("x", KeyError("k")), "the agent run r/c1 gave up"),
+    ],
+    ids=["with words", "without", "with a failed last turn"],
+)
+def test_a_child_that_gave_up_is_an_error(text: str, why: ToolError, told: str) -> None:
+    """With the limit as its cause, its words and a hint; a typed answer makes it no success."""
+    output = RunOutput(
+        run_id="r/c1",
+        agent_id="a.child",
+        final=Message.assistant(text),
+        result={"n": 1},
+        error=why,
+        children_count=5,
+    )
+    result = child_outcomes.finished(CALL, output, LINK, typed=True)
+    assert (result.result, result.error.code, result.children_count) == (None, "gave_up", 5)
+    assert (result.error.message, result.error.cause) == (told, why)
+    assert result.retry_hint.tool == CALL.name
+
+
+def test_what_a_child_said_is_bounded() -> None:
+    """Its words are in the message of an error, which is small."""
+    output = RunOutput(run_id="r/c1", agent_id="a", final=Message.assistant("x" * 10**6), error=WHY)
+    result = child_outcomes.finished(CALL, output, LINK, typed=False)
+    assert len(result.error.message) == 2_000
+
+
+def test_an_output_of_before_is_read_as_before() -> None:
+    """An older worker's child did not say why it ended: text is an answer, and no typed answer is none that fits."""
+    output = RunOutput(run_id="r/c1", agent_id="a", final=Message.assistant("42"), reason="max_tokens")
+    assert child_outcomes.finished(CALL, output, LINK, typed=False).result == "42"
+    assert child_outcomes.finished(CALL, output, LINK, typed=True).error.cause.code == MALFORMED_ANSWER

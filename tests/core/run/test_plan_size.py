@@ -1,0 +1,100 @@
+"""Plans within what Temporal carries: what is not executed shrinks, what cannot be carried is a fault."""
+
+import pytest
+
+from sojourn import Message, ToolRequest
+from sojourn.contracts.dispatch import Dispatch
+from sojourn.contracts.tasks import PlanOutcome
+from sojourn.core.run.plan_size import trimmed, unfit, without_payload, without_payloads
+from sojourn.core.values.sizes import MAX_PAYLOAD_BYTES, MAX_PLAN_BYTES
+from sojourn.core.values.wire import size_of
+
+
+def call(size: int = 0, **fields) -> ToolRequest:
+    payload = {"x": "y" * size} if size else {}
+    return ToolRequest(**{"name": "a.b.c", "payload": payload, "tool_call_id": "c1", **fields})
+
+
+@pytest.mark.parametrize(
+    ("request_", "kind"),
+    [
+        (call(MAX_PAYLOAD_BYTES), "too_large"),
+        (call(raw="x" * MAX_PAYLOAD_BYTES), "too_large"),
+        (call(payload={"x": float("inf")}), "number"),
+        (call(payload={"x": "\ud800"}), "not_json"),
+        (call(raw="\ud800"), "not_json"),
+        (call(payload={"x": object()}), "not_json"),
+    ],
+    ids=["large", "large text", "endless", "half a character", "half a character of text", "object"],
+)
+def test_arguments_that_cannot_be_recorded_are_told(request_: ToolRequest, kind: str) -> None:
+    """One call's arguments over 512 KB, or no JSON, are a fault of that call alone."""
+    fault = unfit(request_)
+    assert fault is not None
+    assert fault.kind == kind
+
+
+def test_ordinary_arguments_fit() -> None:
+    """Half a megabyte of arguments is taken, as an object or as a model's text."""
+    assert unfit(call(MAX_PAYLOAD_BYTES - 200)) is None
+    assert unfit(call(raw='{"x": 1}')) is None
+
+
+def test_a_call_without_its_arguments_says_how_large_they_were() -> None:
+    """What is left out is told; a model's text goes too, and the call stays the same call."""
+    assert without_payload(call(100)) == call(payload={"omitted": True, "bytes": size_of({"x": "y" * 100})})
+    assert without_payload(call(raw="x" * 50)) == call(payload={"omitted": True, "bytes": 52}, raw=None)
+    assert without_payload(call(payload={"x": "\ud800"})).payload == {"omitted": True}
+
+
+def test_a_message_loses_the_arguments_of_those_calls_alone() -> None:
+    """The model's own message stays as it is but for calls whose arguments are left out."""
+    message = Message.calls([call(10), call(10, tool_call_id="c2")])
+    assert without_payloads(None, {"c1"}) is None
+    assert without_payloads(message, set()) is message
+    first, second = without_payloads(message, {"c1"}).tool_calls
+    assert first.payload == {"omitted": True, "bytes": size_of({"x": "y" * 10})}
+    assert second == message.tool_calls[1]
+
+
+def test_a_plan_that_fits_is_carried_as_it_is() -> None:
+    """Nothing is left out of an ordinary plan but notes beyond twenty, and their length beyond 2,000."""
+    plan = PlanOutcome(calls=[call(10)], dispatches=[Dispatch()], notes=["x"])
+    assert trimmed(plan) == plan
+    assert trimmed(PlanOutcome(notes=["x" * 5_000] * 30)).notes == ["x" * 2_000] * 20
+
+
+def test_refused_calls_lose_their_arguments_first() -> None:
+    """Calls that are carried out keep theirs; the message is then made anew from the calls."""
+    calls = [call(MAX_PLAN_BYTES // 3, tool_call_id=f"c{n}") for n in range(6)]
+    plan = trimmed(PlanOutcome(calls=calls, dispatches=[Dispatch()], message=Message.calls(calls)))
+    assert plan.fault is None
+    assert plan.message is None
+    assert plan.calls[0] == calls[0]
+    assert all(c.payload["omitted"] for c in plan.calls[1:])
+    assert size_of(plan) <= MAX_PLAN_BYTES
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        PlanOutcome(final=Message.assistant("x" * MAX_PLAN_BYTES)),
+        PlanOutcome(
+            calls=[call(MAX_PLAN_BYTES // 3, tool_call_id=f"c{n}") for n in range(6)],
+            dispatches=[Dispatch()] * 6,
+        ),
+    ],
+    ids=["answer", "calls"],
+)
+def test_a_plan_that_cannot_be_carried_is_a_fault(plan: PlanOutcome) -> None:
+    """The planner hears how large its plan was and what to do; the run goes on."""
+    refused = trimmed(plan)
+    assert refused == PlanOutcome(fault=refused.fault)
+    assert "1,500,000" in str(refused.fault)
+    assert "answer more briefly" in str(refused.fault)
+
+
+@pytest.mark.parametrize("result", [object(), "\ud800"], ids=["object", "half a character"])
+def test_a_plan_that_is_no_json_is_a_fault(result: object) -> None:
+    """A typed answer that cannot be written is the planner's fault, told in a sentence."""
+    assert "cannot be written as JSON" in str(trimmed(PlanOutcome(result=result)).fault)

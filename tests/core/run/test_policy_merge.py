@@ -1,0 +1,99 @@
+"""What a policy engine says: checked, and taken together over a turn."""
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sojourn import Caps, PolicyDecision
+from sojourn.contracts.ids import matches_any
+from sojourn.contracts.tasks import Limits
+from sojourn.core.run.policy import MAX_NAMES, merged, policy_fault, withheld
+
+
+def test_a_decision_that_changes_nothing_is_no_fault() -> None:
+    """Every list may be empty, or full."""
+    names = ["a.b.c"] * MAX_NAMES
+    full = PolicyDecision(
+        allowed_tools=names, disable_tools=names, approve=names, ask=names, reason="x" * 1_000
+    )
+    assert policy_fault(PolicyDecision()) is policy_fault(full) is None
+
+
+@pytest.mark.parametrize(
+    ("decided", "said"),
+    [
+        (None, "returns a PolicyDecision, not NoneType"),
+        ({"allowed_tools": []}, "returns a PolicyDecision, not dict"),
+        (PolicyDecision, "returns a PolicyDecision, not ModelMetaclass"),
+        *(
+            (PolicyDecision(**{name: ["a.b.c"] * (MAX_NAMES + 1)}), "at most 1,000 tools in each list")
+            for name in ("allowed_tools", "disable_tools", "approve", "ask")
+        ),
+        (PolicyDecision(reason="x" * 1_001), "at most 1,000 characters"),
+        (PolicyDecision(labels={str(n): "" for n in range(21)}), "at most 20 labels"),
+        (PolicyDecision(labels={"x" * 257: ""}), "at most 256 characters"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else str(value)[:60],
+)
+def test_what_is_no_decision_says_what_one_is(decided: object, said: str) -> None:
+    """Whoever wrote the engine reads what to return instead."""
+    assert said in str(policy_fault(decided))
+
+
+def test_the_first_decision_stands_as_it_is() -> None:
+    """One that changes nothing is not recorded."""
+    decision = PolicyDecision(reason="quiet hours")
+    assert merged(None, decision) is decision
+    assert merged(None, PolicyDecision()) is None
+
+
+CAPS = Caps(tool_calls=5, time=timedelta(seconds=9))
+
+
+@pytest.mark.parametrize(
+    ("before", "decided", "both"),
+    [
+        ({"allowed_tools": ["a.b.c", "d"]}, {"allowed_tools": ["d", "e"]}, {"allowed_tools": ["d"]}),
+        ({"allowed_tools": ["ops.*"]}, {"allowed_tools": ["ops.d.list"]}, {"allowed_tools": ["ops.d.list"]}),
+        ({"allowed_tools": ["ops.d.list"]}, {"allowed_tools": ["ops.*"]}, {"allowed_tools": ["ops.d.list"]}),
+        ({"allowed_tools": []}, {"allowed_tools": ["*"]}, {"allowed_tools": []}),
+        ({"allowed_tools": ["a"]}, {}, {"allowed_tools": ["a"]}),
+        ({}, {"allowed_tools": []}, {"allowed_tools": []}),
+        ({"disable_tools": ["a"]}, {"disable_tools": ["b", "a"]}, {"disable_tools": ["a", "b"]}),
+        ({"approve": ["a"]}, {"approve": ["c1"]}, {"approve": ["a", "c1"]}),
+        ({"ask": ["a"]}, {"ask": ["c1", "a"]}, {"ask": ["a", "c1"]}),
+        ({"labels": {"a": "1", "b": "1"}}, {"labels": {"b": "2"}}, {"labels": {"a": "1", "b": "2"}}),
+        ({"reason": "x"}, {"reason": "y"}, {"reason": "y"}),
+        ({"reason": "x"}, {}, {"reason": "x"}),
+        ({"caps": CAPS}, {}, {"caps": CAPS}),
+        ({}, {"caps": CAPS}, {"caps": CAPS}),
+        (
+            {"caps": CAPS},
+            {"caps": Caps(tool_calls=9, time=timedelta(seconds=1), tokens=7)},
+            {"caps": Caps(tool_calls=5, time=timedelta(seconds=1), tokens=7)},
+        ),
+        ({"ask": ["a"]}, {}, {"ask": ["a"]}),
+    ],
+    ids=str,
+)
+def test_two_decisions_of_a_turn_are_one(before: dict, decided: dict, both: dict) -> None:
+    """The engine speaks before the planner and again about its calls; what it said first still counts (D-20)."""
+    assert merged(PolicyDecision(**before), PolicyDecision(**decided)) == PolicyDecision(**both)
+
+
+NAMES = st.lists(st.sampled_from(["*", "a.*", "a.b.*", "a.b.c", "a.b.d", "x.y.z"]), max_size=3)
+DECISIONS = st.builds(PolicyDecision, allowed_tools=st.none() | NAMES, disable_tools=NAMES, ask=NAMES)
+
+
+@given(DECISIONS, DECISIONS, st.sampled_from(["a.b.c", "a.b.d", "a.x.y", "x.y.z"]))
+def test_a_later_decision_takes_back_no_prohibition(
+    before: PolicyDecision, decided: PolicyDecision, tool: str
+) -> None:
+    """A tool is left when both leave it, and a person is asked when either asks."""
+    both = merged(before, decided)
+    assert both is not None
+    left = [withheld(tool, [], Limits(), one) is None for one in (before, decided)]
+    assert (withheld(tool, [], Limits(), both) is None) is all(left)
+    assert matches_any(tool, both.ask) is (matches_any(tool, before.ask) or matches_any(tool, decided.ask))

@@ -1,0 +1,92 @@
+"""What a run has spent: summed up, carried, and read from whatever somebody sends."""
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic_core import from_json
+
+from sojourn import Artifact, RunLink, ToolTelemetry, Usage
+from sojourn.contracts.spent import Spent
+from sojourn.core.run.spent import MAX_ARTIFACTS, read_spent, read_told, spent_by
+from sojourn.core.run.totals import RunTotals
+from sojourn.core.values.wire import encode
+
+LINK = RunLink(run_id="r/c", agent_id="a.b", parent_run_id="r", parent_tool_call_id="c")
+ARTIFACTS = [
+    Artifact(kind="chart", source_tool="a.b.c", size=3, ref="r/c#x/chart", run_link=LINK),
+    Artifact(kind="note", ref="r/c#y/note"),
+]
+COUNTS = RunTotals(
+    children_count=3,
+    telemetry=ToolTelemetry(duration_ms=7, attempts=4, input_tokens=1, cost=0.5),
+    usage=Usage(input_tokens=10, output_tokens=5, cached_tokens=9, cost=0.25, model="m"),
+)
+
+
+def test_what_is_spent_is_the_sum_of_plans_calls_and_child_runs() -> None:
+    """Usage of plans and telemetry of calls are one figure for whoever is above (SR-53)."""
+    spent = spent_by(COUNTS, ARTIFACTS, timedelta(seconds=1.5))
+    assert spent == Spent(
+        children_count=3,
+        telemetry=ToolTelemetry(
+            duration_ms=7, attempts=4, input_tokens=11, output_tokens=5, cost=0.75, model="m"
+        ),
+        artifacts=ARTIFACTS,
+        active_ms=1500,
+    )
+    assert spent.active_time == timedelta(seconds=1.5)
+
+
+def test_a_run_that_did_nothing_has_nothing_to_tell() -> None:
+    """It writes no byte for that."""
+    assert spent_by(RunTotals(), [], None) is None
+    assert spent_by(RunTotals(), [], timedelta(0)) is None
+
+
+def test_what_is_written_is_read_again() -> None:
+    """Through the wire and back, by hand."""
+    spent = spent_by(COUNTS, ARTIFACTS, timedelta(seconds=2))
+    assert read_spent(from_json(encode(spent))) == spent
+    assert read_told([{"run_id": "r/c", "spent": from_json(encode(spent))}]) == ("r/c", spent)
+
+
+@pytest.mark.parametrize("value", [None, 3, "x", [], [{}]])
+def test_what_is_none_is_not_read(value: object) -> None:
+    """Anybody may send anything."""
+    assert read_spent(value) is None
+    assert read_told([value]) == ("", None)
+    assert read_told([]) == ("", None)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["cost", "attempts", "kind", "size", "run_link", "run_id", "x"]), inner
+        )
+    ),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.sampled_from(list(Spent.model_fields)), JSON))
+def test_whatever_is_sent_is_no_gift(value: dict) -> None:
+    """Figures are never negative nor without end, and what is read can be written again."""
+    spent = read_spent(value)
+    assert spent is not None
+    assert 0 <= spent.children_count <= 2**53
+    assert 0 <= spent.active_ms <= 2**53
+    used = spent.telemetry or ToolTelemetry()
+    assert min(used.duration_ms, used.attempts, used.input_tokens, used.output_tokens) >= 0
+    assert used.cost is None or 0 <= used.cost < float("inf")
+    assert len(spent.artifacts) <= MAX_ARTIFACTS
+    assert read_spent(from_json(encode(spent))) == spent
+
+
+def test_the_last_hundred_artifacts_are_read() -> None:
+    """As a run's own output keeps them."""
+    sent = {"artifacts": [{"kind": str(n)} for n in range(150)]}
+    assert [one.kind for one in read_spent(sent).artifacts] == [str(n) for n in range(50, 150)]

@@ -1,0 +1,95 @@
+"""The transcript as others read it: in slices, and as a planner sees it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sojourn import Message, RunLink, ToolRequest, ToolResult, ToolTelemetry
+from sojourn.core.run import transcript
+from sojourn.core.run.transcript import BLOCK_BYTES, Packed, call_ids, for_planner, slice_of
+from sojourn.core.values.sizes import MAX_SLICE_BYTES
+from sojourn.core.values.wire import decode_messages, encode, encode_messages
+
+MESSAGES = [Message.user(f"Grüße {n} 🚀") for n in range(5)]
+PACKED = [encode(message) for message in MESSAGES]
+
+
+@given(st.lists(st.integers(0, 2 * BLOCK_BYTES), max_size=8))
+def test_packed_messages_are_told_as_they_were(sizes: list[int]) -> None:
+    """Compressed or not, each message comes out as the bytes that went in, in its place."""
+    messages = [Message.user(f"{n} {'é' * (size // 2)}") for n, size in enumerate(sizes)]
+    packed = Packed()
+    assert packed.extend(messages) == sum(len(encode(message)) for message in messages)
+    assert len(packed) == len(messages)
+    assert list(packed) == [encode(message) for message in messages]
+    assert slice_of(packed, 0, None, 0)[0][: transcript.MAX_SLICE_BYTES] == encode_messages(messages)
+
+
+def test_packed_messages_take_no_more_than_their_bytes() -> None:
+    """A run that waits with a megabyte of rows keeps less than that megabyte, not ten."""
+    rows = [{"id": n, "name": f"device {n}", "value": n * 1.5} for n in range(200)]
+    result = ToolResult(name="a.b.c", tool_call_id="c", result={"rows": rows})
+    packed = Packed()
+    told = packed.extend(Message.results([result]) for _ in range(120))
+    assert told > 1_000_000
+    assert packed.held < told / 2
+
+
+def test_a_small_transcript_is_one_slice() -> None:
+    """What fits is read at once, as a JSON array of the messages asked for."""
+    for after, until, expected in (
+        (0, None, MESSAGES),
+        (2, 4, MESSAGES[2:4]),
+        (5, None, []),
+        (-3, 1, MESSAGES[:1]),
+    ):
+        data, whole = slice_of(PACKED, after, until, 0)
+        assert whole
+        assert decode_messages(data) == expected
+
+
+@given(st.integers(1, 40), st.integers(0, 5), st.none() | st.integers(0, 5))
+def test_slices_together_are_the_whole(size: int, after: int, until: int | None) -> None:
+    """Read from offset to offset until one is short, slices add up, cut even inside a character."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(transcript, "MAX_SLICE_BYTES", size)
+        data = b""
+        while True:
+            part, whole = slice_of(PACKED, after, until, len(data))
+            assert whole is (len(part) == len(encode_messages(MESSAGES[after:until])))
+            data += part
+            if len(part) < size:
+                break
+    assert data == encode_messages(MESSAGES[after:until])
+
+
+def test_a_slice_is_within_what_a_query_may_answer() -> None:
+    """A query reply over 2 MB fails: a slice is at most 1.5 MB, and an offset beyond the end gives nothing."""
+    big = [encode(Message.user("x" * (2 * MAX_SLICE_BYTES)))]
+    part, whole = slice_of(big, 0, None, 0)
+    assert (len(part), whole) == (MAX_SLICE_BYTES, False)
+    assert slice_of(big, 0, None, 10**9) == (b"", False)
+    assert slice_of(big, 0, None, -5)[0] == part
+
+
+def test_a_transcript_tells_costs_that_say_something() -> None:
+    """A planner is not shown how long an ordinary call took; attempts, tokens, costs and child runs it is."""
+    timed = ToolResult(result=1, telemetry=ToolTelemetry(duration_ms=9))
+    assert for_planner(timed) == ToolResult(result=1)
+    link = RunLink(run_id="r/c", agent_id="a.b", parent_run_id="r", parent_tool_call_id="c")
+    for kept in (
+        ToolResult(result=1),
+        ToolResult(result=1, telemetry=ToolTelemetry(duration_ms=9, input_tokens=1)),
+        ToolResult(result=1, telemetry=ToolTelemetry(duration_ms=9, attempts=2)),
+        timed.model_copy(update={"run_link": link}),
+    ):
+        assert for_planner(kept) is kept
+
+
+def test_the_ids_asked_for_are_found() -> None:
+    """Every tool_call_id of a transcript is known, so that a new call never takes one."""
+    asked = Message.calls([ToolRequest(name="a.b.c", tool_call_id=id) for id in ("c1", "c2")])
+    assert call_ids([Message.user("x"), asked, Message.results([ToolResult(tool_call_id="zz")])]) == {
+        "c1",
+        "c2",
+    }

@@ -1,0 +1,272 @@
+"""Schemas: closed all the way down, refused when they cannot be enforced, read for their descriptions."""
+
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import BaseModel, ConfigDict, Field
+
+from sojourn.core.schema.enforceable import check, field_descriptions, forbid_unknown_fields
+from sojourn.core.schema.validate import Validator
+
+OBJECT_A = {"type": "object", "properties": {"a": {"type": "integer"}}}
+OBJECT_B = {"type": "object", "properties": {"b": {"type": "integer"}}}
+DEFS = {"$defs": {"A": OBJECT_A, "B": OBJECT_B}}
+REF_A, REF_B = {"$ref": "#/$defs/A"}, {"$ref": "#/$defs/B"}
+
+
+def closed(schema: dict[str, Any]) -> Validator:
+    """Of the closed schema."""
+    made = forbid_unknown_fields(schema)
+    check(made)
+    return Validator(made)
+
+
+@pytest.mark.parametrize(
+    ("schema", "good", "bad"),
+    [
+        pytest.param(OBJECT_A, {"a": 1}, {"a": 1, "x": 1}, id="plain"),
+        pytest.param({"properties": {"o": OBJECT_A}}, {"o": {"a": 1}}, {"o": {"x": 1}}, id="nested"),
+        pytest.param({"type": "array", "items": OBJECT_A}, [{"a": 1}], [{"x": 1}], id="items"),
+        pytest.param({"type": "array", "prefixItems": [OBJECT_A]}, [{"a": 1}], [{"x": 1}], id="prefix items"),
+        pytest.param({"additionalProperties": OBJECT_A}, {"k": {"a": 1}}, {"k": {"x": 1}}, id="map values"),
+        pytest.param(
+            {"patternProperties": {"^k": OBJECT_A}}, {"k": {"a": 1}}, {"x": {"a": 1}}, id="patterns"
+        ),
+        pytest.param(
+            {"patternProperties": {"^k": OBJECT_A}}, {"k": {"a": 1}}, {"k": {"x": 1}}, id="pattern values"
+        ),
+        pytest.param({**DEFS, "properties": {"o": REF_A}}, {"o": {"a": 1}}, {"o": {"x": 1}}, id="definition"),
+        pytest.param({"anyOf": [OBJECT_A, {"type": "null"}]}, {"a": 1}, {"x": 1}, id="optional"),
+        pytest.param({"anyOf": [OBJECT_A, {"type": "null"}]}, None, 5, id="optional null"),
+        pytest.param({"anyOf": [OBJECT_A, OBJECT_B]}, {"b": 1}, {"a": 1, "b": 1}, id="union"),
+        pytest.param({**DEFS, "allOf": [REF_A]}, {"a": 1}, {"x": 1}, id="wrapped reference"),
+        pytest.param({"allOf": [OBJECT_A, OBJECT_B]}, {"a": 1, "b": 1}, {"a": 1, "x": 1}, id="composition"),
+        pytest.param(
+            {**DEFS, "allOf": [REF_A, REF_B]}, {"a": 1, "b": 1}, {"x": 1}, id="composed definitions"
+        ),
+        pytest.param(
+            {**DEFS, **REF_A, "properties": {"c": {}}}, {"a": 1, "c": 1}, {"x": 1}, id="reference and more"
+        ),
+        pytest.param(
+            {**OBJECT_A, "anyOf": [OBJECT_B, {"properties": {"c": {}}}]},
+            {"a": 1, "c": 1},
+            {"x": 1},
+            id="own and union",
+        ),
+        pytest.param(
+            {**OBJECT_A, "anyOf": [{"required": ["a"]}, {"required": ["z"]}]},
+            {"a": 1},
+            {"a": 1, "x": 1},
+            id="either",
+        ),
+        pytest.param(
+            {**OBJECT_A, "if": {"required": ["a"]}, "then": OBJECT_B},
+            {"a": 1, "b": 1},
+            {"a": 1, "x": 1},
+            id="then",
+        ),
+        pytest.param(
+            {**OBJECT_A, "if": {"required": ["a"]}, "else": OBJECT_B}, {"b": 1}, {"a": 1, "b": 1}, id="else"
+        ),
+        pytest.param(
+            {**OBJECT_A, "dependentSchemas": {"a": OBJECT_B}}, {"a": 1, "b": 1}, {"b": 1}, id="dependent"
+        ),
+        pytest.param(
+            {**DEFS, "properties": {"o": REF_A, "p": {"allOf": [REF_A, REF_B]}}},
+            {"o": {"a": 1}, "p": {"a": 1, "b": 1}},
+            {"o": {"a": 1, "b": 1}},
+            id="a part elsewhere is still closed here",
+        ),
+        pytest.param(
+            {"$defs": {"N": {**OBJECT_A, "properties": {"n": {"$ref": "#/$defs/N"}}}}, "$ref": "#/$defs/N"},
+            {"n": {"n": {}}},
+            {"n": {"n": {"x": 1}}},
+            id="recursive",
+        ),
+    ],
+)
+def test_an_undeclared_field_is_refused_everywhere(schema: dict[str, Any], good: Any, bad: Any) -> None:
+    """Closing refuses unknown fields at every place, and nothing that the schema describes (SR-127)."""
+    assert Validator(schema).is_valid(good)
+    validator = closed(schema)
+    assert validator.issues(good) == []
+    assert not validator.is_valid(bad)
+
+
+@pytest.mark.parametrize(
+    ("schema", "payload"),
+    [
+        ({**OBJECT_A, "additionalProperties": True}, {"x": 1}),
+        ({**OBJECT_A, "additionalProperties": {"type": "integer"}}, {"x": 1}),
+        ({**OBJECT_A, "unevaluatedProperties": True}, {"x": 1}),
+        ({**OBJECT_A, "additionalProperties": True, "anyOf": [OBJECT_B]}, {"x": 1}),
+        ({"type": "object"}, {"x": 1}),
+        ({"properties": {"meta": {"type": "object"}}}, {"meta": {"x": 1}}),
+        ({"allOf": [OBJECT_A, {"additionalProperties": True}]}, {"x": 1}),
+        ({"not": OBJECT_A}, {"a": "text"}),
+        ({"type": "array", "contains": OBJECT_A}, [{"a": 1, "x": 1}]),
+        ({"properties": {"o": True}}, {"o": {"x": 1}}),
+        ({"default": {"properties": {}}, "enum": [{"properties": {}}]}, {"properties": {}}),
+        ({"anyOf": [{"$ref": "#/$defs/F"}], "$defs": {"F": True}}, {"x": 1}),
+    ],
+)
+def test_what_is_declared_open_stays_open(schema: dict[str, Any], payload: Any) -> None:
+    """Declared openness, free-form objects and tests such as `not` are left as they are."""
+    assert closed(schema).is_valid(payload)
+
+
+def test_closing_leaves_the_schema_itself_alone() -> None:
+    """The original is untouched, and the copy no longer names a dialect that would replace ours."""
+    original = {"$schema": "http://json-schema.org/draft-07/schema#", **OBJECT_A}
+    made = forbid_unknown_fields(original)
+    assert made == {**OBJECT_A, "additionalProperties": False}
+    assert original["$schema"]
+
+
+def test_pydantic_models_are_closed_as_their_authors_mean_them() -> None:
+    """Models, unions, optionals, maps and `extra="allow"` all behave (SR-126)."""
+
+    class Circle(BaseModel):
+        kind: Literal["circle"]
+        radius: float
+
+    class Square(BaseModel):
+        kind: Literal["square"]
+        side: float
+
+    class Open(BaseModel):
+        model_config = ConfigDict(extra="allow")
+
+    class Args(BaseModel):
+        shape: Annotated[Circle | Square, Field(discriminator="kind")]
+        other: Circle | None = None
+        tags: dict[str, int] = {}
+        anything: dict[str, Any] = {}
+        open: Open = Open()
+
+    validator = closed(Args.model_json_schema())
+    good = {
+        "shape": {"kind": "circle", "radius": 1},
+        "tags": {"a": 1},
+        "anything": {"x": 1},
+        "open": {"y": 1},
+    }
+    assert validator.issues(good) == []
+    fields = {
+        issue.field
+        for issue in validator.issues({**good, "shape": {"kind": "square", "side": 1, "x": 1}, "z": 1})
+    }
+    assert fields == {"/shape/x", "/z"}
+
+
+def nested(levels: int) -> dict[str, Any]:
+    """A schema with arrays inside one another."""
+    schema: dict[str, Any] = {}
+    for _ in range(levels):
+        schema = {"items": schema}
+    return schema
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ([], ["list"]),
+        ({"type": "strin"}, ["#/type", "string"]),
+        ({"properties": {"a/b": {"minimum": "x"}}}, ["#/properties/a~1b/minimum", "number"]),
+        ({"required": "a"}, ["#/required"]),
+        ({"items": {"$ref": "https://evil.example/schema"}}, ["#/items", "leaves the schema"]),
+        ({"items": {"$ref": "other.json"}}, ["#/items", "leaves the schema"]),
+        ({"$ref": "#anchor"}, ["leaves the schema"]),
+        ({"$ref": "#/$defs/missing"}, ["leads to no schema"]),
+        ({"$ref": "#/default", "default": {"$ref": "https://evil.example"}}, ["leads to no schema"]),
+        ({"$dynamicRef": "#"}, ["$dynamicRef is not supported"]),
+        ({"properties": {"a": {"$id": "https://example.com"}}}, ["#/properties/a", "$id"]),
+        ({"properties": {"a": {"$schema": "https://example.com"}}}, ["#/properties/a", "$schema"]),
+        ({"$ref": "#"}, ["without end"]),
+        ({"anyOf": [{"type": "null"}, {"$ref": "#"}]}, ["without end"]),
+        ({"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"not": {"$ref": "#/$defs/a"}}}}, ["without end"]),
+        (nested(70), ["deeper than 64"]),
+        (
+            {"$defs": {**{f"d{n}": {"$ref": f"#/$defs/d{n + 1}"} for n in range(80)}, "d80": {}}},
+            ["longer than 64"],
+        ),
+    ],
+)
+def test_a_schema_that_cannot_be_enforced_is_refused_with_its_place(schema: Any, words: list[str]) -> None:
+    """A schema is JSON Schema 2020-12, refers only to itself, ends, and is bounded; else the place is named."""
+    with pytest.raises(ValueError, match=r"\S") as refused:
+        check(schema)
+    assert all(word in str(refused.value) for word in words), str(refused.value)
+    assert len(str(refused.value)) < 900
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {},
+        nested(63),
+        {
+            "$schema": "http://json-schema.org/draft-07/schema#",
+            "$id": "https://example.com/a",
+            "type": "object",
+        },
+        {"definitions": {"A b": True}, "items": {"$ref": "#/definitions/A%20b"}},
+        {"properties": {"$ref": {"type": "string"}, "child": {"$ref": "#"}}},
+        {"type": ["string", "null"], "pattern": "^(?!x)", "format": "whatever", "x-extra": {"$ref": 5}},
+    ],
+)
+def test_good_schemas_pass(schema: dict[str, Any]) -> None:
+    """Recursion through fields, foreign dialect names and unknown keywords are fine."""
+    check(schema)
+
+
+def test_a_root_id_does_not_send_references_elsewhere() -> None:
+    """`#/...` means this schema even when it has an address, and nothing is fetched."""
+    schema = {"$id": "https://example.com/a", "$defs": {"A": OBJECT_A}, "properties": {"o": REF_A}}
+    assert closed(schema).is_valid({"o": {"a": 1}})
+    assert not closed(schema).is_valid({"o": {"a": "x"}})
+
+
+def test_a_schema_too_deep_to_close_is_refused() -> None:
+    """Closing does not recurse into what `check` would refuse."""
+    with pytest.raises(ValueError, match="deeper than 64"):
+        forbid_unknown_fields(nested(100_000))
+
+
+def test_descriptions_are_found_by_path() -> None:
+    """Fields are described through references, unions, lists and nesting, outer ones first (SR-126)."""
+    schema = {
+        "$defs": {
+            "Line": {
+                "description": "A line",
+                "properties": {"sku": {"description": "Article"}, "next": {"$ref": "#/$defs/Line"}},
+            }
+        },
+        "properties": {
+            "plain": {"type": "string"},
+            "site": {"description": "Which site"},
+            "lines": {"type": "array", "items": {"$ref": "#/$defs/Line"}},
+            "filter": {"anyOf": [{"properties": {"since": {"description": "From when"}}}, {"type": "null"}]},
+        },
+    }
+    assert field_descriptions(schema) == {
+        "site": "Which site",
+        "lines[]": "A line",
+        "filter.since": "From when",
+        "lines[].sku": "Article",
+    }
+
+
+def test_descriptions_of_a_huge_schema_are_bounded() -> None:
+    """A stranger's schema cannot make reading it endless."""
+    wide = {f"f{n}": {"$ref": "#/$defs/next"} for n in range(50)}
+    schema: dict[str, Any] = {
+        "properties": wide,
+        "$defs": {
+            "next": {
+                "description": "d",
+                "properties": {f"g{n}": {"description": "e", "properties": {"h": {}}} for n in range(50)},
+            }
+        },
+    }
+    assert 0 < len(field_descriptions(schema)) <= 500

@@ -1,0 +1,105 @@
+"""Texts made of patterns: found by the pattern, always the same, in bounded work whoever wrote the pattern."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sojourn.core.schema.formats import matches
+from sojourn.core.schema.pattern import text_for
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        (r"^[A-Z]{2}-\d{4}$", "AA-0000"),
+        (r"^SO-\d+$", "SO-0"),
+        (r"^(?:north|south)-[1-9]$", "north-1"),
+        (r"^(abc|def)+$", "abc"),
+        (r"^\+?[1-9]\d{6,14}$", "1000000"),
+        (r"^[^a-z]{3}$", "AAA"),
+        (r"^[\x00-\x7f]$", "a"),
+        (r"^\p{Lu}\p{L}+$", "Aa"),
+        (r"^[[:alpha:]]+[[:digit:]]$", "a0"),
+        (r"(?i)^abc$", "abc"),
+        (r"^(?i:x)y$", "xy"),
+        (r"^\w+@\w+\.[a-z]{2,}$", "a@a.aa"),
+        (r"^#[0-9a-fA-F]{6}$", "#000000"),
+        (r"^\u0041\x42\x{43}$", "ABC"),
+        (r"^[]a]$", "]"),
+        (r"^[\]\-]$", "]"),
+        (r"^[a-]$", "a"),
+        (r"^(?P<y>\d{4})-(?<m>0[1-9])$", "0000-01"),
+        (r"^https?://[^\s/$.?#].[^\s]*$", "http://ax"),
+        (r"^\d{3}(-\d{4})?$", "000"),
+        (r"^a{,3}$", "a{,3}"),
+        (r"^\bfoo\b", "foo"),
+        (r"^a+?b*?$", "a"),
+        (r"^(?:|x)$", ""),
+        (r"\Aa\.\n\z", "a.\n"),
+        ("", ""),
+    ],
+)
+def test_a_text_is_the_shortest_of_the_first_alternatives(pattern: str, text: str) -> None:
+    """What a person would write down as an instance of it."""
+    assert text_for(pattern) == text
+
+
+@pytest.mark.parametrize(
+    ("pattern", "least", "most", "text"),
+    [
+        (r"^[a-z]+$", 3, 5, "aaa"),
+        (r"^(ab)*$", 3, 9, "abab"),
+        (r"^\d{3}(-\d{4})?$", 5, 12, "000-0000"),
+        (r"^(?:a|bcd)$", 2, 9, "bcd"),
+        (r"^-?\d*\.?\d{0,2}$", 1, 9, "-0.0"),
+        ("b", 2, 9, None),
+        (r"^[a-z]{9}$", 0, 5, None),
+        (r"^a+$", 2_000, 3_000, None),
+    ],
+)
+def test_a_text_has_the_length_that_is_wanted(pattern: str, least: int, most: int, text: str | None) -> None:
+    """Repetitions and alternatives make it longer, nothing else does."""
+    assert text_for(pattern, least, most) == text
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"^(?=x)y$",
+        r"^(?!0)\d+$",
+        r"(a)\1",
+        r"^[^\x00-\x{10FFFF}]$",
+        r"^((a{1000}){1000}){10}$",
+        r"^(?:(?:(?:(?:a{9}){9}){9}){9}){2}$",
+        r"\p{Greek}",
+        r"\Qa.b\E",
+        r"[[:cntrl:]]",
+        "(" * 25 + "a" + ")" * 25,
+        "a" * 501,
+        "(" * 400,
+        "[" * 400,
+        "[a-",
+        "\\",
+        "*",
+        "a)",
+        r"\x{D800}",
+    ],
+)
+def test_what_is_not_understood_has_no_text(pattern: str) -> None:
+    """Nothing is guessed: what RE2 does not run is not enforced, so that no text is known to fit."""
+    assert text_for(pattern) is None
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.text(st.sampled_from(r"ab01^$.*+?|()[]{},-\dwsWpLux"), max_size=40),
+    st.integers(0, 6),
+    st.integers(0, 9),
+)
+def test_whatever_the_pattern_its_text_is_found_by_it(pattern: str, least: int, most: int) -> None:
+    """For any pattern at all: no fault, and no text that does not fit."""
+    text = text_for(pattern, least, most)
+    if text is not None:
+        assert least <= len(text) <= most
+        assert matches(pattern, text)
+        assert text_for.__wrapped__(pattern, least, most) == text

@@ -1,0 +1,458 @@
+"""Validation: one pass for good payloads, every fault as data for bad ones, bounded for hostile ones."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from sojourn.contracts.retry_hint import FieldIssue
+from sojourn.core.schema.enforceable import check, forbid_unknown_fields
+from sojourn.core.schema.formats import FORMAT_EXAMPLES, FORMATS, matches
+from sojourn.core.schema.validate import MAX_ISSUES, Validator
+
+
+def issues(schema: dict[str, Any], payload: Any) -> list[dict[str, Any]]:
+    """The faults of a payload, without defaults."""
+    check(schema)
+    return [issue.model_dump(exclude_defaults=True) for issue in Validator(schema).issues(payload)]
+
+
+def of_field(schema: Any, value: Any) -> list[dict[str, Any]]:
+    """The faults of one field."""
+    return issues({"properties": {"f": schema}}, {"f": value})
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "constraint", "told"),
+    [
+        ({"type": "string"}, 5, "invalid_field_type", {"expected_type": "string", "actual_type": "integer"}),
+        ({"type": "integer"}, True, "invalid_field_type", {"expected_type": "integer", "actual_type": "boolean"}),
+        ({"type": "number"}, "1", "invalid_field_type", {"expected_type": "number", "actual_type": "string"}),
+        ({"type": "integer"}, 1.5, "invalid_field_type", {"expected_type": "integer", "actual_type": "number"}),
+        ({"type": "object"}, [], "invalid_field_type", {"expected_type": "object", "actual_type": "array"}),
+        ({"type": "array"}, {}, "invalid_field_type", {"expected_type": "array", "actual_type": "object"}),
+        ({"type": ["string", "null"]}, 5, "invalid_field_type", {"expected_type": "string or null", "actual_type": "integer"}),
+        ({"type": "boolean"}, None, "invalid_field_type", {"expected_type": "boolean", "actual_type": "null"}),
+        ({"enum": ["a", "b"]}, "c", "invalid_enum_value", {"allowed": ["a", "b"]}),
+        ({"enum": [1]}, True, "invalid_enum_value", {"allowed": [1]}),
+        ({"const": "a"}, "c", "invalid_enum_value", {"allowed": ["a"]}),
+        ({"format": "date-time"}, "yesterday", "invalid_format", {"format": "date-time"}),
+        ({"pattern": "^s-"}, "x", "invalid_pattern", {"pattern": "^s-"}),
+        ({"minimum": 1}, 0, "invalid_range", {"minimum": 1.0}),
+        ({"maximum": 5}, 6, "invalid_range", {"maximum": 5.0}),
+        ({"exclusiveMinimum": 0}, 0, "invalid_range", {"minimum": 0.0, "expected_type": "number above 0"}),
+        ({"exclusiveMaximum": 5}, 5, "invalid_range", {"maximum": 5.0, "expected_type": "number below 5"}),
+        ({"multipleOf": 5}, 7, "invalid_range", {"expected_type": "multiple of 5"}),
+        ({"minimum": 10**400}, 7, "invalid_range", {}),
+        ({"minLength": 2}, "a", "invalid_length", {"minimum": 2.0}),
+        ({"maxLength": 2}, "abc", "invalid_length", {"maximum": 2.0}),
+        ({"minItems": 1}, [], "invalid_length", {"minimum": 1.0}),
+        ({"maxItems": 1}, [1, 2], "invalid_length", {"maximum": 1.0}),
+        ({"prefixItems": [{}], "items": False}, [1, 2], "invalid_length", {"maximum": 1.0}),
+        ({"uniqueItems": True}, [1, 1.0], "invalid_length", {"expected_type": "array without repeated items"}),
+        ({"minProperties": 1}, {}, "invalid_length", {"minimum": 1.0}),
+        ({"maxProperties": 0}, {"a": 1}, "invalid_length", {"maximum": 0.0}),
+        ({"contains": {"const": 1}}, [2], "invalid_length", {"expected_type": "array with an item of another kind"}),
+        ({"contains": {"const": 1}, "minContains": 2}, [1], "invalid_length", {"minimum": 2.0}),
+        ({"contains": {"const": 1}, "maxContains": 1}, [1, 1], "invalid_length", {"maximum": 1.0}),
+        ({"prefixItems": [{}], "unevaluatedItems": False}, [1, 2], "invalid_length", {"expected_type": "array with fewer items"}),
+        ({"oneOf": [{"minimum": 1}, {"minimum": 2}]}, 3, "invalid_value", {"expected_type": "value that fits only one of the alternatives"}),
+        ({"not": {"type": "string"}}, "a", "invalid_value", {"expected_type": "value that the schema allows"}),
+        (False, 1, "unknown_field", {}),
+    ],
+)  # fmt: skip
+def test_each_constraint_has_its_name_and_what_would_fit(
+    schema: Any, value: Any, constraint: str, told: dict[str, Any]
+) -> None:
+    """Every constraint of a schema becomes an issue at the field, with the data to mend it (SR-127, SR-138)."""
+    assert of_field(schema, value) == [{"field": "/f", "constraint": constraint, **told}]
+
+
+@pytest.mark.parametrize(
+    ("schema", "payload", "expected"),
+    [
+        ({"required": ["a", "b"]}, {"b": 1}, [("/a", "missing_field")]),
+        ({"dependentRequired": {"a": ["b"]}}, {"a": 1}, [("/b", "missing_field")]),
+        ({"properties": {"o": {"required": ["x"]}}}, {"o": {}}, [("/o/x", "missing_field")]),
+        ({"items": {"required": ["x"]}}, [{"x": 1}, {}], [("/1/x", "missing_field")]),
+        ({"additionalProperties": False}, {"a": 1, "b~/": 1}, [("/a", "unknown_field"), ("/b~0~1", "unknown_field")]),
+        ({"additionalProperties": {"type": "string"}}, {"a": 1}, [("/a", "invalid_field_type")]),
+        ({"unevaluatedProperties": False, "allOf": [{"properties": {"a": {}}}]}, {"a": 1, "x": 1}, [("/x", "unknown_field")]),
+        ({"unevaluatedProperties": {"type": "string"}}, {"x": 1, "y": "s"}, [("/x", "unknown_field")]),
+        ({"propertyNames": {"maxLength": 2}}, {"abc": 1}, [("/abc", "unknown_field")]),
+        ({"patternProperties": {"^n": {"type": "integer"}}, "additionalProperties": False}, {"n1": 1, "n2": "x", "z": 1}, [("/z", "unknown_field"), ("/n2", "invalid_field_type")]),
+        ({"prefixItems": [{"type": "string"}], "items": {"type": "integer"}}, [1, "x"], [("/0", "invalid_field_type"), ("/1", "invalid_field_type")]),
+        ({"allOf": [{"required": ["a"]}, {"required": ["a"]}]}, {}, [("/a", "missing_field")]),
+        ({"if": {"required": ["a"]}, "then": {"required": ["b"]}}, {"a": 1}, [("/b", "missing_field")]),
+        ({"dependentSchemas": {"a": {"required": ["b"]}}}, {"a": 1}, [("/b", "missing_field")]),
+        ({"type": "object"}, 5, [("", "invalid_field_type")]),
+        ({"propertyNames": {"maxLength": 2}, "dependentRequired": {"a": ["b"]}}, "text", []),
+        ({"dependentRequired": {"a": ["b"], "c": ["d"]}}, {"c": 1}, [("/d", "missing_field")]),
+    ],
+)  # fmt: skip
+def test_faults_are_found_where_they_are(
+    schema: dict[str, Any], payload: Any, expected: list[tuple[str, str]]
+) -> None:
+    """Issues of nested objects, lists and names point to the field itself, as a JSON pointer (SR-120, SR-139)."""
+    assert [(found["field"], found["constraint"]) for found in issues(schema, payload)] == expected
+
+
+def test_all_faults_come_at_once_the_missing_first() -> None:
+    """Every fault of a payload is named in one answer: missing, then unknown, then the rest in schema order (SR-139)."""
+    schema = {
+        "properties": {
+            "site": {},
+            "limit": {"maximum": 5},
+            "since": {"format": "date"},
+            "tags": {"items": {"type": "string"}},
+        },
+        "required": ["site"],
+        "additionalProperties": False,
+    }
+    payload = {"tags": ["a", 1], "since": "x", "limit": 6, "sit": 1}
+    assert [issue["field"] for issue in issues(schema, payload)] == [
+        "/site",
+        "/sit",
+        "/limit",
+        "/since",
+        "/tags/1",
+    ]
+
+
+CIRCLE = {
+    "type": "object",
+    "properties": {"kind": {"const": "circle"}, "r": {"type": "number"}},
+    "required": ["kind", "r"],
+}
+SQUARE = {
+    "type": "object",
+    "properties": {"kind": {"enum": ["square", "box"]}, "s": {"type": "number"}},
+    "required": ["kind", "s"],
+}
+NULL = {"type": "null"}
+BY_REFERENCE = {
+    "$defs": {"C": CIRCLE, "S": SQUARE},
+    "oneOf": [{"$ref": "#/$defs/C"}, {"$ref": "#/$defs/S"}, NULL],
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "expected"),
+    [
+        ({"anyOf": [{"type": "string"}, NULL]}, 5, [("", "invalid_field_type", "string or null", None)]),
+        ({"anyOf": [{"type": "string"}, {"anyOf": [{"type": "boolean"}, NULL]}]}, 5, [("", "invalid_field_type", "string or boolean or null", None)]),
+        ({"anyOf": [{"enum": ["a"], "type": "string"}, NULL]}, 5, [("", "invalid_field_type", "string or null", None)]),
+        ({"anyOf": [{"enum": ["a"], "type": "string"}, NULL]}, "b", [("", "invalid_enum_value", None, ["a"])]),
+        ({"anyOf": [{"type": "string"}, {"type": "integer", "minimum": 1}]}, 0, [("", "invalid_range", None, None)]),
+        ({"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}]}, [5], [("/0", "invalid_field_type", "string", None)]),
+        ({"anyOf": [{"required": ["a", "b"]}, {"required": ["a", "c", "d"]}]}, {"a": 1}, [("/b", "missing_field", None, None)]),
+        ({"oneOf": [CIRCLE, SQUARE]}, {"kind": "square"}, [("/s", "missing_field", None, None)]),
+        ({"oneOf": [CIRCLE, SQUARE]}, {"kind": "oval"}, [("/kind", "invalid_enum_value", None, ["circle", "square", "box"])]),
+        ({"oneOf": [CIRCLE, SQUARE]}, {"r": 1}, [("/kind", "missing_field", None, ["circle", "square", "box"])]),
+        ({"anyOf": [CIRCLE, SQUARE, NULL]}, {"kind": 5}, [("/kind", "invalid_enum_value", None, ["circle", "square", "box"])]),
+        (BY_REFERENCE, {"kind": "circle", "r": "x"}, [("/r", "invalid_field_type", "number", None)]),
+        (BY_REFERENCE, 5, [("", "invalid_field_type", "object or null", None)]),
+        ({"anyOf": [False, {"type": "string"}]}, 5, [("", "invalid_field_type", "string", None)]),
+        ({"oneOf": [{**CIRCLE, "required": []}, SQUARE]}, {"r": "x"}, [("/r", "invalid_field_type", "number", None)]),
+        ({"anyOf": [{**CIRCLE, "required": []}, {"properties": {"kind": True}}]}, {"kind": 1}, []),
+    ],
+)  # fmt: skip
+def test_a_union_tells_the_faults_of_the_branch_that_is_meant(
+    schema: dict[str, Any], value: Any, expected: list[Any]
+) -> None:
+    """A constant chooses the branch, else the type does, else the fewest faults; a wrong tag lists the right ones."""
+    found = [
+        (each["field"], each["constraint"], each.get("expected_type"), each.get("allowed"))
+        for each in issues(schema, value)
+    ]
+    assert found == expected
+
+
+def test_a_long_chain_of_references_is_no_discriminator() -> None:
+    """Branches behind many references are tried one by one, and still judged rightly."""
+    chain = {f"d{n}": {"$ref": f"#/$defs/d{n + 1}"} for n in range(9)}
+    schema = {
+        "$defs": {**chain, "d9": CIRCLE, "S": SQUARE},
+        "oneOf": [{"$ref": "#/$defs/d0"}, {"$ref": "#/$defs/S"}],
+    }
+    assert issues(schema, {"kind": "circle", "r": 1}) == []
+    assert [found["field"] for found in issues(schema, {"kind": "circle"})] == ["/r"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "good", "bad"),
+    [
+        ({"anyOf": [{"properties": {"a": {}}, "required": ["a"]}, {"properties": {"b": {}}}]}, {"a": 1, "b": 1}, {"c": 1}),
+        ({"anyOf": [True, {"required": ["z"]}]}, {}, None),
+        ({"patternProperties": {"^a": {}}}, {"ab": 1}, {"c": 1}),
+        ({"$ref": "#/$defs/A", "$defs": {"A": {"properties": {"a": {}}}}}, {"a": 1}, {"c": 1}),
+        ({"if": {"properties": {"k": {"const": 1}}, "required": ["k"]}, "then": {"properties": {"a": {}}}, "else": {"properties": {"b": {}}}}, {"k": 1, "a": 1}, {"k": 2, "b": 1}),
+        ({"dependentSchemas": {"a": {"properties": {"b": {}}}}, "properties": {"a": {}}}, {"a": 1, "b": 1}, {"b": 1}),
+        ({"additionalProperties": True}, {"c": 1}, None),
+        ({"allOf": [{"unevaluatedProperties": True}]}, {"c": 1}, None),
+    ],
+)  # fmt: skip
+def test_unevaluated_properties_agree_with_jsonschema(schema: dict[str, Any], good: Any, bad: Any) -> None:
+    """Our `unevaluatedProperties`, which keeps patterns on RE2, means what the specification says."""
+    schema = {**schema, "unevaluatedProperties": False}
+    for payload in (good, bad, {}, {"a": 1, "b": 1, "k": 1, "c": 1}, "text"):
+        assert Validator(schema).is_valid(payload) == Draft202012Validator(schema).is_valid(payload)
+    assert Validator(schema).is_valid(good)
+
+
+def test_a_union_that_nobody_fits_does_not_make_its_fields_unknown() -> None:
+    """With composed parts, a bad value of a known field is the only fault told."""
+    schema = forbid_unknown_fields(
+        {"properties": {"a": {}}, "anyOf": [{"properties": {"b": {"type": "string"}}, "required": ["b"]}]}
+    )
+    assert [(found["field"], found["constraint"]) for found in issues(schema, {"a": 1, "b": 2})] == [
+        ("/b", "invalid_field_type")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("step", "number", "fits"),
+    [(0.01, 19.99, True), (0.1, 0.3, True), (0.1, 0.35, False), (5, 10, True), (5, 10.0, True), (0.5, 10**299, True), (3, 1e300, False), (2, float("inf"), False), (2, "x", True), (2, True, True)],
+)  # fmt: skip
+def test_multiples_are_counted_in_decimals(step: float, number: Any, fits: bool) -> None:
+    """A price of 19.99 is a multiple of 0.01, whatever binary fractions say; infinity is of nothing."""
+    assert Validator({"multipleOf": step}).is_valid(number) is fits
+
+
+@pytest.mark.parametrize(
+    ("items", "unique"),
+    [([1, True], True), ([0, False], True), ([1, 1.0], False), ([[1], [True]], True), ([{"a": 1}, {"a": 1.0}], False), ([{"a": [1]}, {"a": [2]}], True), (["1", 1], True), ([None, None], False), ("aa", True)],
+)  # fmt: skip
+def test_items_repeat_when_they_are_equal_json(items: Any, unique: bool) -> None:
+    """Equality is that of JSON: 1 is 1.0, true is not 1."""
+    assert Validator({"uniqueItems": True}).is_valid(items) is unique
+
+
+@pytest.mark.parametrize("name", sorted(FORMAT_EXAMPLES))
+def test_every_enforced_format_has_an_example_that_fits_and_refuses_nonsense(name: str) -> None:
+    """Formats are enforced, not annotations (SR-138), on strings alone, and never raise."""
+    assert FORMATS.conforms(FORMAT_EXAMPLES[name], name)
+    assert FORMATS.conforms(5, name)
+    assert not FORMATS.conforms("\u00b2 \ud800 \x00", name)
+    assert not FORMATS.conforms("²" + " " * 20_000, name)
+
+
+@pytest.mark.parametrize("address", ["@", "a@", "@b", "a b@c", "a@b@c", "a@b c"])
+def test_an_address_needs_both_halves(address: str) -> None:
+    """An `@` alone does not make an e-mail address."""
+    assert not FORMATS.conforms(address, "email")
+
+
+@pytest.mark.parametrize(
+    ("text", "fits"),
+    [("P1Y2M3DT4H5M6S", True), ("PT0.5S", True), ("P2W", True), ("P1D", True), ("P", False), ("PT", False), ("P1DT", False), ("1D", False), ("P1D2H", False), ("P1W2D", False), ("-P1D", False)],
+)  # fmt: skip
+def test_a_duration_is_that_of_rfc_3339(text: str, fits: bool) -> None:
+    """ISO 8601 durations as RFC 3339 (Appendix A) has them, with fractions of seconds."""
+    assert FORMATS.conforms(text, "duration") is fits
+
+
+@given(st.sampled_from(sorted(FORMAT_EXAMPLES)), st.text(max_size=40))
+def test_no_text_makes_a_format_raise(name: str, text: str) -> None:
+    """A format answers yes or no for every string."""
+    assert FORMATS.conforms(text, name) in (True, False)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "found"),
+    [
+        ("^a$", "a", True),
+        ("^a$", "a\n", False),
+        ("b", "abc", True),
+        (r"^\u00e9$", "é", True),
+        (r"^\\u00e9$", r"\u00e9", True),
+        (r"^\d$", "٣", False),
+        (r"^\p{L}+$", "é", True),
+        ("^(?!a)", "a", True),
+        ("(", "a", True),
+        ("^.$", "\ud800", True),
+    ],
+)
+def test_patterns_are_those_of_json_schema_on_re2(pattern: str, text: str, found: bool) -> None:
+    """Patterns follow ECMA 262 where RE2 can; what it cannot run is left to the tool's own decoding."""
+    assert matches(pattern, text) is found
+
+
+def ends(schema: dict[str, Any], payload: Any) -> list[FieldIssue]:
+    """The faults of a payload; exponential work would meet the suite's time limit."""
+    return Validator(schema).issues(payload)
+
+
+def test_a_hostile_pattern_costs_linear_time() -> None:
+    """A pattern that would keep Python's `re` busy for ever is answered at once, wherever patterns stand."""
+    evil, text = "^(a+)+$", "a" * 5_000 + "!"
+    assert ends({"pattern": evil}, text)
+    assert ends({"patternProperties": {evil: {}}, "additionalProperties": False}, {text: 1})
+    assert ends({"patternProperties": {evil: {}}, "unevaluatedProperties": False}, {text: 1})
+
+
+def test_a_recursive_union_cannot_ask_for_endless_work() -> None:
+    """Work is bounded where branches cannot be told apart: the payload is refused as too much to check."""
+    branch = {"properties": {"l": {"$ref": "#"}, "r": {"type": "integer"}}}
+    schema = {"anyOf": [{**branch, "required": ["a"]}, {**branch, "required": ["b"]}, {"type": "integer"}]}
+    check(schema)
+    payload: dict[str, Any] = {"r": "x"}
+    for _ in range(40):
+        payload = {"l": payload, "r": 1}
+    (found,) = ends(schema, payload)
+    assert (found.field, found.constraint) == ("", "invalid_length")
+
+
+def test_a_discriminated_recursion_stays_linear() -> None:
+    """A tagged expression 60 deep, which naive unions check in 2**60 steps, passes."""
+    member = {"properties": {"l": {"$ref": "#"}}, "required": ["op"]}
+    schema = {
+        "anyOf": [
+            {**member, "properties": {**member["properties"], "op": {"const": op}}}
+            for op in ("and", "or", "not")
+        ]
+    }
+    payload: dict[str, Any] = {"op": "not"}
+    for _ in range(60):
+        payload = {"op": "not", "l": payload}
+    assert ends(schema, payload) == []
+
+
+def test_many_equal_looking_items_are_compared_in_linear_time() -> None:
+    """`uniqueItems` on 20,000 objects does not compare each with each."""
+    assert ends({"uniqueItems": True}, [{"a": n} for n in range(20_000)]) == []
+
+
+def test_issues_are_bounded() -> None:
+    """At most 50 faults are named, with short pointers and few allowed values, however much was sent."""
+    payload = {f"x{n}": 1 for n in range(500)} | {"k" * 10_000: 1, "\ud800": 1}
+    found = Validator({"additionalProperties": False, "properties": {"e": {}}}).issues(payload)
+    assert len(found) == MAX_ISSUES
+    (wide,) = Validator({"enum": [*range(500), "x" * 5_000]}).issues("y")
+    assert wide.allowed == list(range(50))
+    (long,) = Validator({"enum": ["x" * 5_000, 1]}).issues("y")
+    assert long.allowed == [1]
+    (name,) = Validator({"additionalProperties": False}).issues({"k" * 10_000: 1})
+    assert len(name.field) == 500
+    (half,) = Validator({"additionalProperties": False}).issues({"\ud800": 1})
+    assert half.model_dump_json()
+
+
+def test_what_cannot_be_checked_is_refused_and_never_raised() -> None:
+    """Payloads that skipped the size checks still give an answer."""
+    deep: Any = "x"
+    for _ in range(2_000):
+        deep = [deep]
+    schema = {"anyOf": [{"type": "array", "items": {"$ref": "#"}}, {"type": "integer"}]}
+    assert [issue.field for issue in Validator(schema).issues(deep)] == [""]
+    assert [issue.field for issue in Validator({"maximum": 5}).issues(10**5_000)] == [""]
+    assert not Validator({"maximum": 5}).is_valid(10**4_000)
+    assert not Validator({"$ref": "#/nowhere"}).is_valid(1)
+
+
+def test_a_subschema_can_be_asked_alone() -> None:
+    """A value is checked against a part of the schema, with the whole one's definitions."""
+    validator = Validator({"$defs": {"A": {"type": "integer"}}, "properties": {"a": {"$ref": "#/$defs/A"}}})
+    assert validator.is_valid(5, schema={"$ref": "#/$defs/A"})
+    assert not validator.is_valid("x", schema={"$ref": "#/$defs/A"})
+
+
+SCALARS = st.sampled_from(
+    [
+        {"type": "string"},
+        {"type": "string", "minLength": 2, "maxLength": 4},
+        {"type": "string", "pattern": "^a"},
+        {"type": "string", "format": "date"},
+        {"type": "integer", "minimum": 1, "maximum": 9},
+        {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 3},
+        {"type": "integer", "multipleOf": 3},
+        {"type": "boolean"},
+        {"type": ["integer", "null"]},
+        {"enum": ["a", "b", 1, None]},
+        {"const": "a"},
+        {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        {"$ref": "#/$defs/Code"},
+        True,
+        False,
+    ]
+)
+DEFINITIONS = {"Code": {"type": "string", "minLength": 1, "maxLength": 3}}
+NAMES = st.sampled_from(["a", "b", "c", "kind"])
+
+
+def objects(fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """Schemas of objects with such fields."""
+    return st.fixed_dictionaries(
+        {"type": st.just("object"), "properties": st.dictionaries(NAMES, fields, max_size=3)},
+        optional={
+            "required": st.lists(NAMES, unique=True, max_size=2),
+            "additionalProperties": st.booleans() | fields,
+            "minProperties": st.just(1),
+        },
+    )
+
+
+FIELDS = st.recursive(
+    SCALARS,
+    lambda inner: (
+        objects(inner)
+        | st.fixed_dictionaries(
+            {"type": st.just("array"), "items": inner},
+            optional={
+                "uniqueItems": st.just(True),
+                "maxItems": st.just(2),
+                "prefixItems": st.lists(inner, min_size=1, max_size=1),
+            },
+        )
+        | st.fixed_dictionaries({"anyOf": st.lists(inner, min_size=1, max_size=3)})
+        | st.fixed_dictionaries({"oneOf": st.lists(inner, min_size=1, max_size=3)})
+        | st.fixed_dictionaries({"allOf": st.lists(inner, min_size=1, max_size=2)})
+    ),
+    max_leaves=6,
+)
+SCHEMAS = objects(FIELDS).map(lambda schema: {**schema, "$defs": DEFINITIONS})
+VALUES = st.recursive(
+    st.sampled_from([None, True, False, 0, 1, 1.0, 2.5, 3, 12, "", "a", "b", "abc", "zzzzz", "2024-01-31"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
+    max_leaves=6,
+)
+PAYLOADS = st.dictionaries(NAMES, VALUES, max_size=4)
+
+
+@settings(max_examples=300, deadline=None)
+@given(SCHEMAS, PAYLOADS)
+def test_there_are_no_issues_exactly_when_jsonschema_accepts(
+    schema: dict[str, Any], payload: dict[str, Any]
+) -> None:
+    """The dialect agrees with plain jsonschema on every schema and payload, and each refusal is explained."""
+    check(schema)
+    accepted = Draft202012Validator(schema, format_checker=FORMATS).is_valid(payload)
+    validator = Validator(schema)
+    assert validator.is_valid(payload) is accepted
+    found = validator.issues(payload)
+    assert bool(found) is not accepted
+    assert found == validator.issues(payload)
+    assert all(issue.constraint and len(issue.model_dump_json()) < 3_000 for issue in found)
+
+
+@settings(max_examples=200, deadline=None)
+@given(SCHEMAS, PAYLOADS)
+def test_closing_only_takes_away_unknown_fields(schema: dict[str, Any], payload: dict[str, Any]) -> None:
+    """A payload that the open schema accepts is refused by the closed one only for fields nobody declared."""
+    made = forbid_unknown_fields(schema)
+    check(made)
+    if "oneOf" not in str(schema) and Validator(schema).is_valid(payload):
+        for issue in Validator(made).issues(payload):
+            assert issue.constraint in (
+                "unknown_field",
+                "invalid_field_type",
+                "invalid_enum_value",
+                "invalid_length",
+                "invalid_pattern",
+                "invalid_format",
+                "invalid_range",
+                "missing_field",
+            )
+            assert issue.constraint == "unknown_field" or "anyOf" in str(schema)

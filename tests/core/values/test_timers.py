@@ -1,0 +1,73 @@
+"""Timers: a duration that reaches Temporal is one that it can hold."""
+
+from datetime import timedelta
+
+import pytest
+from google.protobuf.duration_pb2 import Duration
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sojourn import Agent, DefinitionError, RateLimited, RunPolicy, Toolset, ToolUnavailable
+from sojourn.contracts.tool_spec import Retry
+from sojourn.core.values.timers import LONGEST, bounded, duration_fault
+from sojourn.mcp import Http
+from sojourn.mcp.toolset import McpToolset
+
+ANY = st.timedeltas()
+
+
+@given(ANY)
+def test_a_bounded_duration_is_positive_and_can_be_written(duration):
+    """Whatever is given, Temporal's own type takes it; what it takes anyway stays as it is."""
+    kept = bounded(duration)
+    Duration().FromTimedelta(kept)
+    assert timedelta(0) < kept <= LONGEST
+    if duration_fault("x", duration) is None and duration >= timedelta(milliseconds=1):
+        assert kept == duration
+
+
+@pytest.mark.parametrize(
+    "duration", [timedelta.max, timedelta(days=3651), timedelta(0), timedelta(seconds=-1)]
+)
+def test_a_time_limit_that_is_none_is_an_error_of_declaration(duration):
+    """Tools, their retries, MCP servers and policies refuse it where it is written (SR-115)."""
+    tools = Toolset("t.tools")
+
+    async def call() -> None:
+        """Do it."""
+
+    async def plan(turn):
+        """Decide."""
+
+    with pytest.raises(DefinitionError, match="3650 days"):
+        tools.tool(timeout=duration)(call)
+    if duration:
+        with pytest.raises(DefinitionError, match="3650 days"):
+            tools.tool(name="x", retry=Retry(initial_interval=duration))(call)
+    for name in ("timeout", "ttl", "connect_timeout"):
+        with pytest.raises(DefinitionError, match=f"{name} is longer"):
+            McpToolset("t.mcp", transport=Http("https://x.example"), **{name: duration})
+    if duration > timedelta(0):
+        for name in ("time_budget", "finalizer_grace", "plan_timeout", "tool_timeout"):
+            with pytest.raises(DefinitionError, match=f"policy.{name}"):
+                Agent("t.agent", planner=plan, policy=RunPolicy(**{name: duration}))
+
+
+@pytest.mark.parametrize("kind", [RateLimited, ToolUnavailable])
+@pytest.mark.parametrize(
+    ("given_", "kept"),
+    [
+        (float("nan"), None),
+        (float("inf"), LONGEST),
+        (float("-inf"), timedelta(0)),
+        (1e300, LONGEST),
+        (-5, timedelta(0)),
+        (timedelta.max, LONGEST),
+        (timedelta(seconds=-5), timedelta(0)),
+        (2.5, timedelta(seconds=2.5)),
+        (None, None),
+    ],
+)
+def test_a_service_may_ask_for_any_delay(kind, given_, kept):
+    """What a service says of its own return is a delay or nothing; it never hides that it was away."""
+    assert kind("away", retry_after=given_).retry_after == kept

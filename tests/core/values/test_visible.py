@@ -1,0 +1,117 @@
+"""Text as it is: what a screen would hide is written out, what mixes scripts is told, and nothing is deleted."""
+
+import re
+import sys
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sojourn.core.values.visible import mixed_scripts, visible
+
+DEFAULT_IGNORABLE = [
+    *(0xAD, 0x34F, 0x61C, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x3164, 0xFEFF, 0xFFA0),
+    *range(0x180B, 0x1810),
+    *range(0x200B, 0x2010),
+    *range(0x202A, 0x202F),
+    *range(0x2060, 0x2070),
+    *range(0xFE00, 0xFE10),
+    *range(0xFFF0, 0xFFF9),
+    *range(0x1BCA0, 0x1BCA4),
+    *range(0x1D173, 0x1D17B),
+    *range(0xE0000, 0xE1000),
+]
+"""As Unicode's DerivedCoreProperties.txt lists them."""
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("/srv/data", "/srv/data"),
+        ("/srv/da\u200bta", r"/srv/da\u200bta"),
+        ("a\u202eb", r"a\u202eb"),
+        ("\u3164x\ufe0f", r"\u3164x\ufe0f"),
+        ("a\U000e0041", r"a\U000e0041"),
+        ("a\nb\tc\r", r"a\nb\tc\r"),
+        ("\x1b[31m\x9b2J\x00", r"\u001b[31m\u009b2J\u0000"),
+        ("\ud800", r"\ud800"),
+        ("a\u00a0b\u3000c\u2800", r"a\u00a0b\u3000c\u2800"),
+        ("\u212a \uff41 \U0001d41a \u2024", r"\u212a \uff41 \U0001d41a \u2024"),
+        ("srv\u2215data\u2044x", r"srv\u2215data\u2044x"),
+        ("cafe\u0301", r"cafe\u0301"),
+        ("\u1112\u1161\u11ab", "\u1112" + r"\u1161" + "\u11ab"),
+        ("=\u0338 \u0301 a\u0336 a\u20dd", r"=\u0338 \u0301 a\u0336 a\u20dd"),
+        ("q" + "\u0301" * 6, "q" + "\u0301" * 4 + r"\u0301" * 2),
+        ("café Grüße ☃ हिन्दी ไทย עִבְרִית Việt 日本語 한국어 m² µm …", None),
+    ],
+    ids=ascii,
+)
+def test_what_is_hidden_is_written_out(text: str, shown: str | None) -> None:
+    """Control, direction, blank, private and joining characters, and what looks the same as another."""
+    assert visible(text) == (text if shown is None else shown)
+
+
+def test_no_hidden_character_of_unicode_is_let_through() -> None:
+    """By category, and by the property that says that a character is not drawn."""
+    for code in range(sys.maxunicode + 1):
+        character = chr(code)
+        hidden = not character.isprintable() or (
+            unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Me")
+        )
+        if hidden:
+            assert visible(character).isascii(), hex(code)
+    for code in DEFAULT_IGNORABLE:
+        assert visible(f"a{chr(code)}b") == visible(chr(code)).join("ab")
+        assert visible(chr(code)).isascii(), hex(code)
+
+
+@given(st.text(max_size=20))
+def test_nothing_is_deleted(text: str) -> None:
+    """What was written out can be read back, where no backslash stood there before."""
+    text = text.replace("\\", "/")
+    shown = visible(text)
+    assert shown.isprintable()
+    assert visible(shown) == shown
+    assert unicodedata.is_normalized("NFC", shown)
+    read = re.sub(
+        r"\\u([0-9a-f]{4})|\\U([0-9a-f]{8})|\\([nrt])",
+        lambda m: chr(int(m[1] or m[2], 16)) if not m[3] else {"n": "\n", "r": "\r", "t": "\t"}[m[3]],
+        shown,
+    )
+    assert read == text
+
+
+def test_lines_may_stay() -> None:
+    """A screen that has lines keeps them."""
+    assert visible("a\nb\u200b", keep="\n") == "a\nb\\u200b"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("/srv/data", ""),
+        ("/srv/d\u0430ta", r"Cyrillic and Latin in one word: d\u0430ta"),
+        ("/srv/\u0441\u043e/x", r"Cyrillic that looks like Latin: \u0441\u043e"),
+        ("\u0430\u0440\u0440\u04cf\u0435", r"Cyrillic that looks like Latin: \u0430\u0440\u0440\u04cf\u0435"),
+        ("\u0578\u0585", r"Armenian that looks like Latin: \u0578\u0585"),
+        ("\ua4d0\ua4e9", r"Lisu that looks like Latin: \ua4d0\ua4e9"),
+        ("\u03bfk", r"Greek and Latin in one word: \u03bfk"),
+        ("\u0251bc", r"Latin and phonetic in one word: \u0251bc"),
+        ("1\u09ea0", r"digits of two scripts in one word: 1\u09ea0"),
+        (
+            " ".join(f"d{n}\u0430" for n in "abcde"),
+            r"Cyrillic and Latin in one word: da\u0430, db\u0430, dc\u0430 and 2 more",
+        ),
+        ("диск с данными на srv-1", ""),  # noqa: RUF001
+        ("Ελλάδα και Latin", ""),
+        ("日本語ABC カタカナ 한국어", ""),
+        ("größe über Việt", ""),
+        ("m² 25µm ª", ""),
+        ("नमस्ते ४०", ""),
+    ],
+    ids=ascii,
+)
+def test_words_of_mixed_scripts_are_told(text: str, told: str) -> None:
+    """With the odd letters as escapes; languages that are written so are left alone."""
+    assert mixed_scripts(text) == told
