@@ -7,7 +7,6 @@ this file awaits, and keeps the transcript.
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -15,48 +14,41 @@ from temporalio import workflow
 from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError, FailureError, is_cancelled_exception
 
-from sojourn.contracts.artifact import Artifact
 from sojourn.contracts.dispatch import ACTIVITY_ATTEMPTS, HEARTBEAT, Dispatch
 from sojourn.contracts.message import Message
-from sojourn.contracts.plan import Finalize
-from sojourn.contracts.policy_decision import PolicyDecision
-from sojourn.contracts.run import CallStatus, RunInput, RunOutput, RunStatus
-from sojourn.contracts.run_policy import Caps, RunPolicy
-from sojourn.contracts.spent import Spent
+from sojourn.contracts.run import RunInput, RunOutput
+from sojourn.contracts.run_policy import Caps
 from sojourn.contracts.tasks import Limits, PlanOutcome, PlanTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.converter.failures import closing, failure_of
 from sojourn.core.awaits.answers import Clarified, Refused
-from sojourn.core.awaits.steering import Paused, Resumed, is_overtaken
+from sojourn.core.awaits.steering import Paused, Resumed
 from sojourn.core.awaits.waits import Released
-from sojourn.core.history.status import status_of
-from sojourn.core.run import ids, outcomes
+from sojourn.core.run import outcomes
 from sojourn.core.run.admission import not_executed
 from sojourn.core.run.by_hand import no_plan, plan_fault, right_usage
-from sojourn.core.run.limits import caps_left, exhausted, finalize, gave_up, limits_of, lowered, used_up
-from sojourn.core.run.opening import labelled, opening_fault, read_run_input
+from sojourn.core.run.opening import opening_fault, read_run_input
 from sojourn.core.run.retry import LONGEST_INTERVAL
-from sojourn.core.run.spent import MAX_ARTIFACTS, spent_by
-from sojourn.core.run.totals import RunTotals, add_usage, settle
-from sojourn.core.run.transcript import Packed, for_planner, question_message, reply
+from sojourn.core.run.state import RunState
+from sojourn.core.run.transcript import Packed, question_message
 from sojourn.core.safeguards.judge import SECOND_RULES, SafeguardState
 from sojourn.core.values.sizes import MAX_INLINE_BYTES
 from sojourn.core.values.unread import OrUnread, Unread
 from sojourn.core.values.wire import encode
 from sojourn.telemetry.observer import Observer
 
-from .accounts import Accounts, tell_parent
 from .cancellation import is_canceled, stop_if_canceled
-from .children import Children
+from .children import Children, tell_parent
 from .clock import Clock
-from .doors import Doors
+from .kept import Kept
 from .listed import Listed
-from .shown import Shown
+from .message_handlers import MessageHandlers
+from .open_awaits import OpenAwaits
+from .queries import RunQueries
 from .step import Step
-from .taking import WRONG_FIGURES, refused_by_hand, taken
-from .waiting import Waiting
+from .unread import WRONG_FIGURES, refused_by_hand, taken
 
 PLAN_LIMIT = timedelta(hours=1)
 """Start-to-close of a plan: a net; `PlanActivity` enforces the policy's `plan_timeout` itself."""
@@ -74,7 +66,7 @@ MAX_FAULTS = 2
 
 
 @workflow.defn(name="AgentRun")
-class AgentRun(Shown, Doors, Accounts):
+class AgentRun(RunQueries, MessageHandlers):
     """One run of an agent; its workflow id is the run id."""
 
     @workflow.init
@@ -84,64 +76,37 @@ class AgentRun(Shown, Doors, Accounts):
         The input is read here, by hand: anybody with a Temporal client may have written it, and
         what the SDK cannot decode or count would fail the workflow task for ever.
         """
-        self._fault = ""
-        self._run = RunInput(agent_id="", messages=[])
-        self._lost: RuntimeError | None = None
-        try:
-            opening = taken("unread-start", given)
-        except RuntimeError as error:  # raised by `run`: the SDK has begun that already
-            self._lost, opening = error, Refused(str(error))
-        if isinstance(opening, Refused):
-            run = f"AgentRun takes one RunInput: {opening.reason}"
-        else:
-            run = read_run_input(opening[0] if len(opening) == 1 else opening)
-        if isinstance(run, RunInput) and (fault := opening_fault(run)) and workflow.patched("opening-rules"):
-            run = f"AgentRun takes one RunInput; {fault}"
-        if isinstance(run, str):
-            self._fault = run
-        else:
-            self._run = run
-        self._run_id = workflow.info().workflow_id
-        self._policy = RunPolicy()
-        self._is_known = False
+        opening = _opened(given)
+        self._fault = opening if isinstance(opening, Exception) else None
+        run = RunInput(agent_id="", messages=[]) if isinstance(opening, Exception) else opening
+        self.kept = Kept(RunState.opened(run))
+        self.awaits = OpenAwaits(self.kept, Listed(is_listed=run.listed))
+        self.children = Children()
+        self._clock = Clock(self.kept)
+        self._observer = Observer()
         self._transcript = Packed()
         self._opening_bytes = 0
-        self._new: list[Message] = self._run.messages
-        self._counts = RunTotals()
-        self._guards = SafeguardState()
-        self._clock = Clock()
-        self._turn = 1
-        self._plans = 0
-        self._accepted_attempt = 1
-        self._finalize: Finalize | None = None
-        self._unanswered_for: ToolError | None = None
-        self._phase = "planning"
-        listed = Listed(is_listed=self._run.listed)
-        self.waiting = Waiting(self._run_id, lambda note: self._note([note]), self._unnote, listed)
-        self._said: list[Message] = []
-        self._planned_from = 0
-        self._unseen: int | None = None
-        self._children = Children()
-        self._heeded = 0
-        self._observer = Observer()
-        super().__init__()
-        self._artifacts: list[Artifact] = []
+
+    @property
+    def _state(self) -> RunState:
+        return self.kept.state
+
+    @_state.setter
+    def _state(self, state: RunState) -> None:
+        self.kept.state = state
 
     @workflow.run
     async def run(self, *_given: Any) -> RunOutput:
         """Plan, then call, ask, sleep or end, until the planner answers; the argument is a `RunInput`."""
-        if self._lost:
-            raise self._lost
         if self._fault:
-            raise ApplicationError(self._fault, type="InvalidInput", non_retryable=True)
-        if self._run.policy and self._run.policy.time_budget:
-            self._clock.limit(self._run.policy.time_budget)
+            raise self._fault
+        self._clock.watch()
         try:
             return await self._go()
         except (asyncio.CancelledError, FailureError) as error:
             was_asked = is_canceled()
             if was_asked or is_cancelled_exception(error):
-                await tell_parent(self._run.parent, self._spent())
+                await tell_parent(self._state.opening.parent, self._state.spent(workflow.now()))
             if was_asked:
                 raise asyncio.CancelledError from error
             raise
@@ -166,47 +131,41 @@ class AgentRun(Shown, Doors, Accounts):
 
     def observe(self, observer: Observer) -> None:
         """Let somebody on this worker watch; nothing they do may change the run."""
-        self._observer = self.waiting.observer = observer
-        observer.begins(self._run)
+        self._observer = self.awaits.observer = observer
+        observer.begins(self._state.opening)
 
     # Plan.
 
     async def _plan(self) -> PlanOutcome:
         """The planner's next plan; a faulty one goes back with the reason, at most twice in a row."""
-        await self.waiting.while_paused()
-        if not self._finalize and self.waiting.room.is_full:
-            self._end_with(finalize(self._policy, "history"))
+        await self.awaits.while_paused()
+        if not self._state.limit and self.awaits.room.is_full:
+            self._state = self._state.history_full()
         plan = PlanOutcome()
         for _ in range(1 + MAX_FAULTS):
-            if not self._finalize:  # tokens and money may be used up by plans that call nothing too
-                self._end_with(used_up(self._policy, self._counts))
-            self._phase = "finalizing" if self._finalize else "planning"
+            self._state = self._state.planning()
             plan = await self._timed_plan()
             if plan.fault is None:
                 return plan
-            self._note([f"planner fault: {plan.fault}"])
-            self._new = [Message.system(f"The last plan was refused: {plan.fault}.")]
-        if self._finalize:
+            self._state = self._state.plan_refused(plan)
+        if self._state.limit:
             return self._unanswered(ToolError.new(plan.fault or "", code=plan.fault_code or "PlannerError"))
-        refused = f"the planner of {self._run.agent_id} was refused {1 + MAX_FAULTS} times in a row"
+        refused = f"the planner of {self._state.opening.agent_id} was refused {1 + MAX_FAULTS} times in a row"
         raise self._failed(ToolError.new(f"{refused}: {plan.fault}", code=plan.fault_code or "PlannerError"))
 
     async def _timed_plan(self) -> PlanOutcome:
         """A plan within the time budget; when that is used up meanwhile, the final one."""
-        await self.waiting.while_paused()
+        await self.awaits.while_paused()
         with self._clock.busy():
             plan = await self._clock.within(self._plan_once())
-            in_time = plan and not (plan.overtime or self._clock.expired)
-            if plan and (in_time or plan.final or plan.failure or self._finalize):
+            in_time = plan and not (plan.overtime or self._clock.is_expired)
+            if plan and (in_time or plan.final or plan.failure or self._state.limit):
                 return plan
-            self._clock.expired = True
-            self._phase, self._unseen = "finalizing", self._planned_from
-            self._end_with(self._time_is_up())
+            self._state = self._state.out_of_time()
             return await self._plan_once()
 
     async def _plan_once(self) -> PlanOutcome:
         stop_if_canceled()
-        self._plans += 1
         task = self._plan_task()
         try:
             given: PlanOutcome | Unread = await workflow.execute_activity(
@@ -217,33 +176,25 @@ class AgentRun(Shown, Doors, Accounts):
                 heartbeat_timeout=HEARTBEAT,
                 retry_policy=RETRY,
                 cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-                summary=f"plan {self._plans}",
+                summary=f"plan {task.plan}",
             )
         except ActivityError as error:
             if is_cancelled_exception(error):
                 raise
             cause = failure_of(error)
-            if self._finalize:
+            if self._state.limit:
                 return self._unanswered(cause)
             failed = self._failed(cause)
             raise failed from failed.__cause__
         plan = self._taken(given)
-        self._accepted_attempt = plan.attempt
-        if plan.policy:
-            self._policy, self._is_known = plan.policy, True
-        if plan.decision:
-            self._obey(plan.decision)
-        if self._is_known and self._policy.time_budget != self._clock.budget:
-            self._clock.limit(self._policy.time_budget)
-        self._unseen = None
-        self._note(plan.notes)
-        self._counts = replace(self._counts, usage=add_usage(self._counts.usage, plan.usage))
+        self._state = self._state.planned(plan, workflow.now())
+        self._clock.watch()
         return plan
 
     def _taken(self, plan: PlanOutcome | Unread) -> PlanOutcome:
         """What the activity gave; anybody may have completed it with anything."""
-        fault = plan_fault(plan, final_turn=self._finalize is not None)
-        why = refused_by_hand(f"by-hand-plan-{self._plans}", plan, fault)
+        fault = plan_fault(plan, final_turn=self._state.limit is not None)
+        why = refused_by_hand(f"by-hand-plan-{self._state.plans}", plan, fault)
         if why is not None or isinstance(plan, Unread):
             return no_plan(why or "")
         usage = plan.usage and right_usage(plan.usage)
@@ -253,64 +204,46 @@ class AgentRun(Shown, Doors, Accounts):
 
     def _plan_task(self) -> PlanTask:
         """What the planner is passed: only what is new, by reference when it is large."""
-        run, after, first = self._run, len(self._transcript), self._plans == 1
-        new = [*self._new, *self._said]
+        state, run, after = self._state, self._state.opening, len(self._transcript)
+        new = [*state.new, *state.said]
         size = self._transcript.extend(new)
+        first = state.plans == 0
         self._opening_bytes = size if first else self._opening_bytes
-        self._new, self._said = [], []
-        self._planned_from = after
-        large = size > MAX_INLINE_BYTES
+        large, is_known = size > MAX_INLINE_BYTES, state.is_policy_known
+        self._state = state.plan_begun(after)
         return PlanTask(
             agent_id=run.agent_id,
             session_id=run.session_id,
-            turn_id=self._turn_id,
+            turn_id=state.turn_id,
             parent=run.parent,
             labels=run.labels,
             depth=run.depth,
             callers=run.callers,
             answer=run.answer,
-            plan=self._plans,
+            plan=self._state.plans,
             after=after,
             new=[] if large else new,
             until=len(self._transcript) if large else None,
-            accepted_attempt=self._accepted_attempt,
-            override=None if self._is_known else run.policy,
-            unlimited=not (first or self._is_known),
-            limits=self._limits if self._is_known else Limits(),
-            caps=self._caps if self._is_known else Caps(),
-            finalize=self._finalize,
-            unseen=self._unseen,
+            accepted_attempt=state.accepted_attempt,
+            override=None if is_known else run.policy,
+            unlimited=not (first or is_known),
+            limits=state.limits if is_known else Limits(),
+            caps=state.caps(workflow.now()) if is_known else Caps(),
+            finalize=state.limit,
+            unseen=state.unseen,
         )
-
-    def _obey(self, decision: PolicyDecision) -> None:
-        """Tighten the run's limits and add to its labels, as the policy engine decided."""
-        if decision.caps:
-            self._policy = lowered(self._policy, decision.caps, self._counts, self._clock.spent)
-        if decision.labels:
-            self._run = self._run.model_copy(update={"labels": labelled(self._run.labels, decision.labels)})
 
     # Call tools.
 
     async def _step(self, plan: PlanOutcome) -> None:
         """Carry out the admitted calls, at most `max_parallel_calls` at a time, and answer every call."""
-        self._phase = "executing_tools"
         self._transcript.append(plan.message or Message.calls(plan.calls))
-        for call in plan.calls[: len(plan.dispatches)]:
-            self._show(CallStatus(tool_call_id=call.tool_call_id, name=call.name, state="running"))
-        step = Step(
-            self._run,
-            self._turn_id,
-            self._policy,
-            self.waiting,
-            self._clock,
-            self._children,
-            self._show,
-            self._observer,
-        )
+        self._state = self._state.step_begun(plan.calls, plan.dispatches)
+        step = Step(self.kept, self.awaits, self._clock, self.children, self._observer)
         calls = list(zip(plan.calls, plan.dispatches, strict=False))
         if not is_canceled():
             step.open_external(calls, plan.external)
-        if len(calls) == 1 and self._clock.budget is None:
+        if len(calls) == 1 and self._clock.active.budget is None:
             # The usual step; a task of its own for the one call would only cost.
             self._settle(plan, [await step.carry_out(*calls[0])])
             return
@@ -319,201 +252,116 @@ class AgentRun(Shown, Doors, Accounts):
             await self._clock.bound(tasks)
         except asyncio.CancelledError:
             self._clock.add(step.spent_by_children())
-            self._settle(plan, self._results(calls, tasks))
+            self._settle(plan, _results(calls, tasks))
             raise
         self._clock.add(step.spent_by_children())
-        self._settle(plan, self._results(calls, tasks))
-
-    def _results(
-        self, calls: Sequence[tuple[ToolRequest, Dispatch]], tasks: Sequence[asyncio.Task[ToolResult]]
-    ) -> list[ToolResult]:
-        """The calls' answers, in their order; a task that was cancelled before it began has none of its own."""
-        reason = workflow.cancellation_reason()
-        return [
-            task.result() if not task.cancelled() else outcomes.canceled(call, reason)
-            for (call, _), task in zip(calls, tasks, strict=True)
-        ]
+        self._settle(plan, _results(calls, tasks))
 
     def _settle(self, plan: PlanOutcome, executed: list[ToolResult]) -> None:
         """Count, judge the limits and pass the results on, in call order."""
-        refused = [not_executed(call, plan.refused, self._limits) for call in plan.calls[len(executed) :]]
-        for call, result in zip(plan.calls[len(executed) :], refused, strict=True):
-            self._show(status_of(result))
+        now = workflow.now()
+        safeguards = self._judged(self._state.safeguards.settle(plan.calls, executed, now))
+        self._state = self._state.settled(plan, executed, safeguards, now)
+        for call in plan.calls[len(executed) :]:
+            refused = not_executed(call, plan.refused, self._state.limits)
             self._observer.answered(
-                call, None, result, turn_id=self._turn_id, since=workflow.now(), by_worker=False
+                call, None, refused, turn_id=self._state.turn_id, since=now, by_worker=False
             )
-        results = [*executed, *refused]
-        self._counts = settle(self._counts, executed)
-        self._guards = self._judged(self._guards.settle(plan.calls, executed, workflow.now()))
-        made = [artifact for result in executed for artifact in result.artifacts]
-        self._artifacts = [*self._artifacts, *made][-MAX_ARTIFACTS:] if made else self._artifacts
-        self._new = [Message.results([for_planner(result) for result in results])]
-        if self._clock.is_used_up:
-            self._end_with(self._time_is_up())
-            return
-        self._end_with(
-            self._guards.finalize() or exhausted(self._policy, self._counts, plan.refused, executed)
-        )
 
-    def _judged(self, guards: SafeguardState) -> SafeguardState:
+    @staticmethod
+    def _judged(safeguards: SafeguardState) -> SafeguardState:
         """By today's rules; where the first ones say otherwise, by those that the history was made with."""
-        if guards.is_judged_otherwise and not workflow.patched(SECOND_RULES):
-            return guards.by_first_rules()
-        return guards
-
-    def _time_is_up(self) -> Finalize:
-        policy = self._policy.model_copy(update={"time_budget": self._clock.budget})
-        return finalize(policy, "time_budget")
-
-    def _end_with(self, finalize: Finalize | None) -> None:
-        """The next turn is the last, for this reason; None leaves it open."""
-        self._finalize = finalize
-        if finalize:
-            self._new = [*self._new, Message.system(finalize.notice)]
-            self._note([f"limit reached: {finalize.reason}"])
+        if safeguards.is_judged_otherwise and not workflow.patched(SECOND_RULES):
+            return safeguards.by_first_rules()
+        return safeguards
 
     # Wait.
 
     async def _sleep(self, duration: timedelta, *, is_active: bool) -> None:
-        """Sleep durably; the notice tells a planner that decides by the transcript that it has waited."""
+        """Sleep durably."""
         stop_if_canceled()
-        self._phase = "waiting"
-        sleeping = asyncio.create_task(self.waiting.sleep(duration))
+        self._state = self._state.waiting()
+        sleeping = asyncio.create_task(self.awaits.sleep(duration))
         if is_active:
             with self._clock.busy():
                 await self._clock.bound([sleeping])
         else:
             await sleeping
         is_over = not sleeping.cancelled() and sleeping.result()
-        seconds = f"{duration.total_seconds():g} s"
-        self._new = [
-            Message.system(f"Waited {seconds}." if is_over else f"The wait of {seconds} was cut short.")
-        ]
-        if self._clock.is_used_up:
-            self._end_with(self._time_is_up())
+        self._state = self._state.slept(duration, workflow.now(), is_over=is_over)
 
     async def _ask(self, plan: PlanOutcome) -> None:
         """Park until the question is answered or expires; an answer begins a new user turn."""
-        question = plan.await_
-        assert question is not None
+        assert plan.await_ is not None
         self._transcript.append(question_message(plan))
-        self._phase = "waiting"
-        answer = await self.waiting.answer_to(question)
-        self._unseen = self._planned_from if plan.asked_by_policy else None
-        if not isinstance(answer, Clarified):
-            nobody = Message.system(f"Nobody answered within {question.expires_after}.")
-            self._new = [reply(plan, nobody)]
-            return
-        if answer.declined:
-            why = f": {answer.text}" if answer.text else "."
-            said = Message.system(f"The question was declined{why}")
-        else:
-            said = Message.user(answer.text)
-        self._new = [reply(plan, said)]
-        self._begin_turn()
-
-    def _begin_turn(self) -> None:
-        self._turn += 1
-        self._counts = replace(self._counts, turn_rounds=0)
-        self._guards = self._guards.new_turn()
-        if self._finalize and self._finalize.reason == "max_tool_rounds":
-            self._finalize = None
+        self._state = self._state.waiting()
+        answer = await self.awaits.answer_to(plan.await_)
+        self._state = self._state.answered(plan, answer if isinstance(answer, Clarified) else None)
 
     def steer(self, given: Paused | Resumed | Released) -> None:
         """Pause, go on, or stop asking about tools."""
         if isinstance(given, Released):
-            self.waiting.release(given)
+            self.awaits.release(given)
             return
-        if is_overtaken(given, self._heeded):
-            return
-        self._heeded = given.number or self._heeded
-        if isinstance(given, Resumed) and self.waiting.paused is None:
-            return
-        self.waiting.paused = given if isinstance(given, Paused) else None
-        self._clock.pause(paused=isinstance(given, Paused))
-        self.waiting.show()
-        if isinstance(given, Resumed) and given.messages:
-            self._said += [Message.user(text) for text in given.messages]
-            self._begin_turn()
-        self._children.tell(given)
-
-    def note_refused(self, refused: Refused, what: str) -> None:
-        """Keep a note of what was refused, or passed over."""
-        self._note([f"{what}: {refused.reason}"])
+        self._state, is_heeded = self._state.steered(given, workflow.now())
+        if is_heeded:
+            self.awaits.show()
+            self.children.tell(given)
 
     # End.
 
     def _output(self, plan: PlanOutcome) -> RunOutput:
         assert plan.final is not None
-        self._phase = ""
-        self._transcript.extend([*self._new, plan.final])
-        self._new = []
-        return RunOutput(
-            run_id=self._run_id,
-            agent_id=self._run.agent_id,
-            final=plan.final,
-            result=plan.result,
-            reason=self._finalize.reason if self._finalize else "answered",
-            error=gave_up(self._finalize, self._unanswered_for) if self._finalize else None,
-            tool_calls=self._counts.tool_calls,
-            rounds=self._counts.rounds,
-            children_count=self._counts.children_count,
-            telemetry=self._counts.telemetry,
-            usage=self._counts.usage,
-            notes=self._notes,
-            artifacts=self._artifacts,
-            active_time=self._clock.spent if self._clock.budget else None,
-        )
+        self._transcript.extend([*self._state.new, plan.final])
+        self._state = self._state.finished()
+        return self._state.output(plan, workflow.info().workflow_id, workflow.now())
 
     def _unanswered(self, why: ToolError) -> PlanOutcome:
         """The end of a run whose final turn failed: clear, not an error."""
-        assert self._finalize is not None
-        self._unanswered_for = why
-        return PlanOutcome(final=outcomes.unanswered(str(why), self._finalize.message))
+        limit = self._state.limit
+        assert limit is not None
+        self._state = self._state.unanswered(why)
+        return PlanOutcome(final=outcomes.unanswered(str(why), limit.message))
 
     def _failed(self, error: ToolError) -> ApplicationError:
         """The end of a run that failed, with what it has spent: whoever called it gets both."""
-        return closing(error, self._spent())
-
-    def _spent(self) -> Spent | None:
-        active = self._clock.spent if self._clock.budget else None
-        return spent_by(self._counts, self._artifacts, active)
-
-    # Stand.
+        return closing(error, self._state.spent(workflow.now()))
 
     @property
     def held(self) -> int:
         """Bytes that it takes in the worker's memory, about."""
         return self._transcript.held + OPENING_COPIES * self._opening_bytes
 
-    def _standing(self) -> RunStatus:
-        paused, waits = self.waiting.paused, self.waiting.open
-        return RunStatus(
-            run_id=self._run_id,
-            agent_id=self._run.agent_id,
-            session_id=self._run.session_id,
-            turn_id=self._turn_id,
-            status="paused" if paused else "waiting" if waits else "running",
-            phase=self._phase,
-            awaits=waits,
-            paused=paused.reason if paused else None,
-            caps=self._caps,
-            tool_calls=self._counts.tool_calls,
-            rounds=self._counts.turn_rounds,
-            safeguards=self._guards.shown(),
-        )
-
     def _messages(self) -> Iterable[bytes]:
-        return [*self._transcript, *map(encode, (*self._new, *self._said))]
+        return [*self._transcript, *map(encode, (*self._state.new, *self._state.said))]
 
-    @property
-    def _turn_id(self) -> str:
-        return ids.turn_after(self._run.turn_id, self._turn)
 
-    @property
-    def _limits(self) -> Limits:
-        return limits_of(self._policy)
+def _opened(given: Sequence[Any]) -> RunInput | Exception:
+    """The run's input, or what the run fails with."""
+    try:
+        opening = taken("unread-start", given)
+    except RuntimeError as error:  # raised by `run`: the SDK has begun that already
+        return error
+    if isinstance(opening, Refused):
+        return _invalid(f"AgentRun takes one RunInput: {opening.reason}")
+    run = read_run_input(opening[0] if len(opening) == 1 else opening)
+    if isinstance(run, str):
+        return _invalid(run)
+    if (fault := opening_fault(run)) and workflow.patched("opening-rules"):
+        return _invalid(f"AgentRun takes one RunInput; {fault}")
+    return run
 
-    @property
-    def _caps(self) -> Caps:
-        return caps_left(self._policy, self._counts, self._clock.spent)
+
+def _invalid(fault: str) -> ApplicationError:
+    return ApplicationError(fault, type="InvalidInput", non_retryable=True)
+
+
+def _results(
+    calls: Sequence[tuple[ToolRequest, Dispatch]], tasks: Sequence[asyncio.Task[ToolResult]]
+) -> list[ToolResult]:
+    """The calls' answers, in their order; a task that was cancelled before it began has none of its own."""
+    reason = workflow.cancellation_reason()
+    return [
+        task.result() if not task.cancelled() else outcomes.canceled(call, reason)
+        for (call, _), task in zip(calls, tasks, strict=True)
+    ]

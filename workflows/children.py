@@ -11,8 +11,10 @@ from collections.abc import Generator
 from temporalio import workflow
 from temporalio.exceptions import FailureError
 
+from sojourn.contracts.run_link import RunLink
 from sojourn.contracts.spent import Spent
 from sojourn.core.awaits.steering import NUMBER, PAUSE, RESUME, Paused, Resumed
+from sojourn.core.run.spent import SPENT
 
 
 class Children:
@@ -69,3 +71,19 @@ async def _told(run_id: str, given: Paused | Resumed, number: int) -> None:
         await workflow.get_external_workflow_handle(run_id).signal(
             name, {said: text, "by": given.by, NUMBER: number}
         )
+
+
+PATCH = "tell-what-was-spent"
+"""Histories of cancelled child runs from before have no such signal."""
+
+
+async def tell_parent(link: RunLink | None, spent: Spent | None) -> None:
+    """Tell the parent run, if it is one of ours, what this one has spent that is being cancelled."""
+    parent = workflow.info().parent
+    if not (link and parent and parent.workflow_id == link.parent_run_id):
+        return
+    if spent is None or not workflow.patched(PATCH):
+        return
+    handle = workflow.get_external_workflow_handle(parent.workflow_id)
+    with contextlib.suppress(FailureError):  # it has ended, and nobody counts any more
+        await handle.signal(SPENT, {"run_id": workflow.info().workflow_id, "spent": spent})

@@ -7,54 +7,61 @@ the workflow's, so that a replay counts the same.
 import asyncio
 from collections.abc import Coroutine, Generator, Sequence
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any, TypeVar
 
 from temporalio import workflow
 from temporalio.exceptions import is_cancelled_exception
 
+from sojourn.core.run.active_time import ActiveTime
 from sojourn.core.values.timers import LONGEST, TIME_BUDGET
+
+from .kept import Kept
 
 T = TypeVar("T")
 
 
 class Clock:
-    """Counts while something is busy and nothing is paused."""
+    """Counts while something is busy and nothing is paused.
 
-    def __init__(self) -> None:
-        self.budget: timedelta | None = None
-        self.expired = False
-        """Whether the budget was used up in the middle of something."""
+    Args:
+        kept: Whose active time is counted.
+    """
+
+    def __init__(self, kept: Kept) -> None:
+        self._kept = kept
         self._works: Sequence[asyncio.Task[Any]] = ()
-        self._spent = timedelta(0)
-        self._since: datetime | None = None
-        self._busy = 0
-        self._paused = False
         self._watch: asyncio.Task[None] | None = None
+
+    @property
+    def active(self) -> ActiveTime:
+        """The active time of the run, as a value."""
+        return self._kept.state.active
 
     @property
     def spent(self) -> timedelta:
         """Active time so far."""
-        return self._spent + (workflow.now() - self._since if self._since else timedelta(0))
+        return self.active.spent(workflow.now())
 
     @property
     def left(self) -> timedelta | None:
         """Active time left; None is no budget."""
-        return None if self.budget is None else max(self.budget - self.spent, timedelta(0))
+        return self.active.left(workflow.now())
 
     @property
-    def is_used_up(self) -> bool:
-        """Whether nothing is left of the budget."""
-        return self.expired or self.left == timedelta(0)
+    def is_expired(self) -> bool:
+        """Whether the budget was used up in the middle of something."""
+        return self.active.expired
 
     async def within(self, work: Coroutine[Any, Any, T]) -> T | None:
         """What this gives, or None when the budget is used up first."""
-        if self.budget is None or self.expired:
+        if self.active.budget is None or self.active.expired:
             return await work
         task = asyncio.create_task(work)
         await self.bound([task])
         if task.cancelled() or (
-            (error := task.exception()) and self.expired and is_cancelled_exception(error)
+            (error := task.exception()) and self.active.expired and is_cancelled_exception(error)
         ):
             return None
         return task.result()
@@ -70,27 +77,22 @@ class Clock:
     @contextmanager
     def busy(self) -> Generator[None]:
         """Something runs meanwhile."""
-        self._busy += 1
-        self._turn()
+        self._count(self.active.begun(workflow.now()))
         try:
             yield
         finally:
-            self._busy -= 1
-            self._turn()
-
-    def pause(self, *, paused: bool) -> None:
-        """Stand still, or go on."""
-        self._paused = paused
-        self._turn()
+            if (
+                workflow.in_workflow()
+            ):  # else the run is only dropped from a worker's memory: there is no clock
+                self._count(self.active.ended(workflow.now()))
 
     def add(self, spent: timedelta) -> None:
         """Count what a child run spent while this one only waited for it."""
-        self._spent += spent
+        self._count(self.active.added(spent))
 
-    def limit(self, budget: timedelta | None) -> None:
-        """Set the budget, and watch it from now on."""
-        self.budget = budget
-        if budget is not None and self._watch is None:
+    def watch(self) -> None:
+        """Watch the budget from now on, where there is one."""
+        if self.active.budget is not None and self._watch is None:
             self._watch = asyncio.create_task(self._watched())
 
     def stop(self) -> None:
@@ -98,31 +100,22 @@ class Clock:
         if self._watch:
             self._watch.cancel()
 
-    def _turn(self) -> None:
-        if not workflow.in_workflow():
-            return  # the run is only dropped from a worker's memory; there is no clock to read
-        running = self._busy > 0 and not self._paused
-        if running == (self._since is not None):
-            return
-        if self._since is None:
-            self._since = workflow.now()
-        else:
-            self._spent += workflow.now() - self._since
-            self._since = None
+    def _count(self, active: ActiveTime) -> None:
+        self._kept.state = replace(self._kept.state, active=active)
 
     async def _watched(self) -> None:
         """One timer for each stretch of activity; from a plan to its calls there is no gap."""
         while True:
-            await workflow.wait_condition(lambda: self._since is not None)
-            budget = self.budget
+            await workflow.wait_condition(lambda: self.active.since is not None)
+            budget, left = self.active.budget, self.left
             try:
                 await workflow.wait_condition(
-                    lambda: self._since is None or self.budget != budget,  # noqa: B023 - awaited here
-                    timeout=min(self.left, LONGEST) if self.left is not None else None,
+                    lambda: self.active.since is None or self.active.budget != budget,  # noqa: B023 - awaited here
+                    timeout=min(left, LONGEST) if left is not None else None,
                     timeout_summary=TIME_BUDGET,
                 )
             except TimeoutError:
-                self.expired = True
+                self._count(replace(self.active, expired=True))
                 for work in self._works:
                     work.cancel()
                 return

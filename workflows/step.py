@@ -5,7 +5,7 @@ and that only after the call is answered too.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from datetime import timedelta
 from typing import Any
@@ -26,7 +26,6 @@ from sojourn.contracts.dispatch import HEARTBEAT, NET, REPEATED, Dispatch
 from sojourn.contracts.input_required import InputRequired, ToolInput
 from sojourn.contracts.run import CallStatus, RunInput, RunOutput
 from sojourn.contracts.run_link import RunLink
-from sojourn.contracts.run_policy import RunPolicy
 from sojourn.contracts.tasks import ToolTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
@@ -40,7 +39,6 @@ from sojourn.core.awaits.opened import (
     input_wait,
     with_payload,
 )
-from sojourn.core.history.status import status_of
 from sojourn.core.payload.bounds import with_bounds
 from sojourn.core.run import child_outcomes, outcomes
 from sojourn.core.run.admission import not_executed
@@ -51,6 +49,7 @@ from sojourn.core.run.ids import child_run_id
 from sojourn.core.run.introduction import introduce
 from sojourn.core.run.limits import limits_of
 from sojourn.core.run.retry import LONGEST_INTERVAL
+from sojourn.core.run.state import call_status
 from sojourn.core.values.sizes import MAX_FORMS_BYTES
 from sojourn.core.values.timers import bounded
 from sojourn.core.values.unread import OrUnread, Unread
@@ -61,9 +60,10 @@ from sojourn.telemetry.observer import Observer
 from .cancellation import is_canceled, stop_if_canceled
 from .children import Children
 from .clock import Clock
+from .kept import Kept
 from .load import Load
-from .taking import WRONG_FIGURES, refused_by_hand
-from .waiting import Waiting
+from .open_awaits import OpenAwaits
+from .unread import WRONG_FIGURES, refused_by_hand
 
 _RESULT: Any = OrUnread(ToolResult)
 
@@ -72,38 +72,27 @@ class Step:
     """The calls of one plan, with the run they belong to.
 
     Args:
-        run: Whose calls they are.
-        turn_id: The user turn.
-        policy: The run's limits.
-        waiting: Where to ask people.
+        kept: The run's state.
+        awaits: Where to ask people.
         clock: Counts the time that calls take; a child run's is its own.
         children: Told of child runs while they live.
-        show: Told how the calls stand.
         observer: Told how each was answered.
     """
 
     def __init__(
-        self,
-        run: RunInput,
-        turn_id: str,
-        policy: RunPolicy,
-        waiting: Waiting,
-        clock: Clock,
-        children: Children,
-        show: Callable[[CallStatus], None],
-        observer: Observer,
+        self, kept: Kept, awaits: OpenAwaits, clock: Clock, children: Children, observer: Observer
     ) -> None:
-        self._run = run
-        self._turn_id = turn_id
-        self._policy = policy
-        self._waiting = waiting
+        self._kept = kept
+        self._run = kept.state.opening
+        self._turn_id = kept.state.turn_id
+        self._policy = kept.state.policy
+        self._awaits = awaits
         self._clock = clock
         self._children = children
-        self._show = show
         self._observer = observer
         self._carried_out: set[str] = set()
         self._results = 0
-        self._slots = asyncio.Semaphore(policy.max_parallel_calls)
+        self._slots = asyncio.Semaphore(self._policy.max_parallel_calls)
         self._external: AwaitExternalTools | None = None
         self._began = clock.spent
         self._child_time = ChildTime()
@@ -115,7 +104,7 @@ class Step:
         """Begin to wait for the results of the calls that are executed outside."""
         opened = external_wait(calls, wait)
         if opened:
-            self._external = self._waiting.open_external(opened)
+            self._external = self._awaits.open_external(opened)
 
     def spent_by_children(self) -> timedelta:
         """Active time of the child runs that ended, less what this run itself was active meanwhile."""
@@ -134,32 +123,36 @@ class Step:
             result = await self._approved(call, dispatch) or await self._by_kind(call, dispatch)
         except asyncio.CancelledError:
             result = self._cut_short(call)
-        self._show(status_of(result))
+        self._kept.state = self._kept.state.shown(call_status(result))
         by_worker = call.tool_call_id in self._carried_out
         self._observer.answered(
             call, dispatch, result, turn_id=self._turn_id, since=since, by_worker=by_worker
         )
         return result
 
+    def _show(self, call: ToolRequest, state: str, link: RunLink | None = None) -> None:
+        shown = CallStatus(tool_call_id=call.tool_call_id, name=call.name, state=state, run_link=link)
+        self._kept.state = self._kept.state.shown(shown)
+
     def _is_overtime(self) -> bool:
         """Whether the time budget was used up while a call ran that ended in spite of it."""
-        return self._clock.expired and workflow.patched("overtime-asks-nobody")
+        return self._clock.is_expired and workflow.patched("overtime-asks-nobody")
 
     def _cut_short(self, call: ToolRequest) -> ToolResult:
         reason = workflow.cancellation_reason()
-        return outcomes.overtime(call) if self._clock.expired else outcomes.canceled(call, reason)
+        return outcomes.overtime(call) if self._clock.is_expired else outcomes.canceled(call, reason)
 
     async def _approved(self, call: ToolRequest, dispatch: Dispatch) -> ToolResult | None:
         """None when the call may run; else the answer of a call that was decided against."""
         confirm = dispatch.confirm
-        if confirm is None or not self._waiting.waits.asks(confirm):
+        if confirm is None or not self._awaits.waits.asks(confirm):
             return None
-        self._show(CallStatus(tool_call_id=call.tool_call_id, name=call.name, state="waiting"))
-        decided = await self._waiting.answer_to(with_payload(confirm, call))
+        self._show(call, "waiting")
+        decided = await self._awaits.answer_to(with_payload(confirm, call))
         if decided is None and (refused := self._no_room(call)):
             return refused
         if isinstance(decided, Decided) and decided.approved:
-            self._show(CallStatus(tool_call_id=call.tool_call_id, name=call.name, state="running"))
+            self._show(call, "running")
             return None
         return outcomes.decided_against(call, decided if isinstance(decided, Decided) else None)
 
@@ -168,8 +161,8 @@ class Step:
             return await self._executed(call, dispatch)
         if dispatch.kind == "child":
             async with self._slots:
-                with await self._waiting.room.for_answer():
-                    await self._waiting.while_paused()
+                with await self._awaits.room.for_answer():
+                    await self._awaits.while_paused()
                     return self._no_room(call) or await self._child(call, dispatch)
         if dispatch.kind == "external":
             return await self._supplied(call, dispatch)
@@ -191,7 +184,7 @@ class Step:
                 return outcomes.no_input(call, needed.server)
             if rounds > MAX_INPUT_ROUNDS:
                 return outcomes.too_much_input(call, needed.server)
-            self._show(CallStatus(tool_call_id=call.tool_call_id, name=call.name, state="waiting"))
+            self._show(call, "waiting")
             given = await self._input(call, needed)
             if size_of(given) > MAX_FORMS_BYTES and workflow.patched("answers-bounded-together"):
                 return outcomes.too_long_input(call, needed.server)
@@ -200,8 +193,8 @@ class Step:
     async def _in_turn(self, call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult:
         async with self._slots:
             # A local answer is small; the others need a place each.
-            with nullcontext() if dispatch.kind == "local" else await self._waiting.room.for_answer():
-                await self._waiting.while_paused()
+            with nullcontext() if dispatch.kind == "local" else await self._awaits.room.for_answer():
+                await self._awaits.while_paused()
                 if refused := self._no_room(call):
                     return refused
                 if task.input is None:
@@ -211,7 +204,7 @@ class Step:
 
     def _no_room(self, call: ToolRequest) -> ToolResult | None:
         """The answer to a call that would begin where the run's history is full."""
-        if not self._waiting.room.is_full:
+        if not self._awaits.room.is_full:
             return None
         return not_executed(call, "history", limits_of(self._policy))
 
@@ -258,7 +251,7 @@ class Step:
         """A person's answers to what a tool asks, one form after the other."""
         responses = dict(needed.responses)
         for form in needed.forms:
-            answer = await self._waiting.answer_to(input_wait(call, needed, form))
+            answer = await self._awaits.answer_to(input_wait(call, needed, form))
             responses[form.key] = input_response(answer if isinstance(answer, Clarified) else None)
         return ToolInput(responses=responses, request_state=needed.request_state)
 
@@ -271,8 +264,8 @@ class Step:
         wait = self._external
         assert wait is not None
         while True:
-            given = await self._waiting.result_of(wait, call.tool_call_id)
-            room, is_read = self._waiting.room, True
+            given = await self._awaits.result_of(wait, call.tool_call_id)
+            room, is_read = self._awaits.room, True
             if given is None:
                 result = outcomes.not_read(call) if room.is_full else outcomes.not_supplied(call)
             elif room.looks_full and workflow.patched("checks-need-room"):
@@ -281,7 +274,7 @@ class Step:
                 task = self._task(call, dispatch).model_copy(update={"given": given})
                 with await self._load.of(given):
                     result = await self._by_worker(call, dispatch, task)
-            if self._waiting.settle_part(wait.id, call.tool_call_id, result, is_read=is_read):
+            if self._awaits.settle_part(wait.id, call.tool_call_id, result, is_read=is_read):
                 return result
 
     async def _child(self, call: ToolRequest, dispatch: Dispatch) -> ToolResult:
@@ -293,7 +286,7 @@ class Step:
             parent_run_id=parent,
             parent_tool_call_id=call.tool_call_id,
         )
-        self._show(CallStatus(tool_call_id=call.tool_call_id, name=call.name, state="running", run_link=link))
+        self._show(call, "running", link)
         child = RunInput(
             agent_id=agent_id,
             messages=dispatch.messages,
@@ -346,7 +339,7 @@ class Step:
 
     def _search_attributes(self, agent_id: str) -> TypedSearchAttributes | None:
         """The child's own, where this server knows them: a child inherits nothing."""
-        if not self._waiting.listed.may_set(AGENT, SESSION):
+        if not self._awaits.listed.may_set(AGENT, SESSION):
             return None
         return attributes_of(agent_id, self._run.session_id)
 

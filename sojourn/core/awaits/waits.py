@@ -3,8 +3,8 @@
 One value for the workflow, which goes on with what was accepted, and for the fold, which tells of it.
 """
 
-from collections.abc import Collection
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from sojourn.contracts.awaits import Await, AwaitConfirmation, AwaitExternalTools
@@ -48,38 +48,47 @@ class Released:
     by: str | None
 
 
+@dataclass(frozen=True, slots=True)
 class Waits:
-    """What a run waits for, oldest first.
+    """What a run waits for, oldest first; a frozen value with pure transitions.
 
-    An answer is used once: one sent again changes nothing, another to a closed wait is refused,
-    and none is kept for a wait that is not open.
+    An answer is used once: one sent again changes nothing, another to a closed wait is refused, and none is kept for
+    a wait that is not open. It grows with each wait by the digests of its answer, and with each external call by the
+    result that was sent.
     """
 
-    def __init__(self) -> None:
-        self.open: dict[str, Await] = {}
-        self._closed: dict[str, str] = {}
-        self._payloads: dict[str, str] = {}
-        """Of closed confirmations: which arguments they were about."""
-        self._released: list[Released] = []
-        self._parts: dict[str, _Parts] = {}
+    open: Mapping[str, Await] = field(default_factory=dict[str, Await])
+    """By id, in the order in which they were opened."""
+    answers: Mapping[str, str] = field(default_factory=dict[str, str])
+    """By id of a closed wait: the digest of its answer; empty where nobody answered."""
+    payloads: Mapping[str, str] = field(default_factory=dict[str, str])
+    """By id of a closed confirmation: the digest of the arguments it was about."""
+    releases: tuple[Released, ...] = ()
+    """What a person is not asked about any more."""
+    parts: Mapping[str, "_Parts"] = field(default_factory=dict[str, "_Parts"])
+    """By id of an external wait: how far it is answered."""
 
-    def add(self, wait: Await) -> Await:
-        """Open a wait, under an id that is unique in the run (D-16)."""
+    def opened(self, wait: Await) -> tuple["Waits", Await]:
+        """The waits with one more, and that one under an id that is unique in the run (D-16)."""
         named_tool = getattr(wait, "restrict_to_tool", None)
-        await_id = unique_await_id(wait.id, tool=named_tool, taken=self._taken)
-        opened: Await = wait if wait.id == await_id else wait.model_copy(update={"id": await_id})
-        self.open[await_id] = opened
-        if isinstance(opened, AwaitExternalTools):
-            self._parts[await_id] = _Parts(opened)
-        return opened
+        await_id = unique_await_id(wait.id, tool=named_tool, taken={*self.open, *self.answers})
+        added: Await = wait if wait.id == await_id else wait.model_copy(update={"id": await_id})
+        parts = self.parts
+        if isinstance(added, AwaitExternalTools):
+            parts = {**parts, await_id: _Parts(added)}
+        return replace(self, open={**self.open, await_id: added}, parts=parts), added
 
-    def close(self, await_id: str, answer: Answer | None = None) -> None:
-        """Close a wait that was answered, has expired or is given up."""
-        wait = self.open.pop(await_id, None)
-        if wait is not None:
-            self._closed[await_id] = answers.digest_of(answer) if answer else ""
+    def closed(self, await_id: str, answer: Answer | None = None) -> "Waits":
+        """The waits without one that was answered, has expired or is given up."""
+        wait = self.open.get(await_id)
+        if wait is None:
+            return self
+        still = {id: each for id, each in self.open.items() if id != await_id}
+        answered = {**self.answers, await_id: answers.digest_of(answer) if answer else ""}
+        payloads = self.payloads
         if isinstance(wait, AwaitConfirmation):
-            self._payloads[await_id] = wait.payload_digest
+            payloads = {**payloads, await_id: wait.payload_digest}
+        return replace(self, open=still, answers=answered, payloads=payloads)
 
     def read(self, kind: str, value: Any, door: Door = "signal") -> Answer | Repeated | Refused:
         """Judge what was sent: an answer to an open wait, a repetition, or why it is neither.
@@ -106,57 +115,52 @@ class Waits:
             return self._new_parts(cast("AwaitExternalTools", wait), answer)
         return answer
 
-    def take(self, answer: Answer) -> list[Answer]:
-        """Use an accepted answer; gives what it settles, itself first.
+    def answered(self, answer: Answer) -> tuple["Waits", list[Answer]]:
+        """The waits after an accepted answer, and what it settles, itself first.
 
         A decision for a whole tool settles the other open calls of that tool too.
         """
         wait = self.open[answer.await_id]
         if isinstance(answer, Supplied):
-            self._parts[answer.await_id].taken.update(answer.results)
-            return [answer]
-        self.close(answer.await_id, answer)
+            return self._with_parts(self.parts[answer.await_id].supplied(answer.results)), [answer]
+        after = self.closed(answer.await_id, answer)
         if isinstance(answer, Decided) and answer.scope == "tool" and isinstance(wait, AwaitConfirmation):
-            return [answer, *self.release(Released((wait.tool,), (), answer.reason, answer.by))]
-        return [answer]
+            after, settled = after.released(Released((wait.tool,), (), answer.reason, answer.by))
+            return after, [answer, *settled]
+        return after, [answer]
 
-    def release(self, released: Released) -> list[Answer]:
-        """Stop asking about these; gives the decisions on the open calls that this settles."""
-        self._released.append(released)
+    def released(self, released: Released) -> tuple["Waits", list[Answer]]:
+        """The waits once a person is not asked about these any more, and the decisions that settles."""
         settled: list[Answer] = [
             Decided(wait.id, approved=True, reason=released.reason, by=released.by)
             for wait in self.open.values()
             if isinstance(wait, AwaitConfirmation) and _fits(released, wait)
         ]
-        for one in settled:
-            self.close(one.await_id, one)
-        return settled
+        after = replace(self, releases=(*self.releases, released))
+        for decision in settled:
+            after = after.closed(decision.await_id, decision)
+        return after, settled
 
     def asks(self, confirm: AwaitConfirmation) -> bool:
         """Whether a person is still asked about such a call."""
-        return not any(_fits(released, confirm) for released in self._released)
+        return not any(_fits(released, confirm) for released in self.releases)
 
-    def checked(self, await_id: str, tool_call_id: str, result: ToolResult) -> bool:
-        """Whether a call that was executed outside is answered by this; else its result is awaited again."""
-        parts = self._parts[await_id]
-        final = not (is_malformed(result) and parts.tries.get(tool_call_id, 0) + 1 < MAX_TRIES)
-        if final:
-            parts.done.add(tool_call_id)
-            if parts.done == parts.asked:
-                self.close(await_id)
-        else:
-            parts.tries[tool_call_id] = parts.tries.get(tool_call_id, 0) + 1
-            parts.taken.pop(tool_call_id, None)
-        return final
+    def checked(self, await_id: str, tool_call_id: str, result: ToolResult) -> tuple["Waits", bool]:
+        """The waits after a result from outside was checked, and whether it answers the call; else one is awaited again."""
+        parts = self.parts[await_id]
+        if is_malformed(result) and parts.tries.get(tool_call_id, 0) + 1 < MAX_TRIES:
+            return self._with_parts(parts.refused(tool_call_id)), False
+        parts = parts.settled(tool_call_id)
+        after = self._with_parts(parts)
+        return (after.closed(await_id) if parts.done == parts.asked else after), True
 
     def is_answered(self, await_id: str, tool_call_id: str) -> bool:
         """Whether a call that was executed outside has its answer, so that no other result is awaited."""
-        parts = self._parts.get(await_id)
+        parts = self.parts.get(await_id)
         return parts is None or tool_call_id in parts.done
 
-    @property
-    def _taken(self) -> Collection[str]:
-        return {*self.open, *self._closed}
+    def _with_parts(self, parts: "_Parts") -> "Waits":
+        return replace(self, parts={**self.parts, parts.wait.id: parts})
 
     def _not_open(
         self, await_id: Any, fields: dict[str, Any], of_kind: list[Await], door: Door
@@ -166,8 +170,8 @@ class Waits:
         wait = self.open.get(given)
         if wait is not None:
             return Refused(f"{shown} is answered by {answers.kind_of(wait)}")
-        if given in self._closed:
-            about = self._payloads.get(given)
+        if given in self.answers:
+            about = self.payloads.get(given)
             if door != "accepted" and about and fields.get("payload_digest") not in (None, about):
                 return Refused(f"{shown} was about other arguments than those of this digest", "AwaitClosed")
             if self._was_said(given, fields):
@@ -182,9 +186,9 @@ class Waits:
 
     def _was_said(self, await_id: str, fields: dict[str, Any]) -> bool:
         """Whether this is what a closed wait was answered with."""
-        parts = self._parts.get(await_id)
+        parts = self.parts.get(await_id)
         if parts is None:
-            return self._closed[await_id] == answers.digest_sent(fields)
+            return self.answers[await_id] == answers.digest_sent(fields)
         again = answers.read(parts.wait, fields)
         return isinstance(again, Supplied) and all(
             parts.taken.get(call_id) == given for call_id, given in again.results.items()
@@ -192,7 +196,7 @@ class Waits:
 
     def _new_parts(self, wait: AwaitExternalTools, answer: Supplied) -> Supplied | Repeated | Refused:
         """What of an answer in parts was not sent before."""
-        parts = self._parts[wait.id]
+        parts = self.parts[wait.id]
         new: dict[str, dict[str, Any]] = {}
         for call_id, given in answer.results.items():
             known = parts.taken.get(call_id)
@@ -203,21 +207,32 @@ class Waits:
         return Supplied(wait.id, new, answer.by) if new else Repeated(wait.id)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Parts:
     """How far an `AwaitExternalTools` is answered."""
 
     wait: AwaitExternalTools
-    taken: dict[str, Any] = field(default_factory=dict[str, Any])
+    taken: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Results by call, until they are checked and after."""
-    tries: dict[str, int] = field(default_factory=dict[str, int])
+    tries: Mapping[str, int] = field(default_factory=dict[str, int])
     """Results by call that did not fit the tool."""
-    done: set[str] = field(default_factory=set[str])
+    done: frozenset[str] = frozenset()
 
     @property
     def asked(self) -> set[str]:
         """The calls."""
         return {item.tool_call_id for item in self.wait.items}
+
+    def supplied(self, results: Mapping[str, Any]) -> "_Parts":
+        return replace(self, taken={**self.taken, **results})
+
+    def refused(self, tool_call_id: str) -> "_Parts":
+        taken = {id: given for id, given in self.taken.items() if id != tool_call_id}
+        tries = {**self.tries, tool_call_id: self.tries.get(tool_call_id, 0) + 1}
+        return replace(self, taken=taken, tries=tries)
+
+    def settled(self, tool_call_id: str) -> "_Parts":
+        return replace(self, done=self.done | {tool_call_id})
 
 
 def _fits(released: Released, wait: AwaitConfirmation) -> bool:

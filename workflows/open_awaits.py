@@ -1,7 +1,8 @@
-"""Waiting: the open waits of a run, parked on here and shown on Temporal's own screens."""
+"""The open waits of a run, parked on here and shown on Temporal's own screens."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,14 +12,14 @@ from sojourn.contracts.awaits import Await, AwaitExternalTools
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.awaits.answers import Answer, Door, Refused, Supplied
 from sojourn.core.awaits.screen import Details
-from sojourn.core.awaits.steering import Paused
 from sojourn.core.awaits.waits import Released, Repeated, Waits, is_malformed
-from sojourn.core.history.status import MAX_NOTES
+from sojourn.core.run.state import MAX_NOTES
 from sojourn.core.values.timers import LONGEST, WAITS, bounded, expiry_of
 from sojourn.search_attributes import AWAITING, PAUSED
 from sojourn.telemetry.observer import Observer
 
 from .cancellation import stop_if_canceled
+from .kept import Kept
 from .listed import Listed
 from .room import Room
 
@@ -26,31 +27,20 @@ _Part = tuple[str, str]
 """A wait's id and a call's."""
 
 
-class Waiting:
+class OpenAwaits:
     """Waits to park on, one future each; what is sent in answer comes in by `receive`.
 
     Args:
-        run_id: The run.
-        note: Takes what was refused.
-        unnote: Takes it back, when it turns out to be an answer after all.
+        kept: The run's state, whose `waits` these are.
         listed: Whether search attributes are set.
     """
 
-    def __init__(
-        self,
-        run_id: str,
-        note: Callable[[str], None],
-        unnote: Callable[[str], None],
-        listed: Listed,
-    ) -> None:
-        self.waits = Waits()
-        self.paused: Paused | None = None
+    def __init__(self, kept: Kept, listed: Listed) -> None:
+        self._kept = kept
         self.observer = Observer()
-        self._details = Details(run_id)
+        self._details = Details(workflow.info().workflow_id)
         self.listed = listed
         self.room = Room()
-        self._note = note
-        self._unnote = unnote
         self._futures: dict[str, asyncio.Future[Answer]] = {}
         self._parts: dict[_Part, asyncio.Future[dict[str, Any]]] = {}
         self._checks: dict[_Part, asyncio.Future[ToolResult | None]] = {}
@@ -59,16 +49,24 @@ class Waiting:
         self._shown: str | None = None
 
     @property
-    def open(self) -> list[Await]:
-        """What is waited for, oldest first."""
-        return list(self.waits.open.values())
+    def waits(self) -> Waits:
+        """What is waited for, and what was answered."""
+        return self._kept.state.waits
+
+    @waits.setter
+    def waits(self, waits: Waits) -> None:
+        self._kept.state = replace(self._kept.state, waits=waits)
+
+    @property
+    def _is_paused(self) -> bool:
+        return self._kept.state.paused is not None
 
     # Park.
 
     async def answer_to(self, wait: Await) -> Answer | None:
         """The one answer to a wait; None when it expires before anybody answers."""
         stop_if_canceled()
-        opened = self.waits.add(wait)
+        self.waits, opened = self.waits.opened(wait)
         future = self._futures[opened.id] = asyncio.get_running_loop().create_future()
         self.show()
         self._take_early(opened.id)
@@ -87,7 +85,7 @@ class Waiting:
 
     def open_external(self, wait: AwaitExternalTools) -> AwaitExternalTools:
         """Begin to wait for results from outside."""
-        opened = self.waits.add(wait)
+        self.waits, opened = self.waits.opened(wait)
         assert isinstance(opened, AwaitExternalTools)
         self._opened_at[opened.id] = workflow.now()
         for item in wait.items:
@@ -131,10 +129,10 @@ class Waiting:
     ) -> bool:
         """Whether what was sent for a call answers it; else whoever sent it is told why, and it is awaited again."""
         part = (await_id, tool_call_id)
-        final = self.waits.checked(await_id, tool_call_id, result)
+        self.waits, final = self.waits.checked(await_id, tool_call_id, result)
         if not final:
             said = result.error.message if result.error else ""
-            self._note(f"result refused: {said}")
+            self.note(f"result refused: {said}")
             self._parts[part] = asyncio.get_running_loop().create_future()
         check = self._checks.pop(part, None)
         if check and not check.done():
@@ -144,9 +142,9 @@ class Waiting:
 
     async def while_paused(self) -> None:
         """Hold back what would start while the run is paused; once it was asked to cancel nothing starts."""
-        while self.paused and not self.room.is_full:
+        while self._is_paused and not self.room.is_full:
             stop_if_canceled()  # what ended in spite of the request has taken it from the task: nothing would wake it
-            await workflow.wait_condition(lambda: self.paused is None or self.room.looks_full)
+            await workflow.wait_condition(lambda: not self._is_paused or self.room.looks_full)
         stop_if_canceled()
 
     async def sleep(self, duration: timedelta) -> bool:
@@ -157,6 +155,10 @@ class Waiting:
         except TimeoutError:
             return True
         return False
+
+    def note(self, note: str) -> None:
+        """Keep a note for the status."""
+        self._kept.state = self._kept.state.noted(note)
 
     # Receive.
 
@@ -174,7 +176,7 @@ class Waiting:
     def refuse_signal(self, kind: str, values: Sequence[Any], refused: Refused) -> None:
         """Note a signal that is no answer; one that came with the very task that asks may be one yet."""
         note = f"answer refused: {refused.reason}"
-        self._note(note)
+        self.note(note)
         if refused.kind == "AwaitNotOpen":
             now = workflow.info().get_current_history_length()
             early = [*(one for one in self._early if one[0] == now), (now, kind, values, note)]
@@ -182,8 +184,9 @@ class Waiting:
 
     def release(self, released: Released) -> None:
         """Stop asking about these tools; open calls of theirs go on."""
-        for settled in self.waits.release(released):
-            self._resolve(settled)
+        self.waits, settled = self.waits.released(released)
+        for decision in settled:
+            self._resolve(decision)
 
     async def checked(self, supplied: Supplied) -> list[str]:
         """Why results that were sent do not fit their tools, once they are checked."""
@@ -205,8 +208,9 @@ class Waiting:
         return wrong
 
     def _take(self, answer: Answer) -> None:
-        for settled in self.waits.take(answer):
-            self._resolve(settled)
+        self.waits, settled = self.waits.answered(answer)
+        for each in settled:
+            self._resolve(each)
 
     def _resolve(self, answer: Answer) -> None:
         if not isinstance(answer, Supplied):
@@ -236,7 +240,7 @@ class Waiting:
             answer = self.read(kind, values, "signal")
             if not isinstance(answer, (Repeated, Refused)) and answer.await_id == await_id:
                 self._take(answer)
-                self._unnote(note)
+                self._kept.state = self._kept.state.unnoted(note)
             else:
                 left.append(early)
         self._early = left
@@ -244,16 +248,16 @@ class Waiting:
     # Show.
 
     def _close(self, await_id: str) -> None:
-        self.waits.close(await_id)
+        self.waits = self.waits.closed(await_id)
         self._futures.pop(await_id, None)
         self.show()
 
     def show(self) -> None:
         """Say on Temporal's own screens what the run waits for, and how to answer."""
         self.observer.waits(self.waits.open)
-        paused = self.paused.reason if self.paused else None
-        workflow.set_current_details(self._details.of(self.waits.open, paused))
-        wanted = PAUSED if self.paused else next(iter(self.waits.open), None)
+        paused = self._kept.state.paused
+        workflow.set_current_details(self._details.of(self.waits.open, paused.reason if paused else None))
+        wanted = PAUSED if paused else next(iter(self.waits.open), None)
         if wanted == self._shown or not self.listed.is_listed:
             return
         self._shown = wanted

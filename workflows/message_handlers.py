@@ -1,4 +1,4 @@
-"""Doors: the updates and signals by which people and systems reach a run.
+"""Message handlers: the updates and signals by which people and systems reach a run.
 
 Each is an update, which answers with a reason when it refuses and then leaves no trace, and a signal
 of the same name for Temporal's CLI and UI, where what is refused becomes a note. Neither harms a run.
@@ -26,23 +26,24 @@ from sojourn.core.awaits.steering import (
     read_resume,
 )
 from sojourn.core.awaits.waits import Released
+from sojourn.core.run.spent import SPENT, read_told
 
-from .taking import as_before, taken
-from .waiting import Waiting
+from .children import Children
+from .kept import Kept
+from .open_awaits import OpenAwaits
+from .unread import as_before, taken
 
-Given = Paused | Resumed | Released | Refused
+_Steering = Paused | Resumed | Released | Refused
 
 
-class Doors(ABC):
+class MessageHandlers(ABC):
     """What of a run can be reached from outside."""
 
-    waiting: Waiting
+    kept: Kept
+    awaits: OpenAwaits
+    children: Children
     _signals: int = 0
     """Signals that were received, of the names above."""
-
-    @abstractmethod
-    def note_refused(self, refused: Refused, what: str) -> None:
-        """Keep a note of what was refused, or passed over."""
 
     @abstractmethod
     def steer(self, given: Paused | Resumed | Released) -> None:
@@ -57,7 +58,7 @@ class Doors(ABC):
 
     @answer_by_update.validator
     def _check_answer(self, *values: Any) -> None:
-        self._check(self.waiting.read(CLARIFICATION, values, "update"))
+        self._check(self.awaits.read(CLARIFICATION, values, "update"))
 
     @workflow.signal(name=CLARIFICATION, description="Answer a question.")
     async def answer_by_signal(self, *values: Any) -> None:
@@ -71,7 +72,7 @@ class Doors(ABC):
 
     @decide_by_update.validator
     def _check_decision(self, *values: Any) -> None:
-        self._check(self.waiting.read(CONFIRMATION, values, "update"))
+        self._check(self.awaits.read(CONFIRMATION, values, "update"))
 
     @workflow.signal(name=CONFIRMATION, description="Approve or deny a call.")
     async def decide_by_signal(self, *values: Any) -> None:
@@ -89,7 +90,7 @@ class Doors(ABC):
 
     @supply_by_update.validator
     def _check_results(self, *values: Any) -> None:
-        self._check(self.waiting.read(TOOL_RESULTS, values, "update"))
+        self._check(self.awaits.read(TOOL_RESULTS, values, "update"))
 
     @workflow.signal(name=TOOL_RESULTS, description="Send results of calls that are executed outside.")
     async def supply_by_signal(self, *values: Any) -> None:
@@ -144,10 +145,20 @@ class Doors(ABC):
     async def pass_over(self, _name: str, _values: Sequence[RawValue]) -> None:
         """Pass over a signal of a name that is none; a run that waits looks at its history's length with each."""
 
-    # Both kinds.
+    # Child runs.
+
+    @workflow.signal(name=SPENT, description="What a child run has spent that is about to end as canceled.")
+    async def child_spent(self, *values: Any) -> None:
+        """Keep it until the child's end; of a run that is no child at work it is ignored."""
+        given = self._received(values)
+        run_id, spent = ("", None) if isinstance(given, Refused) else read_told(given)
+        if spent:
+            self.children.told(run_id, spent)
+
+    # All of them.
 
     def _resume(self, values: Sequence[Any]) -> Resumed | Refused:
-        return read_resume(values, is_paused=self.waiting.paused is not None)
+        return read_resume(values, is_paused=self.kept.state.paused is not None)
 
     @staticmethod
     def _check(judged: object) -> None:
@@ -156,35 +167,37 @@ class Doors(ABC):
             raise ApplicationError(judged.reason, type=judged.kind, non_retryable=True)
 
     async def _answered(self, kind: str, values: Sequence[Any]) -> str:
-        answer = self.waiting.receive(kind, as_before(values), "accepted")
+        answer = self.awaits.receive(kind, as_before(values), "accepted")
         self._check(answer)
         assert not isinstance(answer, Refused)
-        if isinstance(answer, Supplied) and (wrong := await self.waiting.checked(answer)):
+        if isinstance(answer, Supplied) and (wrong := await self.awaits.checked(answer)):
             raise ApplicationError("; ".join(wrong)[:2_000], type="InvalidAnswer", non_retryable=True)
         return answer.await_id
 
     def _signalled(self, kind: str, values: Sequence[Any]) -> None:
         given = self._received(values)
-        answer = given if isinstance(given, Refused) else self.waiting.receive(kind, given, "signal")
+        answer = given if isinstance(given, Refused) else self.awaits.receive(kind, given, "signal")
         if isinstance(answer, Refused):
-            self.waiting.refuse_signal(kind, values, answer)
+            self.awaits.refuse_signal(kind, values, answer)
 
     def _received(self, values: Sequence[Any]) -> Sequence[Any] | Refused:
         """What came by a signal, counted."""
         self._signals += 1
         return taken(f"unread-{self._signals}", values)
 
-    def _steered(self, given: Given) -> None:
+    def _steered(self, given: _Steering) -> None:
         self._check(given)
         assert not isinstance(given, Refused)
         self.steer(given)
 
-    def _signalled_to(self, name: str, values: Sequence[Any], read: Callable[[Sequence[Any]], Given]) -> None:
+    def _signalled_to(
+        self, name: str, values: Sequence[Any], read: Callable[[Sequence[Any]], _Steering]
+    ) -> None:
         received = self._received(values)
         given = received if isinstance(received, Refused) else read(received)
         if isinstance(given, Refused):
-            self.note_refused(given, f"{name} refused")
+            self.awaits.note(f"{name} refused: {given.reason}")
             return
         if rest := not_understood(name, values):
-            self.note_refused(rest, "left out")
+            self.awaits.note(f"left out: {rest.reason}")
         self.steer(given)

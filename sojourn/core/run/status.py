@@ -1,0 +1,29 @@
+"""How a run stands: one function for the live query and for the fold of its history."""
+
+from datetime import datetime
+
+from sojourn.contracts.run import RunStatus
+from sojourn.core.run.state import RunState
+
+__all__ = ["status_of"]
+
+
+def status_of(state: RunState, run_id: str, now: datetime) -> RunStatus:
+    """The status of a run that is open, from its state."""
+    paused = state.paused
+    return RunStatus(
+        run_id=run_id,
+        agent_id=state.opening.agent_id,
+        session_id=state.opening.session_id,
+        turn_id=state.turn_id,
+        status="paused" if paused else "waiting" if state.waits.open else "running",
+        phase=state.phase,
+        awaits=list(state.waits.open.values()),
+        paused=paused.reason if paused else None,
+        caps=state.caps(now),
+        calls=list(state.calls.values()),
+        tool_calls=state.totals.tool_calls,
+        rounds=state.totals.turn_rounds,
+        notes=list(state.notes),
+        safeguards=state.safeguards.shown(),
+    )
