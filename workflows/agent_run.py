@@ -99,9 +99,10 @@ class AgentRun(RunQueries, MessageHandlers):
     async def run(self, *_given: Any) -> RunOutput:
         """Plan, then call, ask, sleep or end, until the planner answers; the argument is a `RunInput`."""
         if self._fault:
+            self._state = self._state.ended()
             raise self._fault
-        self._clock.watch()
         try:
+            self._clock.watch()
             return await self._go()
         except (asyncio.CancelledError, FailureError) as error:
             was_asked = is_canceled()
@@ -110,6 +111,8 @@ class AgentRun(RunQueries, MessageHandlers):
             if was_asked:
                 raise asyncio.CancelledError from error
             raise
+        finally:
+            self._state = self._state.ended()
 
     async def _go(self) -> RunOutput:
         """Turn after turn; what begins looks for a cancellation first."""

@@ -188,6 +188,7 @@ class Step:
             given = await self._input(call, needed)
             if size_of(given) > MAX_FORMS_BYTES and workflow.patched("answers-bounded-together"):
                 return outcomes.too_long_input(call, needed.server)
+            self._show(call, "running")
             task = task.model_copy(update={"input": given})
 
     async def _in_turn(self, call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult:

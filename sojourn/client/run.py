@@ -37,7 +37,6 @@ from sojourn.converter.failures import chain_of
 from sojourn.converter.marked import UnreadableError
 from sojourn.core.awaits.answers import CLARIFICATION, CONFIRMATION, TOOL_RESULTS
 from sojourn.core.awaits.steering import PAUSE, RESUME, STOP_ASKING
-from sojourn.core.history.status import StatusProjection
 from sojourn.errors import (
     AwaitClosed,
     InvalidInput,
@@ -50,7 +49,7 @@ from sojourn.errors import (
     RunTimedOut,
     ServerUnavailable,
 )
-from sojourn.events.one_run import events_of, transcript_of
+from sojourn.events.one_run import status_in_history, transcript_of
 from sojourn.events.retrying import retrying
 from sojourn.events.stream import stream
 
@@ -190,9 +189,9 @@ class Run:
         try:
             described = await self._handle.describe()
             if described.status == WorkflowExecutionStatus.RUNNING:
-                found = await self._queried() or await self._folded()
+                found = await self._queried() or await status_in_history(self.client.temporal, self.id)
             else:
-                found = await self._folded()
+                found = await status_in_history(self.client.temporal, self.id)
             is_open = described.status == WorkflowExecutionStatus.RUNNING
             hints = await self._hints(described, found) if is_open else []
         except UnreadableError as error:
@@ -234,12 +233,6 @@ class Run:
             return await self._handle.query("status", result_type=RunStatus, rpc_timeout=QUERY_DEADLINE)
         except (RPCError, WorkflowQueryFailedError):
             return None
-
-    async def _folded(self) -> RunStatus:
-        standing = StatusProjection(self.id)
-        async for event in events_of(self.client.temporal, self.id, follow=False):
-            standing.feed(event)
-        return standing.status()
 
     # Answer.
 
@@ -329,7 +322,7 @@ class Run:
 
     async def _open_calls(self, await_id: str | None) -> list[AwaitConfirmation]:
         """The calls that a person is asked about, of this id or all."""
-        status = await self._queried() or await self._folded()
+        status = await self._queried() or await status_in_history(self.client.temporal, self.id)
         calls = [wait for wait in status.awaits if isinstance(wait, AwaitConfirmation)]
         return [call for call in calls if await_id in (None, "", call.id)]
 

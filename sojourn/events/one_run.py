@@ -9,12 +9,13 @@ from temporalio.service import RPCError
 from sojourn.connection.rpc_errors import Patience, translated, unreadable
 from sojourn.contracts.event import Event
 from sojourn.contracts.message import Message
+from sojourn.contracts.run import RunStatus
 from sojourn.core.history.fold import END, Fold
 from sojourn.core.history.record import HistoryRecord
 from sojourn.core.history.transcript import TranscriptProjection
 from sojourn.events.history import HistoryReader
 
-__all__ = ["MAX_CHAIN", "events_of", "transcript_of"]
+__all__ = ["MAX_CHAIN", "events_of", "status_in_history", "transcript_of"]
 
 MAX_CHAIN = 1_000
 """Executions that one run may be continued through."""
@@ -60,18 +61,35 @@ async def transcript_of(client: Client, run_id: str) -> list[Message]:
     """
     retelling = TranscriptProjection()
     try:
-        async for record, events in _told(client, run_id, await _first(client, run_id), follow=False):
+        async for record, events in _told(client, Fold(run_id), await _first(client, run_id), follow=False):
             retelling.feed(record, events)
     except RPCError as error:
         raise translated(error, run_id) from error
     return retelling.told()
 
 
+async def status_in_history(client: Client, run_id: str) -> RunStatus:
+    """How a run stands as far as it is recorded: with no worker alive, and long after its end.
+
+    Raises:
+        RunNotFound: there is no such run.
+        RunUnreadable: what its workers recorded cannot be read here.
+        ServerUnavailable: the server does not answer.
+    """
+    fold = Fold(run_id)
+    try:
+        async for _ in _told(client, fold, await _first(client, run_id), follow=False):
+            pass
+    except RPCError as error:
+        raise translated(error, run_id) from error
+    return fold.status()
+
+
 async def _told(
-    client: Client, run_id: str, execution: str, *, follow: bool
+    client: Client, fold: Fold, execution: str, *, follow: bool
 ) -> AsyncIterator[tuple[HistoryRecord, list[Event]]]:
     """From the first history event of an execution on, and of those that continue it, with what each tells."""
-    reader, fold = HistoryReader(client.data_converter), Fold(run_id)
+    reader, run_id = HistoryReader(client.data_converter), fold.run_id
     for _ in range(MAX_CHAIN):
         handle: WorkflowHandle[Any, Any] = client.get_workflow_handle(run_id, run_id=execution)
         continued, last = "", ""
@@ -91,7 +109,7 @@ async def _told(
 
 
 async def _folded(client: Client, run_id: str, execution: str, *, follow: bool) -> AsyncIterator[Event]:
-    async for _, events in _told(client, run_id, execution, follow=follow):
+    async for _, events in _told(client, Fold(run_id), execution, follow=follow):
         for event in events:
             yield event
 

@@ -24,8 +24,7 @@ from sojourn import (
     Toolset,
 )
 from sojourn.contracts.message import Message
-from sojourn.core.history.status import StatusProjection
-from sojourn.events.one_run import events_of
+from sojourn.events.one_run import status_in_history
 
 
 def make_tools() -> Toolset:
@@ -191,10 +190,7 @@ async def test_the_history_tells_how_a_run_is_held(serve, status_when, wish, pha
     )
     run = await client.start("test.agent", wish)
     asked = await status_when(run, lambda status: (status.phase, status.rounds) == (phase, rounds))
-    standing = StatusProjection(run.id)
-    async for event in events_of(client.temporal, run.id, follow=False):
-        standing.feed(event)
-    told = standing.status()
+    told = await status_in_history(client.temporal, run.id)
     same = ("status", "phase", "turn_id", "rounds", "tool_calls", "calls", "awaits")
     assert told.model_dump(include={*same}) == asked.model_dump(include={*same})
     await client.temporal.get_workflow_handle(run.id).terminate()

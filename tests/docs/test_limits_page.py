@@ -25,8 +25,9 @@ from sojourn import (
     Usage,
 )
 from sojourn.core.run.limits import _ENDINGS
+from sojourn.core.safeguards import error_classes
 from sojourn.core.safeguards.error_classes import ERROR_CLASSES, classify
-from sojourn.core.safeguards.error_patterns import MAX_ENTRIES, STRIKES, error_classes
+from sojourn.core.safeguards.error_patterns import MAX_ENTRIES, STRIKES
 from sojourn.core.safeguards.judge import RETRIES_STOPPED
 from sojourn.core.safeguards.loops import _LIMITS, MAX_CALLS
 from sojourn.events import RetriesStoppedEvent

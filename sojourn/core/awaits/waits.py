@@ -219,9 +219,9 @@ class _Parts:
     done: frozenset[str] = frozenset()
 
     @property
-    def asked(self) -> set[str]:
+    def asked(self) -> frozenset[str]:
         """The calls."""
-        return {item.tool_call_id for item in self.wait.items}
+        return frozenset(item.tool_call_id for item in self.wait.items)
 
     def supplied(self, results: Mapping[str, Any]) -> "_Parts":
         return replace(self, taken={**self.taken, **results})

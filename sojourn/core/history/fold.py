@@ -1,18 +1,18 @@
-"""Fold a run's history into its events: one pure function for streams, status, CLI and tests.
+"""Fold a run's history into its events and its status: for streams, closed runs, commands and tests.
 
 Every event is read from a recorded payload; the fold never decides. What the workflow derived
 by a function of `sojourn.core` is derived here by the same function from the same record.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from sojourn.contracts.dispatch import REPEATED
 from sojourn.contracts.event import (
     AgentRunStartedEvent,
     AssistantMessageEvent,
-    AwaitAnsweredEvent,
     Event,
     LimitReachedEvent,
     PlannerNoteEvent,
@@ -31,23 +31,24 @@ from sojourn.contracts.event import (
 )
 from sojourn.contracts.message import Message
 from sojourn.contracts.plan import Finalize
-from sojourn.contracts.run import RunInput, RunOutput
+from sojourn.contracts.run import RunInput, RunOutput, RunStatus
 from sojourn.contracts.run_link import RunLink
-from sojourn.contracts.run_policy import RunPolicy
 from sojourn.contracts.spent import Spent
 from sojourn.contracts.tasks import PlanOutcome, PlanTask, ToolTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core.awaits.opened import external_wait, input_wait, with_payload
+from sojourn.core.history.fold_step import StepFold
 from sojourn.core.history.fold_waits import WaitFold
 from sojourn.core.history.record import HistoryRecord, OpenCall
+from sojourn.core.history.told import Told
 from sojourn.core.payload.bounds import with_bounds
 from sojourn.core.run import child_outcomes, outcomes
-from sojourn.core.run.admission import not_executed
 from sojourn.core.run.by_hand import no_plan, no_result, plan_fault, right_result, right_usage
-from sojourn.core.run.limits import limits_of
 from sojourn.core.run.spent import SPENT, read_told
+from sojourn.core.run.state import RunState
+from sojourn.core.run.status import status_of
 from sojourn.core.safeguards.judge import RETRIES_STOPPED
+from sojourn.core.values.timers import EXPIRES, TIME_BUDGET, WAITS
 from sojourn.core.values.unread import Unread
 
 __all__ = ["END", "Fold", "HistoryRecord"]
@@ -66,254 +67,291 @@ _ENDS: dict[str, type[RunFailedEvent | RunCanceledEvent | RunTerminatedEvent | R
 }
 
 
-@dataclass(slots=True)
-class Fold(WaitFold):
-    """The state of the fold of one run; feed it history records in order."""
+class Fold:
+    """The fold of one run; feed it history records in order.
 
-    policy: RunPolicy = field(default_factory=RunPolicy)
-    _limit: Finalize | None = None
-    _chain: int = 0
-    """How often the run has been continued as new, or reset."""
-    _open: dict[int, OpenCall] = field(default_factory=dict[int, OpenCall])
-    _planned: dict[str, ToolRequest] = field(default_factory=dict[str, ToolRequest])
-    _spent: dict[str, Spent] = field(default_factory=dict[str, Spent])
-    """By child run: what one that is being cancelled says it has spent."""
-    _bounded: set[str] = field(default_factory=set[str])
+    Args:
+        run_id: The run.
+    """
+
+    def __init__(self, run_id: str) -> None:
+        self._told = Told(run_id)
+        self._step = StepFold(self._told)
+        self._waits = WaitFold(self._told, self._step)
+        self._limit: Finalize | None = None
+        """Why the last turn is the last, as the planner was told."""
+        self._chain = 0
+        """How often the run has been continued as new, or reset."""
+        self._sleep: PlanOutcome | None = None
+        self._failure: str | None = None
+        self._now: datetime | None = None
+        self._readers: dict[str, Callable[[HistoryRecord], Iterator[Event]]] = {
+            "started": self._started,
+            "scheduled": self._scheduled,
+            "completed": self._completed,
+            "failed": self._failed,
+            "local_ended": self._local_ended,
+            "child_initiated": self._child_initiated,
+            "child_started": self._child_started,
+            "child_completed": self._child_ended,
+            "child_failed": self._child_ended,
+            "sent": self._sent,
+            "timer_fired": self._timer_fired,
+            "cancel_requested": self._cancel_requested,
+            "continued": self._continued,
+            "reset": self._reset,
+            "run_completed": self._run_ended,
+            **dict.fromkeys(_ENDS, self._run_ended),
+        }
+
+    @property
+    def run_id(self) -> str:
+        """The run."""
+        return self._told.run_id
 
     def feed(self, record: HistoryRecord) -> list[Event]:
         """The events of one record, in order."""
-        step: Callable[[HistoryRecord], Iterator[Event]] | None = getattr(self, f"_{record.kind}", None)
-        made = list(step(record)) if step else []
+        self._now = record.time
         return [
             event.model_copy(update={"event_id": f"{self._chain}-{record.id:06d}-{k:05d}"})
-            for k, event in enumerate(made)
+            for k, event in enumerate(self._readers.get(record.kind, _nothing)(record))
         ]
+
+    def status(self) -> RunStatus:
+        """How the run stands after the records so far; what the server alone knows is left out."""
+        told = self._told
+        if self._now is None:
+            return RunStatus(run_id=told.run_id)
+        return status_of(told.state, told.run_id, self._now).model_copy(update={"failure": self._failure})
 
     def _started(self, record: HistoryRecord) -> Iterator[Event]:
         if self._chain:
             return
-        self.run = record.value if isinstance(record.value, RunInput) else None
-        opening = self.run.messages if self.run else []
+        if isinstance(record.value, RunInput):
+            self._told.state = RunState.opened(record.value)
+        opening = self._told.state.opening.messages
         first = next((m for m in reversed(opening) if m.role == "user"), None)
-        yield self._event(record, RunStartedEvent, message=first)
+        yield self._told.event(record, RunStartedEvent, message=first)
+
+    # Plans and calls.
 
     def _scheduled(self, record: HistoryRecord) -> Iterator[Event]:
-        if isinstance(record.value, PlanTask):
-            yield from self._given_up(record)
-            self._open[record.id] = OpenCall(ToolRequest(name="plan"), record.time)
-            if record.value.finalize and record.value.finalize != self._limit:
-                self._limit = record.value.finalize
+        task = record.value
+        if isinstance(task, PlanTask):
+            yield from self._step.give_up(record)
+            self._end_sleep(record, is_over=False)
+            self._step.open[record.id] = OpenCall(ToolRequest(name="plan"), record.time)
+            self._plan_begun(task)
+            self._step.begin_work(record.time)
+            if task.finalize and task.finalize != self._limit:
+                self._limit = task.finalize
                 stopped = self._limit.reason == RETRIES_STOPPED
                 kind = RetriesStoppedEvent if stopped else LimitReachedEvent
-                yield self._event(record, kind, limit=self._limit)
-            yield self._event(record, PlanStartedEvent)
-        elif isinstance(record.value, ToolTask):
-            task = record.value
+                yield self._told.event(record, kind, limit=self._limit)
+            yield self._told.event(record, PlanStartedEvent)
+        elif isinstance(task, ToolTask):
             call = ToolRequest(name=task.name, payload=task.payload, raw=task.raw, tool_call_id=record.key)
-            self._unstarted.pop(call.tool_call_id, None)
-            known = self._asking.pop(call.tool_call_id, None)
+            self._step.unstarted.pop(call.tool_call_id, None)
+            known = self._step.asking.pop(call.tool_call_id, None)
             begun = known[1] if known else record.time
-            self._open[record.id] = OpenCall(
+            self._step.open[record.id] = OpenCall(
                 call, begun, queue=record.queue, waits=record.waits, external=task.given is not None
             )
+            self._step.begin_work(record.time)
             if known is None:
-                yield self._event(record, ToolStartEvent, call=call)
+                yield self._told.event(record, ToolStartEvent, call=call)
+
+    def _plan_begun(self, task: PlanTask) -> None:
+        """The state as the run had it when it asked for a plan: where the record and the fold part, the record holds."""
+        is_stopped = task.finalize is not None and task.finalize.reason == RETRIES_STOPPED
+        self._step.judge(is_stopped=is_stopped)
+        state = self._told.state.planning()
+        if (task.finalize and task.finalize.reason) != (state.limit and state.limit.reason):
+            state = state.limited(task.finalize)
+        phase = "finalizing" if task.finalize else "planning"
+        self._told.state = replace(state, limit=task.finalize, phase=phase).plan_begun(task.after)
 
     def _completed(self, record: HistoryRecord) -> Iterator[Event]:
-        opened = self._open.pop(record.of, None)
+        opened = self._step.open.pop(record.of, None)
+        if opened is None:
+            return
+        self._step.end_work(record.time)
         given = record.value
         if isinstance(given, PlanOutcome):
             fault = plan_fault(given, final_turn=self._limit is not None)
-            yield from self._planned_events(record, no_plan(fault) if fault else given)
+            yield from self._planned(record, no_plan(fault) if fault else given)
         elif isinstance(given, Unread) and record.name == "PlanActivity":
-            yield from self._planned_events(record, no_plan(given.reason))
-        elif isinstance(given, ToolResult | Unread) and opened:
+            yield from self._planned(record, no_plan(given.reason))
+        elif isinstance(given, ToolResult | Unread):
             unread = isinstance(given, Unread)
             result = no_result(opened.call, given.reason) if unread else right_result(given)
-            yield from self._call_ended(
-                record, opened, outcomes.attach_call(opened.call, result, self.run_id)
-            )
+            attached = outcomes.attach_call(opened.call, result, self._told.run_id)
+            yield from self._step.carried_out(record, opened, attached)
 
     def _local_ended(self, record: HistoryRecord) -> Iterator[Event]:
         """A local activity leaves one marker: its id and how it ended."""
-        opened = self._local.pop(record.key, None)
+        opened = self._step.local.pop(record.key, None)
         if not opened:
             return
+        self._step.end_work(record.time)
         if isinstance(record.value, ToolResult):
-            result = outcomes.attach_call(opened.call, record.value, self.run_id)
+            result = outcomes.attach_call(opened.call, record.value, self._told.run_id)
         elif record.error and record.error.code == REPEATED:
-            self._asking[record.key] = (opened.call, opened.since)  # it goes on as an ordinary activity
+            self._step.asking[record.key] = (opened.call, opened.since)  # it goes on as an ordinary activity
             return
         elif record.error:
             result = outcomes.failed(opened.call, record.error)
         else:
-            result = self._cut_short(opened.call)
-        yield from self._call_ended(record, opened, result)
+            result = self._step.cut_short(opened.call)
+        yield from self._step.carried_out(record, opened, result)
 
     def _failed(self, record: HistoryRecord) -> Iterator[Event]:
-        opened = self._open.pop(record.of, None)
-        if not opened or not opened.call.tool_call_id:
+        opened = self._step.open.pop(record.of, None)
+        if not opened:
+            return
+        self._step.end_work(record.time)
+        if not opened.call.tool_call_id:
             return
         if record.timeout:
             result = outcomes.timed_out(opened.call, record.timeout, opened.queue, opened.waits)
         elif record.error:
             result = outcomes.failed(opened.call, record.error)
         else:
-            result = self._cut_short(opened.call)
-        yield from self._call_ended(record, opened, result)
+            result = self._step.cut_short(opened.call)
+        yield from self._step.carried_out(record, opened, result)
 
-    def _call_ended(self, record: HistoryRecord, opened: OpenCall, result: ToolResult) -> Iterator[Event]:
-        """A worker answered a call, asks for input to go on, or judged a result that was sent from outside."""
-        call_id = opened.call.tool_call_id
-        needed = result.input_required
-        if needed and self.policy.interrupts_allowed and self._may_ask_again(call_id):
-            asked = [input_wait(opened.call, needed, form) for form in needed.forms]
-            self._asking[call_id] = (opened.call, opened.since)
-            self._forms[call_id] = asked[1:]
-            if opened.is_local:
-                self._kinds[call_id] = "local"
-            yield self._opened(record, asked[0])
-            return
-        if needed and self.policy.interrupts_allowed:
-            result = outcomes.too_much_input(opened.call, needed.server)
-        elif needed:
-            result = outcomes.no_input(opened.call, needed.server)
-        if opened.external:
-            was_open = self._external in self._waits.open
-            if not self._waits.checked(self._external, call_id, result):
-                self._asking[call_id] = (opened.call, opened.since)
-                said = result.error.message if result.error else ""
-                yield self._event(record, PlannerNoteEvent, text=f"result refused: {said}")
-                return
-            yield from self._tool_end(record, result, opened.since)
-            if was_open and self._external not in self._waits.open:
-                yield self._event(record, AwaitAnsweredEvent, await_id=self._external, **self._supplier)
-            return
-        yield from self._tool_end(record, result, opened.since)
-
-    def _cancel_requested(self, record: HistoryRecord) -> Iterator[Event]:
-        self._reason = record.value
-        return iter(())
-
-    def _planned_events(self, record: HistoryRecord, plan: PlanOutcome) -> Iterator[Event]:
-        self.policy = plan.policy or self.policy
-        if (plan.overtime or self._overtime) and not (plan.final or plan.failure or self._limit):
+    def _planned(self, record: HistoryRecord, plan: PlanOutcome) -> Iterator[Event]:
+        usage = plan.usage and right_usage(plan.usage)
+        state = self._told.state.planned(plan.model_copy(update={"usage": usage}), record.time)
+        if (plan.overtime or state.active.expired) and not (plan.final or plan.failure or self._limit):
             # It came too late to be carried out; what it used is used.
-            plan = PlanOutcome(usage=plan.usage)
+            plan, state = PlanOutcome(usage=plan.usage), state.out_of_time()
+        self._told.state = state.plan_refused(plan) if plan.fault else state
         if plan.decision:
-            yield self._event(record, PolicyDecisionEvent, decision=plan.decision)
+            yield self._told.event(record, PolicyDecisionEvent, decision=plan.decision)
         for note in plan.notes:
-            yield self._event(record, PlannerNoteEvent, text=note)
+            yield self._told.event(record, PlannerNoteEvent, text=note)
         if plan.fault:
-            yield self._event(record, PlannerNoteEvent, text=f"planner fault: {plan.fault}")
-        if plan.usage:
-            yield self._event(record, UsageEvent, usage=right_usage(plan.usage))
+            yield self._told.event(record, PlannerNoteEvent, text=f"planner fault: {plan.fault}")
+        if usage:
+            yield self._told.event(record, UsageEvent, usage=usage)
+        yield from self._carried_on(record, plan)
+
+    def _carried_on(self, record: HistoryRecord, plan: PlanOutcome) -> Iterator[Event]:
+        """What a plan asks for begins."""
         if plan.calls:
-            yield self._event(
-                record, AssistantMessageEvent, message=plan.message or Message.calls(plan.calls)
-            )
-            yield from self._answered_calls(record, plan)
+            message = plan.message or Message.calls(plan.calls)
+            yield self._told.event(record, AssistantMessageEvent, message=message)
+            yield from self._step.begin(record, plan)
         elif plan.final:
-            yield self._event(record, AssistantMessageEvent, message=plan.final)
+            self._told.state = self._told.state.finished()
+            yield self._told.event(record, AssistantMessageEvent, message=plan.final)
         elif plan.await_:
             if plan.message and plan.message.text:
-                yield self._event(record, AssistantMessageEvent, message=plan.message)
-            yield self._opened(record, plan.await_)
+                yield self._told.event(record, AssistantMessageEvent, message=plan.message)
+            yield self._waits.ask(record, plan)
+        elif plan.wait_:
+            self._sleep, self._told.state = plan, self._told.state.waiting()
+            if plan.wait_counts:
+                self._step.begin_work(record.time)
 
-    def _answered_calls(self, record: HistoryRecord, plan: PlanOutcome) -> Iterator[Event]:
-        """Start and end of the calls that need no activity, and what has to be asked first; the others end later."""
-        limits = limits_of(self.policy)
-        self._planned = {call.tool_call_id: call for call in plan.calls}
-        planned = zip(plan.calls, plan.dispatches, strict=False)
-        self._bounded = {call.tool_call_id for call, dispatch in planned if dispatch.bounded}
-        outside = external_wait(list(zip(plan.calls, plan.dispatches, strict=False)), plan.external)
-        if outside:
-            yield self._opened(record, outside)
-        for index, call in enumerate(plan.calls):
-            dispatch = plan.dispatches[index] if index < len(plan.dispatches) else None
-            if dispatch and dispatch.kind == "external":
-                self._asking[call.tool_call_id] = (call, record.time)
-                yield self._event(record, ToolStartEvent, call=call)
-                continue
-            if dispatch and dispatch.confirm and self._waits.asks(dispatch.confirm):
-                event = self._opened(record, with_payload(dispatch.confirm, call))
-                assert event.type == "await_confirmation"
-                self._asking[event.confirmation.id] = (call, record.time)
-                self._kinds[event.confirmation.id] = dispatch.kind
-                yield event
-                continue
-            if dispatch and dispatch.kind == "local":
-                self._local[call.tool_call_id] = OpenCall(call, record.time, is_local=True)
-                yield self._event(record, ToolStartEvent, call=call)
-                continue
-            result = dispatch.result if dispatch else not_executed(call, plan.refused, limits)
-            if result is None:
-                self._unstarted[call.tool_call_id] = call
-            else:
-                yield self._event(record, ToolStartEvent, call=call)
-                yield from self._tool_end(record, result, record.time)
-
-    def _sent(self, record: HistoryRecord) -> Iterator[Event]:
-        if record.name != SPENT:
-            yield from super(Fold, self)._sent(record)  # of a dataclass with slots: it has no bare `super()`
+    def _end_sleep(self, record: HistoryRecord, *, is_over: bool) -> None:
+        plan, self._sleep = self._sleep, None
+        if plan is None or plan.wait_ is None:
             return
-        run_id, spent = read_told(record.value)
-        if spent and any(opened.link and opened.link.run_id == run_id for opened in self._open.values()):
-            self._spent[run_id] = spent
+        if plan.wait_counts:
+            self._step.end_work(record.time)
+        self._told.state = self._told.state.slept(plan.wait_, record.time, is_over=is_over)
+
+    # Child runs.
 
     def _child_initiated(self, record: HistoryRecord) -> Iterator[Event]:
         call_id = record.name.rsplit("/", 1)[-1]
-        call = self._planned.get(call_id, ToolRequest(name="", tool_call_id=call_id))
-        self._unstarted.pop(call_id, None)
-        agent_id = record.value.agent_id if isinstance(record.value, RunInput) else ""
+        call = self._step.planned.get(call_id, ToolRequest(name="", tool_call_id=call_id))
+        self._step.unstarted.pop(call_id, None)
+        child = record.value if isinstance(record.value, RunInput) else None
         link = RunLink(
-            run_id=record.name, agent_id=agent_id, parent_run_id=self.run_id, parent_tool_call_id=call_id
+            run_id=record.name,
+            agent_id=child.agent_id if child else "",
+            parent_run_id=self._told.run_id,
+            parent_tool_call_id=call_id,
         )
-        typed = isinstance(record.value, RunInput) and record.value.answer is not None
-        bounded = call_id in self._bounded
-        self._open[record.id] = OpenCall(call, record.time, link, typed=typed, bounded=bounded)
-        yield self._event(record, ToolStartEvent, call=call)
+        typed = child is not None and child.answer is not None
+        bounded = call_id in self._step.bounded
+        self._step.begin_child(record, call, OpenCall(call, record.time, link, typed=typed, bounded=bounded))
+        yield self._told.event(record, ToolStartEvent, call=call)
 
     def _child_started(self, record: HistoryRecord) -> Iterator[Event]:
-        opened = self._open.get(record.of)
+        opened = self._step.open.get(record.of)
         if opened:
-            yield self._event(record, AgentRunStartedEvent, run_link=opened.link, call=opened.call)
+            yield self._told.event(record, AgentRunStartedEvent, run_link=opened.link, call=opened.call)
 
-    def _child_completed(self, record: HistoryRecord) -> Iterator[Event]:
-        opened = self._open.pop(record.of, None)
+    def _child_ended(self, record: HistoryRecord) -> Iterator[Event]:
+        opened = self._step.open.pop(record.of, None)
         if not opened or not opened.link:
             return
-        told = self._spent.pop(opened.link.run_id, None)
+        told = self._step.spent.pop(opened.link.run_id, None)
         if isinstance(record.value, RunOutput):
+            active = record.value.active_time
             result = child_outcomes.finished(opened.call, record.value, opened.link, typed=opened.typed)
             result = with_bounds(result) if opened.bounded else result
         elif record.error:
             spent = record.value if isinstance(record.value, Spent) else None
+            active = spent and spent.active_time
             result = child_outcomes.failed(opened.call, record.error, opened.link, spent)
         else:
-            result = child_outcomes.with_spent(self._cut_short(opened.call), opened.link, told)
-        yield from self._tool_end(record, result, opened.since)
+            active = told and told.active_time
+            result = child_outcomes.with_spent(self._step.cut_short(opened.call), opened.link, told)
+        self._step.end_child(opened, active)
+        yield from self._step.answer(record, result, opened.since)
 
-    _child_failed = _child_completed
+    # What comes from outside.
 
-    def _run_completed(self, record: HistoryRecord) -> Iterator[Event]:
-        for opened in self._open.values():
+    def _sent(self, record: HistoryRecord) -> Iterator[Event]:
+        if record.name != SPENT:
+            yield from self._waits.sent(record)
+            return
+        run_id, spent = read_told(record.value)
+        links = [opened.link for opened in self._step.open.values()]
+        if spent and any(link and link.run_id == run_id for link in links):
+            self._step.spent[run_id] = spent
+
+    def _timer_fired(self, record: HistoryRecord) -> Iterator[Event]:
+        if record.name == TIME_BUDGET:
+            active = replace(self._told.state.active, expired=True)
+            self._told.state = replace(self._told.state, active=active)
+            self._step.cut_waiting(record)
+        elif record.name == WAITS:
+            self._end_sleep(record, is_over=True)
+        elif record.name.startswith(EXPIRES):
+            yield from self._waits.expired(record)
+
+    def _cancel_requested(self, record: HistoryRecord) -> Iterator[Event]:
+        self._step.reason = record.value
+        self._step.cut_waiting(record)
+        return iter(())
+
+    # The end.
+
+    def _run_ended(self, record: HistoryRecord) -> Iterator[Event]:
+        for opened in self._step.open.values():
             if opened.call.tool_call_id:
-                result = self._left_open(record, opened.call).model_copy(update={"run_link": opened.link})
-                yield from self._tool_end(record, result, opened.since)
-        yield from self._given_up(record)
+                left = self._step.left_open(record, opened.call)
+                result = left.model_copy(update={"run_link": opened.link})
+                yield from self._step.answer(record, result, opened.since)
+        yield from self._step.give_up(record)
+        self._told.state = self._told.state.ended()
         if record.kind == "run_completed":
             output = record.value if isinstance(record.value, RunOutput) else None
-            yield self._event(record, RunCompletedEvent, output=output)
+            yield self._told.event(record, RunCompletedEvent, output=output)
         else:
             error = record.error
+            self._failure = str(error) if error else ""
             said: dict[str, Any] = {"text": str(error), "code": error.code} if error else {}
             if record.kind == "run_failed":
                 said["error"] = error
-            yield self._event(record, _ENDS[record.kind], **said)
-        yield self._event(record, RunStreamEndEvent)
-
-    _run_failed = _run_canceled = _run_terminated = _run_timed_out = _run_completed
+            yield self._told.event(record, _ENDS[record.kind], **said)
+        yield self._told.event(record, RunStreamEndEvent)
 
     def _continued(self, _record: HistoryRecord) -> Iterator[Event]:
         """The run goes on in another execution, whose history follows."""
@@ -324,9 +362,14 @@ class Fold(WaitFold):
         """An operator took the run back to this point; what it did after it is told anew, under later ids."""
         self._chain += 1
         said = f": {record.value}" if record.value else ""
-        yield self._event(
+        yield self._told.event(
             record,
             PlannerNoteEvent,
             text=f"the run was reset to this point{said}"[:MAX_NOTE],
             identity=record.identity or None,
         )
+
+
+def _nothing(_record: HistoryRecord) -> Iterator[Event]:
+    """What a later version records tells nothing here."""
+    return iter(())

@@ -1,7 +1,7 @@
 """One history event as the fold reads it."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from sojourn.contracts.run_link import RunLink
@@ -43,7 +43,7 @@ class HistoryRecord:
     """Who sent an update or signal, as Temporal knows them."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class OpenCall:
     """A call or plan that has begun and not ended."""
 
@@ -57,3 +57,5 @@ class OpenCall:
     is_local: bool = False
     external: bool = False
     """Whether only what was sent from outside is checked."""
+    child_time: timedelta = timedelta(0)
+    """The active time of the step's child runs when this one began."""

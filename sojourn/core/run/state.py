@@ -237,8 +237,9 @@ class RunState:
         """The next turn is the last, for this reason; None leaves it open."""
         if limit is None:
             return replace(self, limit=None)
-        new = (*self.new, Message.system(limit.notice))
-        return replace(self, limit=limit, new=new).noted(f"limit reached: {limit.reason}")
+        state = replace(self, limit=limit, new=(*self.new, Message.system(limit.notice)))
+        is_known = self.limit is not None and self.limit.reason == limit.reason
+        return state if is_known else state.noted(f"limit reached: {limit.reason}")
 
     def history_full(self) -> "RunState":
         """The server lets the run write little more: the next turn is the last."""
@@ -311,6 +312,10 @@ class RunState:
     def unanswered(self, why: ToolError) -> "RunState":
         """The last turn gave no answer, for this reason."""
         return replace(self, unanswered_for=why)
+
+    def ended(self) -> "RunState":
+        """The run is over: nothing is waited for any more."""
+        return replace(self, phase="", paused=None, waits=replace(self.waits, open={}))
 
     def finished(self) -> "RunState":
         """The run has its answer."""

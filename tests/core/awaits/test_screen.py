@@ -14,8 +14,10 @@ from sojourn.core.awaits.answers import Refused, kind_of
 from sojourn.core.awaits.disclosure import disclose
 from sojourn.core.awaits.screen import MAX_SHOWN, Details, command_of, whole_call
 from sojourn.core.awaits.steering import Resumed, read_resume
-from sojourn.core.awaits.waits import Repeated, Waits
+from sojourn.core.awaits.waits import Repeated
 from sojourn.core.values.visible import visible
+
+from .kept import Kept
 
 HOSTILE = [
     "'; rm -rf / #",
@@ -73,8 +75,8 @@ def outside(*call_ids: str, expires_after: timedelta | None = None, **fields) ->
     return AwaitExternalTools(id="external-c1", items=items, expires_after=expires_after)
 
 
-def opened(*waits) -> Waits:
-    made = Waits()
+def opened(*waits) -> Kept:
+    made = Kept()
     for wait in waits:
         made.add(wait)
     return made
@@ -280,7 +282,7 @@ def test_what_the_command_sends_is_taken(wait) -> None:
     """With the placeholders in place or filled in, each line as it is shown answers the wait."""
     _, *lines = blocks(details("run-1", wait))
     for line in lines:
-        waits = Waits()
+        waits = Kept()
         waits.add(wait)
         _, name, value = sent(line)
         assert not isinstance(waits.read(name, value), Refused | Repeated)

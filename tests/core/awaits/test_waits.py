@@ -20,7 +20,9 @@ from sojourn.core.awaits.answers import (
     Refused,
     Supplied,
 )
-from sojourn.core.awaits.waits import MAX_TRIES, Released, Repeated, Waits
+from sojourn.core.awaits.waits import MAX_TRIES, Released, Repeated
+
+from .kept import Kept
 
 QUESTION = AwaitClarification(id="q", question="Which site?")
 GOOD = ToolResult(result=1)
@@ -37,14 +39,14 @@ def outside(*call_ids: str) -> AwaitExternalTools:
     )
 
 
-def opened(*waits) -> Waits:
-    made = Waits()
+def opened(*waits) -> Kept:
+    made = Kept()
     for wait in waits:
         made.add(wait)
     return made
 
 
-def answer(waits: Waits, kind: str = CLARIFICATION, **sent):
+def answer(waits: Kept, kind: str = CLARIFICATION, **sent):
     """Send something, and use it when it is an answer."""
     judged = waits.read(kind, sent)
     if not isinstance(judged, Refused | Repeated):
@@ -52,7 +54,7 @@ def answer(waits: Waits, kind: str = CLARIFICATION, **sent):
     return judged
 
 
-def supply(waits: Waits, **results):
+def supply(waits: Kept, **results):
     """Send results of calls from outside."""
     sent = [{"tool_call_id": call_id, "result": result} for call_id, result in results.items()]
     return answer(waits, TOOL_RESULTS, results=sent)
@@ -63,7 +65,7 @@ def supply(waits: Waits, **results):
 
 def test_a_wait_opens_under_an_id_of_its_own() -> None:
     """An id that was used before, open or closed, gets a number; one that is left out is made (D-16)."""
-    waits = Waits()
+    waits = Kept()
     tool = QUESTION.model_copy(update={"id": "", "restrict_to_tool": "a.b.c"})
     ids = [waits.add(wait).id for wait in (QUESTION, QUESTION, tool, tool, confirm("c1"), confirm("c1"))]
     assert ids == ["q", "q#2", "fix-a.b.c", "fix-a.b.c#2", "confirm-c1", "confirm-c1#2"]

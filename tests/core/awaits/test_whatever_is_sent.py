@@ -32,8 +32,10 @@ from sojourn.core.awaits.steering import (
     read_release,
     read_resume,
 )
-from sojourn.core.awaits.waits import Released, Repeated, Waits
+from sojourn.core.awaits.waits import Released, Repeated
 from sojourn.core.values.wire import encode_readable
+
+from .kept import Kept
 
 LONG_ID = "'; $(reboot) `x` \x1b[31m\x00" + "x" * 5_000
 IDS = ["q", "form", "input-c1", "strange", "long", "confirm-c2", "out", "closed", "given up", "w" * 120, ""]
@@ -108,9 +110,9 @@ STEER = st.fixed_dictionaries(
 )
 
 
-def waits() -> Waits:
+def waits() -> Kept:
     """A run that waits for a bit of everything, under ids that planners and servers chose."""
-    made = Waits()
+    made = Kept()
     question = AwaitClarification(id="q", question="?")
     form = {"properties": {"site": {"enum": ["s-1"]}, "any": {}}, "required": ["site"]}
     strange = {"properties": {"any": True, "site": {"type": {}, "enum": 5}}, "required": [[], 5]}

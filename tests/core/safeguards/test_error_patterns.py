@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sojourn import RetryReason
+from sojourn.core.safeguards import error_classes
 from sojourn.core.safeguards.error_classes import (
     ERROR_CLASSES,
     MAX_READ,
@@ -27,7 +28,6 @@ from sojourn.core.safeguards.error_patterns import (
     CallOutcome,
     ErrorEntry,
     ErrorPatterns,
-    error_classes,
 )
 
 NOW = datetime(2025, 1, 1, 12, 0, tzinfo=UTC)

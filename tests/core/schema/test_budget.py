@@ -8,8 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sojourn.core.payload.example import example_for
-from sojourn.core.schema import budget, check
+from sojourn.core.schema import budget
 from sojourn.core.schema.budget import allowance, steps_for, volume
+from sojourn.core.schema.enforceable import check
 from sojourn.core.schema.fast_validator import fast_validator
 from sojourn.core.schema.validate import Validator
 

@@ -1,0 +1,37 @@
+"""What a fold has read so far: the run's own state, and the events made of it."""
+
+from typing import Any, TypeVar
+
+from sojourn.contracts.event import BaseEvent
+from sojourn.contracts.run import RunInput
+from sojourn.core.history.record import HistoryRecord
+from sojourn.core.run.state import RunState
+
+__all__ = ["Told"]
+
+Kind = TypeVar("Kind", bound=BaseEvent)
+
+
+class Told:
+    """The state of one run, as its history tells it.
+
+    Args:
+        run_id: The run.
+    """
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
+        self.state = RunState.opened(RunInput(agent_id="", messages=[]))
+
+    def event(self, record: HistoryRecord, kind: type[Kind], **payload: Any) -> Kind:
+        """An event that this record tells; its id is given by the fold."""
+        run = self.state.opening
+        return kind(
+            run_id=self.run_id,
+            session_id=run.session_id,
+            turn_id=self.state.turn_id,
+            agent_id=run.agent_id,
+            parent_tool_call_id=run.parent.parent_tool_call_id if run.parent else None,
+            time=record.time,
+            **payload,
+        )
