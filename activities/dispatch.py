@@ -18,10 +18,11 @@ from sojourn.contracts.tasks import Limits
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
+from sojourn.core.awaits.confirmation import denied
 from sojourn.core.payload import hints
 from sojourn.core.payload.boundary import Answer, checked, issues_of, refusal, refused
 from sojourn.core.payload.example import Judge
-from sojourn.core.run import outcomes, retry
+from sojourn.core.run import retry
 from sojourn.core.run.approval import confirmation_of, judge
 from sojourn.core.run.policy import offered, withheld
 from sojourn.core.values.json_fault import ParseFault
@@ -83,7 +84,7 @@ class Dispatcher:
             interrupts_allowed=self.limits.interrupts_allowed,
         )
         if verdict.kind == "deny":
-            return Dispatch(kind="answered", result=outcomes.denied(call, verdict.why))
+            return Dispatch(kind="answered", result=denied(call, verdict.why))
         made = await self._carried_out(call, tool)
         if verdict.kind == "run" or made.kind in ("answered", "external"):
             return made  # who executes a call outside decides about it there

@@ -23,7 +23,8 @@ from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.converter.failures import closing, failure_of
-from sojourn.core.awaits.answers import Clarified, Refused
+from sojourn.core.awaits.clarification import Clarified
+from sojourn.core.awaits.sent import Refused
 from sojourn.core.awaits.steering import Paused, Resumed
 from sojourn.core.awaits.waits import Released
 from sojourn.core.run import outcomes

@@ -13,7 +13,10 @@ from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 from temporalio.workflow import HandlerUnfinishedPolicy
 
-from sojourn.core.awaits.answers import CLARIFICATION, CONFIRMATION, TOOL_RESULTS, Refused, Supplied
+from sojourn.core.awaits.clarification import CLARIFICATION
+from sojourn.core.awaits.confirmation import CONFIRMATION
+from sojourn.core.awaits.external_tools import TOOL_RESULTS, Supplied
+from sojourn.core.awaits.sent import Refused
 from sojourn.core.awaits.steering import (
     PAUSE,
     RESUME,

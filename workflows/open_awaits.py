@@ -10,8 +10,10 @@ from temporalio import workflow
 
 from sojourn.contracts.awaits import Await, AwaitExternalTools
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core.awaits.answers import Answer, Door, Refused, Supplied
+from sojourn.core.awaits.external_tools import Supplied
+from sojourn.core.awaits.kinds import Answer
 from sojourn.core.awaits.screen import Details
+from sojourn.core.awaits.sent import Door, Refused
 from sojourn.core.awaits.waits import Released, Repeated, Waits, is_malformed
 from sojourn.core.run.state import MAX_NOTES
 from sojourn.core.values.timers import LONGEST, WAITS, bounded, expiry_of

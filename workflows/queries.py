@@ -9,7 +9,8 @@ from temporalio.common import RawValue
 
 from sojourn.contracts.awaits import AwaitConfirmation
 from sojourn.contracts.run import RunStatus
-from sojourn.core.awaits.screen import APPROVAL, whole_call
+from sojourn.core.awaits.command_line import APPROVAL
+from sojourn.core.awaits.confirmation import whole_call
 from sojourn.core.run.status import status_of
 from sojourn.core.run.transcript import slice_of
 

@@ -31,7 +31,9 @@ from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.converter.failures import chain_of, failure_of, spent_of
-from sojourn.core.awaits.answers import Clarified, Decided
+from sojourn.core.awaits.clarification import Clarified
+from sojourn.core.awaits.confirmation import Decided, decided_against
+from sojourn.core.awaits.external_tools import not_supplied
 from sojourn.core.awaits.opened import (
     MAX_INPUT_ROUNDS,
     external_wait,
@@ -154,7 +156,7 @@ class Step:
         if isinstance(decided, Decided) and decided.approved:
             self._show(call, "running")
             return None
-        return outcomes.decided_against(call, decided if isinstance(decided, Decided) else None)
+        return decided_against(call, decided if isinstance(decided, Decided) else None)
 
     async def _by_kind(self, call: ToolRequest, dispatch: Dispatch) -> ToolResult:
         if dispatch.kind in ("activity", "local"):
@@ -268,7 +270,7 @@ class Step:
             given = await self._awaits.result_of(wait, call.tool_call_id)
             room, is_read = self._awaits.room, True
             if given is None:
-                result = outcomes.not_read(call) if room.is_full else outcomes.not_supplied(call)
+                result = outcomes.not_read(call) if room.is_full else not_supplied(call)
             elif room.looks_full and workflow.patched("checks-need-room"):
                 result, is_read = outcomes.not_read(call), False
             else:

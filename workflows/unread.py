@@ -9,7 +9,7 @@ from typing import Any
 
 from temporalio import workflow
 
-from sojourn.core.awaits.answers import Refused
+from sojourn.core.awaits.sent import Refused
 from sojourn.core.values.unread import Unread, unread_in
 
 _READ_BEFORE = "a message that was read before cannot be read now; give this worker the keys it was read with"

@@ -39,8 +39,8 @@ from sojourn.contracts.event import (
 from sojourn.contracts.retry_hint import RetryHint
 from sojourn.contracts.run import RunOutput
 from sojourn.contracts.tool_error import LEFT_OUT, ToolError
+from sojourn.core.awaits.clarification import wanted
 from sojourn.core.awaits.disclosure import disclose
-from sojourn.core.awaits.screen import wanted
 from sojourn.core.values.text import CUT
 
 __all__ = ["Line", "called", "detailed", "ended", "in_flight", "lines_of", "summed", "wait_lines"]

@@ -12,8 +12,8 @@ from sojourn.cli.plain import plain
 from sojourn.client.client import Client
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation, AwaitExternalTools
 from sojourn.contracts.run import RunStatus
+from sojourn.core.awaits.clarification import wanted
 from sojourn.core.awaits.disclosure import disclose
-from sojourn.core.awaits.screen import wanted
 
 __all__ = ["OpenWait", "find_wait", "open_waits", "require_worker"]
 

@@ -35,7 +35,9 @@ from sojourn.contracts.message import Message
 from sojourn.contracts.run import RunOutput, RunStatus
 from sojourn.converter.failures import chain_of
 from sojourn.converter.marked import UnreadableError
-from sojourn.core.awaits.answers import CLARIFICATION, CONFIRMATION, TOOL_RESULTS
+from sojourn.core.awaits.clarification import CLARIFICATION
+from sojourn.core.awaits.confirmation import CONFIRMATION
+from sojourn.core.awaits.external_tools import TOOL_RESULTS
 from sojourn.core.awaits.steering import PAUSE, RESUME, STOP_ASKING
 from sojourn.errors import (
     AwaitClosed,

@@ -25,9 +25,9 @@ from sojourn import (
     ToolUnavailable,
 )
 from sojourn.authoring.agent import ExportedTool
+from sojourn.core.awaits.confirmation import denied
 from sojourn.core.payload import hints
 from sojourn.core.payload.boundary import refusal
-from sojourn.core.run import outcomes
 from toolsets import database
 from toolsets.work_orders import transport, work_orders
 from worker import app
@@ -170,7 +170,7 @@ class Rehearsal:
             error, hint = hints.hint_for_issues(tool.spec, call.payload, issues, tool.validator)
             return ToolResult(**answer, error=error, retry_hint=hint)
         if why := self.denied.get(call.name):
-            return outcomes.denied(call, why)
+            return denied(call, why)
         if isinstance(tool, ExportedTool):
             child = Rehearsal(tool.agent.id)
             child.messages = tool.messages(call.payload)

@@ -13,7 +13,7 @@ from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.input_required import InputForm, InputRequired
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core.awaits.answers import Clarified
+from sojourn.core.awaits.clarification import Clarified
 from sojourn.core.payload.parse import Parsed, parse_arguments
 from sojourn.core.values.pointer import to_tokens
 from sojourn.core.values.timers import bounded

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from sojourn.core.awaits.answers import Refused, by_of, is_writable, text_of
+from sojourn.core.awaits.sent import Refused, by_of, is_writable, text_of
 from sojourn.core.awaits.waits import Released
 from sojourn.core.values.sizes import MAX_ANSWER_CHARS
 from sojourn.core.values.text import echo

@@ -11,8 +11,10 @@ from sojourn.contracts.awaits import Await, AwaitConfirmation, AwaitExternalTool
 from sojourn.contracts.ids import matches_any
 from sojourn.contracts.retry_hint import RetryReason
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core.awaits import answers
-from sojourn.core.awaits.answers import Answer, Decided, Door, Refused, Supplied
+from sojourn.core.awaits.confirmation import Decided
+from sojourn.core.awaits.external_tools import Supplied
+from sojourn.core.awaits.kinds import Answer, digest_sent, kind_named, kind_of, read
+from sojourn.core.awaits.sent import Door, Refused
 from sojourn.core.values.unread import Unread
 
 __all__ = ["Released", "Repeated", "Waits", "is_malformed", "unique_await_id"]
@@ -22,13 +24,6 @@ MAX_TRIES = 3
 
 MAX_ID_CHARS = 120
 """Characters of an id that are repeated to whoever sent it."""
-
-
-_FORMS = {
-    answers.CLARIFICATION: '{"id": "...", "answer": "text"}',
-    answers.CONFIRMATION: '{"id": "...", "approved": true, "payload_digest": "..."}',
-    answers.TOOL_RESULTS: '{"id": "...", "results": [{"tool_call_id": "...", "result": ...}]}',
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +79,7 @@ class Waits:
         if wait is None:
             return self
         still = {id: each for id, each in self.open.items() if id != await_id}
-        answered = {**self.answers, await_id: answers.digest_of(answer) if answer else ""}
+        answered = {**self.answers, await_id: answer.digest if answer else ""}
         payloads = self.payloads
         if isinstance(wait, AwaitConfirmation):
             payloads = {**payloads, await_id: wait.payload_digest}
@@ -100,17 +95,18 @@ class Waits:
         """
         if isinstance(value, Unread):
             return Refused(value.reason)
+        known = kind_named(kind)
         if not isinstance(value, dict):
-            return Refused(f"an answer is an object: {_FORMS.get(kind, '')}")
+            return Refused(f"an answer is an object: {known.form if known else ''}")
         fields = cast("dict[str, Any]", value)
         await_id = fields.get("id") or ""
-        of_kind = [wait for wait in self.open.values() if answers.kind_of(wait) == kind]
+        of_kind = [wait for wait in self.open.values() if kind_of(wait).name == kind]
         wait = self.open.get(await_id) if isinstance(await_id, str) and await_id else None
         if wait is None and not await_id and len(of_kind) == 1:
             wait = of_kind[0]
         if wait is None or wait not in of_kind:
             return self._not_open(await_id, fields, of_kind, door)
-        answer = answers.read(wait, fields, door)
+        answer = read(wait, fields, door)
         if isinstance(answer, Supplied):
             return self._new_parts(cast("AwaitExternalTools", wait), answer)
         return answer
@@ -169,7 +165,7 @@ class Waits:
         shown = given[:MAX_ID_CHARS] or type(await_id).__name__
         wait = self.open.get(given)
         if wait is not None:
-            return Refused(f"{shown} is answered by {answers.kind_of(wait)}")
+            return Refused(f"{shown} is answered by {kind_of(wait).name}")
         if given in self.answers:
             about = self.payloads.get(given)
             if door != "accepted" and about and fields.get("payload_digest") not in (None, about):
@@ -188,8 +184,8 @@ class Waits:
         """Whether this is what a closed wait was answered with."""
         parts = self.parts.get(await_id)
         if parts is None:
-            return self.answers[await_id] == answers.digest_sent(fields)
-        again = answers.read(parts.wait, fields)
+            return self.answers[await_id] == digest_sent(fields)
+        again = read(parts.wait, fields)
         return isinstance(again, Supplied) and all(
             parts.taken.get(call_id) == given for call_id, given in again.results.items()
         )

@@ -5,13 +5,10 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation, AwaitExternalTools
+from sojourn.contracts.awaits import Await, AwaitClarification, AwaitExternalTools
 from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.event import (
     AwaitAnsweredEvent,
-    AwaitClarificationEvent,
-    AwaitConfirmationEvent,
-    AwaitExternalToolsEvent,
     Event,
     PlannerNoteEvent,
     ToolEndEvent,
@@ -25,6 +22,7 @@ from sojourn.contracts.tasks import Limits, PlanOutcome, PlanTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
+from sojourn.core.awaits.kinds import kind_of
 from sojourn.core.awaits.opened import MAX_INPUT_ROUNDS, external_wait, input_wait, with_payload
 from sojourn.core.awaits.waits import Waits
 from sojourn.core.history.record import HistoryRecord, OpenCall
@@ -143,12 +141,10 @@ class StepFold:
     def opened(self, record: HistoryRecord, wait: Await) -> Event:
         """The event that a wait was opened."""
         self.waits, opened = self.waits.opened(wait)
-        if isinstance(opened, AwaitClarification):
-            return self._told.event(record, AwaitClarificationEvent, question=opened)
-        if isinstance(opened, AwaitConfirmation):
-            return self._told.event(record, AwaitConfirmationEvent, confirmation=opened)
-        self.external = opened.id
-        return self._told.event(record, AwaitExternalToolsEvent, external=opened)
+        if isinstance(opened, AwaitExternalTools):
+            self.external = opened.id
+        kind = kind_of(opened)
+        return self._told.event(record, kind.event, **{kind.field: opened})
 
     @property
     def waits(self) -> Waits:
@@ -232,6 +228,16 @@ class StepFold:
     ) -> Iterator[Event]:
         yield self._told.event(record, ToolStartEvent, call=call)
         yield from self.answer(record, result, since)
+
+    def expire(self, record: HistoryRecord, wait: Await) -> Iterator[Event]:
+        """The calls that waited in vain are answered."""
+        kind = kind_of(wait)
+        for key in kind.calls(wait):
+            known = self.asking.pop(key, None)
+            if known and kind.expired:
+                if key != known[0].tool_call_id:  # it was asked about before it began
+                    yield self._told.event(record, ToolStartEvent, call=known[0])
+                yield from self.answer(record, kind.expired(known[0]), known[1])
 
     def decide_against(
         self, record: HistoryRecord, known: tuple[ToolRequest, datetime], result: ToolResult

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from sojourn.contracts.awaits import AwaitClarification, AwaitConfirmation, AwaitExternalTools
+from sojourn.contracts.awaits import AwaitClarification
 from sojourn.contracts.event import (
     AwaitAnsweredEvent,
     Event,
@@ -12,16 +12,11 @@ from sojourn.contracts.event import (
     RunResumedEvent,
 )
 from sojourn.contracts.tasks import PlanOutcome
-from sojourn.core.awaits.answers import (
-    CLARIFICATION,
-    CONFIRMATION,
-    TOOL_RESULTS,
-    Answer,
-    Clarified,
-    Decided,
-    Refused,
-    Supplied,
-)
+from sojourn.core.awaits.clarification import Clarified
+from sojourn.core.awaits.confirmation import Decided, decided_against
+from sojourn.core.awaits.external_tools import Supplied
+from sojourn.core.awaits.kinds import Answer, kind_named
+from sojourn.core.awaits.sent import Refused
 from sojourn.core.awaits.steering import (
     PAUSE,
     RESUME,
@@ -37,7 +32,6 @@ from sojourn.core.awaits.waits import Released, Repeated
 from sojourn.core.history.fold_step import StepFold
 from sojourn.core.history.record import HistoryRecord
 from sojourn.core.history.told import Told
-from sojourn.core.run import outcomes
 from sojourn.core.values.timers import EXPIRES
 
 __all__ = ["WaitFold"]
@@ -67,7 +61,7 @@ class WaitFold:
 
     def sent(self, record: HistoryRecord) -> Iterator[Event]:
         """What somebody sent by an update or signal."""
-        if record.name in (CLARIFICATION, CONFIRMATION, TOOL_RESULTS):
+        if kind_named(record.name):
             yield from self._answered(record)
         elif record.name in (PAUSE, RESUME, STOP_ASKING):
             yield from self._steered(record)
@@ -112,7 +106,7 @@ class WaitFold:
         if known and answer.approved:
             yield from self._step.approve(record, answer.await_id, known[0])
         elif known:
-            denied = outcomes.decided_against(known[0], answer)
+            denied = decided_against(known[0], answer)
             yield from self._step.decide_against(record, known, denied)
 
     def expired(self, record: HistoryRecord) -> Iterator[Event]:
@@ -123,15 +117,10 @@ class WaitFold:
             return
         self._step.waits = self._step.waits.closed(await_id)
         yield self._told.event(record, AwaitAnsweredEvent, await_id=await_id, code="expired")
-        if isinstance(wait, AwaitExternalTools):
-            for item in wait.items:
-                if known := self._step.asking.pop(item.tool_call_id, None):
-                    yield from self._step.answer(record, outcomes.not_supplied(known[0]), known[1])
-        elif isinstance(wait, AwaitConfirmation):
-            if known := self._step.asking.pop(await_id, None):
-                denied = outcomes.decided_against(known[0], None)
-                yield from self._step.decide_against(record, known, denied)
-        elif wait.tool_call_id:
+        yield from self._step.expire(record, wait)
+        if not isinstance(wait, AwaitClarification):
+            return
+        if wait.tool_call_id:
             yield from self._step.next_form(record, wait.tool_call_id)
         else:
             self._told.state = self._told.state.answered(self._asked, None)

@@ -7,7 +7,6 @@ from sojourn.contracts.retry_hint import RetryHint, RetryReason
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core.awaits.answers import Decided
 from sojourn.core.run.ids import artifact_ref
 from sojourn.core.values.sizes import MAX_FORMS_BYTES
 
@@ -15,14 +14,11 @@ __all__ = [
     "attach_call",
     "by_reference",
     "canceled",
-    "decided_against",
-    "denied",
     "failed",
     "lost",
     "no_input",
     "not_read",
     "not_started",
-    "not_supplied",
     "overtime",
     "timed_out",
     "too_much_input",
@@ -83,30 +79,6 @@ def canceled(call: ToolRequest, reason: str | None) -> ToolResult:
 def overtime(call: ToolRequest) -> ToolResult:
     """The run's time budget was used up while the call was in flight or waiting for its turn."""
     return failed(call, ToolError.new("not finished: the run's time budget is used up", code="time_budget"))
-
-
-def denied(call: ToolRequest, why: str) -> ToolResult:
-    """A policy or a person decided that the call does not run; nothing needs undoing."""
-    return failed(call, ToolError.new(f"denied: {why}", code="denied"))
-
-
-def decided_against(call: ToolRequest, decided: Decided | None) -> ToolResult:
-    """A person denied the call, or nobody decided in time."""
-    if decided is None:
-        return denied(call, "nobody approved it in time")
-    by = f" by {decided.by}" if decided.by else ""
-    return denied(call, decided.reason) if decided.reason else denied(call, f"it was not approved{by}")
-
-
-def not_supplied(call: ToolRequest) -> ToolResult:
-    """Nobody outside sent the call's result in time."""
-    said = "its result was not sent in time; whether it was carried out is unknown"
-    return ToolResult(
-        name=call.name,
-        tool_call_id=call.tool_call_id,
-        error=ToolError.new(said, code=RetryReason.TIMEOUT),
-        retry_hint=RetryHint(reason=RetryReason.TIMEOUT, tool=call.name, message=said),
-    )
 
 
 def not_read(call: ToolRequest) -> ToolResult:

@@ -20,7 +20,7 @@ from sojourn.contracts.tasks import Limits, PlanOutcome
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core.awaits.answers import Clarified
+from sojourn.core.awaits.clarification import Clarified
 from sojourn.core.awaits.steering import Paused, Resumed, is_overtaken
 from sojourn.core.awaits.waits import Waits
 from sojourn.core.run.active_time import ActiveTime

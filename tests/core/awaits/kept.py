@@ -4,7 +4,7 @@ from typing import Any
 
 from sojourn.contracts.awaits import Await
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core.awaits.answers import Answer
+from sojourn.core.awaits.kinds import Answer
 from sojourn.core.awaits.waits import Released, Waits
 
 

@@ -7,7 +7,7 @@ import pytest
 from sojourn import AwaitExternalTools, ExternalCall, ToolRequest
 from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.input_required import InputForm, InputRequired
-from sojourn.core.awaits.answers import Clarified
+from sojourn.core.awaits.clarification import Clarified
 from sojourn.core.awaits.opened import external_wait, input_response, input_wait
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)

@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sojourn import AwaitClarification, AwaitConfirmation, AwaitExternalTools, ExternalCall
-from sojourn.core.awaits.answers import Refused, kind_of
+from sojourn.core.awaits.confirmation import whole_call
 from sojourn.core.awaits.disclosure import disclose
-from sojourn.core.awaits.screen import MAX_SHOWN, Details, command_of, whole_call
+from sojourn.core.awaits.kinds import command_of, kind_of
+from sojourn.core.awaits.screen import MAX_SHOWN, Details
+from sojourn.core.awaits.sent import Refused
 from sojourn.core.awaits.steering import Resumed, read_resume
 from sojourn.core.awaits.waits import Repeated
 from sojourn.core.values.visible import visible
@@ -260,11 +262,11 @@ def test_the_command_says_what_is_meant(run_id: str, await_id: str) -> None:
     ):
         _, command, *others = blocks(details(run_id, wait))
         assert command == command_of(run_id, wait)
-        assert sent(command) == (run_id, kind_of(wait), {"id": await_id, **value})
+        assert sent(command) == (run_id, kind_of(wait).name, {"id": await_id, **value})
         denied = {"id": await_id, "approved": False, "payload_digest": "d"}
         denied |= {"reason": "THE REASON", "by": "YOUR NAME"}
         assert [sent(other) for other in others] == (
-            [(run_id, kind_of(wait), denied)] if "approved" in value else []
+            [(run_id, kind_of(wait).name, denied)] if "approved" in value else []
         )
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sojourn.core.awaits.answers import Refused
+from sojourn.core.awaits.sent import Refused
 from sojourn.core.awaits.steering import (
     PAUSE,
     RESUME,

@@ -10,16 +10,10 @@ from sojourn import (
     ToolError,
     ToolResult,
 )
-from sojourn.core.awaits.answers import (
-    CLARIFICATION,
-    CONFIRMATION,
-    TOOL_RESULTS,
-    Clarified,
-    Decided,
-    Door,
-    Refused,
-    Supplied,
-)
+from sojourn.core.awaits.clarification import CLARIFICATION, Clarified
+from sojourn.core.awaits.confirmation import CONFIRMATION, Decided
+from sojourn.core.awaits.external_tools import TOOL_RESULTS, Supplied
+from sojourn.core.awaits.sent import Door, Refused
 from sojourn.core.awaits.waits import MAX_TRIES, Released, Repeated
 
 from .kept import Kept

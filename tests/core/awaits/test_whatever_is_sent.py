@@ -10,17 +10,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sojourn import AwaitClarification, AwaitConfirmation, AwaitExternalTools, ExternalCall
-from sojourn.core.awaits.answers import (
-    CLARIFICATION,
-    CONFIRMATION,
-    TOOL_RESULTS,
-    Clarified,
-    Decided,
-    Door,
-    Refused,
-    Supplied,
-)
+from sojourn.core.awaits.clarification import CLARIFICATION, Clarified
+from sojourn.core.awaits.confirmation import CONFIRMATION, Decided
+from sojourn.core.awaits.external_tools import TOOL_RESULTS, Supplied
 from sojourn.core.awaits.opened import input_response
+from sojourn.core.awaits.sent import Door, Refused
 from sojourn.core.awaits.steering import (
     PAUSE,
     RESUME,

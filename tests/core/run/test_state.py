@@ -18,7 +18,7 @@ from sojourn import (
 )
 from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.tasks import PlanOutcome
-from sojourn.core.awaits.answers import Clarified
+from sojourn.core.awaits.clarification import Clarified
 from sojourn.core.awaits.steering import Paused, Resumed
 from sojourn.core.run.state import MAX_CALLS_SHOWN, MAX_NOTES, RunState, call_status
 from sojourn.core.run.status import status_of

@@ -3,19 +3,11 @@
 import pytest
 
 from sojourn import AwaitClarification, AwaitConfirmation, AwaitExternalTools, ExternalCall
-from sojourn.core.awaits.answers import (
-    CLARIFICATION,
-    CONFIRMATION,
-    TOOL_RESULTS,
-    Clarified,
-    Decided,
-    Refused,
-    Supplied,
-    digest_of,
-    digest_sent,
-    kind_of,
-    read,
-)
+from sojourn.core.awaits.clarification import CLARIFICATION, Clarified
+from sojourn.core.awaits.confirmation import CONFIRMATION, Decided
+from sojourn.core.awaits.external_tools import TOOL_RESULTS, Supplied
+from sojourn.core.awaits.kinds import digest_sent, kind_of, read
+from sojourn.core.awaits.sent import Refused
 from sojourn.core.values.json_fault import MAX_DEPTH, MAX_DIGITS
 from sojourn.core.values.sizes import MAX_ANSWER_CHARS, MAX_RESULT_BYTES
 
@@ -63,7 +55,7 @@ def reason(judged: object) -> str:
 )
 def test_each_kind_of_wait_has_its_own_door(wait, kind: str) -> None:
     """The update or signal that answers follows from what is waited for."""
-    assert kind_of(wait) == kind
+    assert kind_of(wait).name == kind
 
 
 def test_a_text_answers_a_question() -> None:
@@ -335,14 +327,14 @@ def test_results_are_bounded_together(letter: str) -> None:
 )
 def test_a_repetition_is_told_from_another_answer(wait, sent: dict, same: dict, others: list[dict]) -> None:
     """What was decided makes an answer the same, not who sent it or why."""
-    digest = digest_of(read(wait, sent))
+    digest = read(wait, sent).digest
     assert digest_sent(sent) == digest_sent(same) == digest
     assert digest not in map(digest_sent, others)
 
 
 def test_what_cannot_be_written_repeats_nothing() -> None:
     """A number without end is no answer, and equal to none; results are told apart call by call instead."""
-    assert digest_of(Supplied("external-c1", {"c1": {"result": 1}}, None)) == ""
+    assert Supplied("external-c1", {"c1": {"result": 1}}, None).digest == ""
     assert digest_sent({"answer": {"n": 10**5_000}}) == digest_sent({"approved": 10**5_000}) == "no answer"
 
 

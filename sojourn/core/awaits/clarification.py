@@ -1,0 +1,113 @@
+"""Questions: what answers one, and how Temporal's screens show it."""
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+from sojourn.contracts.awaits import AwaitClarification
+from sojourn.core.awaits.command_line import expiry, fenced_signal, indented, lines
+from sojourn.core.awaits.disclosure import disclose
+from sojourn.core.awaits.form import misfit_of, values_of
+from sojourn.core.awaits.sent import Door, Refused, as_json, digest, text_of
+from sojourn.core.values.json_fault import json_fault
+from sojourn.core.values.sizes import MAX_ANSWER_CHARS
+from sojourn.core.values.visible import fence, visible
+
+__all__ = [
+    "CLARIFICATION",
+    "Clarified",
+    "read_clarification",
+    "sample_clarification",
+    "shown_clarification",
+    "wanted",
+]
+
+CLARIFICATION = "provide_clarification"
+
+
+@dataclass(frozen=True, slots=True)
+class Clarified:
+    """An accepted answer to a question."""
+
+    await_id: str
+    text: str
+    """The text, or the values by field as JSON; why, where it was declined."""
+    by: str | None
+    values: dict[str, Any] | None = None
+    """By field, where the question has a form; None where only a text was given."""
+    declined: bool = False
+
+    @property
+    def digest(self) -> str:
+        """What tells a repetition of the answer from another one."""
+        return digest([self.declined, "" if self.declined else self.text])
+
+
+def read_clarification(
+    question: AwaitClarification, fields: dict[str, Any], by: str | None, _door: Door
+) -> Clarified | Refused:
+    """Judge what was sent in answer to a question."""
+    if fields.get("declined") is True:
+        reason = text_of(fields, "reason")
+        return reason if isinstance(reason, Refused) else Clarified(question.id, reason, by, declined=True)
+    answer = fields.get("answer")
+    is_yes = answer == {} and question.tool_call_id is not None  # to a form with nothing that must be filled
+    if not isinstance(answer, (str, dict)) or not (answer or is_yes):
+        return Refused(
+            f"the answer to {question.id} is a text or an object of values by field, and not empty"
+        )
+    text = answer if isinstance(answer, str) else as_json(answer)
+    if len(text) > MAX_ANSWER_CHARS:
+        return Refused(f"an answer has at most {MAX_ANSWER_CHARS:,} characters; this one has {len(text):,}")
+    if fault := json_fault(answer, max_bytes=None):
+        return Refused(f"the answer to {question.id} cannot be used: {fault.message}")
+    if question.form is None:
+        values = cast("dict[str, Any]", answer) if question.closed and isinstance(answer, dict) else {}
+        named: dict[str, Any] = {name: {} for name in question.missing_fields}
+        if wrong := misfit_of({"properties": named}, values, whole=False, closed=True):
+            return Refused(f"the answer to {question.id} does not fit: {wrong}")
+        return Clarified(question.id, text, by)
+    values = cast("dict[str, Any]", answer) if isinstance(answer, dict) else values_of(question.form, answer)
+    if values is None and question.tool_call_id is None:
+        return Clarified(question.id, text, by)  # a person's own words, for the planner to read
+    if fault := json_fault(values, max_bytes=None):  # a text may say in JSON what cannot be written
+        return Refused(f"the answer to {question.id} cannot be used: {fault.message}")
+    wrong = misfit_of(question.form, values, whole=question.tool_call_id is not None, closed=question.closed)
+    if wrong:
+        return Refused(f"the answer to {question.id} does not fit: {wrong}")
+    return Clarified(question.id, text, by, values)
+
+
+def shown_clarification(run_id: str, wait: AwaitClarification) -> str:
+    """A question on Temporal's screens, with the command that answers it."""
+    said = lines(_question(wait))
+    command = fenced_signal(run_id, CLARIFICATION, sample_clarification(wait))
+    return "\n\n".join(["**Waiting for an answer:**", fence(said), command])
+
+
+def sample_clarification(wait: AwaitClarification) -> dict[str, Any]:
+    """An answer, in which what is in capitals is to be replaced."""
+    return {"id": wait.id, "answer": "YOUR ANSWER"}
+
+
+def _question(wait: AwaitClarification) -> list[str]:
+    return [
+        visible(wait.question, keep="\n"),
+        visible(wait.clarifying_prompt or "", keep="\n"),
+        f"Wanted: {', '.join(wanted(wait))}" if wait.missing_fields else "",
+        *(["For example:", *indented(disclose(wait.example_input))] if wait.example_input else []),
+        f"Asked by {visible(wait.server)}" if wait.server else "",
+        expiry(wait),
+    ]
+
+
+def wanted(wait: AwaitClarification) -> list[str]:
+    """The fields that a question asks for, by the names under which they are answered, with their types."""
+    return [_typed(name, wait.form) for name in wait.missing_fields]
+
+
+def _typed(name: str, form: dict[str, Any] | None) -> str:
+    """A wanted field with its type, where the question's form tells it."""
+    fields = (form or {}).get("properties")
+    field = cast("dict[str, Any]", fields).get(name) if isinstance(fields, dict) else None
+    kind = cast("dict[str, Any]", field).get("type") if isinstance(field, dict) else None
+    return f"{visible(name)} ({visible(kind)})" if isinstance(kind, str) else visible(name)
