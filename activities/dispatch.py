@@ -14,7 +14,7 @@ from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.message import Message
 from sojourn.contracts.plan import RunContext
 from sojourn.contracts.policy_decision import PolicyDecision
-from sojourn.contracts.tasks import Limits
+from sojourn.contracts.run_policy import Limits
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult

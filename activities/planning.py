@@ -21,8 +21,8 @@ from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.message import Message
 from sojourn.contracts.plan import PlanInput, PlanResult, PlanResumeInput, RunContext
 from sojourn.contracts.policy_decision import PolicyDecision, PolicyInput
-from sojourn.contracts.run_policy import Caps
-from sojourn.contracts.tasks import Limits, PlanOutcome, PlanTask
+from sojourn.contracts.run_policy import Caps, Limits
+from sojourn.contracts.tasks import PlanOutcome, PlanTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.awaits.form import form_of, is_closed

@@ -17,8 +17,8 @@ from temporalio.exceptions import ActivityError, ApplicationError, FailureError,
 from sojourn.contracts.dispatch import ACTIVITY_ATTEMPTS, HEARTBEAT, Dispatch
 from sojourn.contracts.message import Message
 from sojourn.contracts.run import RunInput, RunOutput
-from sojourn.contracts.run_policy import Caps
-from sojourn.contracts.tasks import Limits, PlanOutcome, PlanTask
+from sojourn.contracts.run_policy import Caps, Limits
+from sojourn.contracts.tasks import PlanOutcome, PlanTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult

@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    ConfigDict,
     Field,
     NonNegativeFloat,
     NonNegativeInt,
@@ -16,7 +17,7 @@ from pydantic import (
 from sojourn.contracts.approval import ApprovalPolicy, in_both
 from sojourn.contracts.record import Input, Record
 
-__all__ = ["Caps", "OnMissingFields", "PositiveDuration", "RunPolicy", "RunPolicyOverride"]
+__all__ = ["Caps", "Limits", "OnMissingFields", "PositiveDuration", "RunPolicy", "RunPolicyOverride"]
 
 PositiveDuration = Annotated[timedelta, Field(gt=timedelta(0))]
 """A time limit: Temporal refuses one that is not positive again and again, and the run would hang."""
@@ -25,31 +26,18 @@ OnMissingFields = Literal["resume", "await_clarification", "finalize"]
 """What follows a call that lacks required fields: the planner decides, a person is asked, or the run ends."""
 
 
-class RunPolicy(Input):
-    """The limits of a run; written in full, once, in the first plan's result."""
+class Limits(Record):
+    """What of a policy a plan is judged by: recorded with each plan, so that a default here never changes."""
 
-    max_tool_calls: NonNegativeInt | None = None
-    """Calls in a run, its child runs' included; None is no limit. A call over it is answered as not executed."""
-    max_tool_rounds: PositiveInt = 20
-    """Plans with calls in one user turn (ME-18 to ME-25)."""
     max_calls_per_step: PositiveInt = 64
     """Calls of one plan that are executed; the rest are answered as not executed."""
-    max_parallel_calls: PositiveInt = 32
-    """Calls in flight at once."""
-    max_consecutive_failed_tool_calls: PositiveInt | None = 3
-    """Steps in a row in which every call failed, until the planner gets its final turn; None is no limit."""
-    time_budget: PositiveDuration | None = None
-    """Active time, its child runs' included: planning and executing count, waiting and being paused do not.
-    Calls in flight when it is used up are cancelled and answered; None is no limit."""
-    finalizer_grace: PositiveDuration = timedelta(seconds=10)
-    """What the final turn gets on top of a used-up time budget."""
     plan_timeout: PositiveDuration = timedelta(minutes=10)
     """One planner turn."""
     tool_timeout: PositiveDuration = timedelta(minutes=2)
     """One attempt of a tool that declares no time-out of its own."""
     interrupts_allowed: bool = False
     """Whether the agent may stop and ask a person (SR-74, D-18)."""
-    on_missing_fields: OnMissingFields = "resume"
+    on_missing_fields: str = "resume"
     """What follows a call that lacks required fields."""
     approval: ApprovalPolicy = ApprovalPolicy()
     """Which calls a person is asked about before they run."""
@@ -63,10 +51,32 @@ class RunPolicy(Input):
     """Tools with one of these tags are not."""
     max_depth: PositiveInt = 5
     """Agents nested under agents."""
+    finalizer_grace: PositiveDuration = timedelta(seconds=10)
+    """What the final turn gets on top of a used-up time budget."""
+
+
+class RunPolicy(Limits, Input):
+    """The limits of a run; written in full, once, in the first plan's result."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    max_tool_calls: NonNegativeInt | None = None
+    """Calls in a run, its child runs' included; None is no limit. A call over it is answered as not executed."""
+    max_tool_rounds: PositiveInt = 20
+    """Plans with calls in one user turn (ME-18 to ME-25)."""
+    max_parallel_calls: PositiveInt = 32
+    """Calls in flight at once."""
+    max_consecutive_failed_tool_calls: PositiveInt | None = 3
+    """Steps in a row in which every call failed, until the planner gets its final turn; None is no limit."""
+    time_budget: PositiveDuration | None = None
+    """Active time, its child runs' included: planning and executing count, waiting and being paused do not.
+    Calls in flight when it is used up are cancelled and answered; None is no limit."""
     max_tokens: NonNegativeInt | None = None
     """Tokens read and written by models, child runs' included; None is no limit."""
     max_cost: NonNegativeFloat | None = None
     """US dollars spent on models, child runs' included; None is no limit."""
+    on_missing_fields: OnMissingFields = "resume"  # pyright: ignore[reportIncompatibleVariableOverride] - frozen
+    """What follows a call that lacks required fields."""
 
     @model_serializer(mode="wrap")
     def _in_full(self, _handler: SerializerFunctionWrapHandler) -> dict[str, Any]:

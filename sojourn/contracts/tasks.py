@@ -8,7 +8,6 @@ from typing import Any, Self
 
 from pydantic import AliasChoices, Field, model_validator
 
-from sojourn.contracts.approval import ApprovalPolicy
 from sojourn.contracts.awaits import AwaitClarification, AwaitExternalTools
 from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.input_required import ToolInput
@@ -17,40 +16,11 @@ from sojourn.contracts.plan import Finalize, Usage
 from sojourn.contracts.policy_decision import PolicyDecision
 from sojourn.contracts.record import Record
 from sojourn.contracts.run_link import RunLink
-from sojourn.contracts.run_policy import Caps, RunPolicy, RunPolicyOverride
+from sojourn.contracts.run_policy import Caps, Limits, RunPolicy, RunPolicyOverride
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 
 __all__ = ["Limits", "PlanOutcome", "PlanTask", "ToolTask"]
-
-
-class Limits(Record):
-    """The recorded policy's limits that a plan is judged by; a default here never changes."""
-
-    max_calls_per_step: int = 64
-    """Calls of one plan that are executed."""
-    plan_timeout: timedelta = timedelta(minutes=10)
-    """One planner turn."""
-    tool_timeout: timedelta = timedelta(minutes=2)
-    """One attempt of a tool that declares no time-out of its own."""
-    interrupts_allowed: bool = False
-    """Whether the agent may ask a person."""
-    on_missing_fields: str = "resume"
-    """What follows a call that lacks required fields."""
-    approval: ApprovalPolicy = ApprovalPolicy()
-    """Which calls a person is asked about."""
-    allowed_tools: list[str] | None = None
-    """Only these are offered and run."""
-    allowed_tags: list[str] | None = None
-    """Only tools with one of these tags are."""
-    denied_tools: list[str] = []
-    """These are neither offered nor run."""
-    denied_tags: list[str] = []
-    """Tools with one of these tags are not."""
-    max_depth: int = 5
-    """Agents nested under agents."""
-    finalizer_grace: timedelta = timedelta(seconds=10)
-    """What the final turn gets on top of a used-up time budget."""
 
 
 class PlanTask(Record):

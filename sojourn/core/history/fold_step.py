@@ -17,8 +17,9 @@ from sojourn.contracts.event import (
 )
 from sojourn.contracts.run import CallStatus
 from sojourn.contracts.run_link import RunLink
+from sojourn.contracts.run_policy import Limits
 from sojourn.contracts.spent import Spent
-from sojourn.contracts.tasks import Limits, PlanOutcome, PlanTask
+from sojourn.contracts.tasks import PlanOutcome, PlanTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sojourn.contracts.run_policy import Caps
-from sojourn.contracts.tasks import Limits
+from sojourn.contracts.run_policy import Caps, Limits
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult

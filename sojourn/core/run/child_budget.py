@@ -2,8 +2,7 @@
 
 from datetime import timedelta
 
-from sojourn.contracts.run_policy import Caps, RunPolicyOverride
-from sojourn.contracts.tasks import Limits
+from sojourn.contracts.run_policy import Caps, Limits, RunPolicyOverride
 
 __all__ = ["inherited", "lacking_in", "share_of"]
 

@@ -5,8 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 from sojourn.contracts.plan import Finalize, Usage
-from sojourn.contracts.run_policy import Caps, RunPolicy
-from sojourn.contracts.tasks import Limits
+from sojourn.contracts.run_policy import Caps, Limits, RunPolicy
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.awaits.opened import lacks_fields
@@ -92,20 +91,7 @@ def _left(most: int | None, used: int) -> int | None:
 
 def limits_of(policy: RunPolicy) -> Limits:
     """What a plan is judged by, as later plans are told."""
-    return Limits(
-        max_calls_per_step=policy.max_calls_per_step,
-        plan_timeout=policy.plan_timeout,
-        tool_timeout=policy.tool_timeout,
-        interrupts_allowed=policy.interrupts_allowed,
-        on_missing_fields=policy.on_missing_fields,
-        approval=policy.approval,
-        allowed_tools=policy.allowed_tools,
-        allowed_tags=policy.allowed_tags,
-        denied_tools=policy.denied_tools,
-        denied_tags=policy.denied_tags,
-        finalizer_grace=policy.finalizer_grace,
-        max_depth=policy.max_depth,
-    )
+    return Limits(**{name: getattr(policy, name) for name in Limits.model_fields})
 
 
 _ENDINGS = {

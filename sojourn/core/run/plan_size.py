@@ -6,7 +6,8 @@ from typing import Any, TypeVar
 
 from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.message import Message, ToolCallPart
-from sojourn.contracts.tasks import Limits, PlanOutcome
+from sojourn.contracts.run_policy import Limits
+from sojourn.contracts.tasks import PlanOutcome
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.core.run.admission import not_executed
 from sojourn.core.values.json_fault import ParseFault, json_fault

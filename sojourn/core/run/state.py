@@ -14,9 +14,9 @@ from sojourn.contracts.message import Message
 from sojourn.contracts.plan import Finalize
 from sojourn.contracts.policy_decision import PolicyDecision
 from sojourn.contracts.run import CallStatus, RunInput, RunOutput
-from sojourn.contracts.run_policy import Caps, RunPolicy
+from sojourn.contracts.run_policy import Caps, Limits, RunPolicy
 from sojourn.contracts.spent import Spent
-from sojourn.contracts.tasks import Limits, PlanOutcome
+from sojourn.contracts.tasks import PlanOutcome
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult

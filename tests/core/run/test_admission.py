@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sojourn import Caps, ToolRequest
-from sojourn.contracts.tasks import Limits
+from sojourn.contracts.run_policy import Limits
 from sojourn.core.run.admission import Admission, admit, not_executed
 from sojourn.core.values.sizes import MAX_STEP_BYTES
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from sojourn import PolicyDecision, ToolSpec, TypeSpec
 from sojourn.contracts.ids import matches_any
-from sojourn.contracts.tasks import Limits
+from sojourn.contracts.run_policy import Limits
 from sojourn.core.run.policy import offered, withheld
 
 TOOL = "ops.devices.list"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sojourn import Caps, PolicyDecision
 from sojourn.contracts.ids import matches_any
-from sojourn.contracts.tasks import Limits
+from sojourn.contracts.run_policy import Limits
 from sojourn.core.run.policy import MAX_NAMES, merged, policy_fault, withheld
 
 
