@@ -65,10 +65,11 @@ class Connection:
         take_list: "Callable[[Session], Awaitable[int]]",
         on_drop: Callable[[str, str], None],
     ) -> None:
+        self.transport = transport
+        """Where the server is; another one counts from the next session on."""
         self.unavailable: str | None = None
         """Why the server cannot be used now."""
         self._toolset_id = toolset_id
-        self._transport = transport
         self._ttl = ttl.total_seconds()
         self._connect_timeout = connect_timeout
         self._take_list = take_list
@@ -86,7 +87,7 @@ class Connection:
     @property
     def secrets(self) -> tuple[str, ...]:
         """What the server is given in confidence."""
-        return self._transport.secrets
+        return self.transport.secrets
 
     def start(self) -> None:
         """Begin to keep a session, in the running event loop, where that has not begun."""
@@ -180,7 +181,7 @@ class Connection:
                 f"the MCP SDK is not installed here (no module {error.name!r}): pip install 'sojourn[mcp]'"
             ) from error
         session: Session = module.Session(
-            self._toolset_id, self._transport, on_change=self.refresh, on_drop=self._on_drop
+            self._toolset_id, self.transport, on_change=self.refresh, on_drop=self._on_drop
         )
         try:
             await session.open(self._connect_timeout)
@@ -250,7 +251,7 @@ class Connection:
 
     def _note(self, why: str) -> None:
         if why != self.unavailable:
-            server = repr(self._transport)
+            server = repr(self.transport)
             _log.warning("mcp_server_unavailable", toolset=self._toolset_id, server=server, reason=why)
         self.unavailable = why
 

@@ -7,9 +7,11 @@ validated here, against the server's schema, with the errors and hints of any ot
 
 import functools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from sojourn.authoring.progress import ProgressNote, reporter
+from sojourn.authoring.runnable import Filler
 from sojourn.contracts.artifact import WithArtifacts
 from sojourn.contracts.ids import ToolId
 from sojourn.contracts.input_required import InputRequired
@@ -47,6 +49,7 @@ class McpTool:
     """
 
     is_async = True
+    fillers: Mapping[str, Filler | None] = MappingProxyType({})
 
     def __init__(
         self,
@@ -64,9 +67,18 @@ class McpTool:
         """`<service>.<toolset>.<tool>`."""
         return self.spec.id
 
-    @functools.cached_property
+    @property
     def validator(self) -> Validator:
         """Checks a payload against the server's schema, in the draft that it names."""
+        return self._validator
+
+    @property
+    def whole_validator(self) -> Validator:
+        """The same: nothing is injected into a server's tool."""
+        return self._validator
+
+    @functools.cached_property
+    def _validator(self) -> Validator:
         return Validator(self.spec.payload.json_schema)
 
     @functools.cached_property
@@ -79,6 +91,18 @@ class McpTool:
         """A request to this tool."""
         return ToolRequest(name=self.id, payload=fields)
 
+    def takes(self, payload: dict[str, Any]) -> bool:  # noqa: ARG002 - the server is not asked
+        """True: of a server's tool nobody here knows more than its schema says."""
+        return True
+
+    def check(self, call: ToolRequest) -> dict[str, Any] | ToolResult:
+        """The payload of a call, valid by the server's schema, or why it is not."""
+        return boundary.checked(self.spec, self.validator, call)
+
+    def read(self, call: ToolRequest) -> ToolRequest | ToolResult:
+        """The call as it came (SR-13)."""
+        return call
+
     def prepare(
         self,
         payload: dict[str, Any],  # noqa: ARG002 - empty here: the boundary decodes nothing for this tool
@@ -88,11 +112,19 @@ class McpTool:
         """What is left to do: to read and validate a call's arguments, and to send it or give the refusal."""
         return functools.partial(self._checked, call, meta)
 
+    def deliver(self, call: ToolRequest, value: Any) -> ToolResult:
+        """The result as the server gave it."""
+        return boundary.delivered(self.spec, call, value, lambda given: given)
+
+    def accept(self, call: ToolRequest, value: Any) -> ToolResult:
+        """The result as somebody outside sent it."""
+        return self.deliver(call, value)
+
     async def _checked(self, call: ToolRequest, meta: ToolCallMeta) -> Outcome:
         """The schema is the server's, a stranger's: what it takes to check is done aside."""
         arguments = boundary.parsed(self.spec, call)
         if isinstance(arguments, dict) and not self.validator.fits_at_once(arguments):
-            arguments = await aside(lambda: boundary.checked(self.spec, self.validator, call))
+            arguments = await aside(lambda: self.check(call))
         if isinstance(arguments, ToolResult):
             return arguments
         return await self._run(call, arguments, meta)

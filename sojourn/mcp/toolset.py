@@ -78,7 +78,6 @@ class McpToolset:
         confirmation = {} if confirmation is None else confirmation
         check_terms(id, trusted=trusted, confirmation=confirmation, bounded=bounded)
         self.id = id
-        self.transport = transport
         self.description = description
         self.task_queue = task_queue
         self._terms = Terms(
@@ -99,6 +98,15 @@ class McpToolset:
         )
         self._catalogue = Catalogue(id, self._terms, self._connection, include=include, exclude=exclude)
         self._unused: dict[str, list[str]] = {}
+
+    @property
+    def transport(self) -> Transport:
+        """Where the server is; another one, such as a test's, counts from the next session on."""
+        return self._connection.transport
+
+    @transport.setter
+    def transport(self, transport: Transport) -> None:
+        self._connection.transport = transport
 
     @property
     def tools(self) -> Mapping[str, McpTool]:
