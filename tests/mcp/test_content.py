@@ -51,3 +51,18 @@ def test_an_error_without_a_text_says_so():
     """A picture is no explanation."""
     assert error_text([TEXT, TEXT]) == "one\none"
     assert "did not say why" in error_text([types.ImageContent(data="", mime_type="image/png")])
+
+
+def test_a_secret_at_the_end_of_a_long_error_is_hidden():
+    """Secrets are hidden before the text is cut, so that no half of one is left."""
+    text = error_text([types.TextContent(text="x" * 1_990 + "secret-token" + "y" * 100)], ["secret-token"])
+    assert "secr" not in text
+    assert "***" in text
+
+
+def test_artifacts_of_a_kind_are_numbered():
+    """The first has the kind's name, each further one its number; kinds are counted apart."""
+    picture = types.ImageContent(data="AAAA", mime_type="image/png")
+    sound = types.AudioContent(data="AAAA", mime_type="audio/wav")
+    _, artifacts = to_parts([picture, picture, sound, picture])
+    assert list(artifacts) == ["image", "image_2", "audio", "image_3"]

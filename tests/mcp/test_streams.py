@@ -23,3 +23,11 @@ def test_a_long_line_is_counted_and_not_kept():
     assert isinstance(long, Overlong)
     assert (long.head[:4], long.tail[-4:], long.size) == (b"head", b"tail", 501_004)
     assert after == b"next"
+
+
+def test_the_longest_line_that_is_kept_has_the_limits_size():
+    """A line of exactly the limit is whole; one more byte is too long."""
+    kept, long = Lines(1_000).feed(b"x" * 1_000 + b"\n" + b"y" * 1_001 + b"\n")
+    assert kept == b"x" * 1_000
+    assert isinstance(long, Overlong)
+    assert long.size == 1_001
