@@ -8,7 +8,6 @@ from pydantic import ValidationError
 
 from sojourn.authoring.agent import ExportedTool
 from sojourn.authoring.app import AnyTool, App
-from sojourn.authoring.tool import Tool
 from sojourn.contracts.awaits import AwaitExternalTools
 from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.message import Message
@@ -20,8 +19,7 @@ from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.awaits.confirmation import denied
 from sojourn.core.payload import hints
-from sojourn.core.payload.boundary import Answer, checked, issues_of, refusal, refused
-from sojourn.core.payload.example import Judge
+from sojourn.core.payload.boundary import Answer, issues_of, refusal, refused
 from sojourn.core.run import retry
 from sojourn.core.run.approval import confirmation_of, judge
 from sojourn.core.run.policy import offered, withheld
@@ -30,7 +28,7 @@ from sojourn.core.values.wire import size_of
 from sojourn.serving.off_loop import aside
 
 from .intercepting import intercepted
-from .overtime import ended, is_cancellation
+from .overtime import await_with_grace, is_cancellation
 
 __all__ = ["SCHEDULE_TO_START", "Dispatcher"]
 
@@ -75,7 +73,7 @@ class Dispatcher:
         if why:
             return _answered(call, hints.unavailable(call.name, why))
         if fault is not None:
-            return _answered(call, hints.unparsable(spec, fault, _judge(tool)))
+            return _answered(call, hints.unparsable(spec, fault, tool.takes))
         verdict = judge(
             spec,
             call,
@@ -88,7 +86,7 @@ class Dispatcher:
         made = await self._carried_out(call, tool)
         if verdict.kind == "run" or made.kind in ("answered", "external"):
             return made  # who executes a call outside decides about it there
-        payload = await aside(lambda: _valid(tool, call), on=[call.payload, call.raw])
+        payload = await aside(lambda: tool.check(call), on=[call.payload, call.raw])
         if isinstance(payload, ToolResult):
             return Dispatch(kind="answered", result=payload)
         confirm = confirmation_of(spec, call, payload, self.limits.approval)
@@ -126,7 +124,7 @@ class Dispatcher:
         made = await self._intercepted(call, tool)
         if isinstance(made, ToolResult):
             return Dispatch(kind="answered", result=made)
-        payload = await aside(lambda: _valid(tool, made), on=[made.payload, made.raw])
+        payload = await aside(lambda: tool.check(made), on=[made.payload, made.raw])
         if isinstance(payload, ToolResult):
             return Dispatch(kind="answered", result=payload)
         wanted = self.external.expires_after if self.external else None
@@ -149,9 +147,7 @@ class Dispatcher:
         made = await self._intercepted(call, tool)
         if isinstance(made, ToolResult):
             return Dispatch(kind="answered", result=made)
-        payload = await aside(
-            lambda: checked(tool.spec, tool.validator, made, tool.takes), on=[made.payload, made.raw]
-        )
+        payload = await aside(lambda: tool.check(made), on=[made.payload, made.raw])
         if isinstance(payload, ToolResult):
             return Dispatch(kind="answered", result=payload)
 
@@ -159,7 +155,9 @@ class Dispatcher:
             return tool.messages(payload, made.raw)
 
         try:
-            messages = await ended(call.name, prompted())  # the author's code, in a task of its own
+            messages = await await_with_grace(
+                call.name, prompted()
+            )  # the author's code, in a task of its own
             size_of(messages)  # what cannot be written answers this call alone
         except ValidationError as error:
             return Dispatch(
@@ -174,23 +172,6 @@ class Dispatcher:
             answer=tool.answer_schema,
             bounded=tool.spec.bounded,
         )
-
-
-def _valid(tool: AnyTool, call: ToolRequest) -> dict[str, Any] | ToolResult:
-    """The payload of a call that is to be shown to a person or sent outside, or why it is not valid."""
-    payload = checked(tool.spec, tool.validator, call, _judge(tool))
-    if isinstance(payload, ToolResult) or not isinstance(tool, Tool) or tool.fillers:
-        return payload
-    try:
-        tool.payload.decode(payload)
-    except ValidationError as error:
-        return refused(tool.spec, call, payload, issues_of(error), tool.validator, tool.takes)
-    return payload
-
-
-def _judge(tool: AnyTool) -> Judge | None:
-    """Who knows more of a payload than the schema says; of a stranger's tool nobody here does."""
-    return tool.takes if isinstance(tool, (Tool, ExportedTool)) else None
 
 
 def _answered(call: ToolRequest, answer: Answer) -> Dispatch:

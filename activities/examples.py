@@ -2,29 +2,34 @@
 
 from typing import Any
 
-from sojourn.authoring.app import BoundTool
-from sojourn.authoring.tool import Body, Tool
+from sojourn.authoring.runnable import Runnable
 from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
 from sojourn.contracts.tool_result import ToolResult
+from sojourn.serving.off_loop import aside
 
-__all__ = ["fitting", "prepares"]
+__all__ = ["prepares", "with_fitting_example"]
 
 
-def prepares(body: Body, payload: dict[str, Any], call: ToolRequest, meta: ToolCallMeta) -> bool:
+def prepares(tool: Runnable, payload: dict[str, Any], call: ToolRequest, meta: ToolCallMeta) -> bool:
     """Whether a tool's own types take a payload that fits its schema."""
     try:
-        body.prepare(payload, call, meta)
+        tool.prepare(payload, call, meta)
     except Exception:  # noqa: BLE001 - validators and mappers are the author's code
         return False
     return True
 
 
-def fitting(tool: BoundTool, result: ToolResult) -> ToolResult:
-    """A result that somebody else made; the example of its hint only where it fits."""
+async def with_fitting_example(tool: Runnable, result: ToolResult) -> ToolResult:
+    """A result that the boundary did not make; the example of its hint stays only where it fits."""
+    example = result.retry_hint and result.retry_hint.example_input
+    return await aside(lambda: _fitting(tool, result), on=example) if example else result
+
+
+def _fitting(tool: Runnable, result: ToolResult) -> ToolResult:
     hint = result.retry_hint
     example = hint.example_input if hint and hint.tool == tool.spec.id else None
     if hint is None or example is None or tool.spec.decode_in_executor:
         return result
-    if tool.validator.is_valid(example) and (not isinstance(tool, Tool) or tool.takes(example)):
+    if tool.validator.is_valid(example) and tool.takes(example):
         return result
     return result.model_copy(update={"retry_hint": hint.model_copy(update={"example_input": None})})

@@ -7,7 +7,8 @@ from typing import Any
 import structlog
 
 from sojourn.authoring.interceptor import Interceptor
-from sojourn.authoring.tool import Filler, injecting
+from sojourn.authoring.runnable import Filler
+from sojourn.authoring.tool import injecting
 from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
 from sojourn.core.payload import hints
 from sojourn.core.payload.masking import Mask, mask_for
@@ -31,7 +32,7 @@ class Injection:
         interceptors: Asked in order, after the fillers.
     """
 
-    def __init__(self, fillers: dict[str, Filler | None], interceptors: Sequence[Interceptor]) -> None:
+    def __init__(self, fillers: Mapping[str, Filler | None], interceptors: Sequence[Interceptor]) -> None:
         self._fillers = fillers
         self._interceptors = interceptors
         self._secrets: dict[str, list[Any]] = {}

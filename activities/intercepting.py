@@ -25,7 +25,7 @@ from sojourn.core.run.plan_size import unfit
 from sojourn.errors import ToolFailed
 
 from .injection import Injection
-from .overtime import ended, is_cancellation
+from .overtime import await_with_grace, is_cancellation
 
 __all__ = ["intercepted"]
 
@@ -56,7 +56,9 @@ async def intercepted(
     clock = asyncio.timeout(limit.total_seconds())
     try:
         async with clock:
-            made = await ended(call.name, Injection({}, interceptors).prepare(read, _meta(read, run)))
+            made = await await_with_grace(
+                call.name, Injection({}, interceptors).prepare(read, _meta(read, run))
+            )
     except TimeoutError as error:
         if clock.expired():
             return refusal(call, hints.timeout(call.name, limit))

@@ -13,7 +13,7 @@ from temporalio import activity
 
 from sojourn.contracts import raised
 
-__all__ = ["ended", "is_cancellation"]
+__all__ = ["await_with_grace", "is_cancellation"]
 
 GRACE = 2.0
 """Seconds that a cancelled tool has to put things in order; within the 5 s after its own time limit."""
@@ -29,7 +29,7 @@ def is_cancellation(error: BaseException) -> bool:
     return activity.is_cancelled() or (this is not None and this.cancelling() > 0)
 
 
-async def ended(tool_id: str, work: Awaitable[Any]) -> Any:
+async def await_with_grace(tool_id: str, work: Awaitable[Any]) -> Any:
     """What the work gives; cancelled, it has 2 s to end, and is then left to itself.
 
     Raises:

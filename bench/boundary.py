@@ -68,7 +68,7 @@ def main() -> None:
     meta = ToolCallMeta(run_id="r")
     call = ToolRequest(name=store.id, payload=PAYLOAD, tool_call_id="c")
     written = ToolRequest(name=store.id, raw=raw, tool_call_id="c")
-    body = store.source.body(store, None)  # pyright: ignore[reportArgumentType] - a function needs nothing of an app
+    bound = store.source.bind(store, None)  # pyright: ignore[reportArgumentType] - a function needs nothing of an app
     plain: Any = Draft202012Validator(store.spec.payload.json_schema)
     rows: list[tuple[str, Callable[[], Any]]] = [
         ("pydantic, from JSON text", lambda: Batch.model_validate_json(raw)),
@@ -78,10 +78,10 @@ def main() -> None:
             "boundary: parse and check raw text",
             lambda: boundary.checked(store.spec, store.validator, written),
         ),
-        ("boundary: check, decode, ready to call", lambda: body.prepare(_checked(call), call, meta)),
+        ("boundary: check, decode, ready to call", lambda: bound.prepare(_checked(call), call, meta)),
         (
             "boundary: result to JSON",
-            lambda: boundary.delivered(store.spec, call, "s-7", store.result_shape.encode),
+            lambda: bound.deliver(call, "s-7"),
         ),
     ]
     table = Table(title=f"one valid call of {len(raw):,} bytes")

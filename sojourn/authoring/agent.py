@@ -17,6 +17,7 @@ from sojourn.contracts.run_policy import RunPolicy
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
+from sojourn.core.payload import boundary
 from sojourn.core.payload.template import filled
 from sojourn.core.schema.validate import Validator
 from sojourn.core.values.timers import duration_fault
@@ -99,6 +100,10 @@ class ExportedTool(Generic[P, V]):
     def takes(self, payload: dict[str, Any]) -> bool:
         """Whether the payload's type reads a payload that fits the schema."""
         return self.payload.takes(payload)
+
+    def check(self, call: ToolRequest) -> dict[str, Any] | ToolResult:
+        """The payload of a call, valid by the schema, or why it is not."""
+        return boundary.checked(self.spec, self.validator, call, self.takes)
 
     def call(self, *args: P.args, **fields: P.kwargs) -> ToolRequest:
         """A request to this tool."""

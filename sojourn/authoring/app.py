@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from sojourn.authoring.agent import Agent, AgentToolset, ExportedTool
 from sojourn.authoring.interceptor import Interceptor
-from sojourn.authoring.remote import RemoteTool, RemoteToolset
+from sojourn.authoring.remote import RemoteToolset
+from sojourn.authoring.runnable import Runnable
 from sojourn.authoring.services import Services
 from sojourn.authoring.sources import Executor
-from sojourn.authoring.tool import Body, Tool
 from sojourn.authoring.toolset import Toolset
 from sojourn.contracts.ids import ToolId
 from sojourn.contracts.run_policy import RunPolicy, RunPolicyOverride
@@ -25,12 +25,10 @@ from sojourn.policy import PolicyEngine, as_policy_engine
 if TYPE_CHECKING:
     from sojourn.storage import StorageDriver  # it loads the Temporal SDK, which declaring does not need
 
-__all__ = ["AnyTool", "App", "BoundTool"]
+__all__ = ["AnyTool", "App"]
 
-BoundTool = Tool[..., Any] | RemoteTool
-"""A tool that a worker carries out itself."""
-
-AnyTool = BoundTool | ExportedTool[..., Any]
+AnyTool = Runnable | ExportedTool[..., Any]
+"""What an agent may call: a tool that a worker carries out, or an agent, whose calls are child runs."""
 
 
 class App:
@@ -80,7 +78,7 @@ class App:
         }
         self._agents: dict[str, Agent] = {}
         self._toolsets: dict[str, Toolset | AgentToolset | RemoteToolset] = {}
-        self._bodies: dict[str, Body] = {}
+        self._bound: dict[str, Runnable] = {}
         self._fixed: dict[str, dict[str, AnyTool]] = {}
         for agent in agents:
             self._add(agent)
@@ -106,7 +104,7 @@ class App:
                 )
             if isinstance(toolset, Toolset):
                 for tool in toolset.tools.values():
-                    self._bodies[tool.id] = tool.source.body(tool, self)
+                    self._bound[tool.id] = tool.source.bind(tool, self)
         if unused := [key for key in self._executors if key not in self._toolsets]:
             raise DefinitionError(f"App(executors=...) names toolset {unused[0]}, which no agent uses")
 
@@ -164,7 +162,7 @@ class App:
         agent = self._agents.get(agent_id)
         uses = agent.uses if agent else []
         tools: dict[str, AnyTool] = {
-            str(tool.spec.id): tool for toolset in uses for tool in toolset.tools.values()
+            str(tool.spec.id): tool for toolset in uses for tool in self._tools_in(toolset)
         }
         if agent and not any(isinstance(toolset, RemoteToolset) for toolset in uses):
             self._fixed[agent_id] = tools
@@ -183,9 +181,10 @@ class App:
         remote = (one for one in self._toolsets.values() if isinstance(one, RemoteToolset))
         return [f"toolset {one.id} is unavailable: {one.unavailable}" for one in remote if one.unavailable]
 
-    def body_of(self, tool: BoundTool) -> Body:
-        """What carries out a tool's calls."""
-        return self._bodies[tool.spec.id] if isinstance(tool, Tool) else tool
+    def _tools_in(self, toolset: Toolset | AgentToolset | RemoteToolset) -> Iterable[AnyTool]:
+        if isinstance(toolset, Toolset):
+            return [self._bound[tool.id] for tool in toolset.tools.values()]
+        return toolset.tools.values()
 
     @cached_property
     def live(self) -> LiveTransport:

@@ -1,29 +1,11 @@
 """RemoteToolset: tools that another process has, known only while it can be asked."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Mapping
+from typing import Protocol, runtime_checkable
 
-from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
-from sojourn.contracts.tool_spec import ToolSpec
-from sojourn.core.schema.validate import Validator
+from sojourn.authoring.runnable import Runnable
 
-__all__ = ["RemoteTool", "RemoteToolset"]
-
-
-class RemoteTool(Protocol):
-    """One tool of a remote toolset; it is its own body."""
-
-    spec: ToolSpec
-    is_async: bool
-
-    @property
-    def validator(self) -> Validator:
-        """Checks what a planner sends."""
-        ...
-
-    def prepare(self, payload: dict[str, Any], call: ToolRequest, meta: ToolCallMeta) -> Callable[[], Any]:
-        """What is left to run."""
-        ...
+__all__ = ["RemoteToolset"]
 
 
 @runtime_checkable
@@ -34,7 +16,7 @@ class RemoteToolset(Protocol):
     description: str
 
     @property
-    def tools(self) -> Mapping[str, RemoteTool]:
+    def tools(self) -> Mapping[str, Runnable]:
         """What is known now, by bare name; replaced as a whole."""
         ...
 

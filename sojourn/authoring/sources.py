@@ -6,9 +6,11 @@ from typing import Any, Protocol, cast, runtime_checkable
 
 from pydantic import ValidationError
 
+from sojourn.authoring.bound_tool import BoundTool
+from sojourn.authoring.runnable import Runnable
 from sojourn.authoring.shape import Shape
 from sojourn.authoring.signature import Signature
-from sojourn.authoring.tool import Body, MalformedResultError, Parts, Tool
+from sojourn.authoring.tool import MalformedResultError, Parts, Tool
 from sojourn.authoring.transform import Transform
 from sojourn.contracts.artifact import WithArtifacts
 from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
@@ -34,26 +36,25 @@ class Executor(Protocol):
 
 
 class FunctionSource:
-    """A function declared with `@toolset.tool`; it is its own body."""
+    """A function declared with `@toolset.tool`; it needs nothing of the app."""
 
     def __init__(self, signature: Signature) -> None:
         self.signature = signature
 
-    def body(self, tool: Tool[..., Any], parts: Parts) -> Body:
-        """The function in this tool's shapes; it needs nothing of the app."""
+    def bind(self, tool: Tool[..., Any], parts: Parts) -> Runnable:
+        """The function in this tool's shapes."""
         del parts
-        return _FunctionBody(tool, self.signature)
+        return _BoundFunction(tool, self.signature)
 
 
-class _FunctionBody:
+class _BoundFunction(BoundTool):
     def __init__(self, tool: Tool[..., Any], signature: Signature) -> None:
-        self._tool = tool
+        super().__init__(tool, is_async=signature.is_async)
         self._signature = signature
-        self.is_async = signature.is_async
 
     def prepare(self, payload: dict[str, Any], call: ToolRequest, meta: ToolCallMeta) -> Callable[[], Any]:
         del call
-        arguments = self._signature.arguments(self._tool.payload.decode(payload), meta)
+        arguments = self._signature.arguments(self.tool.payload.decode(payload), meta)
         return functools.partial(self._signature.function, **arguments)
 
 
@@ -71,11 +72,11 @@ class MethodSource:
         self._to_method = to_method
         self._to_result = to_result
 
-    def body(self, tool: Tool[..., Any], parts: Parts) -> Body:
+    def bind(self, tool: Tool[..., Any], parts: Parts) -> Runnable:
         """The method of the one registered service that has it."""
         service = parts.service(self._signature.function, str(tool.id))
         bound = getattr(service, self._signature.function.__name__)
-        return _method_body(tool, self._signature, bound, self._to_method, self._to_result)
+        return _bound_method(tool, self._signature, bound, self._to_method, self._to_result)
 
 
 class NamedMethodSource:
@@ -94,7 +95,7 @@ class NamedMethodSource:
         self._to_method = to_method
         self._to_result = to_result
 
-    def body(self, tool: Tool[..., Any], parts: Parts) -> Body:
+    def bind(self, tool: Tool[..., Any], parts: Parts) -> Runnable:
         """The method of this name on that service."""
         place = str(tool.id)
         service = parts.service(self._service or tool.id.service, place)
@@ -104,17 +105,17 @@ class NamedMethodSource:
             raise DefinitionError(
                 f"{place}: {type(service).__name__} has no method {self._method!r}; it has {', '.join(known) or 'none'}"
             )
-        return _method_body(tool, Signature(bound, place), bound, self._to_method, self._to_result)
+        return _bound_method(tool, Signature(bound, place), bound, self._to_method, self._to_result)
 
 
-def _method_body(
+def _bound_method(
     tool: Tool[..., Any],
     signature: Signature,
     bound: Callable[..., Any],
     to_method: Mapper | None,
     to_result: Mapper | None,
-) -> Body:
-    """A body that converts where the tool's types are not the method's own."""
+) -> Runnable:
+    """A bound tool that converts where the tool's types are not the method's own."""
     place = str(tool.id)
     own = tool.payload is signature.payload or tool.payload.source == signature.payload_type
     if to_method is None and not own:
@@ -134,14 +135,14 @@ def _method_body(
             lossless=False,
             by_hand=_BY_HAND.format("to_result"),
         )
-    return _MethodBody(tool, signature, bound, to_arguments, to_result or _as_it_is)
+    return _BoundMethod(tool, signature, bound, to_arguments, to_result or _as_it_is)
 
 
 def _as_it_is(value: Any) -> Any:
     return value
 
 
-class _MethodBody:
+class _BoundMethod(BoundTool):
     def __init__(
         self,
         tool: Tool[..., Any],
@@ -150,16 +151,15 @@ class _MethodBody:
         to_arguments: Mapper,
         to_result: Mapper,
     ) -> None:
-        self._tool = tool
+        super().__init__(tool, is_async=signature.is_async)
         self._signature = signature
         self._bound = bound
         self._to_arguments = to_arguments
         self._to_result = to_result
-        self.is_async = signature.is_async
 
     def prepare(self, payload: dict[str, Any], call: ToolRequest, meta: ToolCallMeta) -> Callable[[], Any]:
         del call
-        converted = self._to_arguments(self._tool.payload.decode(payload))
+        converted = self._to_arguments(self.tool.payload.decode(payload))
         arguments = self._signature.arguments(converted, meta)
         bound = self._bound
         if not self.is_async:
@@ -188,36 +188,32 @@ class DeclaredSource:
     def __init__(self, toolset_id: str) -> None:
         self._toolset_id = toolset_id
 
-    def body(self, tool: Tool[..., Any], parts: Parts) -> Body:
+    def bind(self, tool: Tool[..., Any], parts: Parts) -> Runnable:
         """The executor, with this tool's calls."""
-        return _ExecutorBody(tool, parts.executor(self._toolset_id, str(tool.id)))
+        return _BoundExecutor(tool, parts.executor(self._toolset_id, str(tool.id)))
 
 
-class _ExecutorBody:
-    is_async = True
-
+class _BoundExecutor(BoundTool):
     def __init__(self, tool: Tool[..., Any], executor: Executor | Callable[..., Any]) -> None:
-        self._tool = tool
+        super().__init__(tool)
         self._execute = executor.execute if isinstance(executor, Executor) else executor
 
     def prepare(self, payload: dict[str, Any], call: ToolRequest, meta: ToolCallMeta) -> Callable[[], Any]:
-        if not self._tool.spec.decode_in_executor:
-            self._tool.payload.decode(payload)  # so that what its type refuses is told as for every tool
+        if not self.tool.spec.decode_in_executor:
+            self.tool.payload.decode(payload)  # so that what its type refuses is told as for every tool
         return functools.partial(self._execute, meta, call)
 
 
 class OutsideSource:
     """A tool of an external toolset: the run waits for its results, and no worker carries it out."""
 
-    def body(self, tool: Tool[..., Any], parts: Parts) -> Body:
-        """A body that is never run."""
-        del tool, parts
-        return _NoBody()
+    def bind(self, tool: Tool[..., Any], parts: Parts) -> Runnable:
+        """A bound tool that is never run."""
+        del parts
+        return _External(tool)
 
 
-class _NoBody:
-    is_async = True
-
+class _External(BoundTool):
     def prepare(self, payload: dict[str, Any], call: ToolRequest, meta: ToolCallMeta) -> Callable[[], Any]:
         del payload, meta
         raise ToolUnavailable(f"{call.name} is executed outside, by no worker")

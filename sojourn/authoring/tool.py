@@ -1,7 +1,7 @@
 """Tool: one tool's identity, shapes and spec, with the typed builders and readers of its calls.
 
 Who carries a call out is the tool's `source`: a function, a method of a service, or an executor
-that the app knows. The app turns it into a `Body` once; until then a tool knows nothing of services.
+that the app knows. The app binds it once (`Runnable`); until then a tool knows nothing of services.
 """
 
 import functools
@@ -13,17 +13,18 @@ import typing_extensions
 
 from sojourn.authoring.artifact_kind import ArtifactKind
 from sojourn.authoring.injected import Injected
+from sojourn.authoring.runnable import Filler, Runnable
 from sojourn.authoring.shape import Shape, as_payload
 from sojourn.contracts.artifact import Artifact, WithArtifacts
 from sojourn.contracts.ids import ToolId
-from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
+from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.schema.sample import NoSampleError, sample
 from sojourn.core.schema.validate import Validator
 from sojourn.core.values.pointer import locate
 
-__all__ = ["Body", "Filler", "MalformedResultError", "Parts", "Source", "Tool", "injecting"]
+__all__ = ["MalformedResultError", "Parts", "Source", "Tool", "injecting"]
 
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
@@ -36,9 +37,6 @@ injecting: ContextVar[Callable[[Mapping[str, Any]], None] | None] = ContextVar(
 )
 """Learns, where a call is prepared, of what an interceptor injects at once: it may speak of it before it returns."""
 
-Filler = Callable[[ToolCallMeta], Any]
-"""Gives the value of an injected field, or an awaitable of it."""
-
 
 class MalformedResultError(Exception):
     """What a tool's code returned cannot be read as the tool's result; says why, and repeats no value."""
@@ -46,26 +44,6 @@ class MalformedResultError(Exception):
     def __init__(self, why: str) -> None:
         super().__init__(why)
         self.why = why
-
-
-class Body(Protocol):
-    """Carries out the calls of one tool."""
-
-    is_async: bool
-    """Whether what `prepare` gives is awaited; else it runs in a thread."""
-
-    def prepare(self, payload: dict[str, Any], call: ToolRequest, meta: ToolCallMeta) -> Callable[[], Any]:
-        """What is left to run: the tool's own work, with decoded arguments.
-
-        Args:
-            payload: Valid against the whole schema, injected fields included; empty with `decode_in_executor`.
-            call: The call as it came out of the interceptors.
-            meta: Whose call it is.
-
-        Raises:
-            pydantic.ValidationError: a type's own validators refuse the payload.
-        """
-        ...
 
 
 class Parts(Protocol):
@@ -81,10 +59,10 @@ class Parts(Protocol):
 
 
 class Source(Protocol):
-    """Where a tool's body comes from."""
+    """Where a tool's work is done."""
 
-    def body(self, tool: "Tool[..., Any]", parts: Parts) -> Body:
-        """The body of this tool in this app.
+    def bind(self, tool: "Tool[..., Any]", parts: Parts) -> Runnable:
+        """Bind the tool to what carries out its calls in this app.
 
         Raises:
             DefinitionError: the app lacks what it needs.

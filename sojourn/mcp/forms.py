@@ -1,22 +1,36 @@
-"""Forms of servers: a flat object of simple values, taken over word by word, or the reason why not.
+"""What a server asks for in the middle of a call: forms for a person, and what nobody here gives.
 
-Nothing of a stranger's schema is kept but what a person is shown and an answer is checked by.
-Names and choices go back to the server as they are, so those that cannot be shown are no form.
+A form is a flat object of simple values, taken over word by word, or there is a reason why not. Nothing
+of a stranger's schema is kept but what a person is shown and an answer is checked by. Names and choices
+go back to the server as they are, so those that cannot be shown are no form.
 """
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
+from sojourn.contracts.input_required import InputForm, InputRequired
+from sojourn.core.payload.boundary import MAX_REQUEST_STATE
 from sojourn.core.values.json_value import is_array, is_object
 from sojourn.core.values.pointer import Schema
 from sojourn.core.values.text import plain
-from sojourn.mcp.limits import MAX_FORM_BYTES, MAX_FORM_FIELDS
+from sojourn.mcp.errors import UnsupportedElicitation
+from sojourn.mcp.limits import MAX_FORM_BYTES, MAX_FORM_FIELDS, MAX_INPUT_REQUESTS
+from sojourn.mcp.text import cleaned, masked
 
-__all__ = ["Shown", "form_of"]
+if TYPE_CHECKING:
+    from mcp_types import InputRequiredResult
 
-Shown = Callable[[str, int], str]
+__all__ = ["CleanText", "form_of", "to_input_required"]
+
+CleanText = Callable[[str, int], str]
 """Makes a server's text fit to be shown: at most so many characters."""
+
+_MAX_KEY = 500
+_MAX_MESSAGE = 2_000
+_DECLINED = {"action": "decline"}
+_NO_ROOTS: dict[str, Any] = {"roots": []}
+"""There are no folders here to share: that has an answer of its own."""
 
 _MAX_NAME = 100
 _MAX_TITLE = 200
@@ -25,6 +39,45 @@ _MAX_CHOICES = 100
 _MAX_CHOICE = 200
 _FARTHEST = 1e300
 """A number beyond is no bound that anybody means, and may have thousands of digits."""
+
+
+def to_input_required(answer: "InputRequiredResult", secrets: Sequence[str]) -> InputRequired:
+    """The forms that a person is to fill, and the responses to all else, given already.
+
+    A completion by a model and an address to visit are declined: the protocol has no refusal of a
+    completion, so that one is declined like a form, and a server takes it for the wrong kind of response.
+
+    Args:
+        answer: What the server says in place of a result.
+        secrets: What it was given in confidence; hidden in what a person is shown.
+
+    Raises:
+        UnsupportedElicitation: what is asked cannot be shown or is too much; a clause without a word of its state.
+    """
+
+    def clean(text: str, limit: int) -> str:
+        return cleaned(masked(text, secrets), limit)
+
+    requests = answer.input_requests or {}
+    if len(requests) > MAX_INPUT_REQUESTS:
+        raise UnsupportedElicitation(f"it asks for more than {MAX_INPUT_REQUESTS} inputs at once")
+    if any(len(key) > _MAX_KEY for key in requests) or len(answer.request_state or "") > MAX_REQUEST_STATE:
+        raise UnsupportedElicitation("it asks for input under a name, or with a state, that is too long")
+    forms: list[InputForm] = []
+    responses: dict[str, dict[str, Any]] = {}
+    for key, request in requests.items():
+        if request.method == "elicitation/create" and request.params.mode == "form":
+            message = clean(request.params.message, _MAX_MESSAGE)
+            try:
+                form = form_of(request.params.requested_schema, clean)
+            except ValueError as error:
+                raise UnsupportedElicitation(
+                    f"it asks for input with a form that cannot be shown: {error}"
+                ) from None
+            forms.append(InputForm(key=key, message=message or f"Input for {plain(key, 100)}", form=form))
+        else:
+            responses[key] = _NO_ROOTS if request.method == "roots/list" else _DECLINED
+    return InputRequired(forms=forms, responses=responses, request_state=answer.request_state)
 
 
 def _is_number(value: Any) -> bool:
@@ -53,12 +106,12 @@ _BOUNDS: Mapping[str, tuple[tuple[str, Callable[[Any], bool]], ...]] = {
 """The words that bound a value of each type."""
 
 
-def form_of(schema: Schema, shown: Shown) -> Schema:
+def form_of(schema: Schema, clean: CleanText) -> Schema:
     """The schema of an elicitation (MCP, `requestedSchema`) as a form.
 
     Args:
         schema: The server's.
-        shown: Cleans its texts.
+        clean: Makes its texts fit to be shown.
 
     Raises:
         ValueError: it is no flat object of simple fields, or too large; a clause that says why.
@@ -68,7 +121,7 @@ def form_of(schema: Schema, shown: Shown) -> Schema:
         raise ValueError(f"a form has at most {MAX_FORM_FIELDS} fields, in `properties`")
     form: Schema = {
         "type": "object",
-        "properties": {name: _field(name, field, shown) for name, field in properties.items()},
+        "properties": {name: _field(name, field, clean) for name, field in properties.items()},
     }
     required: Any = schema.get("required")
     if required is not None:
@@ -82,7 +135,7 @@ def form_of(schema: Schema, shown: Shown) -> Schema:
     return form
 
 
-def _field(name: str, schema: Any, shown: Shown) -> Schema:
+def _field(name: str, schema: Any, clean: CleanText) -> Schema:
     place = f"`{plain(name, _MAX_NAME)}`"
     if not (0 < len(name) <= _MAX_NAME and name.isprintable()):
         raise ValueError(f"the field {place} has a name that cannot be shown")
@@ -94,24 +147,24 @@ def _field(name: str, schema: Any, shown: Shown) -> Schema:
         raise ValueError(f"the field {place} is no text, number, yes or no, or choice")
     field: Schema = {"type": kind}
     if kind == "array":
-        field["items"] = _items(place, schema.get("items"), shown)
+        field["items"] = _items(place, schema.get("items"), clean)
     elif choices is not None:
-        field |= _chosen(place, kind, choices, shown)
+        field |= _chosen(place, kind, choices, clean)
     for word, limit in (("title", _MAX_TITLE), ("description", _MAX_DESCRIPTION)):
         if isinstance(schema.get(word), str):
-            field[word] = shown(schema[word], limit)
+            field[word] = clean(schema[word], limit)
     field |= {word: schema[word] for word, fits in _BOUNDS[kind] if word in schema and fits(schema[word])}
     if "default" in schema and _is_default(field, schema["default"]):
         field["default"] = schema["default"]
     return field
 
 
-def _items(place: str, schema: Any, shown: Shown) -> Schema:
+def _items(place: str, schema: Any, clean: CleanText) -> Schema:
     """What several may be chosen from."""
     if not is_object(schema) or schema.get("type", "string") != "string":
         raise ValueError(f"the field {place} is a list of something else than texts")
     choices = _choices(schema)
-    return {"type": "string", **(_chosen(place, "string", choices, shown) if choices is not None else {})}
+    return {"type": "string", **(_chosen(place, "string", choices, clean) if choices is not None else {})}
 
 
 def _choices(schema: Schema) -> list[tuple[Any, Any]] | None:
@@ -133,14 +186,14 @@ def _titled(choice: Any) -> tuple[Any, Any]:
     return (choice.get("const"), choice.get("title")) if is_object(choice) else (None, None)
 
 
-def _chosen(place: str, kind: str, choices: Sequence[tuple[Any, Any]], shown: Shown) -> Schema:
+def _chosen(place: str, kind: str, choices: Sequence[tuple[Any, Any]], clean: CleanText) -> Schema:
     fits = all(_IS[kind](value) and len(str(value)) <= _MAX_CHOICE for value, _ in choices)
     if not fits or not 0 < len(choices) <= _MAX_CHOICES:
         raise ValueError(f"the field {place} is no choice of 1 to {_MAX_CHOICES} values that can be shown")
     made: Schema = {"enum": [value for value, _ in choices]}
     if any(isinstance(title, str) for _, title in choices):
         made["enumNames"] = [
-            shown(title, _MAX_TITLE) if isinstance(title, str) else str(value) for value, title in choices
+            clean(title, _MAX_TITLE) if isinstance(title, str) else str(value) for value, title in choices
         ]
     return made
 

@@ -16,9 +16,9 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from sojourn.mcp.exchange import EXCHANGE, Exchange
+from sojourn.mcp.errors import EXCHANGE, Exchange
 from sojourn.mcp.limits import MAX_MESSAGE_BYTES
-from sojourn.mcp.transports import Link
+from sojourn.mcp.streams import Link
 from sojourn.network import http_client, http_transport, retry_after_of
 
 __all__ = ["http_streams", "sse_streams"]

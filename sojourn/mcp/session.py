@@ -7,6 +7,7 @@ loads the SDK.
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
@@ -14,29 +15,22 @@ from typing import Any, TypeVar
 
 import anyio
 import mcp_types as types
-import structlog
 from mcp import Client, MCPError
 from mcp.client.subscriptions import SubscriptionLost
-from mcp.shared.dispatcher import ProgressFnT
+from mcp.shared.dispatcher import ProgressFnT as OnProgress
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
 import sojourn
 from sojourn.contracts.input_required import ToolInput
 from sojourn.errors import ToolUnavailable
-from sojourn.mcp.declared import Declared
-from sojourn.mcp.exchange import EXCHANGE, Exchange
-from sojourn.mcp.faults import SessionRefused, Unusable
-from sojourn.mcp.quiet import quiet
-from sojourn.mcp.sifted import Sifted
-from sojourn.mcp.translating import translated
-from sojourn.mcp.transports import Link, Transport
+from sojourn.mcp.errors import EXCHANGE, Exchange, ServerUnusable, SessionRefused, translate
+from sojourn.mcp.streams import CapabilityWriter, Link, ToolListFilter
+from sojourn.mcp.transports import Transport
 
-__all__ = ["Session"]
+__all__ = ["OnProgress", "Session"]
 
 T = TypeVar("T")
-
-_log = structlog.get_logger("sojourn.mcp")
 
 _ANSWER: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAdapter(
     types.CallToolResult | types.InputRequiredResult
@@ -44,6 +38,15 @@ _ANSWER: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAda
 _CLOSING = 10.0
 _FIRST_WORD = 2.0
 _MAX_RETRY = 30.0
+_SDK_LOGGERS = (
+    "client",
+    "httpx2",
+    "mcp.client.client",
+    "mcp.client.session",
+    "mcp.client.sse",
+    "mcp.client.streamable_http",
+    "mcp.shared.jsonrpc_dispatcher",
+)
 
 
 class Session:
@@ -64,10 +67,10 @@ class Session:
         on_change: Callable[[], None],
         on_drop: Callable[[str, str], None],
     ) -> None:
-        quiet()
+        _silence_sdk_loggers()
         self.lost = asyncio.Event()
         self._transport = transport
-        self._link = Link(toolset_id, self.lost.set)
+        self._link = Link(toolset_id, transport.secrets, self.lost.set)
         self._on_change = on_change
         self._on_drop = on_drop
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -94,7 +97,7 @@ class Session:
             await asyncio.wait({self._owner}, timeout=_CLOSING)
 
     async def page(self, cursor: str | None) -> types.ListToolsResult:
-        """One page of the tools; raises what `translated` gives."""
+        """One page of the tools; raises what `translate` gives."""
         params = types.PaginatedRequestParams(cursor=cursor)
         return await self._ask(lambda client: client.session.list_tools(params=params))
 
@@ -102,14 +105,14 @@ class Session:
         self,
         name: str,
         arguments: dict[str, Any],
-        on_progress: ProgressFnT | None,
+        on_progress: OnProgress | None,
         given: ToolInput | None = None,
     ) -> types.CallToolResult | types.InputRequiredResult:
         """Call a tool, or go on with a call that asked for input; a cancellation is passed on to the server.
 
         Raises:
-            Unusable: the protocol has no words for what is given.
-            SojournError: what `translated` gives.
+            ServerUnusable: the protocol has no words for what is given.
+            SojournError: what `translate` gives.
         """
         request = types.CallToolRequest(params=_params(name, arguments, given))
         state = given.request_state if given else None
@@ -126,7 +129,7 @@ class Session:
         try:
             return await request(self._client)
         except (MCPError, ValidationError, anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
-            fault = translated(error, exchange, (*secrets, *self._transport.secrets))
+            fault = translate(error, exchange, (*secrets, *self._transport.secrets))
             if isinstance(fault, SessionRefused):
                 self.lost.set()
             raise fault from None
@@ -159,9 +162,11 @@ class Session:
         if error is None or exchange is None:
             self._ready.set_result(None)
             return
-        fault = translated(error, exchange, self._transport.secrets)
+        fault = translate(error, exchange, self._transport.secrets)
         if not isinstance(fault, ToolUnavailable):
-            text = str(fault) if isinstance(fault, Unusable) else f"its MCP server cannot be used: {fault}"
+            text = (
+                str(fault) if isinstance(fault, ServerUnusable) else f"its MCP server cannot be used: {fault}"
+            )
             fault = ToolUnavailable(text, retry_after=getattr(fault, "retry_after", None))
         self._ready.set_exception(fault)
         self._ready.exception()  # someone may have stopped waiting for it
@@ -177,8 +182,10 @@ class Session:
     @asynccontextmanager
     async def _streams(self) -> AsyncGenerator[Any]:
         async with self._transport.connect(self._link) as (read, write):
-            sifted = Sifted(read, version=self._version, on_drop=self._on_drop, on_end=self.lost.set)
-            yield sifted, Declared(write)
+            filtered = ToolListFilter(
+                read, version=self._version, on_drop=self._on_drop, on_end=self.lost.set
+            )
+            yield filtered, CapabilityWriter(write)
 
     def _version(self) -> str | None:
         return self._client.session.protocol_version if self._client else None
@@ -227,6 +234,27 @@ def _params(name: str, arguments: dict[str, Any], given: ToolInput | None) -> ty
         return types.CallToolRequestParams.model_validate({"name": name, "arguments": arguments, **fields})
     except ValidationError:
         # Such as a list of numbers. The error itself repeats what was given, the server's state included.
-        raise Unusable(
+        raise ServerUnusable(
             "what was answered cannot be sent: MCP knows texts, numbers, yes or no, and lists of texts"
         ) from None
+
+
+class _OutsideExchange(logging.Filter):
+    """Passes what is not logged in the course of an exchange of ours: other users of the SDK keep their logs."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        del record
+        return EXCHANGE.get() is None
+
+
+_OUTSIDE_EXCHANGE = _OutsideExchange()
+
+
+def _silence_sdk_loggers() -> None:
+    """Keep the loggers of the SDK and of httpx from telling what a server sent or where it is.
+
+    They write addresses with their query at level INFO, and whole messages of a server, escape sequences
+    included, in tracebacks. What matters of that is logged by this package, in its own words.
+    """
+    for name in _SDK_LOGGERS:
+        logging.getLogger(name).addFilter(_OUTSIDE_EXCHANGE)  # added once, however often this is called

@@ -13,7 +13,7 @@ import shutil
 import signal
 import time
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -23,11 +23,10 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 from mcp_types import ErrorData, JSONRPCError, jsonrpc_message_adapter
 
-from sojourn.mcp.exchange import OVERSIZED
+from sojourn.mcp.errors import OVERSIZED
 from sojourn.mcp.limits import MAX_MESSAGE_BYTES
-from sojourn.mcp.lines import Lines, Overlong
+from sojourn.mcp.streams import Lines, Link, Overlong
 from sojourn.mcp.text import cleaned, masked
-from sojourn.mcp.transports import Link, Stdio
 
 __all__ = ["stdio_streams"]
 
@@ -49,24 +48,33 @@ _Outgoing = MemoryObjectReceiveStream[SessionMessage]
 
 
 @asynccontextmanager
-async def stdio_streams(server: Stdio, link: Link) -> AsyncGenerator[tuple[Any, Any]]:
+async def stdio_streams(
+    command: str, arguments: Sequence[str], env: Mapping[str, str], cwd: str | None, link: Link
+) -> AsyncGenerator[tuple[Any, Any]]:
     """Start a server and give its streams; as the context closes, its whole process group is ended.
+
+    Args:
+        command: The program: a path, or a name to look up in `PATH`.
+        arguments: Its arguments.
+        env: Its environment, to which the worker's `PATH` is added where it has none.
+        cwd: Its working directory; the worker's when None.
+        link: Whose streams they are.
 
     Raises:
         OSError: it cannot be started.
     """
-    env = {"PATH": os.environ.get("PATH", os.defpath), **server.env}
-    program = shutil.which(server.command, path=env["PATH"])
+    env = {"PATH": os.environ.get("PATH", os.defpath), **env}
+    program = shutil.which(command, path=env["PATH"])
     if program is None:
-        raise FileNotFoundError(2, "no such program", server.command)
+        raise FileNotFoundError(2, "no such program", command)
     process = await asyncio.create_subprocess_exec(
         program,
-        *server.arguments,
+        *arguments,
         stdin=PIPE,
         stdout=PIPE,
         stderr=PIPE,
         env=env,
-        cwd=server.cwd,
+        cwd=cwd,
         start_new_session=True,
     )
     try:
@@ -76,7 +84,7 @@ async def stdio_streams(server: Stdio, link: Link) -> AsyncGenerator[tuple[Any, 
             tasks.start_soon(_read, process, incoming, link)
             tasks.start_soon(_write, process, outgoing, incoming)
             tasks.start_soon(_watch, process, incoming)
-            tasks.start_soon(_log_errors, process, link, server)
+            tasks.start_soon(_log_errors, process, link)
             try:
                 yield read, write
             finally:
@@ -150,7 +158,7 @@ async def _watch(process: Process, incoming: _Incoming) -> None:
     await incoming.aclose()
 
 
-async def _log_errors(process: Process, link: Link, server: Stdio) -> None:
+async def _log_errors(process: Process, link: Link) -> None:
     assert process.stderr
     lines = Lines(4 * _MAX_LOGGED)
     count, since = 0, time.monotonic()
@@ -160,7 +168,7 @@ async def _log_errors(process: Process, link: Link, server: Stdio) -> None:
         for line in lines.feed(chunk):
             count += 1
             head = line.head if isinstance(line, Overlong) else line
-            text = cleaned(masked(head.decode(errors="replace"), server.secrets), _MAX_LOGGED)
+            text = cleaned(masked(head.decode(errors="replace"), link.secrets), _MAX_LOGGED)
             if text and count <= _MAX_LINES:
                 _log.info("mcp_server_stderr", toolset=link.toolset_id, line=text)
             if count == _MAX_LINES:

@@ -1,13 +1,15 @@
-"""Texts of servers, made fit to be shown: printable, cut short, without the secrets we sent."""
+"""Texts of servers, made fit to be shown: printable, cut short, without the secrets that were sent."""
 
 from collections.abc import Iterable
 
-from sojourn.core.values.text import clip, readable
+from sojourn.core.values.text import clip, plain, readable
 
-__all__ = ["cleaned", "masked"]
+__all__ = ["cleaned", "masked", "progress_line"]
 
 _MIN_SECRET = 6
 """A shorter value is too common a word to hide."""
+
+_MAX_PROGRESS = 200
 
 
 def cleaned(text: str, limit: int) -> str:
@@ -21,3 +23,9 @@ def masked(text: str, secrets: Iterable[str]) -> str:
         if len(secret) >= _MIN_SECRET:
             text = text.replace(secret, "***")
     return text
+
+
+def progress_line(progress: float, total: float | None, message: str | None) -> str:
+    """A progress notification as a line: `3 of 10: reading`."""
+    figure = f"{progress:g} of {total:g}" if total is not None else f"{progress:g}"
+    return plain(f"{figure}: {message}" if message else figure, _MAX_PROGRESS)

@@ -6,10 +6,12 @@ validated here, against the server's schema, with the errors and hints of any ot
 """
 
 import functools
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from sojourn.authoring.progress import ProgressNote, reporter
+from sojourn.authoring.runnable import Filler
 from sojourn.contracts.artifact import WithArtifacts
 from sojourn.contracts.ids import ToolId
 from sojourn.contracts.input_required import InputRequired
@@ -20,23 +22,21 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload import boundary, hints
 from sojourn.core.schema.validate import Validator
-from sojourn.mcp import faults
+from sojourn.mcp import errors
+from sojourn.mcp.connection import Connection
 from sojourn.mcp.content import ABSENT, error_text, to_result
-from sojourn.mcp.progress import OnProgress, told
-from sojourn.mcp.rounds import INVALID_PARAMS, Rounds
-from sojourn.mcp.text import masked
+from sojourn.mcp.elicitation import Rounds
+from sojourn.mcp.text import masked, progress_line
 from sojourn.serving.off_loop import aside, fits
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult
 
-    from sojourn.mcp.toolset import McpToolset
+    from sojourn.mcp.session import OnProgress
 
 __all__ = ["McpTool"]
 
 Outcome = ToolResult | WithArtifacts[Any]
-
-_METHOD_NOT_FOUND = -32_601
 
 
 class McpTool:
@@ -44,16 +44,23 @@ class McpTool:
 
     Args:
         spec: As taken over.
-        toolset: Whose session carries its calls.
-        is_known: False for one that stands in until the server has been reached.
+        connection: Carries its calls.
+        known: Gives the server's tools by bare name; only for a tool that stands in until the server has been reached.
     """
 
     is_async = True
+    fillers: Mapping[str, Filler | None] = MappingProxyType({})
 
-    def __init__(self, spec: ToolSpec, toolset: "McpToolset", *, is_known: bool = True) -> None:
+    def __init__(
+        self,
+        spec: ToolSpec,
+        connection: Connection,
+        *,
+        known: "Callable[[], Mapping[str, McpTool]] | None" = None,
+    ) -> None:
         self.spec = spec
-        self._toolset = toolset
-        self._is_known = is_known
+        self._connection = connection
+        self._known = known
 
     @property
     def id(self) -> ToolId:
@@ -63,6 +70,11 @@ class McpTool:
     @property
     def validator(self) -> Validator:
         """Checks a payload against the server's schema, in the draft that it names."""
+        return self._validator
+
+    @property
+    def whole_validator(self) -> Validator:
+        """The same: nothing is injected into a server's tool."""
         return self._validator
 
     @functools.cached_property
@@ -79,6 +91,18 @@ class McpTool:
         """A request to this tool."""
         return ToolRequest(name=self.id, payload=fields)
 
+    def takes(self, payload: dict[str, Any]) -> bool:  # noqa: ARG002 - the server is not asked
+        """True: of a server's tool nobody here knows more than its schema says."""
+        return True
+
+    def check(self, call: ToolRequest) -> dict[str, Any] | ToolResult:
+        """The payload of a call, valid by the server's schema, or why it is not."""
+        return boundary.checked(self.spec, self.validator, call)
+
+    def read(self, call: ToolRequest) -> ToolRequest | ToolResult:
+        """The call as it came (SR-13)."""
+        return call
+
     def prepare(
         self,
         payload: dict[str, Any],  # noqa: ARG002 - empty here: the boundary decodes nothing for this tool
@@ -88,11 +112,19 @@ class McpTool:
         """What is left to do: to read and validate a call's arguments, and to send it or give the refusal."""
         return functools.partial(self._checked, call, meta)
 
+    def deliver(self, call: ToolRequest, value: Any) -> ToolResult:
+        """The result as the server gave it."""
+        return boundary.delivered(self.spec, call, value, lambda given: given)
+
+    def accept(self, call: ToolRequest, value: Any) -> ToolResult:
+        """The result as somebody outside sent it."""
+        return self.deliver(call, value)
+
     async def _checked(self, call: ToolRequest, meta: ToolCallMeta) -> Outcome:
         """The schema is the server's, a stranger's: what it takes to check is done aside."""
         arguments = boundary.parsed(self.spec, call)
         if isinstance(arguments, dict) and not self.validator.fits_at_once(arguments):
-            arguments = await aside(lambda: boundary.checked(self.spec, self.validator, call))
+            arguments = await aside(lambda: self.check(call))
         if isinstance(arguments, ToolResult):
             return arguments
         return await self._run(call, arguments, meta)
@@ -104,28 +136,31 @@ class McpTool:
             ToolUnavailable: the server cannot be reached, or broke off; worth a repetition.
             RateLimited: it asks us to wait.
         """
-        if not self._is_known:
-            known = await self._toolset.discovered(self.spec.id.tool)
-            if known is None:
-                return boundary.refusal(call, hints.unknown_tool(call.name, self._toolset.ids()))
-            return await known.prepare({}, call, meta)()
-        secrets = self._toolset.transport.secrets
-        send = functools.partial(self._toolset.send, self.spec.id.tool, arguments, _progress(secrets))
+        if self._known is not None:
+            await self._connection.session()
+            known = self._known()
+            if self.id.tool not in known:
+                return boundary.refusal(
+                    call, hints.unknown_tool(call.name, [tool.id for tool in known.values()])
+                )
+            return await known[self.id.tool].prepare({}, call, meta)()
+        secrets = self._connection.secrets
+        send = functools.partial(self._connection.send, self.spec.id.tool, arguments, _progress(secrets))
         rounds = Rounds(send, secrets, meta.input)
         try:
-            answer = await rounds.ended()
-        except faults.Oversized as error:
+            answer = await rounds.finish()
+        except errors.OversizedResponse as error:
             return boundary.refusal(call, hints.oversized_result(self.spec, error.size))
-        except faults.Garbled as error:
+        except errors.MalformedResponse as error:
             return boundary.refusal(call, hints.malformed_response(self.spec, str(error)))
-        except faults.Unusable as error:
+        except errors.ServerUnusable as error:
             return boundary.refusal(call, hints.unavailable(call.name, str(error)))
-        except faults.Unaskable as error:
-            return _unaskable(call, error)
-        except faults.Answered as error:
-            said, code = str(error), error.code
+        except errors.UnsupportedElicitation as error:
+            return _unsupported(call, error)
+        except errors.ErrorResponse as error:
+            text, code = str(error), error.code
             return await aside(
-                lambda: self._refused(call, None if meta.input else arguments, said, code), on=arguments
+                lambda: self._refused(call, None if meta.input else arguments, text, code), on=arguments
             )
         if isinstance(answer, InputRequired):
             return ToolResult(input_required=answer)
@@ -135,9 +170,9 @@ class McpTool:
         self, call: ToolRequest, arguments: dict[str, Any] | None, text: str, code: int
     ) -> ToolResult:
         """The server's own word on a call that it did not carry out; without arguments, where those are not meant."""
-        if code == _METHOD_NOT_FOUND or "unknown tool" in text.lower():
-            self._toolset.refresh()
-        if code == INVALID_PARAMS and arguments is not None:
+        if code == errors.METHOD_NOT_FOUND or "unknown tool" in text.lower():
+            self._connection.refresh()
+        if code == errors.INVALID_PARAMS and arguments is not None:
             issue = FieldIssue(field="", constraint="rejected", expected_type=text[:200])
             return boundary.refusal(
                 call, hints.hint_for_issues(self.spec, arguments, [issue], self.validator)
@@ -165,7 +200,7 @@ class McpTool:
         return f"<McpTool {self.id}>"
 
 
-def _unaskable(call: ToolRequest, fault: faults.Unaskable) -> ToolResult:
+def _unsupported(call: ToolRequest, fault: errors.UnsupportedElicitation) -> ToolResult:
     """The answer to a call whose server asks for what cannot be asked."""
     hint = RetryHint(
         reason=RetryReason.MALFORMED_RESPONSE,
@@ -176,13 +211,13 @@ def _unaskable(call: ToolRequest, fault: faults.Unaskable) -> ToolResult:
     return boundary.refusal(call, (error, hint))
 
 
-def _progress(secrets: tuple[str, ...]) -> OnProgress | None:
+def _progress(secrets: tuple[str, ...]) -> "OnProgress | None":
     """Pass progress on with the heartbeats of the call this context belongs to, if any."""
     report = reporter.get()
     if report is None:
         return None
 
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-        report(ProgressNote(told(progress, total, message and masked(message, secrets))))
+        report(ProgressNote(progress_line(progress, total, message and masked(message, secrets))))
 
     return on_progress

@@ -5,25 +5,17 @@ given in confidence (headers, environment, user and query of an address) shows i
 """
 
 from base64 import b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from sojourn.errors import DefinitionError
 
-__all__ = ["Http", "Link", "Sse", "Stdio", "Transport"]
+if TYPE_CHECKING:
+    from sojourn.mcp.streams import Link
 
-
-@dataclass(frozen=True, slots=True)
-class Link:
-    """What a transport may tell while it is connected."""
-
-    toolset_id: str
-    """For its logs."""
-    lose: Callable[[], None]
-    """Says that the connection is of no more use."""
+__all__ = ["Http", "Sse", "Stdio", "Transport"]
 
 
 class Transport(Protocol):
@@ -34,7 +26,7 @@ class Transport(Protocol):
         """What the server is given in confidence."""
         ...
 
-    def connect(self, link: Link) -> AbstractAsyncContextManager[Any]:
+    def connect(self, link: "Link") -> AbstractAsyncContextManager[Any]:
         """A pair of the SDK's streams, read and write, for as long as the context is open."""
         ...
 
@@ -70,11 +62,11 @@ class Stdio:
         """The values of its environment."""
         return tuple(value for name, value in self.env.items() if name != "PATH")
 
-    def connect(self, link: Link) -> AbstractAsyncContextManager[Any]:
+    def connect(self, link: "Link") -> AbstractAsyncContextManager[Any]:
         """Start the process; it ends, with its children, as the context closes."""
         from sojourn.mcp.stdio import stdio_streams  # noqa: PLC0415 - loads the SDK
 
-        return stdio_streams(self, link)
+        return stdio_streams(self.command, self.arguments, self.env, self.cwd, link)
 
     def __repr__(self) -> str:
         """The program alone: arguments may hold secrets."""
@@ -102,7 +94,7 @@ class Http:
         """Header values, and what the address holds beside its host."""
         return _secrets(self.url, self.headers)
 
-    def connect(self, link: Link) -> AbstractAsyncContextManager[Any]:
+    def connect(self, link: "Link") -> AbstractAsyncContextManager[Any]:
         """Open an HTTP client; requests follow."""
         from sojourn.mcp.http import http_streams  # noqa: PLC0415 - loads the SDK
 
@@ -116,7 +108,7 @@ class Http:
 class Sse(Http):
     """A server at an address, over the older HTTP with server-sent events; an answer of over 1 MB ends the session."""
 
-    def connect(self, link: Link) -> AbstractAsyncContextManager[Any]:
+    def connect(self, link: "Link") -> AbstractAsyncContextManager[Any]:
         """Open the stream of events."""
         from sojourn.mcp.http import sse_streams  # noqa: PLC0415 - loads the SDK
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from activities import overtime
-from activities.overtime import ended
+from activities.overtime import await_with_grace
 
 
 async def test_a_value_and_an_exception_come_through():
@@ -16,9 +16,9 @@ async def test_a_value_and_an_exception_come_through():
             raise value
         return value
 
-    assert await ended("a.b.c", give(3)) == 3
+    assert await await_with_grace("a.b.c", give(3)) == 3
     with pytest.raises(ValueError, match="no"):
-        await ended("a.b.c", give(ValueError("no")))
+        await await_with_grace("a.b.c", give(ValueError("no")))
 
 
 async def test_a_tool_may_tidy_up(monkeypatch):
@@ -35,7 +35,7 @@ async def test_a_tool_may_tidy_up(monkeypatch):
 
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.02):
-            await ended("a.b.c", work())
+            await await_with_grace("a.b.c", work())
     assert tidied == [True]
 
 
@@ -54,7 +54,7 @@ async def test_a_tool_that_will_not_end_is_left(monkeypatch):
 
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.02):
-            await ended("a.b.c", work())
+            await await_with_grace("a.b.c", work())
     go.set()
     await asyncio.sleep(0.02)
 
@@ -70,4 +70,4 @@ async def test_what_would_end_the_loop_is_an_error_of_the_tool(raised, comes):
         raise raised
 
     with pytest.raises(comes):
-        await ended("a.b.c", work())
+        await await_with_grace("a.b.c", work())

@@ -84,12 +84,11 @@ def app_with(tools: Toolset, *services: Any, **more: Any) -> App:
 
 
 async def result_of(app: App, name: str, payload: dict[str, Any]) -> Any:
-    """What a tool's body gives for a valid payload."""
+    """What a bound tool gives for a valid payload."""
     tool: Any = app.tools_of("test.agent")[name]
     assert tool.validator.is_valid(payload)
-    body = app.body_of(tool)
-    value = body.prepare(payload, ToolRequest(name=name, payload=payload, tool_call_id="c"), META)()
-    return await value if body.is_async else value
+    value = tool.prepare(payload, ToolRequest(name=name, payload=payload, tool_call_id="c"), META)()
+    return await value if tool.is_async else value
 
 
 @pytest.fixture

@@ -55,19 +55,23 @@ class Served:
         )
 
     def start(self) -> "Served":
-        command = [sys.executable, SERVER, self.kind, str(self.port)]
-        self.process = subprocess.Popen(command, env={**os.environ, **self.env})
+        """Start the usual server; returns when it can be reached."""
+        self._start(SERVER, self.kind)
         return self
 
     def start_other(self, script: str, *arguments: str) -> mcp.Http:
         """Start another server than the usual one on the port; returns when it can be reached."""
-        command = [sys.executable, script, *arguments, "http", str(self.port)]
-        self.process = subprocess.Popen(command, env={**os.environ, **self.env})
+        self._start(script, *arguments, "http")
+        return mcp.Http(f"http://127.0.0.1:{self.port}/mcp")
+
+    def _start(self, *command: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, *command, str(self.port)], env={**os.environ, **self.env}
+        )
         while self.process.poll() is None:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
                 break
             time.sleep(0.05)
-        return mcp.Http(f"http://127.0.0.1:{self.port}/mcp")
 
     def kill(self) -> None:
         if self.process is not None:
@@ -171,6 +175,27 @@ def serving() -> Iterator[Callable[..., Served]]:
     yield make
     for served in made:
         served.kill()
+
+
+@pytest.fixture(scope="session")
+def standing() -> Iterator[Callable[[str], Served]]:
+    """The server of a kind that stands for all tests which do it no harm."""
+    made: dict[str, Served] = {}
+
+    def stand(kind: str) -> Served:
+        if kind not in made:
+            made[kind] = Served(kind).start()
+        return made[kind]
+
+    yield stand
+    for served in made.values():
+        served.kill()
+
+
+@pytest.fixture
+def transport_of(standing, stdio) -> Callable[[str], mcp.Transport]:
+    """The test server by one of the transports, for tests which do it no harm."""
+    return lambda kind: stdio() if kind == "stdio" else standing(kind).transport
 
 
 @pytest.fixture

@@ -56,7 +56,7 @@ DRAFT_7 = {
 }
 cancelled: list[str] = []
 extra: list[str] = []
-counts = {"list": 0, "call": 0}
+counts = {"list": 0, "call": 0, "slow": 0}
 bus = InMemorySubscriptionBus()
 
 
@@ -160,6 +160,7 @@ async def call_tool(ctx: Any, params: types.CallToolRequestParams) -> types.Call
                 is_error=True,
             )
         case "slow":
+            counts["slow"] += 1
             try:
                 await asyncio.sleep(given.get("seconds", 30))
             except asyncio.CancelledError:

@@ -1,12 +1,9 @@
-"""Content: blocks of an answer, as a result and artifacts; and lines of a stream."""
+"""Content: blocks of an answer, as a result and artifacts."""
 
 import mcp_types as types
 import pytest
 
 from sojourn.mcp.content import ABSENT, error_text, to_parts, to_result
-from sojourn.mcp.lines import Lines, Overlong
-from sojourn.mcp.progress import told
-from sojourn.mcp.text import cleaned, masked
 
 TEXT = types.TextContent(text="one")
 
@@ -56,32 +53,16 @@ def test_an_error_without_a_text_says_so():
     assert "did not say why" in error_text([types.ImageContent(data="", mime_type="image/png")])
 
 
-def test_lines_are_cut_wherever_the_chunks_are():
-    """Chunks of one byte and of everything give the same lines."""
-    data = b"one\n\ntwo\nrest"
-    for size in (1, 2, 5, 100):
-        lines = Lines(10)
-        found = [line for at in range(0, len(data), size) for line in lines.feed(data[at : at + size])]
-        assert found == [b"one", b"", b"two"]
+def test_a_secret_at_the_end_of_a_long_error_is_hidden():
+    """Secrets are hidden before the text is cut, so that no half of one is left."""
+    text = error_text([types.TextContent(text="x" * 1_990 + "secret-token" + "y" * 100)], ["secret-token"])
+    assert "secr" not in text
+    assert "***" in text
 
 
-def test_a_long_line_is_counted_and_not_kept():
-    """Its two ends are known, and the line after it is whole."""
-    lines = Lines(1_000)
-    found = []
-    for chunk in [b"head" + b"x" * 996, *[b"y" * 5_000] * 100, b"tail\nnext\n"]:
-        found += lines.feed(chunk)
-        assert len(lines._kept) <= 1_000
-    long, after = found
-    assert isinstance(long, Overlong)
-    assert (long.head[:4], long.tail[-4:], long.size) == (b"head", b"tail", 501_004)
-    assert after == b"next"
-
-
-def test_texts_are_made_fit_to_be_shown():
-    """Line breaks stay; what acts on a terminal, hides or is too long does not."""
-    assert cleaned("a\tb\nc\x1b[31m\x00\u202ed\u200b ", 100) == "a\tb\nc [31m  d"
-    assert len(cleaned("x" * 5_000, 100)) == 100
-    assert masked("the key is abcdef", ["abcdef", "key"]) == "the key is ***"
-    assert told(1, None, None) == "1"
-    assert told(0.5, 1, "a\nb") == "0.5 of 1: a b"
+def test_artifacts_of_a_kind_are_numbered():
+    """The first has the kind's name, each further one its number; kinds are counted apart."""
+    picture = types.ImageContent(data="AAAA", mime_type="image/png")
+    sound = types.AudioContent(data="AAAA", mime_type="audio/wav")
+    _, artifacts = to_parts([picture, picture, sound, picture])
+    assert list(artifacts) == ["image", "image_2", "audio", "image_3"]

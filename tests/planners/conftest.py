@@ -177,15 +177,13 @@ class Rehearsal:
             return ToolResult(**answer, result=(await child.advance()).result)
         meta = ToolCallMeta(run_id="r", tool_call_id=call.tool_call_id, idempotency_key=call.tool_call_id)
         try:
-            value = app.body_of(tool).prepare(call.payload, call, meta)()
+            value = tool.prepare(call.payload, call, meta)()
             value = await value if inspect.isawaitable(value) else value
         except ToolUnavailable as error:
             return refusal(call, hints.unavailable(call.name, str(error)))
         except ToolFailed as error:
             return ToolResult(**answer, error=ToolError.from_error(error), retry_hint=error.hint)
-        if isinstance(value, ToolResult):  # an MCP server's
-            return value.model_copy(update=answer)
-        return ToolResult(**answer, result=tool.result_shape.encode(value))
+        return tool.deliver(call, value)
 
 
 @pytest.fixture

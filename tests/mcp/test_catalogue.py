@@ -5,7 +5,9 @@ import subprocess
 import sys
 import time
 from datetime import timedelta
+from typing import Any
 
+import mcp_types as types
 import pytest
 from structlog.testing import capture_logs
 
@@ -13,14 +15,11 @@ from sojourn import Bounds, ToolRequest, mcp
 from sojourn.contracts.tool_spec import Annotations, Retry
 from sojourn.core.payload import boundary
 from sojourn.errors import DefinitionError
+from sojourn.mcp import catalogue as catalogue_module
+from sojourn.mcp.catalogue import Catalogue
+from sojourn.mcp.limits import MAX_PAGES
 
 KINDS = ["stdio", "http", "sse"]
-
-
-@pytest.fixture
-def transport_of(serving, stdio):
-    """The test server by one of the transports, started where it has to be."""
-    return lambda kind: stdio() if kind == "stdio" else serving(kind).start().transport
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -52,12 +51,13 @@ async def test_a_spec_holds_what_the_server_says(opened, stdio):
     assert toolset["structured"].spec.result.json_schema["required"] == ["count"]
 
 
-async def test_what_can_be_no_tool_is_left_out_and_named(opened, stdio):
+async def test_what_can_be_no_tool_is_left_out_and_named(opened, stdio, until):
     """A name of another form and a schema that points elsewhere are one warning each."""
     with capture_logs() as logs:
         toolset = await opened(stdio())
+        before = toolset.tools
         toolset.refresh()
-        await asyncio.sleep(1.5)
+        await until(lambda: toolset.tools is not before)
     skipped = {log["tool"]: log["reason"] for log in logs if log["event"] == "mcp_tool_skipped"}
     assert skipped.keys() == {"space d", "elsewhere"}
     assert "leaves the schema" in skipped["elsewhere"]
@@ -168,6 +168,63 @@ async def test_a_list_that_fails_leaves_the_old_one(opened, serving, run, until)
         toolset.refresh()
         await until(lambda: any(log.get("tool") == "tools/list" for log in logs))
     assert toolset.tools is tools
+
+
+class Listing:
+    """A session of which nothing is asked but pages of tools."""
+
+    def __init__(self, *pages: list[types.Tool]) -> None:
+        self._pages = pages
+
+    async def page(self, cursor: str | None) -> types.ListToolsResult:
+        number = int(cursor or 0)
+        following = str(number + 1) if number + 1 < len(self._pages) else None
+        return types.ListToolsResult(tools=self._pages[number], next_cursor=following)
+
+
+def listed(name: str, **schema: Any) -> types.Tool:
+    return types.Tool(name=name, input_schema={"type": "object", **schema})
+
+
+@pytest.fixture
+def catalogue():
+    """The catalogue of a toolset whose server was never reached."""
+
+    def make(**options: Any) -> Catalogue:
+        return mcp.McpToolset("ops.test", transport=mcp.Stdio("x"), **options)._catalogue
+
+    return make
+
+
+async def test_a_tool_that_changed_is_checked_by_its_new_schema(catalogue):
+    """One that changed is another object with another validator; one that did not keeps what was compiled."""
+    known = catalogue()
+    await known.refresh(Listing([listed("same"), listed("changed", required=["a"])]))
+    before = known.tools
+    assert not before["changed"].validator.is_valid({"b": 1})
+    await known.refresh(Listing([listed("same"), listed("changed", required=["b"])]))
+    assert known.tools["same"] is before["same"]
+    assert known.tools["changed"].spec.payload.json_schema["required"] == ["b"]
+    assert known.tools["changed"].validator.is_valid({"b": 1})
+
+
+async def test_a_listing_goes_as_far_as_its_limit_and_says_so(catalogue, monkeypatch):
+    """The tool at the limit is taken, the one after it is not, and only then is it told."""
+    monkeypatch.setattr(catalogue_module, "MAX_TOOLS", 5)
+    tools = [listed(f"tool-{number}") for number in range(6)]
+    for count, told in ((5, []), (6, ["tools/list"])):
+        known = catalogue()
+        with capture_logs() as logs:
+            await known.refresh(Listing(tools[:3], [tools[0], *tools[3:count]]))
+        assert list(known.tools) == [tool.name for tool in tools[:5]]
+        assert [log["tool"] for log in logs if log["event"] == "mcp_tool_skipped"] == told
+
+
+async def test_the_last_page_that_is_read_is_the_fiftieth(catalogue):
+    """A tool on the page after it is not there."""
+    known = catalogue()
+    await known.refresh(Listing(*([listed(f"tool-{number}")] for number in range(MAX_PAGES + 1))))
+    assert list(known.tools) == [f"tool-{number}" for number in range(MAX_PAGES)]
 
 
 @pytest.mark.parametrize(

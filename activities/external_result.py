@@ -4,20 +4,19 @@ from typing import Any, cast
 
 from pydantic import ValidationError
 
-from sojourn.authoring.app import BoundTool
-from sojourn.authoring.tool import Tool
+from sojourn.authoring.runnable import Runnable
 from sojourn.contracts.retry_hint import RetryHint
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.core.payload import boundary, hints
+from sojourn.core.payload import hints
 from sojourn.core.payload.boundary import refusal
 from sojourn.core.payload.gate import passed
 
-__all__ = ["supplied"]
+__all__ = ["check_external_result"]
 
 
-def supplied(tool: BoundTool, call: ToolRequest, given: dict[str, Any]) -> ToolResult:
+def check_external_result(tool: Runnable, call: ToolRequest, given: dict[str, Any]) -> ToolResult:
     """The call's answer, made of what was sent: `result`, or `error` and perhaps `retry_hint`."""
     made = passed(tool.spec, call, _answer(tool, call, given))
     if isinstance(made, ToolResult):
@@ -25,17 +24,10 @@ def supplied(tool: BoundTool, call: ToolRequest, given: dict[str, Any]) -> ToolR
     return refusal(call, hints.oversized_result(tool.spec, made.size))
 
 
-def _answer(tool: BoundTool, call: ToolRequest, given: dict[str, Any]) -> ToolResult:
+def _answer(tool: Runnable, call: ToolRequest, given: dict[str, Any]) -> ToolResult:
     if "error" in given:
         return refusal(call, (_error(given["error"]), _hint(call, given.get("retry_hint"))))
-    value = given.get("result")
-    if not isinstance(tool, Tool):
-        return boundary.delivered(tool.spec, call, value, lambda given: given)
-    try:
-        value = tool.result_shape.decode(value)
-    except ValidationError as error:
-        return boundary.malformed(tool.spec, call, boundary.brief(error))
-    return boundary.delivered(tool.spec, call, value, tool.result_shape.encode)
+    return tool.accept(call, given.get("result"))
 
 
 def _error(said: Any) -> ToolError:

@@ -4,9 +4,15 @@ import json
 import uuid
 from typing import Any
 
+import mcp_types as types
 import pytest
 
 from sojourn import App, Client, InvalidInput, Run, RunPolicy, Worker, mcp
+from sojourn.contracts.input_required import ToolInput
+from sojourn.mcp import elicitation
+from sojourn.mcp.elicitation import Rounds
+from sojourn.mcp.errors import INVALID_PARAMS, ErrorResponse, UnsupportedElicitation
+from sojourn.mcp.limits import MAX_INPUT_ROUNDS
 
 ASKS = RunPolicy(interrupts_allowed=True)
 STATE = ' "quoted" \\ back\tslash ÄÖ 😀\n\x7f secret-of-the-server '
@@ -232,3 +238,59 @@ async def test_a_server_is_told_that_forms_can_be_filled(desk):
     run = await desk.start({})
     await run.result()
     assert desk.calls(run)[0]["can"] == {"elicitation": {"form": {}}}
+
+
+class Script:
+    """A server's answers to one call, in order; keeps what it was given."""
+
+    def __init__(self, *answers: Any) -> None:
+        self._answers = list(answers)
+        self.given: list[ToolInput | None] = []
+
+    async def send(self, given: ToolInput | None) -> Any:
+        self.given.append(given)
+        answer = self._answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def asks(state: str | None, **requests: Any) -> types.InputRequiredResult:
+    return types.InputRequiredResult(input_requests=requests, request_state=state)
+
+
+DONE = types.CallToolResult(content=[types.TextContent(text="done")])
+ROOTS = types.ListRootsRequest()
+REFUSED = ErrorResponse("unknown state", INVALID_PARAMS)
+
+
+async def test_a_call_begins_anew_once(monkeypatch):
+    """A server that refuses its state again after the restart has the last word."""
+    monkeypatch.setattr(elicitation, "_PAUSE", 0.0)
+    given = ToolInput(responses={}, request_state='{"state": true, "asked": {}}\nfirst')
+    server = Script(REFUSED, asks("second", roots=ROOTS), REFUSED, DONE)
+    with pytest.raises(ErrorResponse):
+        await Rounds(server.send, (), given).finish()
+    assert [each and each.request_state for each in server.given] == ["first", None, "second"]
+
+
+async def test_only_a_refused_state_is_worth_a_restart():
+    """Another error, or arguments refused where no state was sent, is the answer."""
+    stateless = ToolInput(responses={}, request_state='{"state": false, "asked": {}}\n')
+    stateful = ToolInput(responses={}, request_state='{"state": true, "asked": {}}\ns')
+    for given, error in ((stateful, ErrorResponse("no", -32_000)), (stateless, REFUSED), (None, REFUSED)):
+        server = Script(error, DONE)
+        with pytest.raises(ErrorResponse):
+            await Rounds(server.send, (), given).finish()
+        assert len(server.given) == 1
+
+
+async def test_the_tenth_answer_of_a_call_may_be_its_result(monkeypatch):
+    """Ten rounds are made, the last of which may answer; there is no eleventh."""
+    monkeypatch.setattr(elicitation, "_PAUSE", 0.0)
+    asking = [asks("s", roots=ROOTS)] * (MAX_INPUT_ROUNDS - 1)
+    assert await Rounds(Script(*asking, DONE).send, (), None).finish() is DONE
+    server = Script(*asking, asks("s", roots=ROOTS), DONE)
+    with pytest.raises(UnsupportedElicitation, match="on and on"):
+        await Rounds(server.send, (), None).finish()
+    assert len(server.given) == MAX_INPUT_ROUNDS

@@ -1,0 +1,172 @@
+"""How a tool that a server lists becomes a `ToolSpec`, under the terms of its toolset, or the reason why it cannot."""
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from sojourn.contracts.ids import TOOL_NAME, ToolId
+from sojourn.contracts.tool_spec import Annotations, Retry, ToolSpec, TypeSpec
+from sojourn.core.payload.bounds import can_state_bounds
+from sojourn.core.run.approval import MAX_PROMPT
+from sojourn.core.schema.enforceable import check, field_descriptions
+from sojourn.core.values.pointer import Schema
+from sojourn.core.values.text import plain
+from sojourn.errors import DefinitionError
+from sojourn.mcp.limits import MAX_DESCRIPTION, MAX_SCHEMA_BYTES
+from sojourn.mcp.text import cleaned
+
+if TYPE_CHECKING:
+    from mcp_types import Tool, ToolAnnotations
+
+__all__ = ["Terms", "check_terms", "matches_any", "spec_from_listing", "stand_in_spec", "unmatched"]
+
+_MAX_TITLE = 200
+_MAX_FIELD = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What an app, not the server, states of all tools of a toolset."""
+
+    timeout: timedelta | None
+    retry: Retry
+    task_queue: str | None
+    trusted: bool
+    confirmation: Mapping[str, str]
+    """By name or pattern; a spec gets the sentence that is its own."""
+    bounded: Sequence[str]
+    """Names or patterns of those whose results state their bounds."""
+
+    def confirmation_of(self, name: str) -> str | None:
+        """What a person is asked before a call: by the tool's name, else by the first pattern that fits."""
+        if name in self.confirmation:
+            return self.confirmation[name]
+        return next((asks for each, asks in self.confirmation.items() if fnmatchcase(name, each)), None)
+
+
+def check_terms(toolset_id: str, *, trusted: object, confirmation: object, bounded: object) -> None:
+    """Refuse terms that mean nothing.
+
+    Raises:
+        DefinitionError: `trusted` is no bool, `confirmation` no names with sentences, or `bounded` one text.
+    """
+    place = f"toolset {toolset_id}"
+    if not isinstance(trusted, bool):
+        raise DefinitionError(f"{place}: trusted is True or False, not {type(trusted).__name__}")
+    if not isinstance(confirmation, Mapping):
+        raise DefinitionError(
+            f'{place}: confirmation gives a sentence by name or pattern, such as {{"delete_*": "Delete {{path}}?"}}'
+        )
+    for pattern, sentence in confirmation.items():  # pyright: ignore[reportUnknownVariableType]
+        if not isinstance(pattern, str) or not pattern:
+            raise DefinitionError(f"{place}: confirmation is given by the name of a tool, or a pattern")
+        if not isinstance(sentence, str) or not sentence.strip() or len(sentence) > MAX_PROMPT:
+            raise DefinitionError(
+                f"{place}: the confirmation of {pattern!r} is a sentence of at most {MAX_PROMPT} characters"
+            )
+    if isinstance(bounded, str):
+        raise DefinitionError(f"{place}: bounded takes a list of names or patterns: [{bounded!r}]")
+
+
+def matches_any(name: str, patterns: Iterable[str]) -> bool:
+    """Whether a tool's name is among names or patterns."""
+    return any(fnmatchcase(name, each) for each in patterns)
+
+
+def unmatched(patterns: Iterable[str], names: Collection[str]) -> list[str]:
+    """The names and patterns that no tool has, of which nothing comes."""
+    return [pattern for pattern in patterns if not any(fnmatchcase(name, pattern) for name in names)]
+
+
+def spec_from_listing(toolset_id: str, tool: "Tool", terms: Terms) -> ToolSpec:
+    """The spec of a tool that a server lists.
+
+    Raises:
+        ValueError: its name cannot be part of an id, or a schema cannot be enforced; says why.
+    """
+    if not TOOL_NAME.match(tool.name):
+        raise ValueError("a name is at most 100 letters, digits, '_', '-', '.', '/'")
+    _check_schema(tool.input_schema)
+    if tool.output_schema is not None:
+        _check_schema(tool.output_schema)
+    title = tool.title or (tool.annotations.title if tool.annotations else None) or tool.name
+    return _spec(
+        toolset_id,
+        tool.name,
+        terms,
+        title=title,
+        description=cleaned(tool.description or "", MAX_DESCRIPTION),
+        payload=_type_spec(tool.name, tool.input_schema),
+        result=_type_spec(tool.name, tool.output_schema or {}),
+        annotations=_annotations(tool.annotations),
+    )
+
+
+def stand_in_spec(toolset_id: str, name: str, terms: Terms) -> ToolSpec:
+    """The spec of a tool that nobody has seen yet, since its server was never reached.
+
+    Raises:
+        ValueError: the name cannot be part of an id.
+    """
+    payload, result = _type_spec(name, {"type": "object"}), _type_spec(name, {})
+    return _spec(toolset_id, name, terms, title=name, payload=payload, result=result)
+
+
+def _spec(
+    toolset_id: str,
+    name: str,
+    terms: Terms,
+    *,
+    title: str,
+    payload: TypeSpec,
+    result: TypeSpec,
+    description: str = "",
+    annotations: Annotations | None = None,
+) -> ToolSpec:
+    return ToolSpec(
+        id=ToolId(f"{toolset_id}.{name}"),
+        kind="mcp",
+        title=plain(title, _MAX_TITLE),
+        description=description,
+        payload=payload,
+        result=result,
+        annotations=annotations or Annotations(),
+        decode_in_executor=True,
+        bounded=matches_any(name, terms.bounded) and can_state_bounds(result.json_schema),
+        confirmation=terms.confirmation_of(name),
+        trusted=terms.trusted,
+        timeout=terms.timeout,
+        retry=terms.retry,
+        task_queue=terms.task_queue,
+    )
+
+
+def _check_schema(schema: Schema) -> None:
+    try:
+        size = len(json.dumps(schema))
+    except RecursionError:
+        raise ValueError("its schema is nested without end") from None
+    if size > MAX_SCHEMA_BYTES:
+        raise ValueError(f"its schema has {size:,} bytes, more than the {MAX_SCHEMA_BYTES:,} allowed")
+    check(schema)
+
+
+def _type_spec(name: str, schema: Schema) -> TypeSpec:
+    texts = {field: cleaned(text, _MAX_FIELD) for field, text in field_descriptions(schema).items()}
+    return TypeSpec(name=name, json_schema=schema, field_descriptions=texts)
+
+
+def _annotations(hints: "ToolAnnotations | None") -> Annotations:
+    """What the server says of its tool; of one that only reads, the other two mean nothing (MCP, ToolAnnotations)."""
+    if hints is None:
+        return Annotations()
+    reads = hints.read_only_hint is True
+    return Annotations(
+        read_only=hints.read_only_hint,
+        destructive=None if reads else hints.destructive_hint,
+        idempotent=None if reads else hints.idempotent_hint,
+        open_world=hints.open_world_hint,
+    )
