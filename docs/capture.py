@@ -26,7 +26,7 @@ from pathlib import Path
 import pyte
 
 from sojourn import Client
-from sojourn.cli.doctor.model import MODEL_VARIABLES
+from sojourn.cli.checks.application import MODEL_VARIABLES
 from sojourn.server import Server
 from sojourn.server.child import Child
 

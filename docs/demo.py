@@ -26,8 +26,8 @@ from rich.table import Table
 
 from sojourn import AwaitClarification, AwaitConfirmation, Client, Event, Run, ToolResult
 from sojourn.cli.follow import show_end
-from sojourn.cli.prompt import ask_approval, read_line
-from sojourn.cli.view import RunView
+from sojourn.cli.screen.prompt import ask_approval, read_line
+from sojourn.cli.screen.view import RunView
 from sojourn.server import Server
 from sojourn.server.child import Child
 from toolsets import executions
