@@ -1,7 +1,6 @@
 """What commands of a client share: the connection, who acts, and what is printed when something was sent."""
 
 import asyncio
-import getpass
 import json
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
@@ -42,6 +41,8 @@ def with_client(
 
 def by_or_user(by: str | None) -> str | None:
     """Who acts: as they say, else the user that the machine knows; None where it knows none."""
+    import getpass
+
     if by is not None:
         return by or None
     try:

@@ -20,6 +20,7 @@ from typing import Any
 
 from sojourn.cli.failure import OK, failure_of
 from sojourn.cli.options import load_app
+from sojourn.process import Program
 
 __all__ = ["Reloader", "Tell"]
 
@@ -43,9 +44,9 @@ class Reloader:
         self._target = target
         self._task_queue = task_queue
         self._tell = tell
-        self._current: asyncio.subprocess.Process | None = None
-        self._processes: set[asyncio.subprocess.Process] = set()
-        self._loading: set[asyncio.subprocess.Process] = set()
+        self._current: Program | None = None
+        self._programs: set[Program] = set()
+        self._loading: set[Program] = set()
         self._ending: set[asyncio.Task[None]] = set()
         self._stop = asyncio.Event()
 
@@ -57,23 +58,22 @@ class Reloader:
         try:
             await self._serve()
         except asyncio.CancelledError:
-            self._kill(self._processes)  # the server is gone: there is nobody to drain for
+            self._kill(self._programs)  # the server is gone: there is nobody to drain for
             raise
         finally:
             if self._current is not None:
-                self._current.send_signal(signal.SIGTERM)
+                self._current.terminate()
             await asyncio.gather(*self._ending)
         return OK
 
     def _on_signal(self) -> None:
-        self._kill(self._processes if self._stop.is_set() else self._loading)
+        self._kill(self._programs if self._stop.is_set() else self._loading)
         self._stop.set()
 
     @staticmethod
-    def _kill(processes: Iterable[asyncio.subprocess.Process]) -> None:
-        for process in processes:
-            if process.returncode is None:
-                process.kill()
+    def _kill(programs: Iterable[Program]) -> None:
+        for program in programs:
+            program.kill()
 
     async def _serve(self) -> None:
         from watchfiles import PythonFilter, awatch  # pyright: ignore[reportUnknownVariableType]
@@ -88,51 +88,42 @@ class Reloader:
 
     async def _start(self, event: str, changed: list[str]) -> None:
         """Start a worker, and once its app is loaded let the one before drain; without, leave that one be."""
-        process = await self._loaded()
+        program = await self._loaded()
         because = f" ({', '.join(changed[:3])}{' ...' if len(changed) > 3 else ''})" if changed else ""
-        if process is None:
+        if program is None:
             left = "the version before goes on serving" if self._current else "waiting for a change"
             line = f"not {event}{because}: {self._target} does not load; {left}"
             self._tell("not_loaded", line, {"changed": changed, "serving": self._current is not None})
             return
-        before, self._current = self._current, process
+        before, self._current = self._current, program
         if before is not None:
-            before.send_signal(signal.SIGTERM)
-        self._tell(event, f"{event} {self._target}{because}", {"changed": changed, "pid": process.pid})
+            before.terminate()
+        self._tell(event, f"{event} {self._target}{because}", {"changed": changed, "pid": program.pid})
 
-    async def _loaded(self) -> asyncio.subprocess.Process | None:
+    async def _loaded(self) -> Program | None:
         """A worker that has loaded its app; None when it cannot, for which it has given the reason."""
         reading, writing = os.pipe()
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "sojourn.cli.reload",
-            self._target,
-            self._task_queue,
-            str(writing),
-            stdin=asyncio.subprocess.PIPE,
-            pass_fds=(writing,),
-            start_new_session=True,  # Ctrl-C reaches us alone, and we let it drain
-        )
+        command = [sys.executable, "-m", "sojourn.cli.reload", self._target, self._task_queue, str(writing)]
+        program = Program(command, keep=[writing], may_outlive_us=True)
         os.close(writing)
-        self._processes.add(process)
-        self._loading.add(process)
-        ending = asyncio.create_task(self._ended(process))
+        self._programs.add(program)
+        self._loading.add(program)
+        ending = asyncio.create_task(self._ended(program))
         self._ending.add(ending)
         ending.add_done_callback(self._ending.discard)
         try:
             said = await asyncio.to_thread(os.read, reading, 1)
         finally:
             os.close(reading)
-            self._loading.discard(process)
+            self._loading.discard(program)
         if not said:
             await asyncio.wait({ending})
-        return process if said else None
+        return program if said else None
 
-    async def _ended(self, process: asyncio.subprocess.Process) -> None:
-        status = await process.wait()
-        self._processes.discard(process)
-        if process is self._current:
+    async def _ended(self, program: Program) -> None:
+        status = await program.wait()
+        self._programs.discard(program)
+        if program is self._current:
             self._current = None
             if not self._stop.is_set():
                 line = f"the worker ended with status {status}; waiting for a change"

@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -76,6 +75,8 @@ def _write(app: "App", out: Path, *, as_json: bool) -> None:
 
 def _write_whole(path: Path, text: str) -> None:
     """Write a file beside its place and move it there; its folder is made."""
+    import tempfile
+
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

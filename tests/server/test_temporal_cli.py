@@ -7,7 +7,7 @@ import pytest
 from temporalio.testing import WorkflowEnvironment
 
 from sojourn.errors import ServerNotFound
-from sojourn.server import fetch_cli, find_cli
+from sojourn.server import find_cli, temporal_cli
 
 
 def write_program(path: Path, script: str) -> Path:
@@ -38,7 +38,7 @@ def machine(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(bare / "path"))
     monkeypatch.setattr(sys, "executable", str(bare / "venv" / "python"))
     monkeypatch.setattr(sysconfig, "get_path", lambda _name: str(bare / "venv"))
-    monkeypatch.setattr(fetch_cli, "user_cache_path", lambda *_, **__: bare / "cache")
+    monkeypatch.setattr(temporal_cli, "user_cache_path", lambda *_, **__: bare / "cache")
     monkeypatch.setattr(WorkflowEnvironment, "start_local", no_network)
     return bare
 
@@ -97,20 +97,20 @@ async def test_none_lists_every_way(machine):
         "PATH",
         "SOJOURN_TEMPORAL_CLI",
         "downloaded",
-        "go install",
         "TEMPORAL_ADDRESS",
     ):
         assert way in str(raised.value)
-    for fault in (f"{namesake} is no", "no network here", "Go is not installed"):
+    for fault in (f"{namesake} is no", "no network here"):
         assert fault in str(raised.value)
 
 
 async def test_no_fetch_touches_no_network(machine, monkeypatch):
-    """With `fetch=False` nothing is downloaded or built."""
-    write_program(machine / "path" / "go", f"echo called > {machine}/called")
+    """With `fetch=False` nothing is downloaded."""
+    asked: list[object] = []
+    monkeypatch.setattr(WorkflowEnvironment, "start_local", lambda **options: asked.append(options))
     with pytest.raises(ServerNotFound):
         await find_cli(fetch=False)
-    assert not (machine / "called").exists()
+    assert asked == []
 
 
 async def test_download_is_kept(machine, monkeypatch):
@@ -131,30 +131,3 @@ async def test_download_is_kept(machine, monkeypatch):
     assert said
     assert (await find_cli(fetch=False)).source == "cache"
     assert os.listdir(machine / "cache") == ["temporal"]
-
-
-async def test_go_builds_when_nothing_downloads(machine):
-    """Where nothing can be downloaded, Go builds the command, line by line, into the cache."""
-    write_program(
-        machine / "path" / "go",
-        'test "$*" = "install -v github.com/temporalio/cli/cmd/temporal@v1.5.1" || exit 2\n'
-        "echo go: downloading modules >&2\n"
-        'printf "#!/bin/sh\\necho temporal version 1.5.1\\n" > "$GOBIN/temporal"\n'
-        '/bin/chmod +x "$GOBIN/temporal"',
-    )
-    said: list[str] = []
-    built = await find_cli(on_progress=said.append)
-    assert (built.source, built.path, built.version) == (
-        "go install",
-        machine / "cache" / "temporal",
-        "1.5.1",
-    )
-    assert "go: downloading modules" in said
-
-
-async def test_failed_build_says_why(machine):
-    """A build that fails is reported with its status and last line, and leaves nothing behind."""
-    write_program(machine / "path" / "go", "echo no space left on device\nexit 3")
-    with pytest.raises(ServerNotFound, match="status 3: no space left on device"):
-        await find_cli()
-    assert os.listdir(machine / "cache") == []

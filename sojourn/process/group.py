@@ -8,39 +8,23 @@ nobody has reaped do not count as running.
 import contextlib
 import os
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-
-from sojourn.errors import ToolUnavailable
+from typing import Any
 
 __all__ = ["is_running", "signal_group", "start_group"]
 
 _PROCESSES = Path("/proc")
 
 
-def start_group(
-    command: Sequence[str], *, reads: bool, env: Mapping[str, str], cwd: str | Path | None
-) -> subprocess.Popen[bytes]:
-    """Start a program as the leader of a session and group, with pipes; `reads` says whether for input too.
+def start_group(command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+    """Start a program as the leader of a session and group, without a shell.
 
-    Raises:
-        ToolUnavailable: There is no such program, or it may not be run.
+    Args:
+        command: The program and its arguments.
+        options: As for `subprocess.Popen`: streams, environment, folder.
     """
-    try:
-        return subprocess.Popen(  # noqa: S603 - there is no shell
-            command,
-            stdin=subprocess.PIPE if reads else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            bufsize=0,
-            env=env,
-            cwd=cwd,
-            start_new_session=True,
-        )
-    except (FileNotFoundError, PermissionError) as error:
-        if error.filename != command[0]:
-            raise  # the directory
-        raise ToolUnavailable(f"{command[0]} cannot be run on this worker: {error.strerror}") from error
+    return subprocess.Popen[bytes](command, bufsize=0, start_new_session=True, **options)  # noqa: S603 - there is no shell
 
 
 def signal_group(group: int, number: int) -> bool:

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import subprocess
 import threading
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from sojourn.errors import ToolUnavailable
-from sojourn.process_group import is_running, signal_group, start_group
+from sojourn.process.group import is_running, signal_group, start_group
 
 __all__ = ["Completed", "run_process"]
 
@@ -106,7 +107,19 @@ class _Child:
         self._outputs = _Output(kept), _Output(kept)
         self._pipes: list[asyncio.BaseTransport] = []
         self._exited = asyncio.Event()
-        self._process = start_group(command, reads=stdin is not None, env=env, cwd=cwd)
+        try:
+            self._process = start_group(
+                command,
+                stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=env,
+                cwd=cwd,
+            )
+        except (FileNotFoundError, PermissionError) as error:
+            if error.filename != command[0]:
+                raise  # the directory
+            raise ToolUnavailable(f"{command[0]} cannot be run on this worker: {error.strerror}") from error
         try:
             threading.Thread(target=self._reap, args=[asyncio.get_running_loop()], daemon=True).start()
         except RuntimeError as error:
