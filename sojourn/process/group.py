@@ -24,7 +24,7 @@ def start_group(command: Sequence[str], **options: Any) -> subprocess.Popen[byte
         command: The program and its arguments.
         options: As for `subprocess.Popen`: streams, environment, folder.
     """
-    return subprocess.Popen[bytes](command, bufsize=0, start_new_session=True, **options)  # noqa: S603 - there is no shell
+    return subprocess.Popen[bytes](command, bufsize=0, start_new_session=True, **options)
 
 
 def signal_group(group: int, number: int) -> bool:
