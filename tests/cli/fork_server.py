@@ -22,7 +22,6 @@ STREAMS = 3
 def import_everything() -> None:
     """What any command imports."""
     import sojourn.cli
-    import sojourn.models
     import sojourn.server
     import sojourn.worker
 
