@@ -26,9 +26,9 @@ from pathlib import Path
 import pyte
 
 from sojourn import Client
-from sojourn.cli.doctor.model import MODEL_VARIABLES
+from sojourn.cli.checks.application import MODEL_VARIABLES
+from sojourn.process import Program
 from sojourn.server import Server
-from sojourn.server.child import Child
 
 __all__ = ["Terminal", "capture", "demo", "screens"]
 
@@ -153,7 +153,7 @@ async def deployment(folder: Path) -> AsyncGenerator[dict[str, str]]:
             os.environ.pop(name, None)
         with (folder / "worker.log").open("ab", buffering=0) as log:
             os.environ.update(env)
-            worker = Child(sojourn("worker", "worker:app"), log=log)
+            worker = Program(sojourn("worker", "worker:app"), log=log)
             try:
                 client = await Client.connect(server.address)
                 while not await client.has_worker():

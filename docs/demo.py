@@ -26,10 +26,10 @@ from rich.table import Table
 
 from sojourn import AwaitClarification, AwaitConfirmation, Client, Event, Run, ToolResult
 from sojourn.cli.follow import show_end
-from sojourn.cli.prompt import ask_approval, read_line
-from sojourn.cli.view import RunView
+from sojourn.cli.screen.prompt import ask_approval, read_line
+from sojourn.cli.screen.view import RunView
+from sojourn.process import Program
 from sojourn.server import Server
-from sojourn.server.child import Child
 from toolsets import executions
 from toolsets.work_orders import work_orders
 
@@ -118,24 +118,24 @@ class Workers:
 
     def __init__(self, log: Path) -> None:
         self._log = log.open("ab", buffering=0)
-        self._child: Child | None = None
+        self._program: Program | None = None
 
     def start(self) -> int:
         """Start one; returns its pid."""
         command = [sys.executable, "-m", "sojourn", "worker", "worker:app"]
-        self._child = Child(command, log=self._log)
-        return self._child.pid
+        self._program = Program(command, log=self._log)
+        return self._program.pid
 
     def kill(self) -> int:
         """SIGKILL it, as a crash or an eviction would; returns its pid."""
-        assert self._child
-        self._child.kill()
-        return self._child.pid
+        assert self._program
+        self._program.kill()
+        return self._program.pid
 
     async def stop(self) -> None:
         """End it in good order."""
-        if self._child and self._child.is_running:
-            await self._child.stop(timedelta(seconds=10))
+        if self._program and self._program.is_running:
+            await self._program.stop(timedelta(seconds=10))
         self._log.close()
 
 

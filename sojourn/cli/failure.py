@@ -1,4 +1,4 @@
-"""How a command that fails says so: one sentence, or with `--json` one object, on standard error."""
+"""How a command ends: its exit code, and for one that fails a sentence, or with `--json` one object, on standard error."""
 
 import contextlib
 import json
@@ -6,18 +6,63 @@ import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from sojourn.cli.exit_codes import FAILED, INTERRUPTED, USAGE, CommandError, exit_code_of
-from sojourn.cli.plain import plain
+from sojourn.cli.screen.text import plain
 from sojourn.contracts import raised
-from sojourn.errors import SojournError
+from sojourn.errors import (
+    DefinitionError,
+    InvalidInput,
+    RunCanceled,
+    ServerNotFound,
+    ServerUnavailable,
+    SojournError,
+)
 
 if TYPE_CHECKING:
     from temporalio.service import RPCError
 
-__all__ = ["INTERRUPT", "Failure", "failure_of", "wants_json"]
+__all__ = [
+    "CANCELED",
+    "FAILED",
+    "INTERRUPT",
+    "INTERRUPTED",
+    "NO_SERVER",
+    "OK",
+    "USAGE",
+    "WAITING",
+    "CommandError",
+    "Failure",
+    "failure_of",
+    "wants_json",
+]
+
+OK = 0
+FAILED = 1
+"""The run failed, or what was asked for was not found."""
+USAGE = 2
+"""Bad usage, or an app that is declared wrongly."""
+NO_SERVER = 3
+WAITING = 4
+"""The run waits for a person, and nobody is here to answer."""
+CANCELED = 5
+INTERRUPTED = 130
 
 MAX_LINE = 2_000
 MAX_LINKS = 50
+
+
+class CommandError(SojournError):
+    """A command could not do what was asked; the text is one sentence with a next step.
+
+    Args:
+        message: For the person.
+        exit_code: The command's.
+        more: What `--json` tells beside it.
+    """
+
+    def __init__(self, message: str, *, exit_code: int = FAILED, **more: Any) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+        self.more = more
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +80,14 @@ class Failure:
         """Print it; a standard error that is closed changes nothing."""
         if not self.message:
             return
-        text = json.dumps(self._object(), default=str) if as_json else f"sojourn: {_lines(self.message)}"
+        if as_json:
+            told = {"error": self.name, "message": self.message, "exit_code": self.exit_code, **self.more}
+            text = json.dumps(told, default=str)
+        else:
+            lines = [plain(line, MAX_LINE) for line in self.message.splitlines()]
+            text = "sojourn: " + "\n".join(lines)
         with contextlib.suppress(OSError):
             print(text, file=sys.stderr, flush=True)
-
-    def _object(self) -> dict[str, Any]:
-        return {"error": self.name, "message": self.message, "exit_code": self.exit_code, **self.more}
 
 
 INTERRUPT = Failure(INTERRUPTED, "Interrupted", "interrupted")
@@ -60,21 +107,36 @@ def failure_of(error: BaseException) -> Failure:
     if isinstance(error, SystemExit):
         return Failure(error.code if isinstance(error.code, int) else FAILED)
     if isinstance(error, SojournError):
-        more = error.more if isinstance(error, CommandError) else _about(error)
-        return Failure(exit_code_of(error), type(error).__name__, str(error), more)
+        return Failure(_exit_code_of(error), type(error).__name__, str(error), _more_of(error))
     if isinstance(error, BrokenPipeError):
         return Failure(FAILED)  # whoever read has had enough, and needs no word
     if usage := getattr(error, "format_message", None):
         return Failure(USAGE, "Usage", _usage(error, usage()))
     if isinstance(error, OSError):
-        place = f" {error.filename}" if error.filename else ""
-        return Failure(
-            FAILED, type(error).__name__, f"{error.strerror or error}:{place or ' no place named'}"
-        )
+        place = f" {error.filename}" if error.filename else " no place named"
+        return Failure(FAILED, type(error).__name__, f"{error.strerror or error}:{place}")
     if _is_interrupt(error):
         return INTERRUPT
     message = f"this should not happen: {type(error).__name__}: {error}; please report it, with the command"
     return Failure(FAILED, type(error).__name__, message)
+
+
+def _exit_code_of(error: SojournError) -> int:
+    if isinstance(error, CommandError):
+        return error.exit_code
+    if isinstance(error, (DefinitionError, InvalidInput)):
+        return USAGE
+    if isinstance(error, (ServerUnavailable, ServerNotFound)):
+        return NO_SERVER
+    return CANCELED if isinstance(error, RunCanceled) else FAILED
+
+
+def _more_of(error: SojournError) -> dict[str, Any]:
+    """What `--json` tells of an error beside its text."""
+    if isinstance(error, CommandError):
+        return error.more
+    run_id = getattr(error, "run_id", None)
+    return {"run_id": run_id} if run_id else {}
 
 
 def _is_interrupt(error: BaseException) -> bool:
@@ -95,16 +157,7 @@ def _unwrapped(error: BaseException) -> BaseException:
     return error  # pyright: ignore[reportUnknownVariableType]
 
 
-def _about(error: SojournError) -> dict[str, Any]:
-    run_id = getattr(error, "run_id", None)
-    return {"run_id": run_id} if run_id else {}
-
-
 def _usage(error: BaseException, message: str) -> str:
     context: Any = getattr(error, "ctx", None)
     help_line = f"{context.command_path} --help" if context else "sojourn --help"
     return f"{message.strip().rstrip('.')}; see `{help_line}`"
-
-
-def _lines(text: str) -> str:
-    return "\n".join(plain(line, MAX_LINE) for line in text.splitlines())

@@ -3,14 +3,13 @@
 import sys
 from collections.abc import AsyncIterator
 
-from sojourn.cli.answer_line import answer_line
-from sojourn.cli.connected import by_or_user
-from sojourn.cli.exit_codes import CANCELED, FAILED, OK, WAITING
-from sojourn.cli.lines import summed
-from sojourn.cli.plain import plain
-from sojourn.cli.prompt import ask_approval, ask_person
-from sojourn.cli.times import took
-from sojourn.cli.view import RunView
+from sojourn.cli.client import by_or_user
+from sojourn.cli.failure import CANCELED, FAILED, OK, WAITING
+from sojourn.cli.screen.lines import summed
+from sojourn.cli.screen.prompt import ask_approval, ask_person
+from sojourn.cli.screen.text import plain, took
+from sojourn.cli.screen.view import RunView
+from sojourn.cli.waits import answer_lines
 from sojourn.client.run import Run
 from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation, AwaitExternalTools
 from sojourn.contracts.event import Event
@@ -50,7 +49,7 @@ async def follow(run: Run, *, after: str | None = None) -> int:
                 continue
             shown.add((event.run_id, wait.id))
             if isinstance(wait, AwaitExternalTools):
-                view.say(f"send results with: {answer_line(event.run_id, wait)}", "dim")
+                view.say(f"send results with: {answer_lines(event.run_id, wait)[0]}", "dim")
             elif not sys.stdin.isatty():
                 if not await _all_shown(run, shown):
                     continue  # nobody is told to decide on what was not shown
@@ -116,7 +115,7 @@ async def _tell_waits(run: Run, view: RunView) -> None:
     status = await run.status()
     for run_id, waits in {run.id: status.awaits, **status.child_awaits}.items():
         for wait in waits:
-            view.say(f"waiting; answer with: {answer_line(run_id, wait)}")
+            view.say(f"waiting; answer with: {answer_lines(run_id, wait)[0]}")
 
 
 async def _asked(run: Run, wait: Await, unasked: set[tuple[str, str]]) -> bool:

@@ -1,12 +1,58 @@
-"""Arguments and options that several commands share."""
+"""Arguments and options that several commands share, and how they are read."""
 
-from typing import Annotated
+import functools
+import inspect
+import os
+import shlex
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sojourn.cli.completion import complete_runs
+if TYPE_CHECKING:
+    from sojourn.authoring.app import App
 
-__all__ = ["By", "Deltas", "Json", "RunId", "Target", "TaskQueue", "Why"]
+__all__ = [
+    "By",
+    "Deltas",
+    "Json",
+    "RunId",
+    "Target",
+    "TaskQueue",
+    "Why",
+    "encrypted",
+    "given_again",
+    "load_app",
+]
+
+COMPLETION_PATIENCE = 2.0
+"""Seconds that a server may take while a shell completes a run's id."""
+
+MAX_LOOKED_AT = 1_000
+"""Runs among which a shell's completion looks, the newest."""
+
+MAX_OFFERED = 100
+"""Run ids that a shell is offered."""
+
+
+def complete_runs(incomplete: str) -> list[str]:
+    """Run ids that begin so: the newest ones, or nothing, within a moment."""
+    import asyncio
+
+    from sojourn.client.client import Client
+
+    async def find() -> list[str]:
+        client, run_ids = await Client.connect(), list[str]()
+        async for run in client.list_runs(limit=MAX_LOOKED_AT):
+            if run.run_id.startswith(incomplete):
+                run_ids.append(run.run_id)
+        return run_ids[:MAX_OFFERED]
+
+    try:
+        return asyncio.run(asyncio.wait_for(find(), COMPLETION_PATIENCE))
+    except Exception:  # noqa: BLE001 - a prompt is no place for an error
+        return []
+
 
 Target = Annotated[str, typer.Argument(metavar="MODULE:APP", help="Where the App is, such as worker:app.")]
 TaskQueue = Annotated[
@@ -24,3 +70,73 @@ By = Annotated[
     str | None,
     typer.Option("--by", metavar="NAME", help="Who you are, for the record; your user name when left out."),
 ]
+Codec = Annotated[
+    str | None,
+    typer.Option(
+        "--codec",
+        metavar="MODULE:CODEC",
+        help="What encrypts payloads. Default: SOJOURN_CODEC, else nothing.",
+    ),
+]
+EncryptedOnly = Annotated[
+    bool,
+    typer.Option(
+        "--encrypted-only",
+        help="Refuse what others send in clear text. Default: SOJOURN_ENCRYPTED_ONLY, else off.",
+    ),
+]
+
+_given: list[str] = []
+"""The options of `encrypted` as they were given, for the command lines that are printed."""
+
+
+def encrypted(command: Callable[..., int]) -> Callable[..., int]:
+    """The command with `--codec` and `--encrypted-only`, which every command that reads or writes payloads takes.
+
+    They set what the settings are read from, so that workers in processes of their own get them too.
+    """
+
+    @functools.wraps(command)
+    def with_settings(codec: str | None = None, encrypted_only: bool = False, **options: Any) -> int:
+        _given.clear()
+        if codec:
+            os.environ["SOJOURN_CODEC"] = codec
+            _given.append(f" --codec {shlex.quote(codec)}")
+        if encrypted_only:
+            os.environ["SOJOURN_ENCRYPTED_ONLY"] = "1"
+            _given.append(" --encrypted-only")
+        return command(**options)
+
+    added = {"codec": (Codec, None), "encrypted_only": (EncryptedOnly, False)}
+    kind = inspect.Parameter.KEYWORD_ONLY
+    parameters = [each.replace(kind=kind) for each in inspect.signature(command).parameters.values()]
+    for name, (hint, default) in added.items():
+        parameters.append(inspect.Parameter(name, kind, default=default, annotation=hint))
+    with_settings.__signature__ = inspect.Signature(parameters)  # pyright: ignore[reportAttributeAccessIssue] - what Typer reads
+    hints = {name: hint for name, (hint, _) in added.items()}
+    with_settings.__annotations__ = {**command.__annotations__, **hints}
+    return with_settings
+
+
+def given_again() -> str:
+    """What a printed command line needs so that the next command reads the same payloads; empty where nothing was given."""
+    return "".join(_given)
+
+
+def load_app(target: str) -> "App":
+    """The app at `module:name`, looked for in the current folder first.
+
+    Raises:
+        DefinitionError: there is no such module or name, it is no App, or it is declared wrongly.
+    """
+    from sojourn.authoring.app import App
+    from sojourn.errors import DefinitionError
+    from sojourn.target import load_target
+
+    found = load_target(target)
+    if not isinstance(found, App):
+        name = target.partition(":")[2]
+        raise DefinitionError(
+            f"{target}: {name!r} is {'not there' if found is None else type(found).__name__}, not an App"
+        )
+    return found

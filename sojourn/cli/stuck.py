@@ -16,7 +16,7 @@ from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryReverse
 from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn.authoring.progress import BLOCKS_LOOP
-from sojourn.cli.encrypted import given_again
+from sojourn.cli.options import given_again
 from sojourn.client.client import Client
 from sojourn.connection.rpc_errors import translated
 from sojourn.events.beats import said_by

@@ -9,10 +9,9 @@ production; there, point `TEMPORAL_ADDRESS` at a Temporal service.
 """
 
 from sojourn.server.dev_server import USUAL_PORT, USUAL_UI_PORT, Server
-from sojourn.server.dynamic_config import DYNAMIC_CONFIG
-from sojourn.server.fetch_cli import Progress
-from sojourn.server.find_cli import CliSource, TemporalCli, find_cli
 from sojourn.server.health import is_serving
+from sojourn.server.start_dev import DYNAMIC_CONFIG
+from sojourn.server.temporal_cli import CliSource, Progress, TemporalCli, find_cli
 
 __all__ = [
     "DYNAMIC_CONFIG",

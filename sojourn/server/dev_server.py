@@ -8,13 +8,12 @@ from types import TracebackType
 from typing import Self
 
 from sojourn.errors import ServerUnavailable
-from sojourn.server.child import Child
-from sojourn.server.fetch_cli import Progress
+from sojourn.process import Program
 from sojourn.server.files import ServerFiles
-from sojourn.server.find_cli import TemporalCli, find_cli
 from sojourn.server.health import is_serving
 from sojourn.server.ports import HOST, is_free, pick, port_in_use
 from sojourn.server.start_dev import StartDev
+from sojourn.server.temporal_cli import Progress, TemporalCli, find_cli
 
 __all__ = ["USUAL_PORT", "USUAL_UI_PORT", "Server"]
 
@@ -81,7 +80,7 @@ class Server:
         self._on_progress = on_progress
         self._attached_to: str | None = None
         self._launched: StartDev | None = None
-        self._child: Child | None = None
+        self._child: Program | None = None
         self._files: ServerFiles | None = None
 
     async def __aenter__(self) -> Self:
@@ -179,7 +178,7 @@ class Server:
         """Wait until our server's process ends, and return its status; negative is a signal."""
         return await self._own_child().wait()
 
-    def _own_child(self) -> Child:
+    def _own_child(self) -> Program:
         if self._child is None:
             raise RuntimeError("there is no server of our own: it is not started, or somebody else's")
         return self._child
@@ -209,7 +208,7 @@ class Server:
         assert self._files is not None
         self._files.sign(start.address)
         self._launched = start
-        child = self._child = Child(start.command, log=self._files.log, keep=self._files.inherited)
+        child = self._child = Program(start.command, log=self._files.log, keep=self._files.inherited)
         try:
             async with asyncio.timeout(self._start_timeout.total_seconds()):
                 while not await self._serves(start, child):
@@ -222,7 +221,7 @@ class Server:
                 raise self._not_started(f"it did not serve within {self._start_timeout}") from None
             raise
 
-    async def _serves(self, start: StartDev, child: Child) -> bool:
+    async def _serves(self, start: StartDev, child: Program) -> bool:
         # A stranger may answer at the port; our server says on its log when it could not have it.
         log = child.log()
         return (

@@ -5,8 +5,9 @@ import importlib.util
 import json
 import os
 import sys
+import tempfile
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,9 @@ from typing import Any
 import pytest
 
 from sojourn import Client, Run
+from tests.cli.forked import Forked, ForkServer
 
 DESK = Path(__file__).with_name("desk_app.py")
-
-AT_ONCE = 16
-"""Processes at a time: each costs a second of a core to start, and some only wait."""
 
 PATIENCE = 120.0
 """Seconds in which every command ends, whatever happens to it."""
@@ -47,20 +46,18 @@ Command = Callable[..., Awaitable[Done]]
 
 
 @pytest.fixture
-def start_command(tmp_path) -> Callable[..., Awaitable[asyncio.subprocess.Process]]:
-    """Start `sojourn` with these arguments, and perhaps `env`, `cwd`, and code that runs before it."""
+def start_process(tmp_path) -> Callable[..., Awaitable[asyncio.subprocess.Process]]:
+    """Start `python -m sojourn` with these arguments: for what is about the process itself."""
 
-    async def start(
-        *arguments: str, env: dict[str, str] | None = None, cwd: Path | None = None, before: str = ""
-    ):
-        module = ["-c", f"{before}\nfrom sojourn.cli import main\nmain()"] if before else ["-m", "sojourn"]
+    async def start(*arguments: str, env: dict[str, str] | None = None):
         return await asyncio.create_subprocess_exec(
             sys.executable,
-            *module,
+            "-m",
+            "sojourn",
             *arguments,
             env={**os.environ, **(env or {})},
-            cwd=cwd or tmp_path,
-            stdin=asyncio.subprocess.PIPE,
+            cwd=tmp_path,
+            stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
@@ -68,20 +65,50 @@ def start_command(tmp_path) -> Callable[..., Awaitable[asyncio.subprocess.Proces
     return start
 
 
+@pytest.fixture(scope="session")
+def fork_server() -> Iterator[ForkServer]:
+    """What starts commands in milliseconds."""
+    with ForkServer() as server:
+        yield server
+
+
+@pytest.fixture
+def start_command(fork_server, tmp_path) -> Callable[..., Awaitable[Forked]]:
+    """Start `sojourn` with these arguments, and perhaps `input` or a descriptor to read it from, `env`, `cwd`, and code that runs `before` it."""
+
+    async def start(
+        *arguments: str,
+        input: str = "",
+        stdin: int | None = None,
+        env: dict[str, str] | None = None,
+        cwd: Path | None = None,
+        before: str = "",
+    ) -> Forked:
+        with tempfile.TemporaryFile() as given:
+            given.write(input.encode())
+            given.seek(0)
+            return await fork_server.start(
+                given.fileno() if stdin is None else stdin,
+                arguments=arguments,
+                env={**os.environ, **(env or {})},
+                cwd=str(cwd or tmp_path),
+                before=before,
+            )
+
+    return start
+
+
 @pytest.fixture
 def command(start_command) -> Command:
     """Run `sojourn` to its end, with `input` on standard input: its exit code and what it printed."""
-    gate = asyncio.Semaphore(AT_ONCE)
 
-    async def run(*arguments: str, input: str = "", **options: Any) -> Done:
-        async with gate:
-            process = await start_command(*arguments, **options)
-            try:
-                out, err = await asyncio.wait_for(process.communicate(input.encode()), PATIENCE)
-            except TimeoutError:
-                process.kill()
-                pytest.fail(f"sojourn {' '.join(arguments)} did not end")
-        assert process.returncode is not None
+    async def run(*arguments: str, **options: Any) -> Done:
+        process = await start_command(*arguments, **options)
+        try:
+            out, err = await asyncio.wait_for(process.communicate(), PATIENCE)
+        except TimeoutError:
+            process.kill()
+            pytest.fail(f"sojourn {' '.join(arguments)} did not end")
         return Done(process.returncode, out.decode(), err.decode())
 
     return run
@@ -126,7 +153,7 @@ class Served:
 
 @pytest.fixture
 async def served(serve, desk, temporal_address, command, status_when) -> Served:
-    """The desk, served in this process; commands run in their own."""
+    """The desk, served in this process; commands run in processes of their own."""
     client = await serve(desk.app)
     env = {"TEMPORAL_ADDRESS": temporal_address, "SOJOURN_TASK_QUEUE": client.task_queue}
     return Served(client, env, command, status_when)

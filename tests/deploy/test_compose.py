@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from sojourn.cli.doctor.model import MODEL_VARIABLES
+from sojourn.cli.checks.application import MODEL_VARIABLES
 from sojourn.search_attributes import NAMES
 from sojourn.server import DYNAMIC_CONFIG
 

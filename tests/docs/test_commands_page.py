@@ -1,7 +1,6 @@
 """What docs/commands.md shows can be typed, and prints the fields that it promises."""
 
 import asyncio
-import importlib.util
 import json
 import re
 import shlex
@@ -10,27 +9,13 @@ from pathlib import Path
 import pytest
 
 from sojourn.cli import app
+from tests.cli.conftest import command, desk, fork_server, served, start_command
 
 HERE = Path(__file__).parent
 PAGE = (HERE.parents[1] / "docs" / "commands.md").read_text()
 
 
-def _cli():
-    spec = importlib.util.spec_from_file_location("cli_conftest", HERE.parent / "cli" / "conftest.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-_FIXTURES = _cli()
-start_command, command, desk, served = (
-    _FIXTURES.start_command,
-    _FIXTURES.command,
-    _FIXTURES.desk,
-    _FIXTURES.served,
-)
+__all__ = ["command", "desk", "fork_server", "served", "start_command"]  # fixtures
 
 SERVING = ("worker", "dev", "server")
 

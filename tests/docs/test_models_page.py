@@ -13,7 +13,7 @@ from pydantic_ai.models import infer_model
 
 from planners import models
 from sojourn import ModelPlanner, RunFailed, RunPolicy
-from sojourn.cli.doctor.model import MODEL_VARIABLES
+from sojourn.cli.checks.application import MODEL_VARIABLES
 from sojourn.models import faults, outcome, planner
 from tests.models.standin import HttpError, Standin, Text, Thinking, ToolCall, calls, says
 from tests.models.standin.reply import Reply

@@ -4,7 +4,7 @@ import re
 import textwrap
 from pathlib import Path
 
-from sojourn.cli.load_app import load_app
+from sojourn.cli.options import load_app
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
 

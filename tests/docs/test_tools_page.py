@@ -15,7 +15,7 @@ from sojourn import (
     ToolRequest,
     Toolset,
 )
-from sojourn.cli.catalog_command import run_catalog
+from sojourn.cli.commands.catalog import catalog
 from sojourn.contracts.tool_error import MAX_CAUSES, MAX_MESSAGE
 from sojourn.core.values import sizes
 from sojourn.testing import ScriptedPlanner
@@ -113,11 +113,11 @@ async def test_an_artifact_is_read_by_its_reference(answers_to, plant):
 
 def test_the_catalogue_is_shown_and_written(plant, capsys, tmp_path):
     """The page's commands work on the page's module, and a second write gives the same bytes."""
-    run_catalog("plant:app", out=None, as_json=False)
+    catalog("plant:app")
     assert "plant.devices.list_devices(site_id, status?, limit?)" in capsys.readouterr().out
     written = []
     for folder in ("one", "two"):
-        run_catalog("plant:app", out=tmp_path / folder, as_json=False)
+        catalog("plant:app", out=tmp_path / folder)
         written.append((tmp_path / folder / "plant.operator" / "tool_schemas.json").read_bytes())
     assert written[0] == written[1]
     assert plant.app.tool_spec("plant.devices.nothing") is None

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from sojourn.server.child import _leash
+from sojourn.process.leash import leash
 
 from .until import until
 
@@ -24,7 +24,7 @@ class WorkerProcess:
         self._log = log
         with log.open("wb") as out:
             self._process = subprocess.Popen(
-                [*_leash(), sys.executable, "-m", "sojourn", "worker", target],
+                [*leash(), sys.executable, "-m", "sojourn", "worker", target],
                 cwd=HERE,
                 env={**os.environ, "SOJOURN_LOG_FORMAT": "json", **environment},
                 stdin=subprocess.DEVNULL,

@@ -13,9 +13,8 @@ import pytest
 from rich.console import Console
 
 from sojourn import Agent, App, Message, PlanResult
-from sojourn.cli.draft import MAX_LINES, Draft
-from sojourn.cli.run_tree import RunTree
-from sojourn.cli.view import RunView
+from sojourn.cli.screen.tree import MAX_LINES, Draft, RunTree
+from sojourn.cli.screen.view import RunView
 from sojourn.contracts.event import EVENT_CLASSES
 from sojourn.live import current_deltas
 

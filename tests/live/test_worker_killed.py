@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sojourn import Client
-from sojourn.server.child import _leash
+from sojourn.process.leash import leash
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def start_worker(tmp_path, temporal_address, redis):
         }
         with (tmp_path / f"worker-{len(started)}.log").open("wb") as log:
             process = subprocess.Popen(
-                [*_leash(), sys.executable, "-m", "sojourn", "worker", "talker_app:app"],
+                [*leash(), sys.executable, "-m", "sojourn", "worker", "talker_app:app"],
                 cwd=Path(__file__).parent,
                 env=environment,
                 stdin=subprocess.DEVNULL,

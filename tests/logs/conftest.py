@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from sojourn import Client
-from sojourn.server.child import _leash
+from sojourn.process.leash import leash
 
 from .waiting import until
 
@@ -68,7 +68,7 @@ class Worker:
         self._out, self._err = folder / "out", folder / "err"
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self._process = subprocess.Popen(
-                [*_leash(), sys.executable, *command],
+                [*leash(), sys.executable, *command],
                 cwd=HERE,
                 env={**os.environ, **QUIET, **environment},
                 stdin=subprocess.DEVNULL,

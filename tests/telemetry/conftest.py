@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from sojourn import Client, Run
-from sojourn.server.child import _leash
+from sojourn.process.leash import leash
 
 HERE = Path(__file__).parent
 PATIENCE = 60
@@ -37,7 +37,7 @@ class Desk:
         """Start a Python process of this scenario."""
         with (self.folder / log).open("ab") as out:
             process = subprocess.Popen(
-                [*_leash(), sys.executable, *command],
+                [*leash(), sys.executable, *command],
                 cwd=HERE,
                 env={**self.environment, **environment},
                 stdin=subprocess.DEVNULL,

@@ -1,0 +1,98 @@
+"""The app: whether it loads, what it declares, whether its MCP servers answer and its models can be made."""
+
+import os
+import sys
+from importlib.util import find_spec
+
+from temporalio.exceptions import ApplicationError
+
+from sojourn.authoring.app import App
+from sojourn.cli.checks import Check
+from sojourn.cli.options import load_app
+from sojourn.contracts.tool_spec import ToolSpec
+from sojourn.errors import DefinitionError
+
+__all__ = ["MODEL_VARIABLES", "check_app", "check_model", "check_toolsets", "queues_of"]
+
+MODEL_VARIABLES = (
+    "SOJOURN_MODEL",
+    "ANTHROPIC_API_KEY",
+    "OPENAI_API_KEY",
+    "GOOGLE_API_KEY",
+    "GEMINI_API_KEY",
+    "ANTHROPIC_BASE_URL",
+    "OPENAI_BASE_URL",
+    "OLLAMA_BASE_URL",
+    "VLLM_BASE_URL",
+)
+"""What chooses a model, or leads to one; only their names are told."""
+
+
+def check_app(target: str) -> tuple[Check, App | None]:
+    """Load it, which checks all that it declares."""
+    try:
+        app = load_app(target)
+    except DefinitionError as error:
+        return Check("app", False, str(error), "mend that, then look again"), None
+    agents = app.list_agents()
+    tools = {spec.id for spec in _specs(app)}
+    return Check("app", True, f"{target}: {len(agents)} agents, {len(tools)} declared tools"), app
+
+
+async def check_toolsets(app: App) -> list[Check]:
+    """Ask the servers of remote toolsets for their tools; nothing where there are none."""
+    await app.open()
+    try:
+        gone = app.unavailable()
+        has_remote = any(spec.kind == "mcp" for spec in _specs(app))
+    finally:
+        await app.close()
+    if gone:
+        mend = "start it, or mend its transport; runs go on without its tools"
+        return [Check("MCP servers", False, reason, mend) for reason in gone]
+    return [Check("MCP servers", True, "all answer")] if has_remote else []
+
+
+def queues_of(app: App) -> list[str]:
+    """The task queues of its own that tools name."""
+    return sorted({spec.task_queue for spec in _specs(app) if spec.task_queue})
+
+
+def _specs(app: App) -> list[ToolSpec]:
+    return [spec for agent_id in app.list_agents() for spec in app.tool_specs_for_agent(agent_id) or []]
+
+
+def check_model(app: App | None) -> Check:
+    """The app's models, made as a run makes them, and what is set."""
+    said = ", ".join(name for name in MODEL_VARIABLES if os.environ.get(name))
+    said = f"{said} set" if said else "no variable is set"
+    if find_spec("pydantic_ai") is None:
+        return Check(
+            "model", None, f"{said}; planners are code", "pip install 'sojourn[models]' to have a model plan"
+        )
+    if app is None:
+        return Check("model", None, said)
+    named, wrong = _models(app)
+    told = "; ".join(f"{', '.join(agents)} by {model}" for model, agents in named.items())
+    if wrong:
+        reasons = [f"{', '.join(named[model])}: {reason}" for model, reason in wrong.items()]
+        return Check("model", False, f"{told}; {said}", " ".join(reasons))
+    return Check("model", True if named else None, f"{told or 'no agent has one'}; {said}")
+
+
+def _models(app: App) -> tuple[dict[str, list[str]], dict[str, str]]:
+    """The agents by their model, and for what reason it cannot be made."""
+    named: dict[str, list[str]] = {}
+    wrong: dict[str, str] = {}
+    if "sojourn.models" not in sys.modules:  # then no planner is one, and importing it takes a second
+        return named, wrong
+    from sojourn.models import ModelPlanner
+
+    for agent in (app.agent(id) for id in app.list_agents()):
+        if agent and isinstance(agent.planner, ModelPlanner):
+            named.setdefault(agent.planner.model_name, []).append(agent.id)
+            try:
+                agent.planner.check()
+            except ApplicationError as error:
+                wrong[agent.planner.model_name] = error.message
+    return named, wrong

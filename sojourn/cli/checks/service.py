@@ -1,0 +1,142 @@
+"""The Temporal service: reachable, its namespace, its search attributes, its clock."""
+
+import asyncio
+import contextlib
+import statistics
+import time
+import uuid
+from datetime import timedelta
+
+from temporalio.api.enums.v1 import TaskQueueType
+from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
+from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflowservice.v1 import (
+    DescribeNamespaceRequest,
+    DescribeTaskQueueRequest,
+    GetSystemInfoRequest,
+    PollWorkflowTaskQueueRequest,
+)
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from sojourn import search_attributes
+from sojourn.cli.checks import Check
+from sojourn.cli.screen.text import took
+
+__all__ = ["check_clock", "check_namespace", "check_search_attributes", "check_server"]
+
+MAX_CLOCK_DIFFERENCE = 5.0
+"""Seconds by which this machine's clock may differ from the server's."""
+
+SHORT_RETENTION = timedelta(days=3)
+
+_ASKED = 5
+_POLL = timedelta(seconds=20)
+_SOON = 3.0
+
+
+async def check_server(client: Client) -> Check:
+    """Its version, and how long an answer takes."""
+    times: list[float] = []
+    version = ""
+    for _ in range(_ASKED):
+        began = time.perf_counter()
+        answer = await client.workflow_service.get_system_info(GetSystemInfoRequest())
+        version = answer.server_version
+        times.append(time.perf_counter() - began)
+    host = client.service_client.config.target_host
+    return Check(
+        "server", True, f"Temporal {version} at {host}, answers in {statistics.median(times) * 1000:.1f} ms"
+    )
+
+
+async def check_namespace(client: Client) -> Check:
+    """Whether it exists, and how long it keeps closed runs."""
+    name = client.namespace
+    try:
+        answer = await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=name))
+    except RPCError as error:
+        if error.status == RPCStatusCode.NOT_FOUND:
+            return Check(
+                "namespace",
+                False,
+                f"{name!r} does not exist on this server",
+                f"set TEMPORAL_NAMESPACE, or: temporal operator namespace create --namespace {name} --retention 720h",
+            )
+        return _untold("namespace", error)
+    kept = answer.config.workflow_execution_retention_ttl.ToTimedelta()
+    said = f"{name!r} keeps closed runs for {took(kept)}"
+    if kept < SHORT_RETENTION:
+        return Check("namespace", True, f"{said}; what should last longer: sojourn export RUN")
+    return Check("namespace", True, said)
+
+
+async def check_search_attributes(client: Client) -> Check:
+    """Whether runs can be listed by agent, by session and by what they wait for."""
+    try:
+        known = await client.operator_service.list_search_attributes(
+            ListSearchAttributesRequest(namespace=client.namespace)
+        )
+    except RPCError as error:
+        return _untold("search attributes", error)
+    missing = [name for name in search_attributes.NAMES if name not in known.custom_attributes]
+    if missing:
+        return Check(
+            "search attributes",
+            False,
+            f"{', '.join(missing)} not registered",
+            search_attributes.HOW_TO_REGISTER.partition("; ")[2],
+        )
+    return Check("search attributes", True, ", ".join(search_attributes.NAMES))
+
+
+async def check_clock(client: Client) -> Check:
+    """How far this machine's clock is from the server's, which stamps a poll of a queue of our own."""
+    queue = TaskQueue(name=f"sojourn-doctor-{uuid.uuid4().hex}")
+    poll = PollWorkflowTaskQueueRequest(
+        namespace=client.namespace, task_queue=queue, identity="sojourn doctor"
+    )
+    began = time.time()
+    polling = asyncio.create_task(client.workflow_service.poll_workflow_task_queue(poll, timeout=_POLL))
+    try:
+        stamped = await _stamped(client, queue)
+    except RPCError as error:
+        return _untold("clock", error)
+    finally:
+        polling.cancel()
+        with contextlib.suppress(asyncio.CancelledError, RPCError):
+            await polling
+    if stamped is None:
+        return Check("clock", None, "the server does not tell its time")
+    off = max(began - stamped, stamped - time.time(), 0.0)
+    if off > MAX_CLOCK_DIFFERENCE:
+        return Check(
+            "clock",
+            False,
+            f"differs from the server's by {off:.0f} s",
+            "set both by NTP: deadlines rely on them",
+        )
+    return Check("clock", True, "agrees with the server's" if off < 1 else f"{off:.1f} s off the server's")
+
+
+async def _stamped(client: Client, queue: TaskQueue) -> float | None:
+    """When, by its own clock, the server took the poll; Unix seconds."""
+    asked = DescribeTaskQueueRequest(
+        namespace=client.namespace,
+        task_queue=queue,
+        task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
+    )
+    deadline = time.monotonic() + _SOON
+    while time.monotonic() < deadline:
+        answer = await client.workflow_service.describe_task_queue(asked)
+        if answer.pollers:
+            return answer.pollers[0].last_access_time.ToNanoseconds() / 1e9
+        await asyncio.sleep(0.02)
+    return None
+
+
+def _untold(name: str, error: RPCError) -> Check:
+    """Not for us to know, or the server is gone, which is for the caller to tell."""
+    if error.status in (RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNIMPLEMENTED):
+        return Check(name, None, f"could not be looked at: {error.message[:200]}")
+    raise error

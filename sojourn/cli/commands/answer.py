@@ -1,0 +1,138 @@
+"""`sojourn answer`: answer a question of a run, or decline to."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from sojourn.cli.client import by_or_user, tell_done, with_client
+from sojourn.cli.failure import USAGE, CommandError
+from sojourn.cli.options import By, Json, RunId, encrypted
+
+if TYPE_CHECKING:
+    from sojourn.client.client import Client
+
+__all__ = ["answer"]
+
+
+@encrypted
+def answer(
+    run_id: RunId,
+    await_id: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="AWAIT_ID", help="Which question, where several are open.", show_default=False
+        ),
+    ] = None,
+    text: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="TEXT", help="What to say; one word alone, or in quotes, is this.", show_default=False
+        ),
+    ] = None,
+    fields: Annotated[
+        list[str] | None,
+        typer.Option("--field", metavar="NAME=VALUE", help="Answer by field; may be given several times."),
+    ] = None,
+    json_values: Annotated[
+        str | None, typer.Option("--json-values", metavar="OBJECT", help="Answer by field, as JSON.")
+    ] = None,
+    decline: Annotated[bool, typer.Option("--decline", help="Say that there will be no answer.")] = False,
+    why: Annotated[str, typer.Option("--why", metavar="WHY", help="With --decline: why.")] = "",
+    by: By = None,
+    as_json: Json = False,
+) -> int:
+    """Answer a question of a run, or of a child run.
+
+    \b
+    sojourn answer RUN "next Tuesday"
+    sojourn answer RUN --field site=s-1 --field urgent=true
+    sojourn answer RUN --decline --why "not mine to say"
+    """
+    words = [word for word in (await_id, text) if word is not None]
+    await_id, text = _read_words(words, is_given=bool(fields or json_values is not None or decline))
+    if bool(fields) + (json_values is not None) + decline > 1:
+        raise CommandError("give one of TEXT, --field, --json-values and --decline", exit_code=USAGE)
+    if why and not decline:
+        raise CommandError("--why goes with --decline; what answers the question is TEXT", exit_code=USAGE)
+    values = None if json_values is None else _object(json_values)
+    pairs = [_pair(field) for field in fields or ()]
+    who = by_or_user(by)
+
+    async def send(client: "Client") -> int:
+        from sojourn.cli.waits import find_wait
+        from sojourn.contracts.awaits import AwaitClarification
+
+        found = await find_wait(client, run_id, AwaitClarification, await_id)
+        run, question = client.get_run(found.run_id), found.wait
+        assert isinstance(question, AwaitClarification)
+        if decline:
+            await run.decline(question.id, why, by=who)
+        else:
+            by_field = values if values is not None else _values(pairs, question.form)
+            await run.answer(question.id, by_field if text is None else text, by=who)
+        done = "declined" if decline else "answered"
+        return tell_done(done, run.id, as_json=as_json, by=who, await_id=question.id)
+
+    return with_client(send)
+
+
+def _read_words(words: Sequence[str], *, is_given: bool) -> tuple[str | None, str | None]:
+    """The await's id and the text; one word alone is the text, where nothing else answers."""
+    if len(words) > (1 if is_given else 2):
+        raise CommandError(
+            "an answer is one TEXT: put several words in quotes"
+            if not is_given
+            else "--field, --json-values and --decline stand in place of TEXT",
+            exit_code=USAGE,
+        )
+    if is_given:
+        return (words[0] if words else None), None
+    if not words:
+        raise CommandError("say the answer: TEXT, --field, --json-values or --decline", exit_code=USAGE)
+    return (words[0] if len(words) == 2 else None), words[-1]
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise CommandError(f"--json-values is no JSON: {error}", exit_code=USAGE) from error
+    if not isinstance(value, dict):
+        raise CommandError("--json-values is an object of values by field", exit_code=USAGE)
+    return cast("dict[str, Any]", value)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise CommandError(f"--field {text!r} is not NAME=VALUE", exit_code=USAGE)
+    return name, value
+
+
+def _values(pairs: Sequence[tuple[str, str]], form: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Values by field: as the form types them, text where it says nothing."""
+    properties = (form or {}).get("properties", {})
+    return {name: _typed(value, properties.get(name, {})) for name, value in pairs}
+
+
+def _typed(text: str, schema: Mapping[str, Any]) -> Any:
+    """A value as its schema types it; where that takes text too, or tells nothing, it is text."""
+    kinds = _kinds(schema)
+    if "string" in kinds or not kinds or text in schema.get("enum", ()):
+        return text
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text  # the run refuses it, and says what the field takes
+
+
+def _kinds(schema: Mapping[str, Any]) -> set[str]:
+    """The JSON types that a schema names, in its variants too; `object` stands for what is defined elsewhere."""
+    kind: Any = schema.get("type", [])
+    named = {kind} if isinstance(kind, str) else set(cast("list[str]", kind))
+    if "$ref" in schema or "enum" in schema:
+        named.add("object")
+    variants: list[Mapping[str, Any]] = [*schema.get("anyOf", ()), *schema.get("oneOf", ())]
+    return named.union(*map(_kinds, variants))

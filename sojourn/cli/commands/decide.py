@@ -1,0 +1,225 @@
+"""`sojourn approve` and `sojourn deny`: show a call that a person is asked about, ask, and send what was decided.
+
+What is sent names the call and the arguments that were shown, so that it counts for no others.
+"""
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sojourn.cli.client import by_or_user, tell_done, with_client
+from sojourn.cli.failure import USAGE, WAITING, CommandError
+from sojourn.cli.options import By, Json, RunId, encrypted, given_again
+from sojourn.cli.screen.text import plain, shell_word
+
+if TYPE_CHECKING:
+    from sojourn.cli.waits import OpenWait
+    from sojourn.client.client import Client
+    from sojourn.contracts.event import AwaitAnsweredEvent
+
+__all__ = ["approve", "deny"]
+
+AwaitId = Annotated[
+    str | None,
+    typer.Argument(metavar="AWAIT_ID", help="Which; may be left out while there is one.", show_default=False),
+]
+FullOption = Annotated[bool, typer.Option("--full", help="Show all of it, however long.")]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask; goes with AWAIT_ID.")]
+DigestOption = Annotated[
+    str | None,
+    typer.Option(
+        "--digest",
+        metavar="DIGEST",
+        help="The payload_digest of what was seen elsewhere; goes with AWAIT_ID, shows and asks nothing.",
+    ),
+]
+WhyOption = Annotated[str, typer.Option("--why", metavar="WHY", help="Why; the planner reads it.")]
+
+
+@encrypted
+def approve(
+    run_id: RunId,
+    await_id: AwaitId = None,
+    full: FullOption = False,
+    yes: YesOption = False,
+    digest: DigestOption = None,
+    for_run: Annotated[
+        bool, typer.Option("--for-run", help="And stop asking about this tool in this run.")
+    ] = False,
+    why: WhyOption = "",
+    by: By = None,
+    as_json: Json = False,
+) -> int:
+    """Let a call run that a person is asked about: it is shown, and you are asked.
+
+    \b
+    sojourn approve RUN
+    sojourn approve RUN AWAIT_ID --full
+    sojourn approve RUN AWAIT_ID --yes --for-run --by ana
+    """
+    return _decide(
+        Decision(
+            run_id,
+            await_id,
+            True,
+            why,
+            by,
+            for_run=for_run,
+            digest=digest,
+            full=full,
+            yes=yes,
+            as_json=as_json,
+        )
+    )
+
+
+@encrypted
+def deny(
+    run_id: RunId,
+    await_id: AwaitId = None,
+    full: FullOption = False,
+    yes: YesOption = False,
+    digest: DigestOption = None,
+    why: WhyOption = "",
+    by: By = None,
+    as_json: Json = False,
+) -> int:
+    """Do not let a call run; the planner is told why. It is shown, and you are asked.
+
+    \b
+    sojourn deny RUN --why "not before Monday"
+    """
+    return _decide(
+        Decision(run_id, await_id, False, why, by, digest=digest, full=full, yes=yes, as_json=as_json)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What the command line says."""
+
+    run_id: str
+    await_id: str | None
+    approved: bool
+    why: str
+    by: str | None
+    digest: str | None
+    """Of the arguments, where they were seen elsewhere."""
+    full: bool
+    """Show all of them."""
+    yes: bool
+    """Do not ask."""
+    as_json: bool
+    for_run: bool = False
+
+    @property
+    def verb(self) -> str:
+        """The command."""
+        return "approve" if self.approved else "deny"
+
+    @property
+    def done(self) -> str:
+        """What the command did, in the past tense."""
+        return "approved" if self.approved else "denied"
+
+
+def _decide(decision: Decision) -> int:
+    """Show, ask and send; returns the exit code."""
+    if (decision.yes or decision.digest) and decision.await_id is None:
+        option = "--yes" if decision.yes else "--digest DIGEST"
+        raise CommandError(
+            f"{option.split(maxsplit=1)[0]} goes with the id of what was seen: "
+            f"sojourn {decision.verb} {shell_word(decision.run_id)} AWAIT_ID {option}{given_again()}",
+            exit_code=USAGE,
+        )
+    who = by_or_user(decision.by)
+
+    async def send(client: "Client") -> int:
+        from sojourn.cli.screen.lines import call_lines
+        from sojourn.cli.waits import find_wait
+        from sojourn.contracts.awaits import AwaitConfirmation
+
+        try:
+            found = await find_wait(client, decision.run_id, AwaitConfirmation, decision.await_id)
+        except CommandError:
+            before = await _decided_before(client, decision)
+            if before is None:
+                raise
+            done, by = f"{decision.done} before", before.by
+            return tell_done(done, before.run_id, as_json=decision.as_json, by=by, await_id=before.await_id)
+        call = found.wait
+        assert isinstance(call, AwaitConfirmation)
+        digest = decision.digest or call.payload_digest
+        lines, seen = call_lines(call, whole=decision.full)
+        if decision.digest is None and not await _is_meant(decision, found, lines, is_whole=seen.is_whole):
+            print("nothing was decided; the call waits")
+            return WAITING
+        run = client.get_run(found.run_id)
+        if decision.approved:
+            await run.approve(
+                call.id, payload_digest=digest, by=who, reason=decision.why, for_run=decision.for_run
+            )
+        else:
+            await run.deny(call.id, decision.why, payload_digest=digest, by=who)
+        return tell_done(
+            decision.done,
+            run.id,
+            as_json=decision.as_json,
+            by=who,
+            await_id=call.id,
+            payload_digest=digest,
+            shown=None if decision.digest else lines,
+            for_run=True if decision.for_run else None,
+        )
+
+    return with_client(send)
+
+
+async def _decided_before(client: "Client", decision: Decision) -> "AwaitAnsweredEvent | None":
+    """The same decision, where it was taken before and changes nothing; None where nothing was asked under this id.
+
+    Raises:
+        CommandError: another was taken, or it was about other arguments than those of the digest.
+        RunNotFound: there is no such run.
+    """
+    if decision.await_id is None:
+        return None
+    run_id, await_id, about = decision.run_id, decision.await_id, ""
+    async for event in client.get_run(run_id).events(follow=False, children=True):
+        if event.type == "await_confirmation" and event.confirmation.id == await_id:
+            about = event.confirmation.payload_digest
+        elif event.type == "await_answered" and event.await_id == await_id and event.approved is not None:
+            if event.approved != decision.approved:
+                by = f" by {plain(event.by)}" if event.by else ""
+                what = "approved" if event.approved else "denied"
+                raise CommandError(f"{plain(await_id)} was {what}{by} before", run_id=run_id)
+            if decision.digest not in (None, about):
+                raise CommandError(
+                    f"{plain(await_id)} was about other arguments than those of this digest", run_id=run_id
+                )
+            return event
+    return None
+
+
+async def _is_meant(decision: Decision, found: "OpenWait", lines: list[str], *, is_whole: bool) -> bool:
+    """Whether a person who has seen the call decides so.
+
+    Raises:
+        CommandError: not all of what would be approved was shown, or nobody is there to be asked.
+    """
+    from sojourn.cli.screen.prompt import ask_yes
+
+    if not decision.as_json:
+        print("\n".join(lines), flush=True)
+    again = f"sojourn {decision.verb} {shell_word(found.run_id)} {shell_word(found.wait.id)}{given_again()}"
+    missing = ""
+    if decision.approved and not is_whole:
+        missing = f"not all of what would run was shown; see all of it, and approve it, with `{again} --full`"
+    elif not decision.yes and (decision.as_json or not sys.stdin.isatty()):
+        missing = f"nobody is asked here; say that it was seen, with `{again} --yes`"
+    if missing:
+        raise CommandError(missing, exit_code=USAGE, **found.told(), shown=lines)
+    everything = " it and all calls of its tool" if decision.for_run else ""
+    return decision.yes or await ask_yes(f"{decision.verb.capitalize()}{everything}?")

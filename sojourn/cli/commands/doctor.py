@@ -1,0 +1,141 @@
+"""`sojourn doctor`: look at everything that a run needs, a line each, with what to do."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sojourn.cli.failure import FAILED, NO_SERVER, OK
+from sojourn.cli.options import Json, TaskQueue, encrypted
+from sojourn.cli.screen.text import plain
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from sojourn.cli.checks import Check
+
+__all__ = ["doctor"]
+
+_MARKS: dict[bool | None, tuple[str, str]] = {True: ("✓", "green"), False: ("✗", "red"), None: ("·", "dim")}
+
+
+@encrypted
+def doctor(
+    target: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="MODULE:APP",
+            help="Load this app too, and ask its MCP servers and task queues.",
+            show_default=False,
+        ),
+    ] = None,
+    task_queue: TaskQueue = None,
+    as_json: Json = False,
+) -> int:
+    """Check what runs need, and say what to do.
+
+    The server, the namespace, its search attributes, workers, the clock, settings and versions; the app, when named.
+
+    \b
+    sojourn doctor worker:app
+    """
+    from sojourn.connection import settings
+
+    return asyncio.run(_main(target, settings.task_queue(task_queue), as_json=as_json))
+
+
+async def _main(target: str | None, queue: str, *, as_json: bool) -> int:
+    """Print each check as it is made, or all as one object; returns 0, 1 (something is wrong) or 3 (no server)."""
+    from rich.console import Console
+
+    console = Console(highlight=False, soft_wrap=True)
+    made: list[Check] = []
+    async for check in _checks(target, queue):
+        made.append(check)
+        if not as_json:
+            _show(console, check)
+    wrong = [check.name for check in made if check.ok is False]
+    code = NO_SERVER if "server" in wrong else FAILED if wrong else OK
+    if as_json:
+        print(json.dumps({"ok": code == OK, "exit_code": code, "checks": [check.told() for check in made]}))
+    return code
+
+
+async def _checks(target: str | None, queue: str) -> "AsyncIterator[Check]":
+    from sojourn.cli.checks import Check
+    from sojourn.cli.checks.application import check_app, check_model, check_toolsets, queues_of
+    from sojourn.cli.checks.machine import check_cli, check_extras, check_settings, check_versions
+    from sojourn.connection import settings
+    from sojourn.errors import DefinitionError, ServerUnavailable
+
+    yield check_versions()
+    yield check_extras()
+    yield await check_cli()
+    app = None
+    if target is not None:
+        check, app = check_app(target)
+        yield check
+    if app is not None:
+        for check in await check_toolsets(app):
+            yield check
+    yield check_model(app)
+    try:
+        options = settings.connect_options()
+        yield check_settings(options, queue)
+        async for check in _of_service(options, [queue], queues_of(app) if app else []):
+            yield check
+    except DefinitionError as error:
+        yield Check("settings", False, str(error), "mend or unset that setting")
+    except ServerUnavailable as error:
+        said, _, mend = str(error).partition("; ")
+        yield Check("server", False, said, mend)
+
+
+async def _of_service(
+    options: dict[str, Any], queues: list[str], tool_queues: list[str]
+) -> "AsyncIterator[Check]":
+    from temporalio.service import RPCError
+
+    from sojourn.cli.checks.service import (
+        check_clock,
+        check_namespace,
+        check_search_attributes,
+        check_server,
+    )
+    from sojourn.cli.checks.workers import check_queue, check_runs
+    from sojourn.client.client import Client
+    from sojourn.connection.connect import connect
+    from sojourn.connection.rpc_errors import translated
+
+    client = await connect(options)
+    try:
+        yield await check_server(client)
+        namespace = await check_namespace(client)
+        yield namespace
+        if namespace.ok is False:
+            return
+        yield await check_search_attributes(client)
+        yield await check_clock(client)
+        for queue in queues:
+            yield await check_queue(client, queue)
+        for queue in tool_queues:
+            yield await check_queue(client, queue, activities_only=True)
+        for queue in queues:
+            yield await check_runs(Client(client, task_queue=queue))
+    except RPCError as error:
+        raise translated(error, None) from error
+
+
+def _show(console: "Console", check: "Check") -> None:
+    from rich.text import Text
+
+    mark, style = _MARKS[check.ok]
+    line = Text()
+    line.append(f"{mark} ", style=style)
+    line.append(f"{plain(check.name)}: ", style="bold")
+    line.append(plain(check.said, 2_000))
+    console.print(line)
+    if check.mend:
+        console.print(Text(f"    → {plain(check.mend, 2_000)}", style="yellow"))

@@ -1,0 +1,280 @@
+"""`sojourn export`: a run as files, which outlive the namespace's retention.
+
+Every file is written beside its place and moved there when all of the run is read, so that an
+export that is interrupted leaves nothing half-written.
+"""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Self
+
+import typer
+
+from sojourn.cli.client import with_client
+from sojourn.cli.failure import OK, USAGE, CommandError
+from sojourn.cli.options import Json, RunId, encrypted, load_app
+from sojourn.cli.screen.text import plain
+from sojourn.private import private_folder, private_opener, write_private
+
+if TYPE_CHECKING:
+    from sojourn.client.access import Access
+    from sojourn.client.client import Client, Run
+    from sojourn.contracts.artifact import Artifact
+    from sojourn.contracts.event import Event
+
+__all__ = ["export"]
+
+FILES = ("run.json", "transcript.jsonl", "events.jsonl", "artifacts.jsonl")
+"""How the run stands, its messages, its events, its artifacts with their data."""
+
+CHILDREN = "children"
+"""Below it a folder for each child run, named by the call that it answers."""
+
+
+@encrypted
+def export(
+    run_id: RunId,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Where to; a folder of the run's name when left out."),
+    ] = None,
+    children: Annotated[
+        bool, typer.Option("--children", help="And the child runs, below children/.")
+    ] = False,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            "--app", metavar="MODULE:APP", help="Whose storage holds what is too large for a history."
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over an earlier export.")] = False,
+    as_json: Json = False,
+) -> int:
+    """Write a run's transcript, events and artifacts as JSONL.
+
+    What Temporal keeps of a run ends with the namespace's retention.
+
+    \b
+    sojourn export RUN --out archive/RUN --children
+    """
+    storage = load_app(target).storage if target else None
+    folder = out or Path(_safe(run_id))
+    _refuse_overwriting(folder, children=children, force=force)
+
+    async def main(client: "Client") -> int:
+        import tempfile
+
+        await client.get_run(run_id).status()  # an unknown run leaves no folder behind
+        made = not folder.exists()
+        try:
+            private_folder(folder)
+        except OSError as error:
+            raise CommandError(f"cannot make the folder {folder}: {error.strerror or error}") from error
+        work = Path(tempfile.mkdtemp(prefix=".export-", dir=folder))
+        try:
+            with _progress() as tell:
+                written = await _write(client.get_run(run_id), work, folder, children=children, tell=tell)
+            _move(work, folder)
+        except BaseException:
+            shutil.rmtree(work, ignore_errors=True)
+            if made:
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
+        return _tell(written, as_json=as_json)
+
+    return with_client(main, storage=storage)
+
+
+@dataclass(slots=True)
+class Export:
+    """What was written for one run, and for its child runs."""
+
+    run_id: str
+    folder: Path
+    status: str = ""
+    messages: int = 0
+    events: int = 0
+    artifacts: int = 0
+    missing: list[str] = field(default_factory=list[str])
+    """References of artifacts whose data could not be read."""
+    children: list["Export"] = field(default_factory=list["Export"])
+
+    def told(self) -> dict[str, Any]:
+        """The same, for machines."""
+        return {
+            "run_id": self.run_id,
+            "folder": str(self.folder),
+            "status": self.status,
+            "messages": self.messages,
+            "events": self.events,
+            "artifacts": self.artifacts,
+            "missing": self.missing,
+            "children": [child.told() for child in self.children],
+        }
+
+    def flat(self) -> "list[Export]":
+        """This one, and those of the child runs."""
+        return [self, *(below for child in self.children for below in child.flat())]
+
+    def all_missing(self) -> list[str]:
+        """Of the child runs too."""
+        return [ref for one in self.flat() for ref in one.missing]
+
+
+def _safe(run_id: str) -> str:
+    """A run's id as the name of one folder."""
+    return re.sub(r"[^A-Za-z0-9_.@=+-]", "_", run_id).lstrip(".") or "run"
+
+
+def _refuse_overwriting(folder: Path, *, children: bool, force: bool) -> None:
+    names = (*FILES, *([CHILDREN] if children else []))
+    there = [name for name in names if (folder / name).exists()]
+    if there and not force:
+        raise CommandError(
+            f"{folder} holds {', '.join(there)} already; choose another --out, or --force to write over it",
+            exit_code=USAGE,
+        )
+
+
+async def _write(
+    run: "Run", work: Path, folder: Path, *, children: bool, tell: Callable[[str], None]
+) -> Export:
+    """Write one run's files to `work`, and its child runs' below."""
+    from sojourn.client.client import Run
+    from sojourn.errors import RunNotFound
+    from sojourn.events import event_line
+
+    export = Export(run.id, folder)
+    links: dict[str, str] = {}
+    seen: set[str] = set()
+    with _Lines(work / "events.jsonl") as events, _Lines(work / "artifacts.jsonl") as artifacts:
+        async for event in run.events(follow=False):
+            events.write(event_line(event))
+            if events.count % 100 == 0:
+                tell(f"{plain(run.id)}: {events.count:,} events")
+            if event.type == "agent_run_started":
+                links[event.tool_call_id] = event.run_link.run_id
+            for artifact in _made_here(event):
+                if artifact.ref not in seen:
+                    seen.add(artifact.ref)
+                    whole = await _whole(run.client, artifact, export)
+                    artifacts.write(whole.model_dump_json(exclude_defaults=True))
+        export.events, export.artifacts = events.count, artifacts.count
+    with _Lines(work / "transcript.jsonl") as transcript:
+        for message in await run.transcript():
+            transcript.write(message.model_dump_json(exclude_defaults=True))
+        export.messages = transcript.count
+    status = await run.status()
+    export.status = status.status
+    text = status.model_dump_json(indent=2)
+    write_private(work / "run.json", text + "\n")
+    for call_id, child_id in links.items() if children else ():
+        name = _safe(call_id)
+        below, place = work / CHILDREN / name, folder / CHILDREN / name
+        private_folder(below)
+        child = Run(run.client, child_id)
+        try:
+            export.children.append(await _write(child, below, place, children=True, tell=tell))
+        except RunNotFound:  # Temporal keeps it no longer
+            shutil.rmtree(below)
+            export.children.append(Export(child_id, place, status="not_found"))
+    return export
+
+
+class _Lines:
+    """A private file of one JSON object a line, in a folder that is there; a context manager."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = open(path, "w", encoding="utf-8", opener=private_opener)  # noqa: SIM115 - closed on exit
+        self.count = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._file.close()
+
+    def write(self, line: str) -> None:
+        self._file.write(line + "\n")
+        self.count += 1
+
+
+def _made_here(event: "Event") -> "list[Artifact]":
+    """The artifacts that the run's own tool made; those of a child run are in its own export."""
+    if event.type != "tool_end":
+        return []
+    return [one for one in event.artifacts if one.ref.partition("#")[0] == event.run_id]
+
+
+async def _whole(client: "Access", artifact: "Artifact", export: "Export") -> "Artifact":
+    """With its data, which may lie in external storage; noted as missing where that cannot be read."""
+    from pydantic_core import from_json
+
+    from sojourn.storage import codec_for, load
+
+    if artifact.claim is None:
+        return artifact
+    try:
+        if client.storage is None:
+            raise LookupError("no storage")
+        run_id = artifact.ref.partition("#")[0]
+        codec = codec_for(client.temporal.data_converter, client.temporal.namespace, run_id)
+        data = from_json(await load(client.storage, artifact.claim, codec))
+    except Exception:  # noqa: BLE001 - a storage driver is anybody's, and the rest is exported all the same
+        export.missing.append(artifact.ref)
+        return artifact
+    return artifact.model_copy(update={"data": data})
+
+
+def _move(work: Path, folder: Path) -> None:
+    """Move every file to its place, and let go of the work folder."""
+    try:
+        for path in sorted(work.rglob("*")):
+            place = folder / path.relative_to(work)
+            if path.is_dir():
+                private_folder(place)
+            else:
+                os.replace(path, place)
+    except OSError as error:
+        raise CommandError(f"cannot write {folder}: {error.strerror or error}") from error
+    shutil.rmtree(work, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _progress() -> Generator[Callable[[str], None]]:
+    """Tell a person at a terminal how far it is; nobody else."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(stderr=True, highlight=False)
+    if not console.is_terminal:
+        yield lambda _line: None
+        return
+    with console.status(Text("reading")) as status:
+        yield lambda line: status.update(Text(line))
+
+
+def _tell(export: Export, *, as_json: bool) -> int:
+    missing = export.all_missing()
+    if as_json:
+        print(json.dumps(export.told()))
+    else:
+        for one in export.flat():
+            print(
+                f"{one.folder}: {one.messages} messages, {one.events} events, {one.artifacts} artifacts "
+                f"of {plain(one.run_id, 300)} ({one.status})"
+            )
+    if not missing:
+        return OK
+    raise CommandError(
+        f"the data of {len(missing)} artifact(s) lies in external storage and could not be read "
+        f"({plain(missing[0])}); all else is written. Name the app whose storage it is: --app MODULE:APP --force",
+        run_id=export.run_id,
+        missing=missing,
+    )

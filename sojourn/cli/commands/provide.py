@@ -1,0 +1,159 @@
+"""`sojourn provide`: send results of calls that are executed outside."""
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from sojourn.cli.client import by_or_user, tell_done, with_client
+from sojourn.cli.failure import USAGE, CommandError
+from sojourn.cli.options import By, Json, RunId, encrypted
+from sojourn.cli.screen.text import plain
+
+if TYPE_CHECKING:
+    from sojourn.cli.waits import OpenWait
+    from sojourn.client.client import Client
+    from sojourn.contracts.awaits import AwaitExternalTools
+
+__all__ = ["provide"]
+
+Result = dict[str, Any]
+
+
+@encrypted
+def provide(
+    run_id: RunId,
+    file: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="FILE",
+            help='JSON, - is standard input: {"tool_call_id": ..., "result": ...} or "error"; one, a list, or one a line.',
+            show_default=False,
+        ),
+    ] = None,
+    results: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--result", metavar="CALL=JSON", help="The result of one call; may be given several times."
+        ),
+    ] = None,
+    errors: Annotated[
+        list[str] | None,
+        typer.Option("--error", metavar="CALL=TEXT", help="Why one call failed; may be given several times."),
+    ] = None,
+    by: By = None,
+    as_json: Json = False,
+) -> int:
+    """Send results of calls that are executed outside.
+
+    With none given, says which are waited for.
+
+    \b
+    sojourn provide RUN --result call-1=2.5
+    sojourn provide RUN results.json
+    """
+    sent = [
+        *(_from_source(file) if file is not None else ()),
+        *({"tool_call_id": call_id, "result": _json(said)} for call_id, said in map(_pair, results or ())),
+        *({"tool_call_id": call_id, "error": said} for call_id, said in map(_pair, errors or ())),
+    ]
+    who = by_or_user(by)
+
+    async def send(client: "Client") -> int:
+        from sojourn.cli.waits import nothing_open, open_waits, require_worker
+        from sojourn.contracts.awaits import AwaitExternalTools
+
+        status = await client.get_run(run_id).status()
+        found = open_waits(status)
+        waits = [wait for wait in found if isinstance(wait.wait, AwaitExternalTools)]
+        if found and not waits:
+            raise CommandError(
+                f"{run_id} waits for no results from outside, but for {found[0].kind}; answer with: {found[0].command}",
+                run_id=run_id,
+            )
+        if not found:
+            raise CommandError(nothing_open(status), run_id=run_id)
+        if not sent:
+            raise CommandError(
+                _asked(run_id, waits), exit_code=USAGE, run_id=run_id, open=[wait.told() for wait in waits]
+            )
+        require_worker(status)
+        for wait, part in _by_wait(run_id, waits, sent):
+            await client.get_run(wait.run_id).provide_tool_results(wait.wait.id, part, by=who)
+        calls = [result["tool_call_id"] for result in sent]
+        return tell_done("provided", run_id, as_json=as_json, by=who, tool_call_ids=calls)
+
+    return with_client(send)
+
+
+def _asked(run_id: str, waits: "Sequence[OpenWait]") -> str:
+    lines = [f"  {line}" for one in waits for line in (*one.lines(), *one.commands[1:])]
+    return "\n".join([f"{run_id} waits for results; give a FILE, --result or --error:", *lines])
+
+
+def _by_wait(
+    run_id: str, waits: "Sequence[OpenWait]", sent: Sequence[Result]
+) -> "list[tuple[OpenWait, list[Result]]]":
+    """Which results go to which wait."""
+    parts: list[tuple[OpenWait, list[Result]]] = [(one, []) for one in waits]
+    for result in sent:
+        call_id = result.get("tool_call_id")
+        places = [
+            part
+            for one, part in parts
+            if any(item.tool_call_id == call_id for item in cast("AwaitExternalTools", one.wait).items)
+        ]
+        if len(places) != 1:
+            fault = "waits in several child runs: name the child run" if places else "does not wait here"
+            raise CommandError(
+                f"call {plain(call_id)} {fault}; {_asked(run_id, waits)}",
+                exit_code=USAGE,
+                run_id=run_id,
+                open=[one.told() for one in waits],
+            )
+        places[0].append(result)
+    return [(one, part) for one, part in parts if part]
+
+
+def _from_source(source: str) -> list[Result]:
+    """Results from a file, or `-`: one object, a list of them, or one a line."""
+    text = sys.stdin.read() if source == "-" else _text_of(Path(source))
+    try:
+        value: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        value = [_json(line) for line in text.splitlines() if line.strip()]
+    found = cast("list[Any]", value) if isinstance(value, list) else [value]
+    for result in found:
+        if not isinstance(result, dict) or "tool_call_id" not in result:
+            raise CommandError(
+                f'{source}: a result is {{"tool_call_id": ..., "result": ...}} or with "error", '
+                f"not {plain(result, 80)}",
+                exit_code=USAGE,
+            )
+    return cast("list[Result]", found)
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandError(f"{path} cannot be read: {error}", exit_code=USAGE) from error
+
+
+def _pair(text: str) -> tuple[str, str]:
+    call_id, equals, value = text.partition("=")
+    if not (call_id and equals):
+        raise CommandError(f"{text!r} is not CALL=VALUE", exit_code=USAGE)
+    return call_id, value
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise CommandError(
+            f"{plain(text, 80)} is no JSON ({error}); a text goes in double quotes", exit_code=USAGE
+        ) from error

@@ -1,0 +1,193 @@
+"""`sojourn show`: a run as it stands, or as it ended: its tree, transcript, events or safeguards."""
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sojourn.cli.client import with_client
+from sojourn.cli.failure import OK
+from sojourn.cli.options import Json, RunId, encrypted, given_again
+from sojourn.cli.screen.text import local, plain, shell_word, took
+
+if TYPE_CHECKING:
+    from sojourn.client.client import Client
+    from sojourn.client.run import Run
+    from sojourn.contracts.message import Message, Part
+    from sojourn.contracts.run import RunStatus, Safeguards
+
+__all__ = ["show"]
+
+
+@encrypted
+def show(
+    run_id: RunId,
+    transcript: Annotated[
+        bool, typer.Option("--transcript", help="What was said, as the planner is given it.")
+    ] = False,
+    events: Annotated[bool, typer.Option("--events", help="What happened, one event a line.")] = False,
+    safeguards: Annotated[
+        bool, typer.Option("--safeguards", help="Which errors were seen, and whether retrying was stopped.")
+    ] = False,
+    full: Annotated[bool, typer.Option("--full", help="What it waits for in full, however long.")] = False,
+    as_json: Json = False,
+) -> int:
+    """Show a run as it stands, or as it ended, as a tree.
+
+    \b
+    sojourn show RUN
+    sojourn show RUN --transcript
+    """
+    if transcript + events + safeguards > 1:
+        raise typer.BadParameter("choose one of --transcript, --events and --safeguards")
+
+    async def tell(client: "Client") -> int:
+        run = client.get_run(run_id)
+        if transcript:
+            await _transcript(run, as_json=as_json)
+        elif events:
+            await _events(run, as_json=as_json)
+        elif safeguards:
+            _safeguards(await run.status(), as_json=as_json)
+        elif as_json:
+            print((await run.status()).model_dump_json())
+        else:
+            await _tree(run, full=full)
+        return OK
+
+    return with_client(tell)
+
+
+async def _tree(run: "Run", *, full: bool) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    from sojourn.cli.screen.lines import Line, summed, wait_lines
+    from sojourn.cli.screen.tree import RunTree
+    from sojourn.cli.waits import answer_lines
+
+    console = Console(highlight=False)
+    status = await run.status()
+    tree = RunTree(f"{_standing(status)}, {_times(status)}", whole=full)
+    async for event in run.events(follow=False, children=True):
+        tree.feed(event)
+        if event.type == "run_completed" and event.run_id == run.id and event.output:
+            tree.say(Line(f"  {summed(event.output)}", "dim"))
+    console.print(tree.tree)
+    for run_id, waits in {run.id: status.awaits, **status.child_awaits}.items():
+        for wait in waits:
+            unseen = (
+                wait_lines(wait, whole=full) if run_id != run.id else ()
+            )  # an open child's stand nowhere above
+            for line in unseen:
+                console.print(Text(line.text, style=line.style), soft_wrap=True)
+            console.print(Text(f"answer with: {answer_lines(run_id, wait)[0]}", "yellow"), soft_wrap=True)
+    if status.paused is not None:
+        line = f"sojourn resume {shell_word(run.id)}{given_again()}"
+        console.print(Text(f"go on with: {line}", "yellow"), soft_wrap=True)
+    if status.safeguards:
+        console.print(Text("safeguards:", "dim"))
+        for line in _safeguard_lines(status.safeguards):
+            console.print(Text(f"  {line}", "dim"), soft_wrap=True)
+    for hint in status.hints:
+        console.print(Text(f"! {plain(hint, 1_000)}", "bold red"), soft_wrap=True)
+
+
+async def _events(run: "Run", *, as_json: bool) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    from sojourn.cli.screen.lines import lines_of
+    from sojourn.events import event_line
+
+    console = Console(highlight=False)
+    async for event in run.events(follow=False, children=True):
+        if as_json:
+            print(event_line(event))
+            continue
+        about = event.text if event.type == "run_failed" else None  # one line, with its causes
+        about = about or next((line.text for line in lines_of(event)), "")
+        call = getattr(event, "tool_call_id", "")
+        name = getattr(event, "tool_name", "")
+        said = about or " ".join(part for part in (name, call) if part)
+        at = event.time.astimezone().strftime("%H:%M:%S.%f")[:-3]
+        below = "  " if event.parent_tool_call_id else ""
+        line = f"{event.event_id}  {at}  {below}{event.type:22}{plain(said)}"
+        console.print(Text(line.rstrip()), soft_wrap=True)
+
+
+async def _transcript(run: "Run", *, as_json: bool) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    for message in await run.transcript():
+        if as_json:
+            print(message.model_dump_json(exclude_defaults=True))
+            continue
+        console.print(Text(f"{message.role}:", style="bold"))
+        for line in _said(message):
+            console.print(Text(f"  {line}"), soft_wrap=True)
+
+
+def _said(message: "Message") -> list[str]:
+    return [line for part in message.parts for line in _part(part)]
+
+
+def _part(part: "Part") -> list[str]:
+    from sojourn.contracts.message import TextPart, ToolCallPart, ToolResultPart
+
+    match part:
+        case TextPart(text=text):
+            return [plain(line, 1_000) for line in text.splitlines()]
+        case ToolCallPart():
+            sent = part.raw if part.raw is not None else part.payload
+            return [f"→ {plain(part.name)} {plain(sent, 1_000)}  ({plain(part.tool_call_id)})"]
+        case ToolResultPart(result=result):
+            gave = f"error: {result.error.message}" if result.error else result.result
+            return [f"← {plain(result.name)} {plain(gave, 1_000)}  ({plain(result.tool_call_id)})"]
+        case _:
+            return [f"({plain(part.type)})"]
+
+
+def _safeguards(status: "RunStatus", *, as_json: bool) -> None:
+    found = status.safeguards
+    if as_json:
+        print(found.model_dump_json() if found else "null")
+        return
+    if found is None:
+        print("no error so far")
+        return
+    print("\n".join(_safeguard_lines(found)))
+
+
+def _safeguard_lines(found: "Safeguards") -> list[str]:
+    """What matched, and whether retrying was stopped."""
+    stopped = ", retrying was stopped" if found.stopped else ""
+    loop = [f"loop: {plain(found.loop, 500)}"] if found.loop else []
+    return [
+        f"class of the last error: {found.category or 'none'}",
+        f"similar errors in a row: {found.similar}{stopped}",
+        *loop,
+        *(f"- {_error_line(error)}" for error in found.errors),
+    ]
+
+
+def _error_line(error: dict[str, Any]) -> str:
+    """One of the errors that the safeguards have seen: the tool, what it said and how it was understood."""
+    matched = error.get("matched")
+    by = f", by {plain(matched)!r}" if matched else ""
+    said = f"{plain(error.get('tool', ''))}: {plain(error.get('message', ''), 500)}"
+    return f"{said} ({plain(error.get('category', '') or 'of no class')}{by})"
+
+
+def _standing(status: "RunStatus") -> str:
+    phase = f" ({status.phase.replace('_', ' ')})" if status.status == "running" and status.phase else ""
+    return f"{status.status.replace('_', ' ')}{phase}"
+
+
+def _times(status: "RunStatus") -> str:
+    if status.started_at is None:
+        return "not started"
+    end = status.closed_at or datetime.now(UTC)
+    return f"{took(end - status.started_at)}{'' if status.closed_at else ' so far'}, since {local(status.started_at)}"

@@ -1,0 +1,102 @@
+"""`sojourn pause`, `resume` and `cancel`: what an operator tells a run."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sojourn.cli.client import by_or_user, tell_done, with_client
+from sojourn.cli.failure import CommandError
+from sojourn.cli.options import By, Json, RunId, Why, encrypted
+
+if TYPE_CHECKING:
+    from sojourn.client.client import Client
+    from sojourn.contracts.run import RunStatus
+
+__all__ = ["cancel", "pause", "resume"]
+
+_OPEN = ("running", "waiting", "paused")
+
+
+@encrypted
+def pause(run_id: RunId, why: Why = "", by: By = None, as_json: Json = False) -> int:
+    """Start nothing new in a run; what is at work finishes.
+
+    \b
+    sojourn pause RUN "let me look"
+    """
+    who = by_or_user(by)
+
+    async def send(client: "Client") -> int:
+        await _require_open(client, run_id, "pause", is_for_worker=True)
+        await client.get_run(run_id).pause(why, by=who)
+        return tell_done("paused", run_id, as_json=as_json, by=who)
+
+    return with_client(send)
+
+
+@encrypted
+def resume(
+    run_id: RunId,
+    why: Why = "",
+    messages: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--message", help="Say this to the planner; begins a new turn. May be given several times."
+        ),
+    ] = None,
+    by: By = None,
+    as_json: Json = False,
+) -> int:
+    """Let a paused run go on.
+
+    \b
+    sojourn resume RUN --message "leave s-2 alone"
+    """
+    who = by_or_user(by)
+
+    async def send(client: "Client") -> int:
+        await _require_open(client, run_id, "resume", is_for_worker=True)
+        await client.get_run(run_id).resume(why, messages=messages or [], by=who)
+        return tell_done("resumed", run_id, as_json=as_json, by=who)
+
+    return with_client(send)
+
+
+@encrypted
+def cancel(run_id: RunId, why: Why = "", by: By = None, as_json: Json = False) -> int:
+    """Ask a run to cancel: its tools and child runs are cancelled too.
+
+    \b
+    sojourn cancel RUN "no longer needed"
+    """
+    who = by_or_user(by)
+
+    async def send(client: "Client") -> int:
+        await _require_open(
+            client, run_id, "cancel", is_for_worker=False
+        )  # Temporal records it, whoever works
+        reason = " ".join(part for part in (why, f"(by {who})" if who else "") if part)
+        await client.get_run(run_id).cancel(reason)
+        return tell_done("cancel_requested", run_id, as_json=as_json, by=who)
+
+    return with_client(send)
+
+
+async def _require_open(client: "Client", run_id: str, verb: str, *, is_for_worker: bool) -> None:
+    """See that a run can be paused, resumed or cancelled.
+
+    Raises:
+        CommandError: it has ended, is not paused and should resume, or no worker is there to take what is sent.
+        RunNotFound: there is no such run.
+    """
+    from sojourn.cli.waits import require_worker
+
+    status: RunStatus = await client.get_run(run_id).status()
+    if status.status not in _OPEN:
+        raise CommandError(f"{run_id} has ended ({status.status}); there is nothing to {verb}", run_id=run_id)
+    if verb == "resume" and status.status != "paused":
+        raise CommandError(
+            f"{run_id} is not paused, it is {status.status}; pause it with `sojourn pause`", run_id=run_id
+        )
+    if is_for_worker:
+        require_worker(status)

@@ -1,0 +1,40 @@
+"""`sojourn worker`: serve an app."""
+
+import os
+from typing import Annotated
+
+import typer
+
+from sojourn.cli.failure import OK
+from sojourn.cli.options import Target, TaskQueue, encrypted, load_app
+
+__all__ = ["worker"]
+
+
+@encrypted
+def worker(
+    target: Target,
+    task_queue: TaskQueue = None,
+    metrics_port: Annotated[
+        str | None,
+        typer.Option(
+            "--metrics-port",
+            metavar="[HOST:]PORT",
+            help="Serve the Temporal SDK's metrics for Prometheus. Default: SOJOURN_METRICS_PORT, else off.",
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Log JSON, one object a line, on a terminal too.")
+    ] = False,
+) -> int:
+    """Serve the runs of an app until SIGTERM or Ctrl-C, then drain.
+
+    \b
+    sojourn worker worker:app --task-queue sojourn
+    """
+    from sojourn.worker import serve
+
+    if as_json:
+        os.environ["SOJOURN_LOG_FORMAT"] = "json"
+    serve(load_app(target), task_queue=task_queue, metrics_port=metrics_port)
+    return OK

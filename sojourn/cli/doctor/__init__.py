@@ -1,1 +1,0 @@
-"""What `sojourn doctor` looks at: this machine, the server, the workers, the app."""

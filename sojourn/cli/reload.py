@@ -1,0 +1,164 @@
+"""Reload: a worker process that is replaced when a file changes, and drains before it ends.
+
+The new one has to load the app before the old one stops taking work; while the app does not load, the
+old one goes on serving. The worker is this module too:
+
+    python -m sojourn.cli.reload MODULE:APP TASK_QUEUE DESCRIPTOR
+
+It writes a byte to the descriptor once the app is loaded. Standard input is its life line: its end is
+the end of the other process, by whatever way, and the worker drains.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from sojourn.cli.failure import OK, failure_of
+from sojourn.cli.options import load_app
+from sojourn.process import Program
+
+__all__ = ["Reloader", "Tell"]
+
+WATCHED = (".toml", ".yaml", ".yml")
+"""Endings of files that are watched beside `.py`; data that an app writes is none of them."""
+
+Tell = Callable[[str, str, dict[str, Any]], None]
+"""Takes a kind of event, a line for people, and what machines are told."""
+
+
+class Reloader:
+    """Serves an app until SIGINT or SIGTERM, and anew after each change below the current folder.
+
+    Args:
+        target: `MODULE:APP`.
+        task_queue: Where its workers look for work.
+        tell: Is told what happens.
+    """
+
+    def __init__(self, target: str, task_queue: str, tell: Tell) -> None:
+        self._target = target
+        self._task_queue = task_queue
+        self._tell = tell
+        self._current: Program | None = None
+        self._programs: set[Program] = set()
+        self._loading: set[Program] = set()
+        self._ending: set[asyncio.Task[None]] = set()
+        self._stop = asyncio.Event()
+
+    async def run(self) -> int:
+        """Serve until a signal; returns the exit code. A second signal does not wait for the drain."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._on_signal)
+        try:
+            await self._serve()
+        except asyncio.CancelledError:
+            self._kill(self._programs)  # the server is gone: there is nobody to drain for
+            raise
+        finally:
+            if self._current is not None:
+                self._current.terminate()
+            await asyncio.gather(*self._ending)
+        return OK
+
+    def _on_signal(self) -> None:
+        self._kill(self._programs if self._stop.is_set() else self._loading)
+        self._stop.set()
+
+    @staticmethod
+    def _kill(programs: Iterable[Program]) -> None:
+        for program in programs:
+            program.kill()
+
+    async def _serve(self) -> None:
+        from watchfiles import PythonFilter, awatch  # pyright: ignore[reportUnknownVariableType]
+
+        kept = PythonFilter(extra_extensions=WATCHED)
+        watching = awatch(Path.cwd(), watch_filter=kept, stop_event=self._stop)
+        upcoming = asyncio.ensure_future(anext(watching, None))  # what changes while the app loads counts
+        await self._start("serving", [])
+        while (changes := await upcoming) is not None:
+            upcoming = asyncio.ensure_future(anext(watching, None))
+            await self._start("reloaded", _names(changes))
+
+    async def _start(self, event: str, changed: list[str]) -> None:
+        """Start a worker, and once its app is loaded let the one before drain; without, leave that one be."""
+        program = await self._loaded()
+        because = f" ({', '.join(changed[:3])}{' ...' if len(changed) > 3 else ''})" if changed else ""
+        if program is None:
+            left = "the version before goes on serving" if self._current else "waiting for a change"
+            line = f"not {event}{because}: {self._target} does not load; {left}"
+            self._tell("not_loaded", line, {"changed": changed, "serving": self._current is not None})
+            return
+        before, self._current = self._current, program
+        if before is not None:
+            before.terminate()
+        self._tell(event, f"{event} {self._target}{because}", {"changed": changed, "pid": program.pid})
+
+    async def _loaded(self) -> Program | None:
+        """A worker that has loaded its app; None when it cannot, for which it has given the reason."""
+        reading, writing = os.pipe()
+        command = [sys.executable, "-m", "sojourn.cli.reload", self._target, self._task_queue, str(writing)]
+        program = Program(command, keep=[writing], may_outlive_us=True)
+        os.close(writing)
+        self._programs.add(program)
+        self._loading.add(program)
+        ending = asyncio.create_task(self._ended(program))
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
+        try:
+            said = await asyncio.to_thread(os.read, reading, 1)
+        finally:
+            os.close(reading)
+            self._loading.discard(program)
+        if not said:
+            await asyncio.wait({ending})
+        return program if said else None
+
+    async def _ended(self, program: Program) -> None:
+        status = await program.wait()
+        self._programs.discard(program)
+        if program is self._current:
+            self._current = None
+            if not self._stop.is_set():
+                line = f"the worker ended with status {status}; waiting for a change"
+                self._tell("worker_ended", line, {"status": status})
+
+
+def _names(changes: Iterable[tuple[Any, str]]) -> list[str]:
+    return sorted({os.path.relpath(path) for _, path in changes})
+
+
+def _work(target: str, task_queue: str, descriptor: int) -> int:
+    """Load, say so, and serve; returns the exit code."""
+    from sojourn.worker import serve
+
+    try:
+        app = load_app(target)
+        os.write(descriptor, b"1")
+        os.close(descriptor)
+        threading.Thread(target=_end_with_parent, daemon=True).start()
+        serve(app, task_queue=task_queue)
+    except BaseException as error:  # noqa: BLE001 - told as every command does
+        failure = failure_of(error)
+        failure.tell(as_json=False)
+        return failure.exit_code
+    return OK
+
+
+def _end_with_parent() -> None:
+    while os.read(0, 1):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    code = _work(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

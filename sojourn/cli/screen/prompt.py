@@ -1,0 +1,75 @@
+"""Ask the person at the terminal, without a thread, so that Ctrl-C and silence end the wait."""
+
+import asyncio
+import contextlib
+import sys
+
+from sojourn.cli.screen.lines import call_lines
+from sojourn.contracts.awaits import AwaitConfirmation
+
+__all__ = ["ask_approval", "ask_person", "ask_yes", "read_line"]
+
+_DECISIONS = {"y": "y", "yes": "y", "n": "n", "no": "n", "a": "a", "all": "a"}
+_FULL = ("f", "full")
+
+
+async def read_line(patience: float | None = None) -> str:
+    """One line from the terminal, with its end; empty after `patience` seconds of silence or at the end of input."""
+    loop, ready = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(sys.stdin.fileno(), ready.set)
+    try:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(ready.wait(), patience)
+            return sys.stdin.readline()
+        return ""
+    finally:
+        loop.remove_reader(sys.stdin.fileno())
+
+
+async def ask_person() -> str | None:
+    """A line that is not blank; None at the end of input. What is wanted was shown with the question."""
+    while True:
+        print("> ", end="", flush=True)
+        line = await read_line()
+        if not line:
+            return None
+        if line.strip():
+            return line.strip()
+
+
+async def ask_approval(call: AwaitConfirmation, patience: float | None = None) -> tuple[str, str] | None:
+    """`y`, `n` or `a`, and the reason given after it; None at the end of input, or of patience.
+
+    What was not all shown is not approved before it was: `f` shows it.
+    """
+    _, seen = call_lines(call)
+    is_seen, more = seen.is_whole, "" if seen.is_whole else "   f: show all of it"
+    print(
+        f"  y: run it   n WHY: do not, and say why   a: run it, and stop asking about this tool in this run{more}"
+    )
+    choice = "[y/n/a]" if is_seen else "[y/n/a/f]"
+    while True:
+        print(f"Approve? {choice} ", end="", flush=True)
+        line = await read_line(patience)
+        if not line:
+            return None
+        word, _, reason = line.strip().partition(" ")
+        if word.lower() in _FULL:
+            print("\n".join(call_lines(call, whole=True)[0]))
+            is_seen = True
+        decision = _DECISIONS.get(word.lower())
+        if decision in ("y", "a") and not is_seen:
+            print("  not all of it was shown: f shows it, then it can be approved")
+        elif decision:
+            return decision, reason.strip()
+
+
+async def ask_yes(question: str) -> bool:
+    """Whether the person says yes; no at the end of input."""
+    while True:
+        print(f"{question} [y/n] ", end="", flush=True)
+        line = await read_line()
+        if not line or line.strip().lower() in ("n", "no"):
+            return False
+        if line.strip().lower() in ("y", "yes"):
+            return True

@@ -1,0 +1,112 @@
+"""Show a run as it happens: a live tree on a terminal, plain lines elsewhere.
+
+Text from models, tools and people is printed as text: without control characters, never as markup.
+"""
+
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from sojourn.cli.screen.lines import Line, called, detailed, ended, in_flight, lines_of
+from sojourn.cli.screen.tree import RunTree
+from sojourn.contracts.event import (
+    AgentRunStartedEvent,
+    Event,
+    RunFailedEvent,
+    ToolEndEvent,
+    ToolRetryEvent,
+    ToolStartEvent,
+    ToolUpdateEvent,
+)
+
+__all__ = ["RunView"]
+
+
+class RunView:
+    """Shows the events of one run and its child runs; a context manager.
+
+    Args:
+        console: Where to; a live tree when it is a terminal.
+    """
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or Console(highlight=False)
+        self._tree = RunTree(spins=True)
+        self._live = self._drawing() if self.console.is_terminal else None
+        self._depths: dict[str, int] = {}
+        self._names: dict[tuple[str, str], str] = {}
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it draws anew what changes: on a terminal."""
+        return self.console.is_terminal
+
+    def __enter__(self) -> Self:
+        """Start drawing."""
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leave what was drawn on the screen."""
+        if self._live:
+            self._live.stop()
+
+    def pause(self) -> None:
+        """Stop drawing, so that a person can be asked; what was drawn stays."""
+        if self._live:
+            self._live.stop()
+            self._tree = RunTree("run, continued", spins=True)
+
+    def resume(self) -> None:
+        """Go on drawing, below."""
+        if self._live:
+            self._live = self._drawing()
+            self._live.start()
+
+    def say(self, text: str, style: str = "") -> None:
+        """A line of our own."""
+        if self._live:
+            self._tree.say(Line(text, style))
+        else:
+            self._print(text, style)
+
+    def show(self, event: Event) -> None:
+        """Draw one event."""
+        if self._live:
+            self._tree.feed(event)
+            return
+        pad = "  " * self._depths.get(event.run_id, 0)
+        for line in self._lines(event):
+            self._print(pad + line.text, line.style)
+
+    def _drawing(self) -> Live:
+        return Live(get_renderable=lambda: self._tree.tree, console=self.console, refresh_per_second=8)
+
+    def _lines(self, event: Event) -> list[Line]:
+        """One event as lines one after the other; those of a child run stand further in."""
+        match event:
+            case ToolStartEvent():
+                return [Line(f"→ {called(event)}")]
+            case ToolEndEvent():
+                first, *rest = detailed(event)
+                head = Line(f"← {ended(event)}: {first.text}", first.style)
+                return [head, *(Line(f"  {line.text}", line.style) for line in rest)]
+            case ToolRetryEvent() | ToolUpdateEvent():
+                what = event.tool_name or "the planner"
+                return [Line(f"  … {what}: {in_flight(event)}", "dim")]
+            case RunFailedEvent() if event.run_id in self._depths:
+                return []  # the end of its call says why
+            case AgentRunStartedEvent():
+                self._depths[event.run_link.run_id] = self._depths.get(event.run_id, 0) + 1
+                return lines_of(event)
+            case _:
+                return lines_of(event)
+
+    def _print(self, text: str, style: str) -> None:
+        self.console.print(Text(text, style=style), soft_wrap=True)

@@ -1,0 +1,212 @@
+"""Programs that end with the call that runs them.
+
+A program is started in a session of its own. When the call is cancelled or overdue, and when the
+program itself has ended, whatever is left of its process group is asked to end (SIGTERM), killed
+2 s later (SIGKILL) and reaped, before the call goes on. Only what makes yet another session for
+itself escapes. There is never a shell: an argument is one argument, whatever a model wrote into
+it. (Whether it may begin with `-` is the author's to judge; most programs take `--` before it.)
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from sojourn.errors import ToolUnavailable
+from sojourn.process.group import is_running, signal_group, start_group
+
+__all__ = ["Completed", "run_process"]
+
+GRACE = 2.0
+"""Seconds from SIGTERM to SIGKILL; with the kill within the 5 s that an activity has after its tool's time-out."""
+
+INHERITED = (
+    *("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "TZ"),
+    *("LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_MESSAGES", "LC_NUMERIC", "LC_TIME", "LC_COLLATE"),
+)
+"""Variables a program inherits. The rest of a worker's environment holds its secrets: keys of models and of Temporal."""
+
+_POLL = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """What a program that ended by itself has left."""
+
+    returncode: int
+    """Its exit status; negative is the signal that ended it."""
+    stdout: bytes
+    """Its standard output, up to `max_output` bytes."""
+    stderr: bytes
+    """Its standard error, up to `max_output` bytes."""
+    truncated: bool
+    """Whether it wrote more than that to one of the two."""
+
+
+async def run_process(
+    program: str | Path,
+    *arguments: str | Path,
+    stdin: bytes | None = None,
+    env: Mapping[str, str] | None = None,
+    cwd: str | Path | None = None,
+    timeout: timedelta | None = None,  # noqa: ASYNC109 - it ends the program, too
+    max_output: int = 1_000_000,
+) -> Completed:
+    """Run a program to its end; any exit status is a result, not an error.
+
+    Args:
+        program: Its path, or a name looked up in `PATH`.
+        arguments: Passed as they are.
+        stdin: What it reads; nothing when none.
+        env: Variables beside the few of `INHERITED`, or in place of them; `os.environ` passes on all.
+        cwd: The directory it runs in; the worker's when none.
+        timeout: How long it may take; as long as the tool when none.
+        max_output: Bytes kept of each output; the rest is read and dropped.
+
+    Raises:
+        ToolUnavailable: There is no such program on this worker, or it may not be run.
+        TimeoutError: It took longer than `timeout`, and has been ended.
+    """
+    command = [str(program), *map(str, arguments)]
+    basics = {name: os.environ[name] for name in INHERITED if name in os.environ}
+    child = _Child(command, stdin, {**basics, **(env or {})}, cwd, max_output)
+    clock = asyncio.timeout(None if timeout is None else timeout.total_seconds())
+    try:
+        async with clock:
+            return await child.completed()
+    except TimeoutError:
+        if clock.expired():
+            raise TimeoutError(f"{command[0]} did not end within {timeout}") from None
+        raise
+    finally:
+        await _to_its_end(child.end())
+
+
+class _Child:
+    """One program: its process group and its pipes.
+
+    Not `asyncio.create_subprocess_exec`: a loop that shuts down while that connects pipes hangs.
+    """
+
+    def __init__(
+        self,
+        command: list[str],
+        stdin: bytes | None,
+        env: Mapping[str, str],
+        cwd: Path | str | None,
+        kept: int,
+    ) -> None:
+        self._input = stdin
+        self._outputs = _Output(kept), _Output(kept)
+        self._pipes: list[asyncio.BaseTransport] = []
+        self._exited = asyncio.Event()
+        try:
+            self._process = start_group(
+                command,
+                stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=env,
+                cwd=cwd,
+            )
+        except (FileNotFoundError, PermissionError) as error:
+            if error.filename != command[0]:
+                raise  # the directory
+            raise ToolUnavailable(f"{command[0]} cannot be run on this worker: {error.strerror}") from error
+        try:
+            threading.Thread(target=self._reap, args=[asyncio.get_running_loop()], daemon=True).start()
+        except RuntimeError as error:
+            signal_group(self._process.pid, signal.SIGKILL)
+            self._close()
+            self._process.wait()
+            raise ToolUnavailable(f"no thread can be started on this worker: {error}") from error
+
+    async def completed(self) -> Completed:
+        """Wait until it has ended and its outputs are read; others that hold them get 2 s to close them."""
+        loop, process = asyncio.get_running_loop(), self._process
+        for output, pipe in zip(self._outputs, (process.stdout, process.stderr), strict=True):
+            self._pipes.append((await loop.connect_read_pipe(lambda output=output: output, pipe))[0])
+        if process.stdin:
+            writer, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, process.stdin)
+            self._pipes.append(writer)
+            writer.write(self._input or b"")
+            writer.write_eof()
+        await self._exited.wait()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(GRACE):
+                for output in self._outputs:
+                    await output.closed.wait()
+        out, err = self._outputs
+        return Completed(process.returncode, bytes(out.kept), bytes(err.kept), out.is_cut or err.is_cut)
+
+    async def end(self) -> None:
+        """Leave nothing of its group, and no pipe open."""
+        group = self._process.pid
+        try:
+            signal_group(group, signal.SIGTERM)
+            await self._gone(group)
+        finally:
+            signal_group(group, signal.SIGKILL)
+            self._close()
+        await self._gone(group)
+
+    def _close(self) -> None:
+        for pipe in self._pipes:
+            if isinstance(pipe, asyncio.WriteTransport) and pipe.get_write_buffer_size():
+                pipe.abort()  # what was never read would keep it open
+            pipe.close()
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if pipe:
+                pipe.close()
+
+    async def _gone(self, group: int) -> None:
+        """Wait until it is reaped and nothing of its group runs, at most 2 s."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(GRACE):
+                await self._exited.wait()
+                while is_running(group):  # noqa: ASYNC110 - nobody tells
+                    await asyncio.sleep(_POLL)
+
+    def _reap(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._process.wait()
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(self._exited.set)
+
+
+class _Output(asyncio.Protocol):
+    """What a program writes to one of its outputs, as far as it is kept."""
+
+    def __init__(self, max_output: int) -> None:
+        self._max_output = max_output
+        self.kept = bytearray()
+        self.is_cut = False
+        self.closed = asyncio.Event()
+
+    def data_received(self, data: bytes) -> None:
+        room = self._max_output - len(self.kept)
+        self.kept += data[:room]
+        self.is_cut |= len(data) > room
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the base's
+        self.closed.set()
+
+
+async def _to_its_end(step: Coroutine[Any, Any, None]) -> None:
+    """Await a step that a cancellation does not interrupt; it is raised after the step."""
+    task = asyncio.ensure_future(step)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    task.result()
+    if cancelled:
+        raise cancelled

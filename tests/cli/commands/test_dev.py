@@ -1,0 +1,162 @@
+"""`sojourn dev`: a worker that follows its files, beside a server."""
+
+import asyncio
+import json
+import os
+import signal
+import uuid
+from pathlib import Path
+
+import psutil
+import pytest
+
+from sojourn import Client
+
+APP = """
+from sojourn import Agent, App, PlanResult
+
+async def plan(turn):
+    return PlanResult.final("{answer}")
+
+app = App(agents=[Agent("dev.agent", planner=plan)])
+"""
+
+
+class Dev:
+    """A running `sojourn dev --json`, and what it says."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.process = process
+
+    async def told(self, event: str) -> dict:
+        """The next thing it says, which is this."""
+        assert self.process.stdout is not None
+        said = json.loads(await self.process.stdout.readline())
+        assert said.pop("event") == event, said
+        return said
+
+    async def stopped(self) -> tuple[int | None, str]:
+        """Its exit code and errors, after Ctrl-C."""
+        self.process.send_signal(signal.SIGINT)
+        _, err = await self.process.communicate()
+        return self.process.returncode, err.decode()
+
+
+def write_app(here: Path, text: str) -> None:
+    """At once: a change that is seen between the emptying of a file and its writing would be told too."""
+    (here / "dev_app.new").write_text(text)
+    (here / "dev_app.new").replace(here / "dev_app.py")
+
+
+@pytest.fixture
+def here(tmp_path) -> Path:
+    (tmp_path / "dev_app.py").write_text(APP.format(answer="one"))
+    return tmp_path
+
+
+@pytest.fixture
+async def client(temporal_address) -> Client:
+    return await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
+
+
+@pytest.fixture
+async def start_dev(start_process, client, temporal_address):
+    """Start it beside the server of the session."""
+    port, started = temporal_address.rpartition(":")[2], []
+
+    async def start(*options: str) -> Dev:
+        queue = ("--task-queue", client.task_queue)
+        process = await start_process("dev", "dev_app:app", "--json", "--port", port, *queue, *options)
+        started.append(process)
+        dev = Dev(process)
+        assert (await dev.told("server"))["address"] == temporal_address
+        return dev
+
+    yield start
+    for process in started:
+        if process.returncode is None:
+            process.kill()
+            await process.communicate()
+
+
+async def answer_of(client: Client) -> str:
+    return (await client.execute("dev.agent", "go", wait_for_worker=True)).text
+
+
+async def test_a_change_is_served_and_a_mistake_is_not(here, start_dev, client, until):
+    """A syntax error leaves the last good worker at work; its mend is served, and the old worker has gone."""
+    dev = await start_dev()
+    first = (await dev.told("serving"))["pid"]
+    assert await answer_of(client) == "one"
+    write_app(here, "app = ][")
+    assert await dev.told("not_loaded") == {"changed": ["dev_app.py"], "serving": True}
+    assert await answer_of(client) == "one"
+    write_app(here, APP.format(answer="two"))
+    second = await dev.told("reloaded")
+    assert second["changed"] == ["dev_app.py"]
+    await until(lambda: not psutil.pid_exists(first))
+    assert await answer_of(client) == "two"
+    code, err = await dev.stopped()
+    assert (code, "SyntaxError" in err, "Traceback" in err) == (0, True, False)
+    assert not psutil.pid_exists(second["pid"])
+
+
+async def test_an_app_that_does_not_load_at_first_is_waited_for(here, start_dev, client):
+    """What is wrong inside the module is told, and its mend served."""
+    write_app(here, "import no_such_module")
+    dev = await start_dev()
+    assert await dev.told("not_loaded") == {"changed": [], "serving": False}
+    write_app(here, APP.format(answer="mended"))
+    await dev.told("reloaded")
+    assert await answer_of(client) == "mended"
+    code, err = await dev.stopped()
+    assert (code, "no_such_module" in err) == (0, True)
+
+
+async def test_a_worker_that_dies_is_told_and_the_next_change_served(here, start_dev, client):
+    """Killed from outside, or by a fault of its own."""
+    dev = await start_dev()
+    os.kill((await dev.told("serving"))["pid"], signal.SIGKILL)
+    assert await dev.told("worker_ended") == {"status": -9}
+    write_app(here, APP.format(answer="again"))
+    await dev.told("reloaded")
+    assert await answer_of(client) == "again"
+    await dev.stopped()
+
+
+async def test_the_worker_ends_with_its_parent(here, start_dev, until):
+    """However that one ends."""
+    dev = await start_dev()
+    worker = (await dev.told("serving"))["pid"]
+    dev.process.kill()
+    await until(lambda: not psutil.pid_exists(worker))
+
+
+async def test_ctrl_c_while_an_app_loads(here, start_dev):
+    """It does not wait for an import that does not end."""
+    write_app(here, "open('loading', 'w').close()\nimport time\ntime.sleep(600)")
+    dev = await start_dev()
+    while not (here / "loading").exists():
+        await asyncio.sleep(0.01)
+    code, _ = await dev.stopped()
+    assert code == 0
+
+
+@pytest.mark.parametrize("option", ["--reload", "--no-reload"])
+async def test_a_server_of_its_own_that_dies_ends_it(here, start_process, option):
+    """Exit code 3, with what the server said last."""
+    process = await start_process("dev", "dev_app:app", "--json", "--port", "0", option)
+    dev = Dev(process)
+    address = (await dev.told("server"))["address"]
+    if option == "--reload":
+        await dev.told("serving")
+    (server,) = [
+        child
+        for child in psutil.Process(process.pid).children(recursive=True)
+        if address.rpartition(":")[2] in child.cmdline()
+    ]
+    server.kill()
+    _, err = await process.communicate()
+    assert process.returncode == 3
+    assert b"the Temporal server ended with status -9" in err
+    assert b"Traceback" not in err

@@ -1,0 +1,120 @@
+"""`sojourn doctor`: a line a check, what to do, and nothing secret."""
+
+import asyncio
+import json
+import uuid
+from pathlib import Path
+
+import pytest
+
+from sojourn import __version__
+from sojourn.cli.checks.application import MODEL_VARIABLES
+
+BROKEN = "from sojourn import App\napp = App(agents=[])\n"
+
+MCP = """
+import sys
+from sojourn import Agent, App, PlanResult
+from sojourn.mcp import McpToolset, Stdio
+
+async def plan(turn):
+    return PlanResult.final("")
+
+gone = McpToolset("desk.gone", transport=Stdio(sys.executable, "-c", "raise SystemExit(1)"))
+app = App(agents=[Agent("desk.agent", planner=plan, uses=[gone])])
+"""
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch) -> Path:
+    (tmp_path / "desk_app.py").write_text((Path(__file__).parents[1] / "desk_app.py").read_text())
+    (tmp_path / "broken_app.py").write_text(BROKEN)
+    (tmp_path / "mcp_app.py").write_text(MCP)
+    monkeypatch.setenv("TEMPORAL_API_KEY_FOR_TESTS", "swordfish")
+    return tmp_path
+
+
+async def test_all_is_well(served, here):
+    """With a server, a worker and an app that loads, every check passes and the exit code is 0."""
+    done, told = await asyncio.gather(
+        served.sojourn("doctor", "desk_app:app"), served.sojourn("doctor", "desk_app:app", "--json")
+    )
+    assert done.code == 0, done.out + done.err
+    assert "✗" not in done.out
+    assert "swordfish" not in done.out
+    found = {check["check"]: check for check in told.json["checks"]}
+    queue = served.client.task_queue
+    expected = ["versions", "extras", "temporal command", "app", "model", "settings", "server", "namespace"]
+    assert list(found) == [*expected, "search attributes", "clock", f"workers on {queue}", f"runs on {queue}"]
+    assert (told.json["ok"], told.json["exit_code"]) == (True, 0)
+    assert all(check["ok"] is not False for check in found.values())
+    assert f"sojourn {__version__}" in found["versions"]["found"]
+    assert f"sojourn {__version__}" in found[f"workers on {queue}"]["found"]
+    assert "agrees" in found["clock"]["found"]
+    assert "TEMPORAL_API_KEY_FOR_TESTS is set" in found["settings"]["found"]
+
+
+async def test_what_is_wrong_is_told_with_what_to_do(served, here):
+    """No worker, no namespace, an app that does not load, an MCP server that ends: each has its line, and exits 1."""
+    queue, space = f"q-{uuid.uuid4().hex[:8]}", {**served.env, "TEMPORAL_NAMESPACE": "no-such-space"}
+    no_worker, no_space, broken, mcp = await asyncio.gather(
+        served.sojourn("doctor", "--task-queue", queue),
+        served.command("doctor", "--json", env=space),
+        served.sojourn("doctor", "broken_app:app"),
+        served.sojourn("doctor", "mcp_app:app"),
+    )
+    assert no_worker.code == 1
+    assert f"✗ workers on {queue}: nobody polls it for runs and calls\n" in no_worker.out
+    assert f"→ sojourn worker MODULE:APP --task-queue {queue}" in no_worker.out
+    assert no_space.code == 1
+    namespace = next(check for check in no_space.json["checks"] if check["check"] == "namespace")
+    assert "operator namespace create --namespace no-such-space" in namespace["mend"]
+    assert broken.code == 1
+    assert "✗ app: broken_app:app: App(agents=[...]) has at least one agent" in broken.out
+    assert mcp.code == 1
+    assert "✗ MCP servers: toolset desk.gone is unavailable" in mcp.out
+
+
+async def test_a_model_is_made_but_not_asked(served, here):
+    """What is missing is told by name; a key is named and never shown, and the address that it leads to is not asked."""
+    app = "from sojourn import *\napp = App(agents=[Agent('desk.agent', planner=ModelPlanner('anthropic:claude-sonnet-5-5'))])\n"
+    (here / "model_app.py").write_text(app)
+    unset = dict.fromkeys(MODEL_VARIABLES, "")
+    nobody = {"ANTHROPIC_API_KEY": "sk-swordfish", "ANTHROPIC_BASE_URL": "http://127.0.0.1:1"}
+    without, with_key, alone = await asyncio.gather(
+        served.command("doctor", "model_app:app", "--json", env={**served.env, **unset}),
+        served.command("doctor", "model_app:app", env={**served.env, **unset, **nobody}),
+        served.command("doctor", "--json", env={**served.env, **unset, "OPENAI_API_KEY": "sk-swordfish"}),
+    )
+    assert without.code == 1
+    (model,) = [check for check in without.json["checks"] if check["check"] == "model"]
+    assert (model["ok"], model["found"]) == (
+        False,
+        "desk.agent by anthropic:claude-sonnet-5-5; no variable is set",
+    )
+    assert "desk.agent: " in model["mend"]
+    assert "Set the ANTHROPIC_API_KEY environment variable" in model["mend"]
+    assert (
+        "✓ model: desk.agent by anthropic:claude-sonnet-5-5; ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL set"
+        in with_key.out
+    )
+    (model,) = [check for check in alone.json["checks"] if check["check"] == "model"]
+    assert (model["ok"], model["found"]) == (None, "OPENAI_API_KEY set")
+    assert not any("swordfish" in done.out + done.err for done in (without, with_key, alone))
+
+
+async def test_no_server_is_3_and_a_wrong_setting_is_1(command):
+    """The checks of this machine are made all the same."""
+    nobody, unreadable = await asyncio.gather(
+        command("doctor", "--json", env={"TEMPORAL_ADDRESS": "127.0.0.1:1"}),
+        command("doctor", env={"TEMPORAL_PROFILE": "no-such-profile"}),
+    )
+    assert (nobody.code, nobody.json["exit_code"]) == (3, 3)
+    (server,) = [check for check in nobody.json["checks"] if check["check"] == "server"]
+    assert (server["ok"], "sojourn server" in server["mend"]) == (False, True)
+    assert json.dumps(nobody.json["checks"][0]).count(__version__)
+    assert unreadable.code == 1
+    assert (
+        "✗ settings: the Temporal settings cannot be read (Profile 'no-such-profile' not found)"
+        in unreadable.out
+    )

@@ -1,0 +1,103 @@
+"""`sojourn run` and `watch`: what is printed, and the exit code that says how the run ended."""
+
+import asyncio
+import json
+import shlex
+import uuid
+
+
+async def test_a_run_is_printed_and_exits_0(served):
+    """A run is followed line by line: refused call with its hint, good call, answer."""
+    done = await served.sojourn("run", "desk.clerk", "add")
+    assert done.code == 0, done.err
+    assert "↻ missing_fields" in done.out
+    assert "missing: b" in done.out
+    assert done.out.rstrip().endswith("= None 3\n  2 calls")
+
+
+async def test_json_is_one_event_a_line(served):
+    """`--json` gives machines what `events()` gives programs."""
+    done = await served.sojourn("run", "desk.clerk", "add", "--json")
+    assert [done.objects[0]["type"], done.objects[-1]["type"]] == ["run_started", "run_stream_end"]
+    assert done.code == 0
+
+
+async def test_a_run_that_waits_exits_4_and_says_how_to_answer(served):
+    """With nobody at a terminal the question is printed as text, with a command line that answers it."""
+    run_id = f"waits-{uuid.uuid4().hex[:8]}"
+    done = await served.sojourn("run", "desk.clerk", "ask", "--run-id", run_id)
+    assert done.code == 4, done.err
+    assert "Which?" in done.out
+    assert "\x1b" not in done.out
+    assert f"answer with: sojourn answer {run_id} question 'YOUR ANSWER'" in done.out
+
+
+async def test_a_run_that_waits_for_approval_exits_4_and_decides_nothing(served):
+    """With nobody at a terminal each open call is printed with the command line that approves it; `--yes` says seen."""
+    run_id = f"approves-{uuid.uuid4().hex[:8]}"
+    done = await served.sojourn("run", "desk.clerk", "wipes", "--run-id", run_id)
+    assert done.code == 4, done.err
+    lines = [line for line in done.out.splitlines() if line.startswith("waiting; answer with: sojourn ")]
+    assert len(lines) == 2
+    run = served.client.get_run(run_id)
+    assert (await run.status()).status == "waiting"
+    for line in lines:
+        words = shlex.split(line.removeprefix("waiting; answer with: sojourn "))
+        assert (await served.sojourn(*words, "--yes")).code == 0
+    assert (await run.result()).text == "wiped a wiped b"
+
+
+async def test_every_open_call_is_shown_before_anybody_is_told_to_decide(served):
+    """Without a terminal a command ends where a run waits, and has shown all that it waits for."""
+    told, lines = await asyncio.gather(
+        served.sojourn("run", "desk.clerk", "wipes"), served.sojourn("run", "desk.clerk", "wipes", "--json")
+    )
+    assert (told.code, lines.code) == (4, 4)
+    assert told.out.count("Wipe disk a?") == told.out.count("Wipe disk b?") == 1
+    assert told.out.index("Wipe disk b?") < told.out.index("answer with:")
+    asked = [one["confirmation"]["prompt"] for one in lines.objects if one["type"] == "await_confirmation"]
+    assert asked == ["Wipe disk a?", "Wipe disk b?"]
+
+
+async def test_a_call_executed_outside_is_shown_and_waited_for(served, start_command):
+    """Its result comes from a system, not from the prompt: the run is followed on, to its answer."""
+    run_id = f"outside-{uuid.uuid4().hex[:8]}"
+    following = await start_command("run", "desk.clerk", "weigh", "--run-id", run_id, env=served.env)
+    lines = [(await following.stdout.readline()).decode() for _ in range(7)]
+    assert lines[6] == f"send results with: sojourn provide {run_id} FILE\n"
+    run = served.client.get_run(run_id)
+    calls = [item.tool_call_id for item in (await run.status()).awaits[0].items]
+    for line, call_id, disk in zip((2, 4), calls, "ab", strict=True):
+        assert lines[line] == f"? outside: desk.outside.weigh as {call_id}\n"
+        assert lines[line + 1] == f'    disk = "{disk}"\n'
+    await run.provide_tool_results(None, [{"tool_call_id": call, "result": 2.5} for call in calls])
+    rest, _ = await following.communicate()
+    assert following.returncode == 0
+    assert "= 2.5 2.5" in rest.decode()
+
+
+async def test_json_ends_where_a_person_is_asked(served):
+    """The last line is the wait, and the exit code says so."""
+    for text, kind in (("ask", "await_clarification"), ("wipe", "await_confirmation")):
+        done = await served.sojourn("run", "desk.clerk", text, "--json")
+        assert (done.objects[-1]["type"], done.code) == (kind, 4)
+
+
+async def test_a_failed_run_exits_1(served):
+    """A planner that returns nonsense fails the run, and the command says why."""
+    done = await served.sojourn("run", "desk.clerk", "fail")
+    assert (done.code, "PlanResult" in done.out) == (1, True)
+
+
+async def test_a_taken_run_id_exits_1_with_the_next_step(served):
+    """An error is one sentence with a next step, never a traceback."""
+    run = await served.start("add")
+    done = await served.sojourn("run", "desk.clerk", "add", "--run-id", run.id)
+    assert (done.code, "attach=True" in done.err) == (1, True)
+    assert "Traceback" not in done.err
+
+
+async def test_no_agent_is_judged_before_a_server_is_found(command):
+    """What is no agent's id is for the server's side to refuse."""
+    done = await command("run", "no-dot", "x", "--json", env={"TEMPORAL_ADDRESS": "127.0.0.1:1"})
+    assert (done.code, json.loads(done.err)["exit_code"]) == (3, 3)

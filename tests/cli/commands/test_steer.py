@@ -1,0 +1,29 @@
+"""`sojourn pause`, `resume` and `cancel`, on real runs."""
+
+import pytest
+
+from sojourn import RunCanceled
+
+
+async def test_a_run_is_paused_and_resumed_with_a_message(served):
+    """The reason and the name are recorded; a message begins a new turn."""
+    run = await served.waiting("ask")
+    assert (await served.sojourn("pause", run.id, "let me look", "--by", "ana")).code == 0
+    assert (await run.status()).paused == "let me look"
+    assert (await served.sojourn("resume", run.id, "--message", "never mind")).code == 0
+    assert (await run.status()).paused is None
+    again = await served.sojourn("resume", run.id)
+    assert (again.code, "not paused" in again.err) == (1, True)
+    await run.cancel()
+
+
+async def test_a_cancelled_run_says_why_and_by_whom(served):
+    """The reason and the name are in the run's end; a second cancel finds nothing to cancel."""
+    run = await served.start("hang")
+    await served.status_when(run, lambda status: status.phase == "executing_tools")
+    done = await served.sojourn("cancel", run.id, "no longer needed", "--by", "ana", "--json")
+    assert done.json == {"run_id": run.id, "done": "cancel_requested", "by": "ana"}
+    with pytest.raises(RunCanceled, match=r"no longer needed \(by ana\)"):
+        await run.result()
+    again = await served.sojourn("cancel", run.id)
+    assert (again.code, "has ended (canceled)" in again.err) == (1, True)

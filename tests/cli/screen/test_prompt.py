@@ -1,0 +1,230 @@
+"""Questions at the prompt, on a real pseudo-terminal."""
+
+import os
+import pty
+import signal
+from collections.abc import AsyncIterator
+
+import pytest
+
+from sojourn import Agent, App, AwaitClarification, PlanResult, RunPolicy, Toolset, Turn
+from tests.cli.forked import Forked
+
+ASKS = RunPolicy(interrupts_allowed=True)
+disks = Toolset("cli.disks")
+
+
+@disks.tool(destructive=True, confirmation="Wipe disk {disk}?")
+async def wipe(disk: str) -> str:
+    """Destroy."""
+    return f"wiped {disk}"
+
+
+@disks.tool
+async def count(disk: str, blocks: int) -> int:
+    """Count."""
+    return blocks
+
+
+async def ask(turn: Turn) -> PlanResult:
+    """Ask once, then repeat the answer."""
+    if turn.run.turn_id == "t1":
+        return PlanResult.ask(AwaitClarification(question="Who?", missing_fields=["name"]))
+    return PlanResult.final(f"hello {turn.messages[-1].text}")
+
+
+async def ask_for_blocks(turn: Turn) -> PlanResult:
+    """Ask for a field of a tool, so that the answer has to fit."""
+    if turn.run.turn_id == "t1":
+        question = AwaitClarification(
+            question="How many?", missing_fields=["blocks"], restrict_to_tool=str(count.id)
+        )
+        return PlanResult.ask(question)
+    return PlanResult.final(f"counted {turn.messages[-1].text}")
+
+
+async def wipe_all(turn: Turn) -> PlanResult:
+    """Wipe two disks, one after the other, and tell how that ended."""
+    results = [result for message in turn.messages for result in message.tool_results]
+    if len(results) < 2:
+        return PlanResult.calls(wipe.call(disk="ab"[len(results)]))
+    return PlanResult.final("; ".join(str(result.error or result.result) for result in results))
+
+
+class Terminal:
+    """`sojourn run` in a terminal: the process and the terminal's other end."""
+
+    def __init__(self, process: Forked, end: int) -> None:
+        self.process = process
+        self.end = end
+
+    async def shows(self, *signs: bytes) -> None:
+        """Wait for a prompt before which these were shown."""
+        seen = b""
+        while not (
+            seen.endswith((b"\n> ", b"[y/n/a] ", b"[y/n/a/f] ", b"[y/n] "))
+            and all(sign in seen for sign in signs)
+        ):
+            new = await self.process.stdout.read(1)
+            assert new, seen.decode()
+            seen += new
+
+    def type(self, keys: bytes) -> None:
+        os.write(self.end, keys)
+
+    async def rest(self) -> bytes:
+        """What is printed until the process ends."""
+        return b"".join(await self.process.communicate())
+
+
+@pytest.fixture
+async def in_a_terminal(serve, temporal_address, status_when, start_command) -> AsyncIterator:
+    """Run an agent with this planner in a terminal of its own."""
+    opened: list[Terminal] = []
+
+    async def start(planner, command: str = "run") -> Terminal:
+        client = await serve(App(agents=[Agent("cli.asker", planner=planner, uses=[disks], policy=ASKS)]))
+        words = ["run", "cli.asker", "hi"]
+        if command != "run":
+            run = await client.start("cli.asker", "hi")
+            await status_when(run, lambda status: status.awaits)
+            words = [command, run.id]
+        terminal, end = pty.openpty()
+        env = {"TEMPORAL_ADDRESS": temporal_address, "SOJOURN_TASK_QUEUE": client.task_queue}
+        process = await start_command(*words, env=env, stdin=end)
+        os.close(end)
+        opened.append(Terminal(process, terminal))
+        return opened[-1]
+
+    yield start
+    for terminal in opened:
+        os.close(terminal.end)
+        if terminal.process.returncode is None:
+            terminal.process.kill()
+            await terminal.process.wait()
+
+
+async def test_an_answer_at_the_prompt_carries_the_run_to_its_end(in_a_terminal):
+    """A blank line is asked again, a line is the answer, and the run's end is shown."""
+    terminal = await in_a_terminal(ask)
+    await terminal.shows(b"Who?", b"wanted: name")
+    terminal.type(b"\n Ana \n")
+    assert b"= hello Ana" in await terminal.rest()
+    assert terminal.process.returncode == 0
+
+
+async def test_an_answer_that_does_not_fit_is_asked_for_again(in_a_terminal):
+    """What the form refuses is said, and the person may try again."""
+    terminal = await in_a_terminal(ask_for_blocks)
+    await terminal.shows(b"How many?", b"wanted: blocks")
+    terminal.type(b'{"blocks": "many"}\n')
+    await terminal.shows(b"blocks is integer, not string")
+    terminal.type(b"3\n")
+    assert b"= counted 3" in await terminal.rest()
+    assert terminal.process.returncode == 0
+
+
+async def test_ctrl_c_at_the_prompt_leaves_at_once(in_a_terminal):
+    """The command exits with 130 without another key, and says that the run goes on."""
+    terminal = await in_a_terminal(ask)
+    await terminal.shows(b"Who?")
+    terminal.process.send_signal(signal.SIGINT)
+    assert b"goes on without you" in await terminal.rest()
+    assert terminal.process.returncode == 130
+
+
+async def test_the_end_of_input_leaves_the_run_waiting(in_a_terminal):
+    """Ctrl-D exits with 4: the run waits for a person."""
+    terminal = await in_a_terminal(ask)
+    await terminal.shows(b"Who?")
+    terminal.type(b"\x04")
+    await terminal.rest()
+    assert terminal.process.returncode == 4
+
+
+async def test_calls_are_approved_and_denied_at_the_prompt(in_a_terminal):
+    """The person sees sentence, tool and payload; anything but a decision is asked again; a no may say why."""
+    terminal = await in_a_terminal(wipe_all)
+    await terminal.shows(b"? Wipe disk a?", b'cli.disks.wipe\n    disk = "a"\n', b"n WHY")
+    terminal.type(b"perhaps\n")
+    await terminal.shows(b"Approve?")
+    terminal.type(b"Y\n")
+    await terminal.shows(b"! approved by", b"? Wipe disk b?")
+    terminal.type(b"n it is in use\n")
+    out = await terminal.rest()
+    assert b": it is in use" in out
+    assert b"! denied by" in out
+    assert b"= wiped a; denied: it is in use" in out
+    assert terminal.process.returncode == 0
+
+
+async def test_a_tool_that_is_approved_for_the_run_is_not_asked_about_again(in_a_terminal):
+    """`a` approves this call and the next of its tool."""
+    terminal = await in_a_terminal(wipe_all)
+    await terminal.shows(b"? Wipe disk a?")
+    terminal.type(b"a\n")
+    assert b"= wiped a; wiped b" in await terminal.rest()
+    assert terminal.process.returncode == 0
+
+
+async def test_a_tool_approved_for_the_run_settles_its_other_open_calls(in_a_terminal):
+    """Calls of one step that were asked about at once are not asked about one by one after an `a`."""
+
+    async def both(turn: Turn) -> PlanResult:
+        if not turn.tool_results:
+            return PlanResult.calls(wipe.call(disk="a"), wipe.call(disk="b"))
+        return PlanResult.final("; ".join(str(result.result) for result in turn.tool_results))
+
+    terminal = await in_a_terminal(both)
+    await terminal.shows(b"? Wipe disk a?")
+    terminal.type(b"a\n")
+    out = await terminal.rest()
+    assert out.count(b"! approved by") == 2
+    assert b"= wiped a; wiped b" in out
+
+
+async def test_the_end_of_input_leaves_a_call_undecided(in_a_terminal):
+    """Ctrl-D decides nothing, and exits with 4."""
+    terminal = await in_a_terminal(wipe_all)
+    await terminal.shows(b"? Wipe disk a?")
+    terminal.type(b"\x04")
+    await terminal.rest()
+    assert terminal.process.returncode == 4
+
+
+async def wipe_long(turn: Turn) -> PlanResult:
+    """Wipe a disk whose name does not fit on a screen, and tell how that ended."""
+    if not turn.tool_results:
+        return PlanResult.calls(wipe.call(disk="x" * 400))
+    return PlanResult.final("; ".join(str(result.error or "wiped") for result in turn.tool_results))
+
+
+async def test_what_was_cut_is_approved_after_it_was_shown(in_a_terminal):
+    """A yes before that is no decision; `f` shows all of it."""
+    terminal = await in_a_terminal(wipe_long)
+    await terminal.shows(b"200 characters left out", b"f: show all of it")
+    terminal.type(b"y\n")
+    await terminal.shows(b"not all of it was shown")
+    terminal.type(b"f\n")
+    await terminal.shows(b'disk = "' + b"x" * 400)
+    terminal.type(b"y\n")
+    assert b"= wiped" in await terminal.rest()
+    assert terminal.process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("command", "keys", "said", "code"),
+    [
+        ("approve", b"perhaps\ny\n", b"approved: confirm-", 0),
+        ("approve", b"n\n", b"nothing was decided", 4),
+        ("approve", b"\x04", b"nothing was decided", 4),
+        ("deny", b"y\n", b"denied: confirm-", 0),
+    ],
+)
+async def test_a_call_is_shown_and_asked_about(in_a_terminal, command, keys, said, code):
+    """The person sees what it is about, and only a yes sends the decision."""
+    terminal = await in_a_terminal(wipe_all, command)
+    await terminal.shows(b"Wipe disk a?", b'    disk = "a"', f"{command.capitalize()}?".encode())
+    terminal.type(keys)
+    assert said in await terminal.rest()
+    assert terminal.process.returncode == code

@@ -1,0 +1,178 @@
+"""How a run is drawn, event by event, where there is no terminal."""
+
+import io
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from sojourn import (
+    AwaitClarification,
+    AwaitConfirmation,
+    AwaitExternalTools,
+    ExternalCall,
+    Finalize,
+    PolicyDecision,
+    RunLink,
+    ToolError,
+    ToolRequest,
+    ToolResult,
+)
+from sojourn.cli.screen.tree import RunTree
+from sojourn.cli.screen.view import RunView
+from sojourn.contracts.event import EVENT_CLASSES
+
+
+def drawn(kind: str, *, terminal: bool = False, **fields: Any) -> str:
+    """What one event looks like."""
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=terminal, width=200, highlight=False, color_system=None)
+    event = EVENT_CLASSES[kind](run_id="r", event_id="1", time=datetime(2027, 1, 4, tzinfo=UTC), **fields)
+    with RunView(console) as view:
+        view.show(event)
+    return out.getvalue()
+
+
+CONFIRM = AwaitConfirmation(
+    id="c", tool_call_id="c1", tool="ops.disks.wipe", prompt="Wipe disk a?", payload={"disk": "a"}
+)
+OUTSIDE = AwaitExternalTools(
+    id="o", items=[ExternalCall(tool_call_id="c1", tool="ops.disks.weigh", payload={"disk": "a"})]
+)
+STOPPED = Finalize(
+    reason="retries_stopped",
+    message="`ops.disks.wipe` failed 3 times in a row: no space.\nWhat you can do:\n- free some",
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "shown"),
+    [
+        (
+            "await_confirmation",
+            {"confirmation": CONFIRM},
+            ["? Wipe disk a?", "  ops.disks.wipe", '    disk = "a"'],
+        ),
+        (
+            "await_external_tools",
+            {"external": OUTSIDE},
+            ["? outside: ops.disks.weigh as c1", '    disk = "a"'],
+        ),
+        (
+            "await_clarification",
+            {"question": AwaitClarification(question="Which?", server="ops.disks")},
+            ["? ops.disks asks: Which?"],
+        ),
+        ("await_clarification", {"question": AwaitClarification(question="Which?")}, ["? Which?"]),
+        (
+            "await_answered",
+            {"await_id": "q", "text": "this", "by": "ana", "identity": "1@host"},
+            ["! answered by ana (identity 1@host): this"],
+        ),
+        ("await_answered", {"await_id": "q", "approved": True, "by": "ana"}, ["! approved by ana"]),
+        (
+            "await_answered",
+            {"await_id": "q", "approved": False, "identity": "1@host", "text": "no"},
+            ["! denied (identity 1@host): no"],
+        ),
+        ("await_answered", {"await_id": "q", "code": "expired"}, ["! nobody answered in time"]),
+        ("run_paused", {"by": "ana", "text": "lunch"}, ["‖ paused by ana: lunch"]),
+        ("run_resumed", {"identity": "1@host"}, ["▶ resumed (identity 1@host)"]),
+        (
+            "policy_decision",
+            {"decision": PolicyDecision(disable_tools=["ops.disks.wipe"], reason="at night")},
+            ['§ policy: at night: {"disable_tools": ["ops.disks.wipe"]}'],
+        ),
+        ("policy_decision", {"decision": PolicyDecision(ask=["x"])}, ['§ policy: {"ask": ["x"]}']),
+        ("limit_reached", {"limit": Finalize(reason="max_cost", message="All spent.")}, ["! All spent."]),
+        (
+            "retries_stopped",
+            {"limit": STOPPED},
+            [
+                "! `ops.disks.wipe` failed 3 times in a row: no space.",
+                "  What you can do:",
+                "  - free some",
+            ],
+        ),
+        ("plan_started", {}, []),
+    ],
+)
+def test_an_event_and_its_lines(kind, fields, shown):
+    """Each event is drawn as plain lines; one that says nothing to a person is passed over."""
+    assert drawn(kind, **fields).splitlines() == shown
+
+
+@pytest.mark.parametrize("kind", ["run_paused", "await_answered"])
+def test_what_people_said_is_printed_as_text(kind):
+    """Control characters and markup from outside do nothing."""
+    of = {"await_id": "q"} if kind == "await_answered" else {}
+    said = drawn(kind, by="a\x1b[2Jna", text="[red]x[/red]\nsecond line", **of)
+    assert said.count("\n") == 1
+    assert "\x1b" not in said
+    assert r"[red]x[/red]\nsecond line" in said
+    assert r'by "a\u001b[2Jna"' in said
+
+
+def test_a_terminal_gets_a_tree():
+    """What is asked stands in the live tree, under its run."""
+    assert "? Wipe disk a?" in drawn("await_confirmation", terminal=True, confirmation=CONFIRM)
+
+
+def test_a_call_is_drawn_with_its_outcome():
+    """A denied call shows why it did not run."""
+    result = ToolResult(
+        name="ops.disks.wipe", tool_call_id="c1", error=ToolError.new("denied: not today", code="denied")
+    )
+    call = ToolRequest(name="ops.disks.wipe", payload={"disk": "a"}, tool_call_id="c1")
+    assert drawn("tool_start", call=call) == '→ ops.disks.wipe {"disk": "a"}\n'
+    ended = drawn("tool_end", result=result, duration=timedelta(seconds=2))
+    assert ended == "← ops.disks.wipe (2.0 s): error: denied: not today\n"
+
+
+def test_a_failed_run_tells_each_link_once() -> None:
+    """The chain goes further in with each cause, the root is the last, and a gap says how many are left out."""
+    error = ToolError.new("root")
+    for hop in range(9):
+        error = ToolError.with_cause(f"hop {hop}", error)
+    lines = drawn("run_failed", error=error, text=str(error)).splitlines()
+    assert lines == [
+        "✗ failed: hop 8",
+        "  because: hop 7",
+        "    because: hop 6",
+        "      because: hop 5",
+        "        (3 more)",
+        "          because: hop 1",
+        "            because: hop 0",
+        "              because: root",
+    ]
+    result = ToolResult(name="a.b.c", tool_call_id="c1", error=ToolError.with_cause("no", KeyError("k")))
+    lines = drawn("tool_end", result=result, duration=timedelta(seconds=1)).splitlines()
+    assert lines == ["← a.b.c (1.0 s): error: no", "    because: 'k'"]
+
+
+def test_a_failed_child_run_is_told_by_its_call() -> None:
+    """What the end of the call says, the child's own end does not say too."""
+    out = io.StringIO()
+    at = {"event_id": "1", "time": datetime(2027, 1, 4, tzinfo=UTC)}
+    link = RunLink(run_id="r/c1", agent_id="a.b", parent_run_id="r", parent_tool_call_id="c1")
+    call = ToolRequest(name="a.b.c", tool_call_id="c1")
+    error = ToolError.new("root")
+    failed = ToolResult(
+        name="a.b.c", tool_call_id="c1", run_link=link, error=ToolError.with_cause("failed", error)
+    )
+    told = [
+        EVENT_CLASSES["tool_start"](run_id="r", call=call, **at),
+        EVENT_CLASSES["agent_run_started"](run_id="r", run_link=link, call=call, **at),
+        EVENT_CLASSES["run_failed"](run_id="r/c1", error=error, text="root", **at),
+        EVENT_CLASSES["tool_end"](run_id="r", result=failed, duration=timedelta(0), **at),
+    ]
+    console = Console(file=out, width=200, highlight=False, color_system=None)
+    tree = RunTree()
+    with RunView(console) as view:
+        for event in told:
+            view.show(event)
+            tree.feed(event)
+    console.print(tree.tree)
+    plain, drawn_tree = out.getvalue().split("run\n")
+    assert [part.count("root") for part in (plain, drawn_tree)] == [1, 1]

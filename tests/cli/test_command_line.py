@@ -1,0 +1,133 @@
+"""What every command does: help, version, completion, and how a process ends."""
+
+import asyncio
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sojourn import __version__
+from sojourn.cli import app
+
+COMMANDS = sorted(command.name or command.callback.__name__ for command in app.registered_commands)
+
+
+def sojourn(*arguments: str, **options) -> subprocess.CompletedProcess[str]:
+    """Without a server."""
+    given = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+    return subprocess.run(
+        [sys.executable, "-m", "sojourn", *arguments],
+        stdin=subprocess.DEVNULL,
+        text=True,
+        check=False,
+        timeout=60,
+        **given,
+    )
+
+
+def test_the_version_is_told():
+    """`--version` says it, and nothing else."""
+    done = sojourn("--version")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"sojourn {__version__}\n", "")
+
+
+def test_no_command_shows_the_help():
+    """It lists every command, and is bad usage all the same."""
+    done = sojourn()
+    assert done.returncode == 2
+    assert all(re.search(rf"^  {command} ", done.stdout, re.MULTILINE) for command in COMMANDS)
+
+
+def test_help_needs_nothing_heavy():
+    """`sojourn --help` lists the commands and imports neither Temporal's SDK nor pydantic."""
+    code = (
+        "import sys; sys.argv = ['sojourn', '--help']\n"
+        "from sojourn.cli import command_line\n"
+        "command_line._leave = lambda code: print('heavy:', sorted({'temporalio', 'pydantic'} & set(sys.modules)), code)\n"
+        "command_line.main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert "heavy: [] 0" in done.stdout
+    for command in ("worker", "server", "dev", "run"):
+        assert command in done.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_takes_json_and_shows_an_example(command):
+    """Its help is printed as it is written, with a line that can be typed."""
+    import typer.testing
+
+    done = typer.testing.CliRunner().invoke(app, [command, "--help"])
+    assert done.exit_code == 0
+    assert "--json" in done.output
+    assert f"  sojourn {command}" in done.output
+
+
+def test_a_shell_is_given_its_completion():
+    """`--show-completion` prints a script for the shell at hand, and the script's question is answered."""
+    env = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    script = sojourn("--show-completion", "bash", env=env)
+    assert (script.returncode, "_SOJOURN_COMPLETE" in script.stdout) == (0, True), script.stderr
+    asked = {"_SOJOURN_COMPLETE": "complete_bash", "COMP_WORDS": "sojourn pa", "COMP_CWORD": "1"}
+    done = sojourn(env={**os.environ, **asked})
+    assert (done.returncode, done.stdout.split()) == (0, ["pause"]), done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_output_that_cannot_be_written_is_a_failure():
+    """A full disk is exit code 1, without a traceback."""
+    with open("/dev/full", "w") as full:
+        done = sojourn("--version", stdout=full)
+    assert done.returncode == 1
+    assert "Traceback" not in (done.stderr or "")
+
+
+async def test_a_reader_that_has_had_enough_ends_the_command_quietly(served):
+    """`sojourn list | head` prints no traceback."""
+    await served.waiting("ask")
+    line = f"{sys.executable} -m sojourn list --json --limit 10000 | true"
+    shell = await asyncio.create_subprocess_exec(
+        shutil.which("bash") or "bash",
+        "-c",
+        f"set -o pipefail; {line}",
+        env={**os.environ, **served.env},
+        stdin=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, err = await shell.communicate()
+    assert (shell.returncode, err) in ((1, b""), (0, b""))
+
+
+def test_a_terminal_that_cannot_show_a_character_gets_another():
+    """With an ASCII locale the doctor's marks are replaced, not an error."""
+    env = {
+        **os.environ,
+        "PYTHONIOENCODING": "ascii:strict",
+        "PYTHONUTF8": "0",
+        "TEMPORAL_ADDRESS": "127.0.0.1:1",
+    }
+    done = sojourn("doctor", env=env)
+    assert (done.returncode, done.stdout[:12]) == (3, "? versions: ")
+
+
+@pytest.mark.parametrize("line", ["run desk.clerk sleep", "watch {run}"])
+async def test_ctrl_c_leaves_a_run_that_is_followed(served, start_process, line):
+    """Exit code 130 at once; the run goes on."""
+    run = await served.start("sleep")
+    words = [run.id if word == "{run}" else word for word in line.split()]
+    process = await start_process(*words, "--json", env=served.env)
+    assert process.stdout is not None
+    assert b"run_started" in await process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    _, err = await process.communicate()
+    assert process.returncode == 130
+    assert b"interrupted" in err
+    assert b"Traceback" not in err
+    assert (await run.status()).status == "running"

@@ -1,0 +1,278 @@
+"""Every command, whatever fails: its exit code, one sentence, never a traceback, never a hang."""
+
+import asyncio
+import json
+import signal
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pytest
+
+from sojourn import Client
+from sojourn.cli.failure import failure_of, wants_json
+from sojourn.errors import RunCanceled, RunNotFound, ServerUnavailable
+from tests.cli.proxy import Proxy
+
+RUN = "{run}"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A command line that asks a server something."""
+
+    line: str
+    takes_run: bool = True
+    needs_worker: bool = True
+    """Whether a run that no worker serves is no use to it."""
+    follows: bool = False
+    """Whether it goes on until the run ends, and bridges a server's restart of a minute."""
+
+    def arguments(self, run_id: str) -> list[str]:
+        """As typed."""
+        return [run_id if word == RUN else word for word in self.line.split()]
+
+
+CASES = [
+    Case("run desk.clerk sleep", takes_run=False, follows=True),
+    Case("watch {run}", needs_worker=False, follows=True),
+    Case("show {run}", needs_worker=False),
+    Case("answer {run} yes"),
+    Case("answer {run} --decline"),
+    Case("approve {run}"),
+    Case("deny {run} --why no"),
+    Case("provide {run} --result c=1"),
+    Case("pause {run}"),
+    Case("resume {run}"),
+    Case("cancel {run}", needs_worker=False),
+    Case("export {run}", needs_worker=False),
+    Case("list", takes_run=False, needs_worker=False),
+    Case("list --stuck", takes_run=False, needs_worker=False),
+    Case("doctor", takes_run=False, needs_worker=False),
+]
+
+
+async def all_of(cases: Iterable, outcome) -> None:
+    """Judge all at once, and tell every fault."""
+    faults = [fault for fault in await asyncio.gather(*map(outcome, cases)) if fault]
+    assert not faults, "\n".join(faults)
+
+
+def fault_of(case: Case, done, code: int, said: str = "", *, as_json: bool = False) -> str | None:
+    """What is wrong with how a command ended; None when nothing is."""
+    told = done.out + done.err if case.line == "doctor" else done.err
+    sentences = [line for line in done.err.splitlines() if line.startswith("sojourn: ")]
+    wrong = {
+        f"exit code {done.code}, not {code}": done.code != code,
+        f"nothing about {said!r}": said not in told,
+        "a traceback": "Traceback" in done.out + done.err,
+        "no sentence": code and not as_json and case.line != "doctor" and len(sentences) != 1,
+        "an abort": "Abort" in done.err or done.code < 0,
+    }
+    if as_json and case.line != "doctor":
+        error = json.loads(done.err.splitlines()[-1])
+        wrong["another object"] = error["exit_code"] != code or said not in error["message"]
+    return (
+        "; ".join([case.line, *faults, done.err])
+        if (faults := [name for name, is_so in wrong.items() if is_so])
+        else None
+    )
+
+
+async def test_no_server(command):
+    """Each says in one sentence where it looked and how to start one, and with `--json` in one object."""
+
+    async def outcome(turn):
+        case, as_json = turn
+        options = ["--json"] if as_json else []
+        done = await command(*case.arguments("r"), *options, env={"TEMPORAL_ADDRESS": "127.0.0.1:1"})
+        return fault_of(case, done, 3, "127.0.0.1:1" if not as_json else "sojourn server", as_json=as_json)
+
+    await all_of([(case, index % 2 == 1) for index, case in enumerate(CASES)], outcome)
+
+
+@pytest.fixture
+async def unserved(temporal_address):
+    """A run on a queue that nobody polls, and the environment in which commands find it."""
+    client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
+    run = await client.start("desk.clerk", "add", wait_for_worker=True)
+    return run, {"TEMPORAL_ADDRESS": temporal_address, "SOJOURN_TASK_QUEUE": client.task_queue}
+
+
+async def test_the_server_dies_midway(unserved, temporal_address, command):
+    """At its first question, or its second: each ends with 3, once its retries are through."""
+    run, env = unserved
+
+    async def outcome(turn):
+        case, last = turn
+        async with Proxy(temporal_address, last=last) as proxy:
+            done = await command(*case.arguments(run.id), env={**env, "TEMPORAL_ADDRESS": proxy.address})
+            if not proxy.ended.is_set():  # it asks no second question
+                return fault_of(case, done, 0) if case.line == "list" else None
+            return fault_of(case, done, 3, "does not answer")
+
+    await all_of([(case, last) for case in CASES if not case.follows for last in (2, 3)], outcome)
+
+
+async def test_the_server_dies_while_a_run_is_followed(served, temporal_address, command):
+    """What follows a run bridges a restart, for a minute (here two seconds); then it ends with 3 too."""
+    run = await served.start("sleep")
+    briefly = "import sojourn.connection.rpc_errors\nsojourn.connection.rpc_errors.SERVER_PATIENCE = 2"
+
+    async def outcome(case):
+        async with Proxy(temporal_address, last=4) as proxy:
+            env = {**served.env, "TEMPORAL_ADDRESS": proxy.address}
+            done = await command(*case.arguments(run.id), env=env, before=briefly)
+            return fault_of(case, done, 3, "does not answer")
+
+    await all_of([case for case in CASES if case.follows], outcome)
+
+
+async def test_an_unknown_run(served):
+    """It exits 1, and names the run."""
+
+    async def outcome(case):
+        done = await served.sojourn(*case.arguments("no-such-run"), "--json")
+        return fault_of(case, done, 1, "no-such-run", as_json=True)
+
+    await all_of([case for case in CASES if case.takes_run], outcome)
+
+
+async def test_no_worker(unserved, command):
+    """Nobody waits half a minute for a worker that is not there."""
+    run, env = unserved
+
+    async def outcome(case):
+        done = await command(*case.arguments(run.id), env=env)
+        said = "is not paused" if case.line.startswith("resume") else "no worker polls task queue"
+        return fault_of(case, done, 1, said)
+
+    await all_of([case for case in CASES if case.needs_worker], outcome)
+
+
+async def test_ctrl_c_while_the_server_is_silent(unserved, temporal_address, start_command):
+    """Each ends at once with 130, in one line."""
+    run, env = unserved
+
+    async def outcome(case):
+        async with Proxy(temporal_address, last=2, end="falls silent") as proxy:
+            process = await start_command(
+                *case.arguments(run.id), env={**env, "TEMPORAL_ADDRESS": proxy.address}
+            )
+            await proxy.ended.wait()
+            process.send_signal(signal.SIGINT)
+            out, err = await process.communicate()
+        ended = type("Done", (), {"code": process.returncode, "out": out.decode(), "err": err.decode()})
+        return fault_of(case, ended, 130, "interrupted")
+
+    await all_of(CASES, outcome)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("answer", "r", "--json-values", "{"), "--json-values is no JSON"),
+        (("answer", "r", "--json-values", "[1]"), "an object"),
+        (("answer", "r", "--json-values", "[" * 100_000), "--json-values is no JSON"),
+        (("answer", "r", "--field", "count"), "NAME=VALUE"),
+        (("answer", "r", "x", "--field", "a=1", "--decline"), "one of TEXT"),
+        (("answer", "r", "id", "x", "--decline"), "in place of TEXT"),
+        (("answer", "r", "--why", "x", "y"), "--why goes with --decline"),
+        (("answer", "r"), "say the answer"),
+        (("answer", "r", "two", "words", "more"), "more"),
+        (("answer",), "RUN"),
+        (("provide", "r", "--result", "c=nope"), "no JSON"),
+        (("provide", "r", "--result", "nope"), "CALL=VALUE"),
+        (("provide", "r", "no-such-file"), "no-such-file"),
+        (("provide", "r", "-"), "tool_call_id"),
+        (("list", "--limit", "many"), "--limit"),
+        (("approve", "r", "--for-ever"), "--for-ever"),
+        (("export", "r", "--app", "nowhere:app"), "no module 'nowhere'"),
+        (("catalog", "nowhere:app"), "no module 'nowhere'"),
+        (("dev", "nowhere:app"), "no module 'nowhere'"),
+        (("dev", "nowhere"), "MODULE:APP"),
+        (("worker", "nowhere:app"), "no module 'nowhere'"),
+        (("worker", "json:app"), "not an App"),
+        (("worker", "json"), "MODULE:APP"),
+        (("run", "cli.agent"), "Missing argument"),
+        (("nonsense",), "nonsense"),
+    ],
+)
+async def test_bad_usage_is_told_before_anything_is_asked(command, arguments, said):
+    """Exit code 2 with no server needed, and one sentence."""
+    done = await command(*arguments, input='["x"]', env={"TEMPORAL_ADDRESS": "127.0.0.1:1"})
+    assert (done.code, said in done.err) == (2, True), done.err
+    assert "Traceback" not in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+async def test_a_wrong_declaration_is_one_readable_line(command, tmp_path):
+    """A DefinitionError names the module, the place and the mend."""
+    (tmp_path / "wrong_app.py").write_text(
+        "from sojourn import Toolset\ntools = Toolset('cli.tools')\n@tools.tool\ndef add(a, b: int): ...\n"
+    )
+    done = await command("worker", "wrong_app:app")
+    assert done.code == 2
+    assert "cli.tools.add: parameter 'a' has no type annotation" in done.err
+    assert len(done.err.strip().splitlines()) == 1
+
+
+async def test_settings_that_cannot_be_read_are_told(command):
+    """A profile, a certificate or an address that is none: exit code 2, and what to look at."""
+    settings = [
+        ({"TEMPORAL_PROFILE": "none"}, "TEMPORAL_PROFILE"),
+        ({"TEMPORAL_TLS": "true", "TEMPORAL_TLS_CLIENT_CERT_PATH": "/no/such"}, "TEMPORAL_TLS_*"),
+        ({"TEMPORAL_ADDRESS": "no address"}, "host:port"),
+    ]
+
+    async def outcome(setting):
+        env, said = setting
+        return fault_of(Case("list"), await command("list", env=env), 2, said)
+
+    await all_of(settings, outcome)
+
+
+async def test_every_command_is_in_the_table():
+    """A new command cannot be forgotten here."""
+    from sojourn.cli import app
+
+    named = {command.name or command.callback.__name__ for command in app.registered_commands}
+    serving = {"worker", "server", "dev", "catalog"}
+    assert named - serving == {case.line.split()[0] for case in CASES}
+
+
+def wrapped(cause: BaseException) -> Exception:
+    error = RuntimeError("cannot go on")
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (RunNotFound("no run r"), 1, "no run r"),
+        (RunCanceled("canceled by ana"), 5, "canceled by ana"),
+        (ServerUnavailable("nobody\x1b[31m\nthere"), 3, "nobody"),
+        (ExceptionGroup("all", [RunNotFound("no run r")]), 1, "no run r"),
+        (PermissionError(13, "Permission denied", "/x"), 1, "Permission denied: /x"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+        (wrapped(KeyboardInterrupt()), 130, "interrupted"),
+        (RuntimeError("Error building 'literal' serializer: KeyboardInterrupt: "), 130, "interrupted"),
+        (SystemExit(2), 2, ""),
+        (BrokenPipeError(), 1, ""),
+        (ZeroDivisionError("by zero"), 1, "this should not happen: ZeroDivisionError: by zero"),
+    ],
+)
+def test_each_error_has_its_exit_code_and_sentence(error, code, said, capsys):
+    """Whatever it is, nothing of it reaches the terminal but text."""
+    failure = failure_of(error)
+    failure.tell(as_json=False)
+    err = capsys.readouterr().err
+    assert (failure.exit_code, said in err) == (code, True)
+    assert all(char.isprintable() or char == "\n" for char in err)
+
+
+def test_json_is_wanted_only_by_an_option():
+    """What comes after `--` is text."""
+    assert wants_json(["list", "--json"])
+    assert not wants_json(["answer", "r", "--", "--json"])

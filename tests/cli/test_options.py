@@ -1,0 +1,70 @@
+"""What several commands take: the codec of encrypted runs, and run ids that a shell completes."""
+
+from pathlib import Path
+
+from cryptography.fernet import Fernet
+
+from tests.encrypted.keys import FernetCodec
+
+ROOT = Path(__file__).parents[2]
+
+
+async def test_commands_need_the_codec_to_read_a_run(
+    serve, desk, temporal_address, command, status_when, tmp_path
+):
+    """`--codec` or `SOJOURN_CODEC` opens a run to every command; `list` needs none; nothing prints half of it."""
+    key = Fernet.generate_key()
+    client = await serve(desk.app, codec=FernetCodec(key), encrypted_only=True)
+    run = await client.start("desk.clerk", "ask")
+    await status_when(run, lambda status: status.awaits)
+    blind = {
+        "TEMPORAL_ADDRESS": temporal_address,
+        "SOJOURN_TASK_QUEUE": client.task_queue,
+        "PYTHONPATH": str(ROOT),
+    }
+    for arguments in (
+        ("show", run.id),
+        ("show", run.id, "--transcript"),
+        ("watch", run.id),
+        ("export", run.id),
+    ):
+        done = await command(*arguments, env=blind, cwd=tmp_path)
+        assert (done.code, "cannot be read here" in done.err) == (1, True), (arguments, done)
+    assert not (tmp_path / run.id).exists()
+    listed = await command("list", "--agent", "desk.clerk", "--json", env=blind)
+    assert run.id in {one["run_id"] for one in listed.objects}
+
+    seeing = {**blind, "TEST_KEY": key.decode()}
+    codec = ("--codec", "tests.encrypted.keys:codec")
+    shown = await command("show", run.id, *codec, env=seeing)
+    assert shown.code == 0, shown.err
+    assert f"sojourn answer {run.id} " in shown.out
+    assert f" {' '.join(codec)}" in shown.out  # what is printed to go on with can be pasted as it is
+    answered = await command("answer", run.id, "blue", env={**seeing, "SOJOURN_CODEC": codec[1]})
+    assert answered.code == 0, answered.err
+    exported = await command("export", run.id, *codec, "--out", str(tmp_path / "out"), env=seeing)
+    assert exported.code == 0, exported.err
+    assert "blue" in (tmp_path / "out" / "transcript.jsonl").read_text()
+    wrong = await command("show", run.id, *codec, env={**seeing, "TEST_KEY": Fernet.generate_key().decode()})
+    assert (wrong.code, "cannot be decrypted" in wrong.err) == (1, True), wrong
+    nowhere = await command("show", run.id, "--codec", "nowhere:codec", env=seeing)
+    assert nowhere.code == 2
+
+
+async def test_run_ids_are_completed(served, until):
+    """The shell is offered the runs of the namespace that begin so; nothing where no server answers."""
+    run = await served.waiting("ask")
+    words = {
+        "_SOJOURN_COMPLETE": "complete_bash",
+        "COMP_WORDS": f"sojourn answer {run.id[:-2]}",
+        "COMP_CWORD": "2",
+    }
+
+    async def is_offered() -> bool:
+        done = await served.command(env={**served.env, **words})
+        assert (done.code, done.err) == (0, "")
+        return run.id in done.out.split()
+
+    await until(is_offered)
+    nobody = await served.command(env={**words, "TEMPORAL_ADDRESS": "127.0.0.1:1"})
+    assert (nobody.code, nobody.out.strip(), nobody.err) == (0, "", "")

@@ -1,0 +1,40 @@
+"""The command lines that answer a wait: pasted into a shell they mean what was meant, and show all that they hold."""
+
+import subprocess
+
+import pytest
+
+from sojourn import AwaitClarification, AwaitConfirmation, AwaitExternalTools, ExternalCall
+from sojourn.cli.screen.text import shell_word
+from sojourn.cli.waits import answer_lines
+
+HOSTILE = [
+    "",
+    "plain",
+    "a b",
+    "it's",
+    "$(reboot)",
+    "a\u200bb",
+    "\x1b[31m'\\u200b\\",
+    "a\n\u202e\U000e0041",
+    "größe ☃",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=ascii)
+def test_a_shell_reads_the_word_that_was_meant(text: str) -> None:
+    """What cannot be seen stands there as an escape, which the shell turns back."""
+    shown = shell_word(text)
+    assert shown.isprintable()
+    read = subprocess.run(["bash", "-c", f"printf %s {shown}"], capture_output=True, check=True)
+    assert read.stdout.decode() == text
+
+
+def test_each_kind_has_its_lines() -> None:
+    """The usual one first; what is in capitals is to be replaced."""
+    question = AwaitClarification(id="q\u200b", question="Which?")
+    assert answer_lines("r 1", question)[0] == r"sojourn answer 'r 1' $'q\u200b' 'YOUR ANSWER'"
+    call = AwaitConfirmation(id="confirm-c1", tool_call_id="c1", tool="a.b.c")
+    assert answer_lines("r", call) == ["sojourn approve r confirm-c1", "sojourn deny r confirm-c1 --why WHY"]
+    outside = AwaitExternalTools(id="out", items=[ExternalCall(tool_call_id="c1", tool="a.b.c")])
+    assert answer_lines("r", outside) == ["sojourn provide r FILE", "sojourn provide r --result c1=JSON"]
