@@ -32,7 +32,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 class Program:
-    """A program as a process of its own; it ends, at the latest, with the process that started it."""
+    """A program as a process and session of its own; it ends, at the latest, with the process that started it."""
 
     def __init__(
         self, *arguments: str, cwd: Path, env: Mapping[str, str], out: Path, err: Path, input: str = ""
@@ -94,6 +94,7 @@ def _play(
     """Become the program: in a fresh fork, nothing but imports has happened."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    os.setsid()  # a Ctrl-C in the terminal of the tests is for them
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(env)
