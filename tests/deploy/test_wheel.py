@@ -17,9 +17,6 @@ ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 QUEUE = "wheel"
 
-# One process of a parallel run builds and installs; the others need not.
-pytestmark = pytest.mark.xdist_group("wheel")
-
 APP = '''
 """An app of somebody who has only installed Sojourn."""
 

@@ -17,11 +17,12 @@ STARTED: list["WorkerProcess"] = []
 class WorkerProcess:
     """`sojourn worker TARGET` as a process of its own, which leads its session, with its log in a file."""
 
-    def __init__(self, target: str, log: Path, **environment: str) -> None:
+    def __init__(self, target: str, log: Path, *, imports: tuple[str, ...] = (), **environment: str) -> None:
         self.name = log.stem
         self._log = log
         env = {**os.environ, "SOJOURN_LOG_FORMAT": "json", **environment}
-        self._process = Program("-m", "sojourn", "worker", target, cwd=HERE, env=env, out=log, err=log)
+        command = ("-m", "sojourn", "worker", target)
+        self._process = Program(*command, cwd=HERE, env=env, out=log, err=log, imports=imports)
         STARTED.append(self)
 
     @property

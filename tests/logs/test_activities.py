@@ -9,8 +9,6 @@ import pytest
 
 from sojourn import RunFailed
 
-pytestmark = pytest.mark.xdist_group("shop")  # one worker of each kind for all
-
 IDS = ("run_id", "session_id", "turn_id", "agent_id", "tool_call_id", "tool")
 
 

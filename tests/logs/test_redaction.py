@@ -20,8 +20,6 @@ from sojourn.server import ports
 from .seeded import core_of
 from .waiting import until
 
-pytestmark = pytest.mark.xdist_group("campaign")
-
 MCP_SERVER = Path(__file__).with_name("leaky_server.py")
 WAYS = (
     *("returned", "nested", "as_json", "whole", "asks", "logs", "aside", "fails", "chains", "refuses"),

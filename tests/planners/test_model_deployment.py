@@ -24,8 +24,6 @@ from tests.models.standin.reply import Answer, Reply
 from tests.models.standin.wire import KEY
 from tests.warm import Program
 
-pytestmark = pytest.mark.xdist_group("deployments")
-
 ROOT = Path(__file__).parents[2]
 CLAUDE, GPT, GEMINI = "anthropic:claude-sonnet-5-5", "openai:gpt-6.1-terra", "google:gemini-3.8-flash"
 

@@ -78,7 +78,6 @@ async def failures(request: pytest.FixtureRequest) -> Mapping[str, Exception]:
     return replayed.replay_failures
 
 
-@pytest.mark.xdist_group("replay")
 @pytest.mark.parametrize("path", HISTORIES, ids=lambda path: path.stem)
 async def test_a_stored_history_replays(failures: Mapping[str, Exception], path: Path) -> None:
     """Today's code makes the same decisions from the same record (design: Determinism)."""
