@@ -36,6 +36,8 @@ IMPORTED = (
 """What is imported before the first program: nothing in it opens a connection, begins a thread or reads settings."""
 
 _PR_SET_PDEATHSIG = 1
+_WIDTH = 8
+"""Bytes of a process id or status on its way."""
 
 
 class Program:
@@ -69,7 +71,7 @@ class Program:
         _warm().start(telling, arguments=arguments, env=dict(env), input=input, imports=imports, **files)
         os.close(telling)
         self._status: int | None = None
-        self.pid = int(os.read(self._told, 100))
+        self.pid = self._hear()
         """Its process id."""
 
     def poll(self) -> int | None:
@@ -94,9 +96,12 @@ class Program:
 
     def _ended(self, timeout: float) -> int | None:
         if self._status is None and select.select([self._told], [], [], timeout)[0]:
-            self._status = int(os.read(self._told, 100))
+            self._status = self._hear()
             os.close(self._told)
         return self._status
+
+    def _hear(self) -> int:
+        return int.from_bytes(os.read(self._told, _WIDTH), signed=True, byteorder="big")
 
 
 class _Warm:
@@ -157,10 +162,14 @@ def _keep(telling: int, program: dict[str, Any]) -> NoReturn:
         _leash()
         os.setsid()  # a Ctrl-C in the terminal of the tests is for them
         _play(**program)
-    os.write(telling, str(pid).encode())
+    _tell(telling, pid)
     _, ended = os.waitpid(pid, 0)
-    os.write(telling, str(os.waitstatus_to_exitcode(ended)).encode())
+    _tell(telling, os.waitstatus_to_exitcode(ended))
     os._exit(0)
+
+
+def _tell(telling: int, number: int) -> None:
+    os.write(telling, number.to_bytes(_WIDTH, signed=True, byteorder="big"))
 
 
 def _leash() -> None:

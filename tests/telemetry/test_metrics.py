@@ -1,6 +1,5 @@
 """Metrics: what is counted of runs, calls, repairs, waits and plans, each once."""
 
-
 from sojourn.telemetry.instruments import METRICS
 
 
