@@ -42,7 +42,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--shuffle", metavar="SEED", help="Run the tests in an order that follows from SEED.")
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(tryfirst=True)  # before pytest brings together what shares a parameter of a fixture
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Shuffle modules, and the tests within each: what a module's tests share is made once, as ever."""
     if (seed := config.getoption("--shuffle")) is None:
