@@ -1,6 +1,7 @@
 # Every target sets the project up first. That needs make and Python 3.11 or newer, nothing else.
 PYTHON ?= python3
-JOBS ?= 2
+# Processes of tests: they wait as often as they compute. Each runs whole files, so that what a file's tests share is made once.
+JOBS ?= 4
 BIN := .venv/bin
 READY := .venv/.ready
 
@@ -18,9 +19,9 @@ demo: $(READY) ## Run an agent on a real Temporal server, in this terminal
 serve: $(READY) ## Serve the reference deployment: a Temporal server and a worker
 	$(BIN)/sojourn dev worker:app
 
-test: $(READY) ## Run the tests; those that kill processes come last, alone
-	$(BIN)/pytest -n $(JOBS) --dist loadgroup -m "not durability"
-	$(if $(wildcard tests/durability/test_*.py),$(BIN)/pytest -m durability)
+test: $(READY) ## Run the tests; those that kill processes come last, on servers of their own
+	$(BIN)/pytest -n $(JOBS) --dist loadfile -m "not durability"
+	$(BIN)/pytest -n $(JOBS) --dist loadfile -m durability
 
 check: $(READY) ## Judge format, lint, types and import rules
 	$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/lint-imports

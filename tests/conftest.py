@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import random
 import signal
 import time
 import uuid
@@ -34,6 +35,27 @@ if (
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 os.environ["SOJOURN_MODEL"] = "off"  # whoever runs the tests may have a key set
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Offer another order: what a test leaves behind must be nothing to the next."""
+    parser.addoption("--shuffle", metavar="SEED", help="Run the tests in an order that follows from SEED.")
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest brings together what shares a parameter of a fixture
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Shuffle modules, and the tests within each: what a module's tests share is made once, as ever."""
+    if (seed := config.getoption("--shuffle")) is None:
+        return
+    dice, modules = random.Random(seed), {}
+    for item in items:
+        modules.setdefault(item.nodeid.partition("::")[0], []).append(item)
+    order = list(modules.values())
+    dice.shuffle(order)
+    for tests in order:
+        dice.shuffle(tests)
+    items[:] = [item for tests in order for item in tests]
+
 
 Serve = Callable[..., Awaitable[Client]]
 

@@ -17,9 +17,6 @@ ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 QUEUE = "wheel"
 
-# One process of a parallel run builds and installs; the others need not.
-pytestmark = pytest.mark.xdist_group("wheel")
-
 APP = '''
 """An app of somebody who has only installed Sojourn."""
 
@@ -88,14 +85,25 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     pins = folder / "pins.txt"
     # Pip refuses to install a local wheel beside hashed constraints; `make setup` has checked the hashes.
     pins.write_text(re.sub(r" \\\n +--hash=\S+", "", (ROOT / "constraints.txt").read_text()))
-    subprocess.run([sys.executable, "-m", "venv", str(folder / "venv")], check=True, env=bare_environment())
+    venv = [sys.executable, "-m", "venv", "--without-pip", str(folder / "venv")]
+    subprocess.run(venv, check=True, env=bare_environment())
     binaries = folder / "venv" / "bin"
-    install = [binaries / "pip", "install", "--quiet", "--constraint", pins, wheel]
+    install = ["install", "--quiet", "--no-compile", "--constraint", pins, wheel]
     done = subprocess.run(
-        install, check=False, capture_output=True, text=True, cwd=folder, env=bare_environment()
+        [*pip_of(binaries), *install],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=bare_environment(),
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return binaries
+
+
+def pip_of(binaries: Path) -> list[str | Path]:
+    """The command of our pip for an environment that has none of its own."""
+    return [sys.executable, "-m", "pip", "--python", binaries / "python"]
 
 
 @pytest.fixture(scope="module")
@@ -208,7 +216,7 @@ def test_the_health_check_of_the_image_tells_a_server_from_none(
 def test_it_brings_no_tools_of_ours(installed: Path) -> None:
     """A user's environment gets what the library needs, and nothing that only its developers do."""
     listed = subprocess.run(
-        [installed / "pip", "list", "--format=freeze"], check=True, capture_output=True, text=True
+        [*pip_of(installed), "list", "--format=freeze"], check=True, capture_output=True, text=True
     ).stdout
     packages = {line.split("==")[0].lower() for line in listed.splitlines()}
     assert packages.isdisjoint({"pytest", "ruff", "mypy", "pyright", "hatchling", "hypothesis", "uv"})

@@ -2,12 +2,14 @@
 
 import asyncio
 import importlib
+import importlib.util
 import re
 import shlex
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -86,3 +88,15 @@ def lines() -> Callable[..., list[str]]:
         return found
 
     return read
+
+
+@pytest.fixture(scope="module")
+def capturing() -> Any:
+    """The script that records them."""
+    spec = importlib.util.spec_from_file_location("capture", DOCS / "capture.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["capture"] = module
+    spec.loader.exec_module(module)
+    return module

@@ -1,4 +1,4 @@
-"""The demo, as a newcomer runs it: a process with no terminal."""
+"""The demo, as a newcomer runs it, with no terminal and in one; there is one at a time in a folder."""
 
 import asyncio
 import os
@@ -85,3 +85,9 @@ async def test_the_demo_leaves_no_process_when_interrupted():
     assert process.returncode == 130
     _, alive = psutil.wait_procs(children, timeout=20)
     assert not alive
+
+
+async def test_the_demos_screen_is_as_written(capturing):
+    """The demo in a terminal, its questions answered by a person."""
+    text = await capturing.demo()
+    assert capturing.capture("demo", text, check=True) == ""

@@ -37,6 +37,7 @@ class Stage:
         address: str | None = None,
         queue: str | None = None,
         ready: bool = True,
+        imports: tuple[str, ...] = (),
         **environment: str,
     ) -> WorkerProcess:
         """Start a worker of this stage, and wait until it serves; more variables may be set for it."""
@@ -44,6 +45,7 @@ class Stage:
         worker = WorkerProcess(
             target,
             self.folder / f"{name}.log",
+            imports=imports,
             TEMPORAL_ADDRESS=address or self.address,
             SOJOURN_TASK_QUEUE=queue or self.client.task_queue,
             DURABLE_STAGE=str(self.folder),

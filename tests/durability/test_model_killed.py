@@ -9,6 +9,8 @@ from tests.models.standin import PROTOCOLS, Standin, ToolCall, calls, says
 
 pytestmark = pytest.mark.durability
 
+SDKS = ("sojourn.models", "pydantic_ai.models.anthropic", "pydantic_ai.models.openai")
+
 
 async def test_a_model_is_asked_once_more(stage):
     """The run goes on with one request more, and the transcript holds each message once; over every protocol."""
@@ -22,13 +24,13 @@ async def test_a_model_is_asked_once_more(stage):
 
     async with Standin() as standin:
         standin.script = answer
-        lost = await stage.worker("model_app:app", **standin.environment)
+        lost = await stage.worker("model_app:app", imports=SDKS, **standin.environment)
         runs = [
             await stage.client.start(f"model.{name}", "1 + 2?") for name in ("chat", "responses", "claude")
         ]
         await standin.held(3)
         lost.kill()
-        await stage.worker("model_app:app", **standin.environment)
+        await stage.worker("model_app:app", imports=SDKS, **standin.environment)
         outs = await asyncio.gather(*(run.result() for run in runs))
         assert [out.text for out in outs] == ["It is 3."] * 3
         for protocol in PROTOCOLS:

@@ -2,11 +2,9 @@
 
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
-from sojourn.process.leash import leash
+from tests.warm import Program
 
 from .until import until
 
@@ -17,21 +15,14 @@ STARTED: list["WorkerProcess"] = []
 
 
 class WorkerProcess:
-    """`sojourn worker TARGET` as a process of its own, with its log in a file."""
+    """`sojourn worker TARGET` as a process of its own, which leads its session, with its log in a file."""
 
-    def __init__(self, target: str, log: Path, **environment: str) -> None:
+    def __init__(self, target: str, log: Path, *, imports: tuple[str, ...] = (), **environment: str) -> None:
         self.name = log.stem
         self._log = log
-        with log.open("wb") as out:
-            self._process = subprocess.Popen(
-                [*leash(), sys.executable, "-m", "sojourn", "worker", target],
-                cwd=HERE,
-                env={**os.environ, "SOJOURN_LOG_FORMAT": "json", **environment},
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+        env = {**os.environ, "SOJOURN_LOG_FORMAT": "json", **environment}
+        command = ("-m", "sojourn", "worker", target)
+        self._process = Program(*command, cwd=HERE, env=env, out=log, err=log, imports=imports)
         STARTED.append(self)
 
     @property
@@ -60,14 +51,13 @@ class WorkerProcess:
 
     def signal(self, number: signal.Signals) -> None:
         """Send it a signal."""
-        self._process.send_signal(number)
+        os.kill(self.pid, number)
 
     def kill(self) -> None:
         """End it with SIGKILL, stopped or not; nothing when it has ended."""
         self._process.kill()
-        self._process.wait()
 
     async def ends(self) -> int:
         """Wait until it ends by itself, and return its status."""
         await until(f"{self.name} ends", lambda: not self.is_running)
-        return self._process.returncode
+        return self._process.wait()

@@ -1,15 +1,13 @@
 """A worker is killed while its model speaks, and another goes on."""
 
 import os
-import subprocess
-import sys
 import uuid
 from pathlib import Path
 
 import pytest
 
 from sojourn import Client
-from sojourn.process.leash import leash
+from tests.warm import Program
 
 
 @pytest.fixture
@@ -17,30 +15,22 @@ def start_worker(tmp_path, temporal_address, redis):
     """Start a worker process of talker_app on a queue; none is left behind."""
     started = []
 
-    def start(queue: str) -> subprocess.Popen[bytes]:
-        environment = {
+    def start(queue: str) -> Program:
+        env = {
             **os.environ,
             "TEMPORAL_ADDRESS": temporal_address,
             "SOJOURN_TASK_QUEUE": queue,
             "SOJOURN_LIVE": redis.url,
             "TALKER_HOLD": str(tmp_path / "hold"),
         }
-        with (tmp_path / f"worker-{len(started)}.log").open("wb") as log:
-            process = subprocess.Popen(
-                [*leash(), sys.executable, "-m", "sojourn", "worker", "talker_app:app"],
-                cwd=Path(__file__).parent,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
+        log, here = tmp_path / f"worker-{len(started)}.log", Path(__file__).parent
+        process = Program("-m", "sojourn", "worker", "talker_app:app", cwd=here, env=env, out=log, err=log)
         started.append(process)
         return process
 
     yield start
     for process in started:
         process.kill()
-        process.wait()
 
 
 @pytest.mark.durability
@@ -57,7 +47,6 @@ async def test_the_text_is_told_anew_and_once(start_worker, tmp_path, temporal_a
             told.append(event)
         if event.type == "text_delta" and hold.exists():
             worker.kill()
-            worker.wait()
             hold.unlink()
             start_worker(client.task_queue)
     restarts = [number for number, event in enumerate(told) if event.type == "stream_restarted"]

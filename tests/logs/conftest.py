@@ -3,9 +3,6 @@
 import asyncio
 import json
 import os
-import signal
-import subprocess
-import sys
 import textwrap
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -16,7 +13,7 @@ from typing import Any
 import pytest
 
 from sojourn import Client
-from sojourn.process.leash import leash
+from tests.warm import Program
 
 from .waiting import until
 
@@ -39,24 +36,29 @@ class Said:
 
 
 @pytest.fixture
-def program(tmp_path) -> Callable[..., Said]:
+def ended(tmp_path) -> Callable[..., Said]:
+    """Run what follows `python`, with settings by keyword, to its end."""
+
+    def run(*arguments: str, **settings: str) -> Said:
+        out, err = tmp_path / "said.out", tmp_path / "said.err"
+        for stream in (out, err):
+            stream.write_text("")
+        env = {**os.environ, **QUIET, **settings}
+        code = Program(*arguments, cwd=tmp_path, env=env, out=out, err=err).wait()
+        return Said(code, out.read_text(), err.read_text())
+
+    return run
+
+
+@pytest.fixture
+def program(ended, tmp_path) -> Callable[..., Said]:
     """Run a program after `configure_logs()`, or with `configured=False` without; settings by keyword."""
 
     def run(text: str, *, configured: bool = True, **settings: str) -> Said:
         head = "import logging, structlog\nfrom sojourn.logs import configure_logs\n"
         head += "configure_logs()\nlog = structlog.get_logger('shop.tools')\n" if configured else ""
         (tmp_path / "program.py").write_text(head + textwrap.dedent(text))
-        ended = subprocess.run(
-            [sys.executable, "program.py"],
-            cwd=tmp_path,
-            env={**os.environ, **QUIET, **settings},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
-        return Said(ended.returncode, ended.stdout, ended.stderr)
+        return ended("program.py", **settings)
 
     return run
 
@@ -66,15 +68,8 @@ class Worker:
 
     def __init__(self, folder: Path, command: list[str], environment: dict[str, str]) -> None:
         self._out, self._err = folder / "out", folder / "err"
-        with self._out.open("wb") as out, self._err.open("wb") as err:
-            self._process = subprocess.Popen(
-                [*leash(), sys.executable, *command],
-                cwd=HERE,
-                env={**os.environ, **QUIET, **environment},
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-            )
+        env = {**os.environ, **QUIET, **environment}
+        self._process = Program(*command, cwd=HERE, env=env, out=self._out, err=self._err)
 
     @property
     def out(self) -> str:
@@ -98,13 +93,12 @@ class Worker:
 
     def stop(self) -> int:
         """Have it drain, and give its status."""
-        self._process.send_signal(signal.SIGTERM)
-        return self._process.wait(timeout=60)
+        self._process.terminate()
+        return self._process.wait()
 
     def kill(self) -> None:
         """End it at once; nothing when it has ended."""
         self._process.kill()
-        self._process.wait()
 
 
 Start = Callable[..., Awaitable[tuple[Client, Worker]]]
@@ -145,7 +139,7 @@ async def worker(temporal_address, tmp_path_factory) -> AsyncIterator[Start]:
     await asyncio.to_thread(lambda: [each.kill() for each in made])
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def worker_of(tmp_path_factory) -> Iterator[Callable[..., Worker]]:
     """Start a program that serves, with settings by keyword; it is ended at the end."""
     made: list[Worker] = []

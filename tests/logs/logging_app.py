@@ -24,8 +24,10 @@ def arrive(mark: str) -> None:
     (MEETING / mark).touch()
 
 
-def are_all_here(count: int) -> bool:
-    return len(list(MEETING.iterdir())) >= count
+def are_all_here(mark: str, count: int) -> bool:
+    """Whether so many have arrived whose mark is the same up to its dash."""
+    meeting, _, _ = mark.partition("-")
+    return sum(path.name.partition("-")[0] == meeting for path in MEETING.iterdir()) >= count
 
 
 @tools.tool
@@ -33,7 +35,7 @@ async def meet(mark: str, count: int, meta: ToolCallMeta) -> str:
     """Log, wait for the others, log again, from a task and from a thread too."""
     log.info("met", mark=mark, call=meta.tool_call_id, where="before")
     arrive(mark)
-    while not are_all_here(count):
+    while not are_all_here(mark, count):
         await asyncio.sleep(0.01)
 
     async def beside() -> None:
@@ -50,7 +52,7 @@ def meet_in_thread(mark: str, count: int, meta: ToolCallMeta) -> str:
     """The same, sync."""
     log.info("met", mark=mark, call=meta.tool_call_id, where="before")
     arrive(mark)
-    while not are_all_here(count):
+    while not are_all_here(mark, count):
         time.sleep(0.01)
     standard.info("met", extra={"mark": mark, "call": meta.tool_call_id, "where": "after"})
     return mark
@@ -60,7 +62,7 @@ def meet_in_thread(mark: str, count: int, meta: ToolCallMeta) -> str:
 def leave(mark: str, count: int, meta: ToolCallMeta) -> str:
     """Log from a thread that knows nothing of the call: without ids, not with those of another."""
     arrive(mark)
-    while not are_all_here(count):
+    while not are_all_here(mark, count):
         time.sleep(0.01)
     thread = threading.Thread(target=log.info, args=("left",), kwargs={"mark": mark})
     thread.start()

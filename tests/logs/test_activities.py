@@ -17,12 +17,19 @@ def of_run(worker, run) -> list[dict]:
     return [line for line in worker.lines if line.get("run_id") == run.id]
 
 
-@pytest.fixture
-def shop(worker, tmp_path):
-    """Start a worker of the app that logs."""
+@pytest.fixture(scope="module")
+def shop(worker, tmp_path_factory):
+    """A worker of the app that logs, with these settings; tests take the lines of their own runs."""
+    made = {}
 
-    async def start(**settings):
-        return await worker("logging_app:app", MEETING=str(tmp_path), **settings)
+    async def start(level="info", log_format="json"):
+        settings = (level, log_format)
+        if settings not in made:
+            meeting = str(tmp_path_factory.mktemp("meeting"))
+            made[settings] = await worker(
+                "logging_app:app", level=level, log_format=log_format, MEETING=meeting
+            )
+        return made[settings]
 
     return start
 
@@ -34,7 +41,7 @@ async def test_each_call_keeps_its_own_ids(tool, shop):
     Lines of structlog and of logging, from the tool, its tasks and its threads.
     """
     client, process = await shop()
-    marks = [f"m{number}" for number in range(12)]
+    marks = [f"{tool}-{number}" for number in range(12)]
     runs = [
         await client.start("shop.agent", f"{tool} mark={mark} count=12", session_id=f"s-{mark}")
         for mark in marks
@@ -58,16 +65,16 @@ async def test_each_call_keeps_its_own_ids(tool, shop):
 async def test_no_id_is_left_behind(shop):
     """A thread that knows nothing of a call has no ids, though its worker has carried out calls before and beside it."""
     client, process = await shop()
-    runs = [await client.start("shop.agent", f"leave mark=m{number} count=4") for number in range(4)]
+    runs = [await client.start("shop.agent", f"leave mark=leave-{number} count=4") for number in range(4)]
     await asyncio.gather(*(run.result() for run in runs))
     left = [line for line in process.lines if line["event"] == "left"]
     assert len(left) == 4
     assert not [line for line in left if set(line) & set(IDS)]
 
 
-async def test_a_run_that_goes_well_says_nothing(shop):
+async def test_a_run_that_goes_well_says_nothing(worker):
     """At level info: a worker of a thousand runs writes no line for each; bad arguments are the planner's business."""
-    client, process = await shop()
+    client, process = await worker("logging_app:app")
     runs = [
         await client.start("shop.agent", text) for text in ("nothing", "refuse word=x", "broken words=x") * 3
     ]
@@ -180,7 +187,7 @@ async def test_a_replay_logs_nothing_again(workers, worker, tmp_path, traces):
         ]
         for _ in range(workers - 1)
     ]
-    runs = [await client.start("shop.agent", f"meet mark=m{number} count=6") for number in range(6)]
+    runs = [await client.start("shop.agent", f"meet mark=m-{number} count=6") for number in range(6)]
     await asyncio.gather(*(run.result() for run in runs))
     lines = [line for process in (first, *others) for line in process.lines]
     for run in runs:

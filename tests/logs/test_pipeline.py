@@ -81,23 +81,14 @@ def test_the_level_is_a_setting(level, told, program):
         ("SOJOURN_LOG_FORMAT", "xml", "'xml' is none of console, json"),
     ],
 )
-def test_a_wrong_setting_is_told(setting, value, said, tmp_path):
+def test_a_wrong_setting_is_told(setting, value, said, ended, tmp_path):
     """By the command too, in one line, with the exit code of wrong usage; it is never another level in silence."""
     app = "from sojourn import *\nasync def plan(turn): ...\napp = App(agents=[Agent('a.b', planner=plan)])"
     (tmp_path / "wrong_app.py").write_text(app)
-    ended = subprocess.run(
-        [sys.executable, "-m", "sojourn", "worker", "wrong_app:app"],
-        cwd=tmp_path,
-        env={**os.environ, "SOJOURN_LOG_FORMAT": "", "SOJOURN_LOG_LEVEL": "", setting: value},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    assert ended.returncode == 2
-    assert f"{setting}: {said}" in ended.stderr
-    assert "Traceback" not in ended.stderr
+    refused = ended("-m", "sojourn", "worker", "wrong_app:app", **{setting: value})
+    assert refused.code == 2
+    assert f"{setting}: {said}" in refused.err
+    assert "Traceback" not in refused.err
 
 
 RAISES = """
@@ -260,14 +251,14 @@ def test_libraries_are_quiet_until_asked(level, told, program):
 # What a program has configured itself.
 
 
-def test_nothing_is_configured_on_import(program):
+def test_nothing_is_configured_on_import():
     """Neither by the package nor by any part of it that a program imports."""
     text = """
-    import sojourn, sojourn.logs, sojourn.worker, sojourn.mcp
-    from sojourn import App, Worker, Client
-    print(logging.getLogger().handlers, structlog.is_configured())
-    """
-    assert program(text, configured=False).out == "[] False\n"
+import logging, structlog, sojourn, sojourn.logs, sojourn.worker, sojourn.mcp
+from sojourn import App, Worker, Client
+print(logging.getLogger().handlers, structlog.is_configured())
+"""
+    assert subprocess.check_output([sys.executable, "-c", text], text=True) == "[] False\n"
 
 
 def test_handlers_of_a_program_stay(program):

@@ -6,9 +6,6 @@ masked, and where the word is missing too, the test has looked in the wrong plac
 
 import asyncio
 import json
-import os
-import subprocess
-import sys
 import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -108,22 +105,8 @@ def free_port() -> int:
     return ports.pick(0, 0)
 
 
-def printed(*arguments: str, env: dict[str, str]) -> str:
-    """All that a command prints."""
-    ended = subprocess.run(
-        [sys.executable, "-m", "sojourn", *arguments],
-        env={**os.environ, **env},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    return ended.stdout + ended.stderr
-
-
 @pytest.fixture(scope="module")
-async def campaign(temporal_address, tmp_path_factory, worker):
+async def campaign(temporal_address, tmp_path_factory, worker, worker_of):
     """Play every way at level debug, on a worker that logs as JSON and on one that logs for people; take all that comes out."""
     made = Campaign(uuid.uuid4().hex)
 
@@ -132,39 +115,36 @@ async def campaign(temporal_address, tmp_path_factory, worker):
         hold.touch()
         port = str(free_port())
         environment = {"SEED": made.seed, "HOLD": str(hold), "MCP_SERVER": str(MCP_SERVER), "MCP_PORT": port}
-        command = [sys.executable, str(MCP_SERVER), "http", port]
-        with subprocess.Popen(
-            command, env={**os.environ, **environment}, stderr=subprocess.DEVNULL
-        ) as served:
-            try:
-                client, process = await worker(
-                    "secretive_app:app", level="debug", log_format=log_format, **environment
-                )
-                held = [
-                    await client.start("tell.agent", "held"),
-                    await client.start("tell.servers", "reports"),
-                ]
-                beats = await asyncio.gather(*map(heartbeat_of, held))
-                hold.unlink()
-                runs = [*held, *[await client.start("tell.agent", way) for way in WAYS]]
-                runs += [await client.start("tell.servers", "fails raises writes echo")]
-                await asyncio.gather(*(run.result() for run in runs))
-                if log_format == "json":
-                    settings = {"TEMPORAL_ADDRESS": temporal_address, "SOJOURN_TASK_QUEUE": client.task_queue}
-                    for name, flags in (("command --json", ["--json"]), ("command", [])):
-                        arguments = ("run", "tell.agent", "fails", *flags)
-                        made.outputs[name] = await asyncio.to_thread(printed, *arguments, env=settings)
-                for run in runs:
-                    await look_at(made, run)
-                assert process.stop() == 0
-            finally:
-                served.kill()
+        served = worker_of([str(MCP_SERVER), "http", port], **environment)
+        try:
+            client, process = await worker(
+                "secretive_app:app", level="debug", log_format=log_format, **environment
+            )
+            held = [
+                await client.start("tell.agent", "held"),
+                await client.start("tell.servers", "reports"),
+            ]
+            beats = await asyncio.gather(*map(heartbeat_of, held))
+            hold.unlink()
+            runs = [*held, *[await client.start("tell.agent", way) for way in WAYS]]
+            runs += [await client.start("tell.servers", "fails raises writes echo")]
+            await asyncio.gather(*(run.result() for run in runs))
+            if log_format == "json":
+                settings = {"TEMPORAL_ADDRESS": temporal_address, "SOJOURN_TASK_QUEUE": client.task_queue}
+                for name, flags in (("command --json", ["--json"]), ("command", [])):
+                    command = worker_of(["-m", "sojourn", "run", "tell.agent", "fails", *flags], **settings)
+                    await until(lambda command=command: not command.is_running)
+                    made.outputs[name] = command.out + command.err
+            for run in runs:
+                await look_at(made, run)
+            assert process.stop() == 0
+        finally:
+            served.kill()
         made.outputs["heartbeat"] = made.outputs.get("heartbeat", "") + "".join(beats)
         made.outputs[f"{log_format} log"] = process.err
         made.outputs[f"{log_format} output"] = process.out
 
-    await play("json")
-    await play("console")
+    await asyncio.gather(play("json"), play("console"))
     return made
 
 

@@ -1,11 +1,12 @@
 """What the settings hold in confidence is told in no error and no log: keys, certificates, metadata."""
 
 import os
-import subprocess
-import sys
+import time
 import uuid
 
 import pytest
+
+from tests.warm import Program
 
 TOML = """
 [profile.default]
@@ -15,6 +16,9 @@ api_key = "{secret}"
 [profile.default.grpc_meta]
 authorization = "Bearer {secret}"
 """
+PATIENCE = 60.0
+"""Seconds until a command that does not end is a failure."""
+
 APP = "from sojourn import *\nasync def plan(turn): ...\napp = App(agents=[Agent('a.b', planner=plan)])"
 
 
@@ -24,22 +28,17 @@ def ended(tmp_path):
     (tmp_path / "some_app.py").write_text(APP)
 
     def run(*arguments: str, **settings: str) -> str:
-        said: list[str] = []
+        said = tmp_path / "said"
         others = {name: value for name, value in os.environ.items() if not name.startswith("TEMPORAL_")}
-        with subprocess.Popen(
-            [sys.executable, "-m", "sojourn", *arguments],
-            cwd=tmp_path,
-            env={**others, "SOJOURN_LOG_LEVEL": "debug", "SOJOURN_LOG_FORMAT": "json", **settings},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        ) as process:
-            for line in process.stdout or ():
-                said.append(line)
-                if "waiting_for_server" in line:
-                    process.terminate()
-        return "".join(said)
+        env = {**others, "SOJOURN_LOG_LEVEL": "debug", "SOJOURN_LOG_FORMAT": "json", **settings}
+        process = Program("-m", "sojourn", *arguments, cwd=tmp_path, env=env, out=said, err=said)
+        deadline = time.monotonic() + PATIENCE
+        while process.poll() is None:
+            assert time.monotonic() < deadline, said.read_text()
+            if "waiting_for_server" in said.read_text():
+                process.terminate()
+            time.sleep(0.01)
+        return said.read_text()
 
     return run
 

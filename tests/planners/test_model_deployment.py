@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -22,6 +22,7 @@ from sojourn.cli.checks.application import MODEL_VARIABLES
 from tests.models.standin import Request, Standin, Text, ToolCall, calls, says
 from tests.models.standin.reply import Answer, Reply
 from tests.models.standin.wire import KEY
+from tests.warm import Program
 
 ROOT = Path(__file__).parents[2]
 CLAUDE, GPT, GEMINI = "anthropic:claude-sonnet-5-5", "openai:gpt-6.1-terra", "google:gemini-3.8-flash"
@@ -174,33 +175,44 @@ def look(request: Request) -> Answer:
             )
 
 
-@pytest.fixture
-async def standin() -> AsyncIterator[Standin]:
-    """A provider whose model decides for both agents."""
-    async with Standin(decide) as standin:
+@pytest.fixture(scope="module")
+async def provider() -> AsyncIterator[Standin]:
+    """A provider on an address that deployments keep."""
+    async with Standin() as standin:
         yield standin
-    for error in standin.errors:
+
+
+@pytest.fixture
+def standin(provider: Standin) -> Iterator[Standin]:
+    """The provider, whose model decides for both agents, and what a test's runs have asked of it."""
+    provider.script = decide
+    provider.requests.clear()
+    yield provider
+    for error in provider.errors:
         raise error
 
 
 STARTS = 90.0
-"""Seconds until a worker that has not started is a failure: it imports an SDK, beside other tests."""
+"""Seconds until a worker that has not started is a failure."""
+
+SDKS = ("sojourn.models", "pydantic_ai.models.anthropic", "pydantic_ai.models.openai")
+"""What takes three seconds of each start."""
 
 Deploy = Callable[..., Awaitable[tuple[Client, str]]]
 
 
-@pytest.fixture
-async def deploy(temporal_address: str, tmp_path: Path) -> AsyncIterator[Deploy]:
-    """Serve the deployment as a process, in an environment; gives a client and the line of its start."""
-    started: list[subprocess.Popen[bytes]] = []
+@pytest.fixture(scope="module")
+async def deploy(temporal_address: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Deploy]:
+    """Serve the deployment as a process, once for each environment; gives a client and the line of its start."""
+    started: list[Program] = []
+    served: dict[tuple[tuple[str, str], ...], tuple[Client, str]] = {}
 
     async def start(**environment: str) -> tuple[Client, str]:
-        queue, log = f"q-{uuid.uuid4().hex[:8]}", tmp_path / "worker.log"
+        queue, log = f"q-{uuid.uuid4().hex[:8]}", tmp_path_factory.mktemp("deploy") / "worker.log"
         env = {name: value for name, value in os.environ.items() if name not in MODEL_VARIABLES}
         env |= {"TEMPORAL_ADDRESS": temporal_address, "SOJOURN_LOG_FORMAT": "json", **environment}
-        command = [sys.executable, "-m", "sojourn", "worker", "worker:app", "--task-queue", queue]
-        with log.open("wb") as written:
-            started.append(subprocess.Popen(command, cwd=ROOT, env=env, stderr=written))
+        command = ("-m", "sojourn", "worker", "worker:app", "--task-queue", queue)
+        started.append(Program(*command, cwd=ROOT, env=env, out=log, err=log, imports=SDKS))
 
         def ready() -> str | None:
             assert started[-1].poll() is None, log.read_text()
@@ -211,10 +223,17 @@ async def deploy(temporal_address: str, tmp_path: Path) -> AsyncIterator[Deploy]
                 await asyncio.sleep(0.05)
         return await Client.connect(temporal_address, task_queue=queue), line
 
-    yield start
+    async def find(**environment: str) -> tuple[Client, str]:
+        key = tuple(sorted(environment.items()))
+        if key not in served:
+            served[key] = await start(**environment)
+        return served[key]
+
+    yield find
     for process in started:
         process.terminate()
-        process.wait(60)
+    for process in started:
+        await asyncio.to_thread(process.wait)
 
 
 PROVIDERS = [
@@ -288,7 +307,7 @@ async def test_a_spent_budget_ends_with_an_answer(deploy, standin):
         return calls(call("ops.sites.get_site", site_id="s-7"), usage={"input": 700_000})
 
     standin.script = spend
-    client, _ = await deploy(SOJOURN_MODEL="anthropic:claude-sonnet-5-5", **standin.environment)
+    client, _ = await deploy(ANTHROPIC_API_KEY=KEY, ANTHROPIC_BASE_URL=standin.url)
     output = await client.execute("ops.assistant", "why is site s-7 dark")
     assert (output.text, output.reason) == ("That is all I found.", "max_tokens")
     assert len(standin.requests) == 2

@@ -8,6 +8,7 @@ import importlib
 import importlib.util
 import json
 import sys
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +45,16 @@ scenarios = beside("scenarios")
 
 
 # The sandbox forbids clocks, randomness and I/O in all modules that it loads anew for each history:
-# the shell and `sojourn.core`. The contracts are let through, since building their pydantic models takes
-# most of a second; one test does without. pytest rewrites our modules to import it, and need not be judged.
+# the shell and `sojourn.core`. The contracts and other people's libraries are let through, since loading them
+# takes most of a second; one test does without. pytest rewrites our modules to import it, and need not be judged.
 STRICT = SandboxRestrictions.default.with_passthrough_modules("_pytest")
-SANDBOX = STRICT.with_passthrough_modules("sojourn.contracts")
+SANDBOX = STRICT.with_passthrough_modules(
+    "sojourn.contracts", "attr", "jsonschema", "re2", "referencing", "structlog"
+)
+RUNNERS = {
+    "bare": UnsandboxedWorkflowRunner(),
+    "sandbox": SandboxedWorkflowRunner(restrictions=SANDBOX),
+}
 
 
 def replayer_in(runner: WorkflowRunner) -> Replayer:
@@ -57,20 +64,30 @@ def replayer_in(runner: WorkflowRunner) -> Replayer:
     )
 
 
-@pytest.fixture(
-    scope="module",
-    params=[UnsandboxedWorkflowRunner(), SandboxedWorkflowRunner(restrictions=SANDBOX)],
-    ids=["bare", "sandbox"],
-)
-def replayer(request: pytest.FixtureRequest) -> Replayer:
-    """As the worker runs workflows, and in the sandbox."""
-    return replayer_in(request.param)
+@pytest.fixture(scope="module", params=RUNNERS)
+async def failures(request: pytest.FixtureRequest) -> Mapping[str, Exception]:
+    """What was raised by the replays of all histories, by run id: as the worker runs workflows, and in the sandbox."""
+
+    async def every() -> AsyncIterator[WorkflowHistory]:
+        for path in HISTORIES:
+            yield folding.load(path)
+
+    replayed = await replayer_in(RUNNERS[request.param]).replay_workflows(
+        every(), raise_on_replay_failure=False
+    )
+    return replayed.replay_failures
 
 
 @pytest.mark.parametrize("path", HISTORIES, ids=lambda path: path.stem)
-async def test_a_stored_history_replays(replayer: Replayer, path: Path) -> None:
+async def test_a_stored_history_replays(failures: Mapping[str, Exception], path: Path) -> None:
     """Today's code makes the same decisions from the same record (design: Determinism)."""
-    await replayer.replay_workflow(folding.load(path))
+    if failure := failures.get(folding.load(path).run_id):
+        raise failure
+
+
+def test_each_history_has_a_run_id_of_its_own() -> None:
+    """By which the failure of its replay is found."""
+    assert len({folding.load(path).run_id for path in HISTORIES}) == len(HISTORIES)
 
 
 @pytest.mark.parametrize("path", HISTORIES, ids=lambda path: path.stem)
@@ -92,7 +109,8 @@ async def test_what_starts_in_a_stored_history_ends(path: Path) -> None:
     assert events[-1].type == "run_stream_end"
 
 
-async def test_a_replay_finds_another_decision(replayer: Replayer) -> None:
+@pytest.mark.parametrize("runner", RUNNERS)
+async def test_a_replay_finds_another_decision(runner: str) -> None:
     """A history in which another tool was called does not replay: the test above can fail."""
     stored = json.loads((HERE / "histories" / "plain_calls.json").read_text())
     for event in stored["events"]:
@@ -100,8 +118,13 @@ async def test_a_replay_finds_another_decision(replayer: Replayer) -> None:
         if scheduled.get("activityType", {}).get("name") == "ExecuteToolActivity":
             scheduled["activityId"] = "another"
             break
-    with pytest.raises(NondeterminismError):
-        await replayer.replay_workflow(WorkflowHistory.from_json("plain_calls", stored))
+    wrong = WorkflowHistory.from_json("plain_calls", stored)
+
+    async def it() -> AsyncIterator[WorkflowHistory]:
+        yield wrong
+
+    replayed = await replayer_in(RUNNERS[runner]).replay_workflows(it(), raise_on_replay_failure=False)
+    assert isinstance(replayed.replay_failures[wrong.run_id], NondeterminismError)
 
 
 async def test_a_history_replays_with_all_of_sojourn_in_the_sandbox() -> None:

@@ -19,8 +19,6 @@ from sojourn import (
 )
 from sojourn.contracts.run import RunInput
 
-pytestmark = pytest.mark.xdist_group("screens")
-
 IDS = {
     "plain": "q",
     "quotes": "what's \"up\"? \\ 'x",

@@ -17,8 +17,6 @@ from sojourn import (
     ToolRequest,
 )
 
-pytestmark = pytest.mark.xdist_group("screens")
-
 
 class Question(BaseModel):
     """What to ask."""

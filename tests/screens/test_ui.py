@@ -7,8 +7,6 @@ from playwright.async_api import FrameLocator, Page, expect
 
 from sojourn import Agent, App, AwaitClarification, PlanResult, RunPolicy, ToolRequest, Toolset, disclose
 
-pytestmark = pytest.mark.xdist_group("screens")
-
 HOSTILE = (
     "Which site?\n"
     '</code></pre><script>alert("s")</script><img src="http://elsewhere.invalid/i" onerror="alert(1)">\n'

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from sojourn import Client, Run
-from sojourn.process.leash import leash
+from tests.warm import Program
 
 HERE = Path(__file__).parent
 PATIENCE = 60
@@ -31,24 +31,16 @@ class Desk:
     folder: Path
     client: Client
     environment: dict[str, str]
-    processes: list[subprocess.Popen] = field(default_factory=list)
+    processes: list[Program | subprocess.Popen] = field(default_factory=list)
 
-    def start(self, *command: str, log: str = "log", **environment: str) -> subprocess.Popen:
-        """Start a Python process of this scenario."""
-        with (self.folder / log).open("ab") as out:
-            process = subprocess.Popen(
-                [*leash(), sys.executable, *command],
-                cwd=HERE,
-                env={**self.environment, **environment},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE if log == "client" else out,
-                stderr=out,
-                text=True,
-            )
+    def start(self, *command: str, log: str, out: str = "", **environment: str) -> Program:
+        """Start a Python process of this scenario; its output goes to its log where no other file is named."""
+        env = {**self.environment, **environment}
+        process = Program(*command, cwd=HERE, env=env, out=self.folder / (out or log), err=self.folder / log)
         self.processes.append(process)
         return process
 
-    async def worker(self, *command: str, **environment: str) -> subprocess.Popen:
+    async def worker(self, *command: str, **environment: str) -> Program:
         """Start a worker, and wait until it serves."""
         log = f"worker-{len(self.processes)}"
         process = self.start(*(command or WORKER), log=log, **environment)
@@ -56,16 +48,25 @@ class Desk:
         assert process.poll() is None, self.log(log)
         return process
 
-    def begin(self, agent: str, **environment: str) -> tuple[Run, subprocess.Popen]:
+    def begin(self, agent: str, **environment: str) -> tuple[Run, Program]:
         """Start a client process that starts a run and waits for its end."""
         run = self.client.get_run(f"{agent.rpartition('.')[2]}-{uuid.uuid4().hex[:8]}")
-        return run, self.start("run_once.py", agent, run.id, log="client", **environment)
+        return run, self.start("run_once.py", agent, run.id, log="client", out="told", **environment)
 
-    async def finish(self, client: subprocess.Popen) -> Any:
+    def begin_cold(self, agent: str, **environment: str) -> tuple[Run, subprocess.Popen]:
+        """The same from the start of an interpreter, for what is told of what it imports."""
+        run = self.client.get_run(f"{agent.rpartition('.')[2]}-{uuid.uuid4().hex[:8]}")
+        env = {**self.environment, **environment}
+        command = [sys.executable, "run_once.py", agent, run.id]
+        with (self.folder / "told").open("ab") as out, (self.folder / "client").open("ab") as log:
+            process = subprocess.Popen(command, cwd=HERE, env=env, stdout=out, stderr=log)
+        self.processes.append(process)
+        return run, process
+
+    async def finish(self, client: Program | subprocess.Popen) -> Any:
         """Wait for a client process; gives what it printed."""
-        printed, _ = await asyncio.wait_for(asyncio.to_thread(client.communicate), PATIENCE)
-        assert client.returncode == 0, self.log("client")
-        return json.loads(printed.splitlines()[-1])
+        assert await asyncio.to_thread(client.wait, PATIENCE) == 0, self.log("client")
+        return json.loads(self.log("told").splitlines()[-1])
 
     async def run(self, agent: str, **environment: str) -> Run:
         """A client process starts a run and waits for its end."""
@@ -73,10 +74,10 @@ class Desk:
         await self.finish(client)
         return run
 
-    async def end(self, process: subprocess.Popen) -> None:
+    async def end(self, process: Program) -> None:
         """End a worker in good order, so that it sends all it has."""
         process.terminate()
-        assert await asyncio.wait_for(asyncio.to_thread(process.wait), PATIENCE) == 0
+        assert await asyncio.to_thread(process.wait, PATIENCE) == 0
 
     def log(self, name: str) -> str:
         """What a process has said."""
@@ -152,8 +153,6 @@ async def opened(address: str, folder: Path) -> AsyncIterator[Desk]:
         for process in desk.processes:
             process.kill()
             process.wait()
-            if process.stdout:
-                process.stdout.close()
 
 
 @pytest.fixture

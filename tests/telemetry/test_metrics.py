@@ -1,11 +1,8 @@
 """Metrics: what is counted of runs, calls, repairs, waits and plans, each once."""
 
-import pytest
-
 from sojourn.telemetry.instruments import METRICS
 
 
-@pytest.mark.xdist_group("telemetry")
 async def test_what_a_run_counts(clerk):
     """Every call, error, repair and token of a run and of its child is counted once, however often it is replayed."""
     desk, _ = clerk
@@ -48,7 +45,6 @@ async def test_what_a_run_counts(clerk):
     }
 
 
-@pytest.mark.xdist_group("telemetry")
 async def test_names_and_units_arrive(clerk):
     """What the receiver gets is called, and measured in, what is declared; this run waited for nobody."""
     desk, _ = clerk

@@ -23,7 +23,7 @@ async def test_nothing_happens_unless_it_is_asked_for(desk, asked):
     """A process with client and worker loads no SDK of OpenTelemetry, and nothing arrives anywhere."""
     endpoint = desk.environment.pop("OTEL_EXPORTER_OTLP_ENDPOINT")
     given = {name: endpoint if value == "RECEIVER" else value for name, value in asked.items()}
-    run, client = desk.begin("desk.clerk", SERVE="100", **given)
+    run, client = desk.begin_cold("desk.clerk", SERVE="100", **given)
     assert await desk.finish(client) == QUIET
     assert desk.raw() == b""
     history = await desk.client.temporal.get_workflow_handle(run.id).fetch_history()

@@ -44,7 +44,6 @@ def calls_of(spans):
     return calls
 
 
-@pytest.mark.xdist_group("telemetry")
 async def test_one_trace_from_the_client_through_tools_and_children(clerk):
     """Client, run, plans, calls, the child run and its call are one tree, each once, however often it is replayed."""
     desk, _ = clerk
@@ -83,7 +82,6 @@ async def test_one_trace_from_the_client_through_tools_and_children(clerk):
             assert above is root or above["start"] <= span["start"]
 
 
-@pytest.mark.xdist_group("telemetry")
 async def test_what_spans_say(clerk):
     """Attributes name run, session, agent, call, attempt and reason, by the conventions; nothing is told of payloads."""
     desk, run = clerk
@@ -137,7 +135,6 @@ async def test_what_spans_say(clerk):
     assert b"why?" not in desk.raw()
 
 
-@pytest.mark.xdist_group("telemetry")
 async def test_every_attribute_is_on_the_page(clerk):
     """docs/observability.md tells of each attribute that spans and metrics have."""
     desk, _ = clerk

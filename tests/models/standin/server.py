@@ -29,7 +29,7 @@ Script = Sequence[Answer | str] | Callable[[Request], Answer | str | Awaitable[A
 
 _NUMBERS = itertools.count(1)
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds until a condition that does not come true is a failure."""
 
 PLAIN_PIECE = 64
