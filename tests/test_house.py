@@ -1,10 +1,12 @@
 """The house keeps its rules: who imports whom, what lies where, what is pinned, what the docs link to."""
 
+import ast
 import os
 import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parents[1]
 
 FOLDERS = {".ci", "activities", "bench", "docs", "planners", "sojourn", "tests", "toolsets", "workflows"}
+CODE = {"activities", "sojourn", "workflows"}
 PLAIN_FILES = {
     "CHANGELOG.md",
     "CONTRIBUTING.md",
@@ -80,6 +83,64 @@ def test_the_import_rules_hold() -> None:
         env={**os.environ, "NO_COLOR": "1"},
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def modules() -> dict[str, Path]:
+    """Every module of the library and its shell, by name."""
+    found = [path for path in tracked() if path.suffix == ".py" and path.parts[0] in CODE]
+    return {".".join(path.with_suffix("").parts).removesuffix(".__init__"): path for path in found}
+
+
+def imports_of(name: str, path: Path, known: Collection[str]) -> set[str]:
+    """What a module imports of ours, at its top, within functions and for type checkers alone."""
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    found: set[str] = set()
+    for node in ast.walk(ast.parse((ROOT / path).read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: len(package.split(".")) + 1 - node.level] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            inner = {f"{base}.{alias.name}" for alias in node.names}
+            found |= (inner & {*known}) or {base}
+    return (found & {*known}) - {name}
+
+
+def test_no_two_modules_import_each_other() -> None:
+    """Nothing is imported in a circle, in functions and for type checkers neither."""
+    known = modules()
+    left = {name: imports_of(name, path, known) for name, path in known.items()}
+    assert len(left) > 300
+    assert left["sojourn.authoring.app"] >= {"sojourn.worker", "sojourn.authoring.agent"}
+    while free := [name for name, imported in left.items() if not imported & left.keys()]:
+        for name in free:
+            del left[name]
+    assert left == {}, "a circle of imports"
+
+
+def packages() -> list[Path]:
+    """The packages of the library."""
+    return [path for path in modules().values() if path.name == "__init__.py" and len(path.parts) > 2]
+
+
+@pytest.mark.parametrize("path", packages(), ids=lambda path: ".".join(path.parent.parts))
+def test_a_package_says_what_it_decides_and_where_to_begin(path: Path) -> None:
+    """Each package's docstring has three sentences at most, and names files that are there."""
+    told = ast.get_docstring(ast.parse((ROOT / path).read_text())) or ""
+    assert len(told) > 80, "say what it decides, what it may know and where to begin"
+    named = re.findall(r"`(\w+\.py)`", told)
+    assert all((ROOT / path.parent / name).exists() for name in named), named
+
+
+def test_the_pages_name_modules_that_are_there() -> None:
+    """The house and the words of the documentation lead to code."""
+    house = (ROOT / "docs" / "dev" / "house.md").read_text()
+    paths = re.findall(r"`((?:sojourn|workflows|activities|tests)/[\w/]+(?:\.py|/))`", house)
+    words = re.findall(r"\| `([\w.]+)` \|$", (ROOT / "docs" / "README.md").read_text(), re.MULTILINE)
+    assert len(paths) > 20
+    assert len(words) >= 20
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+    assert [word for word in words if word not in modules()] == []
 
 
 def test_the_top_level_holds_only_what_the_house_names() -> None:
