@@ -51,7 +51,7 @@ from sojourn.errors import (
     ServerUnavailable,
 )
 from sojourn.events.one_run import events_of, transcript_of
-from sojourn.events.retrying import retrying
+from sojourn.events.pending import retrying
 from sojourn.events.stream import stream
 
 __all__ = ["Run", "status_name"]

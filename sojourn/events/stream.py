@@ -8,9 +8,9 @@ from temporalio.client import Client
 from sojourn.contracts.event import AgentRunStartedEvent, Event, ToolResultReceivedEvent
 from sojourn.core.history.fold import END
 from sojourn.errors import RunNotFound, SojournError
-from sojourn.events.live import Live
 from sojourn.events.live_text import LiveText
 from sojourn.events.one_run import events_of
+from sojourn.events.pending import PendingActivities
 from sojourn.live import LiveTransport
 from sojourn.live.transport import topic_of
 
@@ -77,7 +77,7 @@ class _Source:
 
     async def tell(self, *, follow: bool) -> None:
         """Tell the events from here on; with `follow`, until the run ends."""
-        live = Live(self._client, self._run_id, self._told.put) if follow else None
+        live = PendingActivities(self._client, self._run_id, self._told.put) if follow else None
         topic = topic_of(self._client.namespace, self._run_id)
         text = LiveText(self._live, topic, self._told.put) if follow and self._live else None
         try:

@@ -5,8 +5,7 @@ Nothing of it is in the history, and nothing is done where nobody asks: a planne
 """
 
 from sojourn.live.deltas import Deltas, current_deltas
-from sojourn.live.item import Delta
 from sojourn.live.local import LocalTransport
-from sojourn.live.transport import LiveTransport
+from sojourn.live.transport import Delta, LiveTransport
 
 __all__ = ["Delta", "Deltas", "LiveTransport", "LocalTransport", "current_deltas"]

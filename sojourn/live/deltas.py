@@ -18,8 +18,7 @@ from datetime import UTC, datetime
 
 import structlog
 
-from sojourn.live.item import Delta, DeltaKind
-from sojourn.live.transport import LiveTransport
+from sojourn.live.transport import Delta, DeltaKind, LiveTransport
 
 __all__ = ["Attempt", "Deltas", "current_deltas", "telling"]
 

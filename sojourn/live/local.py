@@ -9,7 +9,7 @@ import threading
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 
-from sojourn.live.item import Delta
+from sojourn.live.transport import Delta
 
 __all__ = ["LocalTransport"]
 

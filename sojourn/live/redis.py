@@ -17,7 +17,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from sojourn.errors import DefinitionError
-from sojourn.live.item import Delta
+from sojourn.live.transport import Delta
 
 __all__ = ["RedisTransport"]
 

@@ -6,7 +6,7 @@ import logging
 
 from temporalio.runtime import LogForwardingConfig, LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
 
-__all__ = ["core_logging", "let_go", "logging_runtime"]
+__all__ = ["core_logging", "logging_runtime", "stop_core_logging"]
 
 
 def core_logging() -> LoggingConfig:
@@ -28,7 +28,7 @@ def logging_runtime() -> Runtime:
     return Runtime(telemetry=TelemetryConfig(logging=core_logging()))
 
 
-def let_go() -> None:
+def stop_core_logging() -> None:
     """Have the core log nothing more: a line of its threads while the interpreter ends would abort the process."""
     logging_runtime.cache_clear()
     gc.collect()

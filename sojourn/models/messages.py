@@ -89,19 +89,19 @@ def to_messages(
     """
     calls = _Calls(messages, names, result_text)
     sent: list[theirs.ModelMessage] = []
-    heard: list[theirs.ModelRequestPart] = []
+    asked: list[theirs.ModelRequestPart] = []
     for message in messages:
         if message.role != "assistant":
-            heard.extend(_heard(message))
+            asked.extend(_request_parts(message))
             continue
-        said, answers = _said(message, calls)
-        if said:
+        parts, answers = _response_parts(message, calls)
+        if parts:
             sent += [
-                _request(heard, first=not sent),
-                theirs.ModelResponse(said, **response_origin_of(message.parts)),
+                _request(asked, first=not sent),
+                theirs.ModelResponse(parts, **response_origin_of(message.parts)),
             ]
-            heard = answers
-    return [*sent, _request(heard, first=not sent)]
+            asked = answers
+    return [*sent, _request(asked, first=not sent)]
 
 
 class _Calls:
@@ -133,17 +133,17 @@ class _Calls:
         return call, theirs.ToolReturnPart(name, self._text(result), id, outcome=outcome)
 
 
-# What others said.
+# Requests: what others say.
 
 
-def _request(heard: Sequence[theirs.ModelRequestPart], *, first: bool) -> theirs.ModelRequest:
+def _request(asked: Sequence[theirs.ModelRequestPart], *, first: bool) -> theirs.ModelRequest:
     """What is said up to a response; a model that was told nothing but its instructions still has to be asked."""
-    if first and all(isinstance(part, theirs.SystemPromptPart) for part in heard):
-        return theirs.ModelRequest([*heard, theirs.UserPromptPart(_START)])
-    return theirs.ModelRequest(heard or [theirs.UserPromptPart(_GO_ON)])
+    if first and all(isinstance(part, theirs.SystemPromptPart) for part in asked):
+        return theirs.ModelRequest([*asked, theirs.UserPromptPart(_START)])
+    return theirs.ModelRequest(asked or [theirs.UserPromptPart(_GO_ON)])
 
 
-def _heard(message: Message) -> Iterator[theirs.ModelRequestPart]:
+def _request_parts(message: Message) -> Iterator[theirs.ModelRequestPart]:
     """What a system message says as such; all else, by whomever, as the user's."""
     content = [given for part in message.parts if (given := _given(part))]
     if message.role == "system":
@@ -165,23 +165,23 @@ def _given(part: Part) -> theirs.UserContent | None:
             return None
 
 
-# What the model said.
+# Responses: what the model says.
 
 
-def _said(
+def _response_parts(
     message: Message, calls: _Calls
 ) -> tuple[list[theirs.ModelResponsePart], list[theirs.ModelRequestPart]]:
     """The parts of a response, and the answers to its calls."""
-    said: list[theirs.ModelResponsePart] = []
+    parts: list[theirs.ModelResponsePart] = []
     answers: list[theirs.ModelRequestPart] = []
     for part in message.parts:
         if isinstance(part, ToolCallPart):
             call, answer = calls.pair(part)
-            said.append(call)
+            parts.append(call)
             answers.append(answer)
         elif (given := _given_back(part)) is not None:
-            said.append(given)
-    return said, answers
+            parts.append(given)
+    return parts, answers
 
 
 def _given_back(part: Part) -> theirs.ModelResponsePart | None:
@@ -241,7 +241,7 @@ def _call(part: theirs.ToolCallPart, names: Names, kept: dict[str, Any] | None) 
     )
 
 
-# What we have no word for.
+# Parts of a kind that Sojourn has no word for.
 
 
 def _unnamed(part: theirs.ModelResponsePart) -> OtherPart:

@@ -85,13 +85,13 @@ def _restricted(turn: PlanInput) -> Sequence[ToolSpec]:
 
 
 def _definition(spec: ToolSpec, name: str) -> ToolDefinition:
-    said = [spec.description or spec.title]
+    lines = [spec.description or spec.title]
     if spec.payload.example:
         example = json.dumps(spec.payload.example, ensure_ascii=False)
-        said += [f"Arguments such as {example}"] if len(example) <= MAX_EXAMPLE else []
+        lines += [f"Arguments such as {example}"] if len(example) <= MAX_EXAMPLE else []
     return ToolDefinition(
         name=name,
-        description="\n".join(said),
+        description="\n".join(lines),
         parameters_json_schema=spec.payload.json_schema,
     )
 

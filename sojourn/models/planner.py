@@ -27,17 +27,15 @@ from sojourn.core.run.totals import add_usage
 from sojourn.errors import DefinitionError
 from sojourn.live import current_deltas
 from sojourn.models.expected import Expected
-from sojourn.models.faults import model_faults
 from sojourn.models.guarded import guarded
-from sojourn.models.limits import Limits
 from sojourn.models.messages import from_response, to_messages
 from sojourn.models.names import Names, wire_name
 from sojourn.models.offered import ASK_USER, answer_tool, definitions
-from sojourn.models.outcome import Correction, Said, plan_of
-from sojourn.models.reminders import reminders
-from sojourn.models.repair_text import result_text
-from sojourn.models.response import response_of
-from sojourn.models.usage import usage_of
+from sojourn.models.outcome import Correction, Reply, plan_of
+from sojourn.models.provider_errors import translate_provider_errors
+from sojourn.models.rate_limits import RateLimits
+from sojourn.models.response import response_of, usage_of
+from sojourn.models.result_text import reminders, result_text
 
 __all__ = ["Instructions", "ModelPlanner"]
 
@@ -96,7 +94,7 @@ class ModelPlanner:
         self._settings = settings
         self._asks = asks
         self._result_text = result_text
-        self._limits = Limits.given(max_concurrency, tokens_per_minute)
+        self._limits = RateLimits.given(max_concurrency, tokens_per_minute)
 
     @property
     def model_name(self) -> str:
@@ -111,7 +109,7 @@ class ModelPlanner:
         Raises:
             ApplicationError: `ModelMisconfigured`, with what to set or to install.
         """
-        with model_faults(self._provider, attempt=1):
+        with translate_provider_errors(self._provider, attempt=1):
             self._model  # noqa: B018 # pyright: ignore[reportUnusedExpression]
 
     async def plan_start(self, turn: PlanInput) -> PlanResult:
@@ -147,9 +145,9 @@ class ModelPlanner:
             response = await self._response(messages, parameters, settings, names)
             used = add_usage(used, usage_of(response))
             refusal = (response.provider_details or {}).get("refusal")
-            said = Said(from_response(response, names), response.finish_reason, refusal)
+            reply = Reply(from_response(response, names), response.finish_reason, refusal)
             may_ask = any(tool.name == ASK_USER for tool in parameters.function_tools)
-            judged = plan_of(said, names, expected=expected, may_ask=may_ask)
+            judged = plan_of(reply, names, expected=expected, may_ask=may_ask)
             if isinstance(judged, PlanResult):
                 return judged.model_copy(update={"usage": used})
             if correction:
@@ -168,7 +166,7 @@ class ModelPlanner:
         settings: ModelSettings,
         names: Names,
     ) -> ModelResponse:
-        with model_faults(self._provider):
+        with translate_provider_errors(self._provider):
             model = self._model
             if not isinstance(model, FallbackModel):  # which prepares them for each of its models
                 messages = model.prepare_messages(messages, parameters)
@@ -186,8 +184,8 @@ class ModelPlanner:
         return first.split(":", 1)[0] if isinstance(first, str) else first.system
 
     async def _parameters(self, turn: PlanInput, expected: Expected | None) -> ModelRequestParameters:
-        told = self._instructions(turn.run) if callable(self._instructions) else self._instructions
-        text = await told if inspect.isawaitable(told) else told
+        given = self._instructions(turn.run) if callable(self._instructions) else self._instructions
+        text = await given if inspect.isawaitable(given) else given
         parts = [InstructionPart(content=text, dynamic=callable(self._instructions))] if text else []
         tools = definitions(turn, wire_name, asks=self._asks)
         if expected is None:
@@ -214,11 +212,13 @@ def _called(turn: PlanInput) -> set[str]:
     return {call.name for message in turn.messages for call in message.tool_calls}
 
 
-def _messages(turn: PlanInput, names: Names, told: Callable[[ToolResult], str] | None) -> list[ModelMessage]:
+def _messages(
+    turn: PlanInput, names: Names, own_text: Callable[[ToolResult], str] | None
+) -> list[ModelMessage]:
     """The transcript, and after it what is said for this request only."""
 
     def read(result: ToolResult) -> str:
-        return told(result) if told else result_text(result, names)
+        return own_text(result) if own_text else result_text(result, names)
 
     *before, last = to_messages(turn.messages, names, result_text=read)
     notices = [SystemPromptPart(text, scope="request") for text in reminders(turn, wire_name)]

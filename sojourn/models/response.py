@@ -20,9 +20,10 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 
+from sojourn.contracts.plan import Usage
 from sojourn.live import Deltas, current_deltas
 
-__all__ = ["response_of", "was_cut_off"]
+__all__ = ["response_of", "usage_of", "was_cut_off"]
 
 _SAY_WHEN_THEY_END = ("openai", "anthropic")
 """Providers whose streams end with a word; one without it was cut off, though the connection ended well."""
@@ -69,6 +70,30 @@ def was_cut_off(response: ModelResponse) -> bool:
     """Whether a stream ended before the answer did."""
     details = response.provider_details or {}
     return response.provider_name in _SAY_WHEN_THEY_END and "finish_reason" not in details
+
+
+def usage_of(response: ModelResponse) -> Usage:
+    """Tokens as the provider counts them; the cost in US dollars where `genai-prices` knows the model."""
+    used = response.usage
+    return Usage(
+        input_tokens=used.input_tokens,
+        output_tokens=used.output_tokens,
+        cached_tokens=used.cache_read_tokens,
+        cost=_cost(response),
+        model=response.model_name,
+    )
+
+
+def _cost(response: ModelResponse) -> float | None:
+    reported = getattr(response.usage, "cost", None)
+    if reported is not None:
+        return float(reported)
+    if response.model_name is None:
+        return None
+    try:
+        return float(response.cost().total_price)
+    except (LookupError, ValueError):
+        return None
 
 
 class _Telling:

@@ -9,16 +9,16 @@ from http import HTTPStatus
 from typing import Final
 
 from sojourn.errors import NetworkRetriesExhausted
-from sojourn.network.faults import Fault, client_classes, fault_of, status_of
+from sojourn.network.network_errors import NetworkFailure, client_classes, network_failure_of, status_of
 
-__all__ = ["format_fault", "format_network_error"]
+__all__ = ["format_network_error", "format_network_failure"]
 
 _SENTENCES: Final = {
     "timeout": "{who} request timed out; it may be slow or overloaded, so try again later.",
-    "connection": "Unable to connect to {who} ({said}); check the network and the address.",
+    "connection": "Unable to connect to {who} ({description}); check the network and the address.",
     "tls": "SSL connection error with {who}; check the address, its certificate and this machine's clock.",
-    "rate_limited": "{who} is over its rate limit ({said}); try again {later}.",
-    "status": "{who} cannot answer now ({said}); try again {later}.",
+    "rate_limited": "{who} is over its rate limit ({description}); try again {later}.",
+    "status": "{who} cannot answer now ({description}); try again {later}.",
 }
 
 _MAX_TEXT = 200
@@ -34,19 +34,21 @@ def format_network_error(error: BaseException, provider: str | None = None) -> s
     who = provider or "API"
     if isinstance(error, NetworkRetriesExhausted):
         return str(error)
-    if fault := fault_of(error):
-        return format_fault(fault, provider)
+    if fault := network_failure_of(error):
+        return format_network_failure(fault, provider)
     if status := status_of(error):
         return f"{who} refused the request (HTTP {status}{_phrase(status)})."
     return f"{who} request failed: {_harmless(error)}."
 
 
-def format_fault(fault: Fault, provider: str | None = None) -> str:
+def format_network_failure(fault: NetworkFailure, provider: str | None = None) -> str:
     """The sentence for a fault that is known already; `provider` as in `format_network_error`."""
-    return _SENTENCES[fault.kind].format(who=provider or "API", said=fault.said, later=_later(fault))
+    return _SENTENCES[fault.kind].format(
+        who=provider or "API", description=fault.description, later=_later(fault)
+    )
 
 
-def _later(fault: Fault) -> str:
+def _later(fault: NetworkFailure) -> str:
     wait = fault.retry_after or timedelta(0)
     return f"in {wait.total_seconds():.0f} s" if wait >= timedelta(seconds=1) else "later"
 

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, NonNegativeInt, ValidationError
 from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.tools import ToolDefinition
 
-from sojourn.models.usage import usage_of
+from sojourn.models.response import usage_of
 from sojourn.testing.models.request import PARTS, Json, Request, messages_json, request_of
 
 __all__ = ["read", "response_json", "write"]

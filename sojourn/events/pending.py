@@ -1,15 +1,16 @@
-"""What a history does not hold: tries of a call that is in flight, and what it says of its progress."""
+"""Pending activities: what no history holds of a call in flight, its failed attempts and its heartbeats."""
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 from google.protobuf.timestamp_pb2 import Timestamp
 from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.client import Client
+from temporalio.converter import DataConverter
 from temporalio.service import RPCError
 
 from sojourn.contracts.event import (
@@ -22,11 +23,10 @@ from sojourn.contracts.event import (
     ToolUpdateEvent,
 )
 from sojourn.core.values.text import plain
-from sojourn.events.beats import said_by
 from sojourn.events.history import HistoryReader
-from sojourn.events.preview import COMMON
+from sojourn.events.live_text import COMMON
 
-__all__ = ["INTERVAL", "Live"]
+__all__ = ["INTERVAL", "PendingActivities", "heartbeat_note", "retrying"]
 
 INTERVAL = 1.0
 """Seconds that a call is in flight before it is looked after, and between two looks."""
@@ -34,8 +34,41 @@ INTERVAL = 1.0
 MAX_TEXT = 500
 """Characters of what a call, or its failure, says."""
 
+MAX_TOLD = 20
+"""Activities that are told of."""
 
-class Live:
+
+async def heartbeat_note(pending: PendingActivityInfo, converter: DataConverter) -> dict[str, Any]:
+    """The note of the last heartbeat with all that stands beside it, which anybody may have written; else nothing."""
+    if not pending.heartbeat_details.payloads:
+        return {}
+    try:
+        (said,) = await converter.decode(pending.heartbeat_details.payloads[:1])
+    except (ValueError, KeyError, RuntimeError):
+        return {}
+    return cast("dict[str, Any]", said) if isinstance(said, dict) and "note" in said else {}
+
+
+async def retrying(
+    pending: Sequence[PendingActivityInfo], converter: DataConverter, tools: Mapping[str, str]
+) -> list[str]:
+    """One line an activity, such as `plan: attempt 3 is due at 09:14:07 UTC; the last failed: RateLimited: ...`.
+
+    Args:
+        pending: The activities that have not ended.
+        converter: Reads their failures.
+        tools: By call, the tool.
+    """
+    reader = HistoryReader(converter)
+    failed = [one for one in pending if one.attempt > 1 and one.HasField("last_failure")]
+    return [
+        f"{_what(one, tools)}: attempt {one.attempt} {_when(one)}; the last failed: "
+        + plain(str(await reader.error_of(one.last_failure)), MAX_TEXT)
+        for one in failed[:MAX_TOLD]
+    ]
+
+
+class PendingActivities:
     """Looks at the pending activities of a run while something has been in flight for a second.
 
     Quick calls are never asked about, and nothing is while the run waits.
@@ -122,7 +155,7 @@ class Live:
                     error=plain(str(failure), MAX_TEXT) if failure else "",
                 )
             )
-        said = await said_by(pending, self._client.data_converter)
+        said = await heartbeat_note(pending, self._client.data_converter)
         if said and self._is_new(call_id, "note", said):
             news.append(
                 ToolUpdateEvent(
@@ -153,3 +186,16 @@ def _moment(at: Timestamp) -> datetime | None:
 
 def _number(value: Any) -> float | None:
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def _what(pending: PendingActivityInfo, tools: Mapping[str, str]) -> str:
+    if pending.activity_type.name == "PlanActivity":
+        return "plan"
+    tool = tools.get(pending.activity_id)
+    return f"call {pending.activity_id}{f' of {tool}' if tool else ''}"
+
+
+def _when(pending: PendingActivityInfo) -> str:
+    if pending.state != PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED:
+        return "is under way"
+    return f"is due at {pending.scheduled_time.ToDatetime(UTC):%H:%M:%S} UTC"

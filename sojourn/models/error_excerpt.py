@@ -6,7 +6,7 @@ from typing import Any, Final
 from sojourn.core.values.json_value import is_object
 from sojourn.core.values.text import plain
 
-__all__ = ["said_by"]
+__all__ = ["error_excerpt"]
 
 _MAX_TEXT = 160
 
@@ -24,7 +24,7 @@ _ECHO: Final = re.compile(r"""["']?\binput(?:_value)?["']?\s*[=:].*""", re.DOTAL
 """Where servers that validate with pydantic begin to repeat what they were sent."""
 
 
-def said_by(error: BaseException) -> str:
+def error_excerpt(error: BaseException) -> str:
     """The provider's own message, one line of at most 160 characters; empty when there is none.
 
     Args:

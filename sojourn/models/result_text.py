@@ -14,21 +14,27 @@ Tools are named as the model knows them.
 """
 
 import json
+from collections.abc import Callable
 from typing import Any
 
+from sojourn.contracts.plan import PlanInput
 from sojourn.contracts.retry_hint import RetryHint
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.schema.issue_text import sentence
 from sojourn.core.values.text import CUT, clip
 from sojourn.models.names import Names
 
-__all__ = ["result_text"]
+__all__ = ["reminders", "result_text"]
 
 MAX_JSON = 1_500
 """Characters of an example, and of what was sent."""
 
 MAX_ISSUES = 40
 """Faults that are listed."""
+
+
+MAX_REMINDER = 500
+"""Characters of one notice."""
 
 
 def result_text(result: ToolResult, names: Names) -> str:
@@ -41,13 +47,27 @@ def result_text(result: ToolResult, names: Names) -> str:
     return names.spoken(_failure(result)) if result.error else _success(result)
 
 
+def reminders(turn: PlanInput, wire_name: Callable[[str], str]) -> list[str]:
+    """What a model is told for this request, after all else: results that are a part, or say so oddly, and which tool to mend.
+
+    What a run says itself (a refused plan, the last turn, a wait) is in the transcript, as system messages.
+    """
+    notices = [_partial(result, wire_name) for result in turn.tool_results if _is_partial(result)]
+    restricted = sorted({wire_name(hint.tool) for hint in turn.hints if hint.restrict_to_tool})
+    if restricted and turn.finalize is None:
+        notices.append(
+            f"Correct the call of {' and of '.join(restricted)} as its answer says, or answer without it."
+        )
+    return [clip(text, MAX_REMINDER) for text in notices]
+
+
 def _success(result: ToolResult) -> str:
     value = result.result
-    told = value if isinstance(value, str) else _json(value)
+    text = value if isinstance(value, str) else _json(value)
     if not result.artifacts:
-        return told
+        return text
     kinds = ", ".join(f"{artifact.kind} ({artifact.size:,} bytes)" for artifact in result.artifacts)
-    return f"{told}\n[kept for the people who follow the run, and not shown to you: {kinds}]"
+    return f"{text}\n[kept for the people who follow the run, and not shown to you: {kinds}]"
 
 
 def _failure(result: ToolResult) -> str:
@@ -67,13 +87,32 @@ def _failure(result: ToolResult) -> str:
 
 def _more_issues(hint: RetryHint) -> list[str]:
     """All faults, where the message had no room for each."""
-    said = hint.message or ""
-    if not said.endswith((CUT, " more")):
+    message = hint.message or ""
+    if not message.endswith((CUT, " more")):
         return []
     more = len(hint.issues) - MAX_ISSUES
-    told = [f"- {sentence(issue)}" for issue in hint.issues[:MAX_ISSUES]]
-    return [*told, f"and {more} more"] if more > 0 else told
+    listed = [f"- {sentence(issue)}" for issue in hint.issues[:MAX_ISSUES]]
+    return [*listed, f"and {more} more"] if more > 0 else listed
 
 
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _is_partial(result: ToolResult) -> bool:
+    return result.bounds is not None and (result.bounds.truncated or result.bounds.note is not None)
+
+
+def _partial(result: ToolResult, wire_name: Callable[[str], str]) -> str:
+    bounds = result.bounds
+    assert bounds
+    of = f" of {bounds.total}" if bounds.total is not None else ""
+    kind = "is a part" if bounds.truncated else "says how much it holds"
+    notice = f"The result of {wire_name(result.name)} {kind}: {bounds.returned}{of} items."
+    if bounds.refinement_hint:
+        notice += f" To narrow it: {bounds.refinement_hint.rstrip('.')}."
+    if bounds.next_cursor:
+        notice += f" The next part begins at cursor {bounds.next_cursor!r}."
+    if bounds.note:
+        notice += f" Do not rely on these figures: {bounds.note}."
+    return notice

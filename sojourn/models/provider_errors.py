@@ -34,10 +34,16 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from sojourn.core.values.text import plain
-from sojourn.models.said import said_by
-from sojourn.network import Fault, fault_of, format_fault
+from sojourn.models.error_excerpt import error_excerpt
+from sojourn.network import NetworkFailure, format_network_failure, network_failure_of
 
-__all__ = ["LONGEST_DELAY", "LONGEST_RETRY_AFTER", "fault", "model_faults", "provider_title"]
+__all__ = [
+    "LONGEST_DELAY",
+    "LONGEST_RETRY_AFTER",
+    "application_error_of",
+    "provider_title",
+    "translate_provider_errors",
+]
 
 LONGEST_DELAY: Final = timedelta(minutes=10)
 """Between two attempts when the provider names no time: 20 attempts so outlast an outage of 100 minutes."""
@@ -84,7 +90,7 @@ class _Verdict:
 
 
 @contextmanager
-def model_faults(provider: str, attempt: int | None = None) -> Generator[None]:
+def translate_provider_errors(provider: str, attempt: int | None = None) -> Generator[None]:
     """Raise what a model request inside the block fails with as the error that Temporal acts on.
 
     Nothing of the request goes on into the history. Exceptions that are no faults of a request pass.
@@ -101,13 +107,13 @@ def model_faults(provider: str, attempt: int | None = None) -> Generator[None]:
     except Exception as error:
         if attempt is None:
             attempt = activity.info().attempt if activity.in_activity() else 1
-        known = fault(error, provider, attempt)
+        known = application_error_of(error, provider, attempt)
         if known is None:
             raise
         raise known from None
 
 
-def fault(error: BaseException, provider: str, attempt: int = 1) -> ApplicationError | None:
+def application_error_of(error: BaseException, provider: str, attempt: int = 1) -> ApplicationError | None:
     """The error that Temporal acts on; None for an exception that is no fault of a model request.
 
     A failure of several models in order is repeated when it may help with one of them, as soon as with
@@ -115,7 +121,7 @@ def fault(error: BaseException, provider: str, attempt: int = 1) -> ApplicationE
 
     Args:
         error: What the request raised.
-        provider: As in `model_faults`.
+        provider: As in `translate_provider_errors`.
         attempt: From 1: delays grow with it where the provider names none.
     """
     verdict = _judged(error, provider_title(provider), provider, attempt)
@@ -142,7 +148,7 @@ def _judged(error: BaseException, who: str, provider: str, attempt: int) -> _Ver
         return _all_failed(error, provider, attempt)
     if transient := _transient(error):
         kind, what = transient
-        return _Verdict(kind, format_fault(what, who), _delay(what.retry_after, attempt))
+        return _Verdict(kind, format_network_failure(what, who), _delay(what.retry_after, attempt))
     return _permanent(error, who, provider) or _unexplained(error, who)
 
 
@@ -162,7 +168,7 @@ def _all_failed(group: raised.FallbackExceptionGroup, provider: str, attempt: in
     return _Verdict(first.type, text, is_final=first.is_final)
 
 
-def _transient(error: BaseException) -> tuple[str, Fault] | None:
+def _transient(error: BaseException) -> tuple[str, NetworkFailure] | None:
     """What waiting may mend, as one of the network's faults."""
     match error:
         case raised.ModelRateLimitError() | raised.ConcurrencyLimitExceeded():
@@ -176,27 +182,27 @@ def _transient(error: BaseException) -> tuple[str, Fault] | None:
         case raised.ModelHTTPError(status_code=HTTPStatus.CONFLICT | HTTPStatus.TOO_EARLY):
             return "ModelUnavailable", _answered(error, "status")
         case raised.ModelTimeoutError() | raised.ModelRequestTimeout():
-            return "ModelTimeout", Fault("timeout", "timed out")
+            return "ModelTimeout", NetworkFailure("timeout", "timed out")
         case raised.ModelConnectionError():
-            below = error.__cause__ and fault_of(error.__cause__)
-            return "ModelUnavailable", below or Fault("connection", "connection failed")
+            below = error.__cause__ and network_failure_of(error.__cause__)
+            return "ModelUnavailable", below or NetworkFailure("connection", "connection failed")
         case raised.AgentRunError():
             return None
         case _:  # of an HTTP client or an SDK, past pydantic-ai
-            found = fault_of(error)
+            found = network_failure_of(error)
             return found and (_KINDS.get(found.kind, "ModelUnavailable"), found)
 
 
 _KINDS: Final = {"rate_limited": "ModelRateLimited", "timeout": "ModelTimeout"}
 
 
-def _answered(error: BaseException, kind: Literal["rate_limited", "status", "timeout"]) -> Fault:
+def _answered(error: BaseException, kind: Literal["rate_limited", "status", "timeout"]) -> NetworkFailure:
     """An answer of the provider; or an error that has no status, in the midst of one or before any request."""
     code: int | None = getattr(error, "status_code", None)
     wait: float | None = getattr(error, "retry_after", None)
-    return Fault(
+    return NetworkFailure(
         kind=kind,
-        said=f"HTTP {code} {_phrase(code)}".rstrip() if code else _unasked(error),
+        description=f"HTTP {code} {_phrase(code)}".rstrip() if code else _unasked(error),
         status=code,
         retry_after=None
         if wait is None
@@ -213,51 +219,57 @@ def _permanent(error: BaseException, who: str, provider: str) -> _Verdict | None
     model = plain(getattr(error, "model_name", ""), _MAX_NAME)
     status = getattr(error, "status_code", None)
     answer = f" (HTTP {status} {_phrase(status)})".replace(" )", ")") if status else ""
-    said = said_by(error)
-    because = f": {said}." if said else "."
+    excerpt = error_excerpt(error)
+    because = f": {excerpt}." if excerpt else "."
     match error:
         case raised.ModelAuthenticationError():
             variable = _CREDENTIALS.get(_family(provider), ("", None))[1]
             mend = f"set {variable} to a key" if variable else "give it credentials"
-            told = "ModelUnauthorized", f"{who} refused the credentials{answer}; {mend} that may use {model}."
+            verdict = (
+                "ModelUnauthorized",
+                f"{who} refused the credentials{answer}; {mend} that may use {model}.",
+            )
         case raised.ModelQuotaExceededError():
-            told = (
+            verdict = (
                 "QuotaExceeded",
                 f"The account with {who} has used up its quota{answer}; add credit or raise its limit.",
             )
         case raised.ModelNotFoundError():
             close = getattr(error, "suggested_model_id", None)
             mend = f"did you mean {plain(close, _MAX_NAME)}?" if close else "check the name and the base URL."
-            told = "ModelNotFound", f"{who} has no model {model}{answer}; {mend}"
+            verdict = "ModelNotFound", f"{who} has no model {model}{answer}; {mend}"
         case raised.ModelContextWindowExceededError():
             mend = "take a model with a larger context window, or let tools return less."
-            told = "ContextWindowExceeded", f"The conversation is longer than {model} reads{answer}; {mend}"
+            verdict = (
+                "ContextWindowExceeded",
+                f"The conversation is longer than {model} reads{answer}; {mend}",
+            )
         case raised.ContentFilterError():
-            told = (
+            verdict = (
                 "ContentFiltered",
                 f"The content filter of {who} refused the request; change what is asked.",
             )
         case raised.ModelRequestRejectedError() | raised.ModelHTTPError():
-            told = "ModelRejected", f"{who} refused the request{answer}{because}"
+            verdict = "ModelRejected", f"{who} refused the request{answer}{because}"
         case raised.UserError() | ImportError():  # such as without a key, or the provider's SDK
             text = str(error).partition(" To try Pydantic AI ")[0]
-            told = "ModelMisconfigured", f"The model is set up wrongly: {plain(text, 300)}"
+            verdict = "ModelMisconfigured", f"The model is set up wrongly: {plain(text, 300)}"
         case RuntimeError() if not models.ALLOW_MODEL_REQUESTS:
-            told = (
+            verdict = (
                 "ModelMisconfigured",
                 "Requests are switched off (pydantic_ai.models.ALLOW_MODEL_REQUESTS); see sojourn.testing.models.",
             )
         case _:
             return None
-    return _Verdict(*told, is_final=True)
+    return _Verdict(*verdict, is_final=True)
 
 
 def _unexplained(error: BaseException, who: str) -> _Verdict | None:
     """What may be another one next time, or not: repeated as often as a planner's own exceptions."""
     match error:
         case raised.ModelAPIError():
-            said = said_by(error)
-            return _Verdict("ModelFailed", f"{who} request failed{f': {said}' if said else ''}.")
+            excerpt = error_excerpt(error)
+            return _Verdict("ModelFailed", f"{who} request failed{f': {excerpt}' if excerpt else ''}.")
         case raised.UnexpectedModelBehavior():
             return _Verdict("ModelFailed", f"{who} gave an answer that cannot be read; try again later.")
         case _:
