@@ -1,4 +1,8 @@
-"""Exceptions in a line: type, message and a few places each, never the values of variables."""
+"""Exceptions in a line: type, message and a few places each, never the values of variables.
+
+structlog's `ExceptionDictTransformer` is not used, because it takes the text of an exception as it is: with the input that
+a validation error quotes and with the secrets of the call, which nobody can tell apart once it is a string.
+"""
 
 import sys
 import traceback

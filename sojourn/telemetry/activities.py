@@ -20,9 +20,9 @@ from sojourn.contracts.plan import Usage
 from sojourn.contracts.tasks import PlanOutcome, PlanTask, ToolTask
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.telemetry import names
-from sojourn.telemetry.headers import context_in
 from sojourn.telemetry.names import AGENT, ATTEMPT, ERROR, OPERATION, OTHER, OUTCOME, TOOL, Attributes
 from sojourn.telemetry.recorder import Recorder, fail
+from sojourn.telemetry.trace_context import context_in
 
 __all__ = ["ActivityTelemetry"]
 

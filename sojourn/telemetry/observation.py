@@ -23,10 +23,10 @@ from sojourn.contracts.run import RunInput, RunOutput
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.telemetry import names
-from sojourn.telemetry.ids import span_id_of
 from sojourn.telemetry.names import AGENT, ERROR, KIND, OTHER, OUTCOME, TOOL, Attributes
 from sojourn.telemetry.observer import Observer
 from sojourn.telemetry.recorder import Recorder, fail
+from sojourn.telemetry.trace_context import span_id_of
 
 __all__ = ["Observation"]
 

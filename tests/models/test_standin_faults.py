@@ -27,7 +27,7 @@ LONG = Reply(parts=(Text(text="I look for it. " * 20), ToolCall(name="orders__fi
 
 
 @pytest.fixture
-def network_failure_of(standin, ask):
+def fault_of(standin, ask):
     """Ask for an answer, and give the exception that this raises."""
 
     async def raised_by(protocol: Protocol, answer: Answer, *, streamed: bool = True, **options: Any) -> Any:
@@ -40,28 +40,24 @@ def network_failure_of(standin, ask):
 
 
 @pytest.mark.parametrize("error", REFUSED)
-async def test_a_refused_request_is_the_right_exception(
-    standin, network_failure_of, protocol, streamed, error
-) -> None:
+async def test_a_refused_request_is_the_right_exception(standin, fault_of, protocol, streamed, error) -> None:
     """The provider's status and body say what went wrong, and nobody asks twice."""
     openai, anthropic, kind = REFUSED[error]
-    raised = await network_failure_of(protocol, HttpError(error=error), streamed=streamed)
+    raised = await fault_of(protocol, HttpError(error=error), streamed=streamed)
     assert isinstance(raised, kind)
     assert isinstance(raised, faults.ModelHTTPError)
     assert raised.status_code == (anthropic if protocol == "anthropic" else openai)
     assert len(standin.requests) == 1
 
 
-async def test_a_status_may_be_another(network_failure_of, protocol, streamed) -> None:
+async def test_a_status_may_be_another(fault_of, protocol, streamed) -> None:
     """A script may say the status of an error."""
-    raised = await network_failure_of(
-        protocol, HttpError(error="server_error", status=502), streamed=streamed
-    )
+    raised = await fault_of(protocol, HttpError(error="server_error", status=502), streamed=streamed)
     assert isinstance(raised, faults.ModelServerError)
     assert raised.status_code == 502
 
 
-async def test_the_time_to_wait_is_told(network_failure_of, protocol, streamed) -> None:
+async def test_the_time_to_wait_is_told(fault_of, protocol, streamed) -> None:
     """Headers say when to ask again: in seconds, in milliseconds, or as a date."""
     date = dt.datetime.now(dt.UTC) + dt.timedelta(hours=1)
     told = [
@@ -70,31 +66,25 @@ async def test_the_time_to_wait_is_told(network_failure_of, protocol, streamed) 
         {"Retry-After": email.utils.format_datetime(date, usegmt=True)},
     ]
     limited = [HttpError(error="rate_limit", headers=headers) for headers in told]
-    waits = [
-        (await network_failure_of(protocol, answer, streamed=streamed)).retry_after for answer in limited
-    ]
+    waits = [(await fault_of(protocol, answer, streamed=streamed)).retry_after for answer in limited]
     assert waits[:2] == [7, 1.5]
     assert 3000 < waits[2] <= 3600
 
 
 @pytest.mark.parametrize("cut", [0, 0.5])
-async def test_a_cut_connection_is_a_connection_error(
-    standin, network_failure_of, protocol, streamed, cut
-) -> None:
+async def test_a_cut_connection_is_a_connection_error(standin, fault_of, protocol, streamed, cut) -> None:
     """A connection that ends before or in the answer is no answer."""
-    raised = await network_failure_of(protocol, LONG.model_copy(update={"cut": cut}), streamed=streamed)
+    raised = await fault_of(protocol, LONG.model_copy(update={"cut": cut}), streamed=streamed)
     assert type(raised) is faults.ModelConnectionError
     assert raised.phase == "read"
     assert standin.requests[0].end == "cut"
 
 
 @pytest.mark.parametrize("hold", [0, 0.5])
-async def test_an_answer_that_does_not_come_is_a_timeout(
-    standin, network_failure_of, protocol, streamed, hold
-) -> None:
+async def test_an_answer_that_does_not_come_is_a_timeout(standin, fault_of, protocol, streamed, hold) -> None:
     """A client that waits too long goes away, and the stand-in tells so."""
     answer = LONG.model_copy(update={"hold": hold})
-    raised = await network_failure_of(protocol, answer, streamed=streamed, timeout=HASTY)
+    raised = await fault_of(protocol, answer, streamed=streamed, timeout=HASTY)
     assert isinstance(raised, faults.ModelTimeoutError)
     await standin.ended()
     assert standin.requests[0].end == "left"
@@ -110,20 +100,18 @@ async def test_a_slow_answer_arrives(standin, ask, protocol, streamed) -> None:
 
 
 @pytest.mark.parametrize("error", ["context_length", "overloaded", "quota", "rate_limit", "server_error"])
-async def test_a_stream_may_break_with_an_error(network_failure_of, protocol, error) -> None:
+async def test_a_stream_may_break_with_an_error(fault_of, protocol, error) -> None:
     """An error inside an open stream is the same error as before it, with its status."""
-    raised = await network_failure_of(protocol, LONG.model_copy(update={"breaks": error}))
+    raised = await fault_of(protocol, LONG.model_copy(update={"breaks": error}))
     openai, anthropic, kind = REFUSED[error]
     assert isinstance(raised, kind)
     assert raised.in_stream
     assert raised.status_code == (anthropic if protocol == "anthropic" else openai)
 
 
-async def test_a_plain_answer_cannot_break(network_failure_of, protocol) -> None:
+async def test_a_plain_answer_cannot_break(fault_of, protocol) -> None:
     """Where nothing is streamed, the error is the answer."""
-    raised = await network_failure_of(
-        protocol, LONG.model_copy(update={"breaks": "overloaded"}), streamed=False
-    )
+    raised = await fault_of(protocol, LONG.model_copy(update={"breaks": "overloaded"}), streamed=False)
     assert isinstance(raised, faults.ModelOverloadedError)
     assert not raised.in_stream
 
@@ -148,9 +136,9 @@ NO_ANSWERS = {
 
 
 @pytest.mark.parametrize("body", NO_ANSWERS)
-async def test_a_stream_that_is_none_is_unexpected(network_failure_of, protocol, body) -> None:
+async def test_a_stream_that_is_none_is_unexpected(fault_of, protocol, body) -> None:
     """A body without events is a stream that never began."""
-    raised = await network_failure_of(protocol, NO_ANSWERS[body])
+    raised = await fault_of(protocol, NO_ANSWERS[body])
     assert type(raised) is faults.UnexpectedModelBehavior
 
 
@@ -168,9 +156,9 @@ async def test_a_plain_answer_that_is_none_raises(standin, ask, protocol, body) 
     assert caught.type is kind
 
 
-async def test_an_error_page_is_told_by_its_status(network_failure_of, protocol, streamed) -> None:
+async def test_an_error_page_is_told_by_its_status(fault_of, protocol, streamed) -> None:
     """What stands before a provider answers in no protocol; its status is enough."""
     page = Body(content="<html>Bad gateway</html>", content_type="text/html", status=502)
-    raised = await network_failure_of(protocol, page, streamed=streamed)
+    raised = await fault_of(protocol, page, streamed=streamed)
     assert isinstance(raised, faults.ModelServerError)
     assert raised.status_code == 502

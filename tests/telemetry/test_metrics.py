@@ -2,7 +2,7 @@
 
 import pytest
 
-from sojourn.telemetry.instruments import METRICS
+from sojourn.telemetry.recorder import METRICS
 
 
 @pytest.mark.xdist_group("telemetry")
