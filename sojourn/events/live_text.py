@@ -1,4 +1,4 @@
-"""Preview: the deltas of one run, put where they belong among its events; never twice, never what no longer holds."""
+"""Live text: the deltas of one run as events, each in its place and once, and none that no longer holds."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -23,7 +23,7 @@ __all__ = ["COMMON", "LiveText", "Preview"]
 _log = structlog.get_logger("sojourn.live")
 
 COMMON = ("run_id", "session_id", "turn_id", "agent_id", "parent_tool_call_id")
-"""What an event that is only told live takes from the last one of its run."""
+"""Fields that an event without a place in the history takes from the last event of its run."""
 
 MAX_AHEAD = 50_000
 """Deltas that wait for the `plan_started` of their plan."""
@@ -40,14 +40,14 @@ _ENDS = {
     "tool_start",
     "usage",
 }
-"""Each of these says that the plan is made."""
+"""Events after which the plan is made."""
 
 
 class Preview:
     """Takes events as they are read from the history, and deltas in any order, as often as they come.
 
-    Deltas are told between the `plan_started` of their plan and what it gave. What is told of a plan is the
-    beginning, without a gap, of what its latest attempt said; where that changes, `stream_restarted` comes first.
+    Deltas stand between the `plan_started` of their plan and its outcome. The deltas of a plan are the
+    beginning, without a gap, of its latest attempt; where the attempt changes, `stream_restarted` comes first.
     """
 
     def __init__(self) -> None:
@@ -56,12 +56,12 @@ class Preview:
         """The last plan that began."""
         self._is_open = False
         self._told: Delta | None = None
-        """The last delta of the open plan that was told, or taken."""
+        """The last delta of the open plan that became an event, or was taken."""
         self._has_text = False
         self._ahead: list[Delta] = []
 
     def feed(self, event: Event) -> list[Event]:
-        """Take the next event into account; gives what is to be told after it."""
+        """Take the next event into account; return the events of deltas that waited for it."""
         self._last = event
         if isinstance(event, PlanStartedEvent):
             self._begun, self._is_open = event, True
@@ -73,7 +73,7 @@ class Preview:
         return []
 
     def take(self, delta: Delta) -> list[Event]:
-        """What is to be told of a delta now."""
+        """Take a delta; return its events, none while it waits or when it no longer holds."""
         if self._begun is None or delta.scheduled > self._begun.time:
             if len(self._ahead) < MAX_AHEAD:
                 self._ahead.append(delta)
@@ -88,13 +88,13 @@ class Preview:
         return self._events(delta)
 
     def _anew(self, delta: Delta) -> list[Event]:
-        """The first that is seen of an attempt; what it says is told when it is the beginning."""
+        """Take the first delta of an attempt; only number 0 becomes an event."""
         restarted = self._restarted(delta)
         self._told = delta if delta.seq == 0 else delta.model_copy(update={"seq": -1})
         return restarted + (self._events(delta) if delta.seq == 0 else [])
 
     def _restarted(self, delta: Delta) -> list[Event]:
-        """That what was told of the plan no longer holds, where something was."""
+        """Return `stream_restarted`, where the plan had deltas before."""
         if not self._has_text:
             return []
         self._has_text = False

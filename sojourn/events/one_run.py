@@ -60,17 +60,17 @@ async def transcript_of(client: Client, run_id: str) -> list[Message]:
     """
     retelling = TranscriptProjection()
     try:
-        async for record, events in _told(client, run_id, await _first(client, run_id), follow=False):
+        async for record, events in _records(client, run_id, await _first(client, run_id), follow=False):
             retelling.feed(record, events)
     except RPCError as error:
         raise translated(error, run_id) from error
     return retelling.told()
 
 
-async def _told(
+async def _records(
     client: Client, run_id: str, execution: str, *, follow: bool
 ) -> AsyncIterator[tuple[HistoryRecord, list[Event]]]:
-    """From the first history event of an execution on, and of those that continue it, with what each tells."""
+    """Yield each record of an execution and of those that continue it, with its events."""
     reader, fold = HistoryReader(client.data_converter), Fold(run_id)
     for _ in range(MAX_CHAIN):
         handle: WorkflowHandle[Any, Any] = client.get_workflow_handle(run_id, run_id=execution)
@@ -91,7 +91,7 @@ async def _told(
 
 
 async def _folded(client: Client, run_id: str, execution: str, *, follow: bool) -> AsyncIterator[Event]:
-    async for _, events in _told(client, run_id, execution, follow=follow):
+    async for _, events in _records(client, run_id, execution, follow=follow):
         for event in events:
             yield event
 

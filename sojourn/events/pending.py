@@ -32,21 +32,21 @@ INTERVAL = 1.0
 """Seconds that a call is in flight before it is looked after, and between two looks."""
 
 MAX_TEXT = 500
-"""Characters of what a call, or its failure, says."""
+"""Characters of a heartbeat's note, and of a failure."""
 
-MAX_TOLD = 20
-"""Activities that are told of."""
+MAX_RETRYING = 20
+"""Activities with a line."""
 
 
 async def heartbeat_note(pending: PendingActivityInfo, converter: DataConverter) -> dict[str, Any]:
-    """The note of the last heartbeat with all that stands beside it, which anybody may have written; else nothing."""
+    """Return the note of the last heartbeat with its further fields, which anybody may have written; else nothing."""
     if not pending.heartbeat_details.payloads:
         return {}
     try:
-        (said,) = await converter.decode(pending.heartbeat_details.payloads[:1])
+        (note,) = await converter.decode(pending.heartbeat_details.payloads[:1])
     except (ValueError, KeyError, RuntimeError):
         return {}
-    return cast("dict[str, Any]", said) if isinstance(said, dict) and "note" in said else {}
+    return cast("dict[str, Any]", note) if isinstance(note, dict) and "note" in note else {}
 
 
 async def retrying(
@@ -60,11 +60,11 @@ async def retrying(
         tools: By call, the tool.
     """
     reader = HistoryReader(converter)
-    failed = [one for one in pending if one.attempt > 1 and one.HasField("last_failure")]
+    failed = [each for each in pending if each.attempt > 1 and each.HasField("last_failure")]
     return [
-        f"{_what(one, tools)}: attempt {one.attempt} {_when(one)}; the last failed: "
-        + plain(str(await reader.error_of(one.last_failure)), MAX_TEXT)
-        for one in failed[:MAX_TOLD]
+        f"{_what(each, tools)}: attempt {each.attempt} {_when(each)}; the last failed: "
+        + plain(str(await reader.error_of(each.last_failure)), MAX_TEXT)
+        for each in failed[:MAX_RETRYING]
     ]
 
 
@@ -132,7 +132,7 @@ class PendingActivities:
         self._task = None
 
     async def _news(self, pending: PendingActivityInfo) -> list[Event]:
-        """What one activity in flight tells that was not told."""
+        """Return the new events of one activity in flight."""
         is_plan = pending.activity_type.name == "PlanActivity"
         call_id = "" if is_plan else pending.activity_id
         if call_id not in self._open:
@@ -155,16 +155,16 @@ class PendingActivities:
                     error=plain(str(failure), MAX_TEXT) if failure else "",
                 )
             )
-        said = await heartbeat_note(pending, self._client.data_converter)
-        if said and self._is_new(call_id, "note", said):
+        note = await heartbeat_note(pending, self._client.data_converter)
+        if note and self._is_new(call_id, "note", note):
             news.append(
                 ToolUpdateEvent(
                     **self._common(pending.last_heartbeat_time),
                     tool_call_id=call_id,
                     tool_name=self._names.get(call_id, ""),
-                    note=plain(str(said.get("note", "")), MAX_TEXT),
-                    done=_number(said.get("done")),
-                    total=_number(said.get("total")),
+                    note=plain(str(note.get("note", "")), MAX_TEXT),
+                    done=_number(note.get("done")),
+                    total=_number(note.get("total")),
                 )
             )
         return news

@@ -1,4 +1,4 @@
-"""Delta and LiveTransport: a piece of what a planner is saying, and what carries it from workers to subscribers."""
+"""Delta and LiveTransport: a piece of a planner's answer, and what carries it from workers to subscribers."""
 
 from collections.abc import AsyncGenerator, Sequence
 from datetime import datetime
@@ -15,7 +15,7 @@ __all__ = ["Delta", "DeltaKind", "LiveTransport", "as_transport", "topic_of"]
 
 
 DeltaKind = Literal["begun", "text", "thinking", "tool_call"]
-"""`begun` says that an attempt begins; the others are pieces of what it says."""
+"""`begun` marks the beginning of an attempt; the others are pieces of its answer."""
 
 
 class Delta(Record):
@@ -26,7 +26,7 @@ class Delta(Record):
     scheduled: datetime
     """When the plan was scheduled, by the server's clock: the `time` of its `plan_started`."""
     started: datetime
-    """When the attempt started, by the server's clock: one that started later stands in its place."""
+    """When the attempt started, by the server's clock: a later attempt takes its place."""
     plan: int = 1
     """Which plan of the run."""
     attempt: int = 1
@@ -34,7 +34,7 @@ class Delta(Record):
     seq: int = 0
     """Its number in the attempt."""
     at: datetime
-    """When it was told, by the worker's clock."""
+    """When the worker sent the delta, by its clock."""
     text: str = ""
     """The piece."""
     tool_name: str = ""
@@ -45,14 +45,14 @@ class Delta(Record):
 
 @runtime_checkable
 class LiveTransport(Protocol):
-    """Keeps the present answer of each run that is told, and hands it on as it grows.
+    """Keeps the present answer of each run that is followed, and hands it on as it grows.
 
-    A topic is a run in its namespace. Nothing here is durable, or needed: what is lost is told by the
-    `assistant_message` of the history.
+    A topic is a run in its namespace. Nothing here is durable, or needed: the `assistant_message` of the
+    history holds what is lost.
     """
 
     def is_wanted(self, topic: str) -> bool:
-        """Whether a worker should tell this run's deltas; asked at each turn, so it does not wait."""
+        """Whether a worker should publish this run's deltas; asked at each turn, so it does not wait."""
         ...
 
     async def publish(self, topic: str, deltas: Sequence[Delta]) -> bool:

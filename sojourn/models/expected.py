@@ -64,7 +64,7 @@ class Expected:
         return arguments if self._is_object else arguments.get(_WRAPPED)
 
     def mismatch(self, arguments: dict[str, Any]) -> str | None:
-        """Why arguments are no answer that fits, in a sentence a model can act on; None when they are."""
+        """Return why arguments do not fit, in a sentence that a model can act on; None when they fit."""
         fits = self._validator.is_valid(arguments)
         issues = self._own_issues(arguments) if fits else self._validator.issues(arguments)
         if not issues:

@@ -13,7 +13,7 @@ from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings, merge_model_settings
 
 from sojourn.models.rate_limits import Limiter, RateLimits, limiter_for
-from sojourn.models.span import request_span, tell_response
+from sojourn.models.span import record_response, request_span
 from sojourn.network import timeouts_for
 
 __all__ = ["GuardedModel", "estimate", "guarded", "settings_for", "timeouts_name"]
@@ -40,7 +40,7 @@ def guarded(model: Model, limits: RateLimits | None = None) -> Model:
 
 
 class GuardedModel(WrapperModel):
-    """A model of one provider; as long as it is not asked, it is the model that it wraps.
+    """A model of one provider, which makes each request within its limits; else it behaves as the model that it wraps.
 
     Args:
         wrapped: The model.
@@ -63,7 +63,7 @@ class GuardedModel(WrapperModel):
         async with limiter.request(tokens, self.model_name) as sent:
             with request_span(self.wrapped, streams=False) as span:
                 response = await self.wrapped.request(messages, settings, model_request_parameters)
-                tell_response(span, response)
+                record_response(span, response)
             sent.used = response.usage.total_tokens
             return response
 
@@ -84,11 +84,11 @@ class GuardedModel(WrapperModel):
                     messages, settings, model_request_parameters, run_context
                 ) as stream:
                     yield stream
-                    tell_response(span, stream.get())
+                    record_response(span, stream.get())
             sent.used = stream.usage.total_tokens
 
     def _ready(self, given: ModelSettings | None) -> tuple[Limiter, ModelSettings]:
-        """The limiter and settings of a request; and a client that belongs to the running loop."""
+        """Return the limiter and the settings of a request, and renew a client of another loop."""
         self._refresh_http_client()
         merged = merge_model_settings(self.wrapped.settings, given)
         settings = settings_for(timeouts_name(self.wrapped), merged, self.wrapped.unsupported_settings)
@@ -98,7 +98,7 @@ class GuardedModel(WrapperModel):
 def settings_for(
     provider: str, given: ModelSettings | None = None, ignored: Collection[str] = ()
 ) -> ModelSettings:
-    """The settings of a request; what is given wins, but for `max_retries`: exactly one layer repeats, Temporal's.
+    """Return the settings of a request; given settings win, but for `max_retries`: exactly one layer repeats, Temporal's.
 
     `timeout` is the seconds without progress that the table of time-outs has for reading. The time to
     connect is the client's own, 5 s in those that pydantic-ai makes.
@@ -117,7 +117,7 @@ def settings_for(
 
 
 def timeouts_name(model: Model) -> str:
-    """The row of the table of time-outs that a model goes by: its provider's, or its family's at another's."""
+    """Return the row of the table of time-outs for a model: its provider's, or its family's at another provider."""
     name = model.model_name.casefold()
     family = next((each for each in _FAMILIES if each in name), None)
     return model.system if model.system == "anthropic" or family is None else family

@@ -49,7 +49,7 @@ def definitions(turn: PlanInput, wire_name: Callable[[str], str], *, asks: bool)
 
     When each hint of the last step restricts to its tool, only those tools are offered (SR-124). The last
     turn may call none; the tools of the transcript are still named, since providers refuse calls of tools
-    that they were not told.
+    that the request does not define.
 
     Args:
         turn: What the planner was given; injected fields are not in its schemas.

@@ -44,7 +44,7 @@ class Reply:
     """A model's response."""
 
     message: Message
-    """In our words; the calls by tool id."""
+    """The response as a message of the transcript, with calls by tool id."""
     finish: str | None
     """`stop` `length` `content_filter` `tool_call` `error`, or none; open."""
     refusal: str | None = None
@@ -53,7 +53,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class Correction:
-    """Why a response cannot be used, as the model is told."""
+    """Why a response cannot be used, in words for the model."""
 
     code: str
     """Of the failure, when the next response is no better."""
@@ -63,7 +63,7 @@ class Correction:
     """By call id: what each call of the response is answered with; none where it made no calls."""
 
     def error(self) -> ApplicationError:
-        """What the run fails with when the model is not put right."""
+        """Return the error of a run whose model is not put right."""
         return ApplicationError(
             f"the model was corrected once and still did not answer as it has to: {self.text}",
             type=self.code,
@@ -74,7 +74,7 @@ class Correction:
 def plan_of(
     reply: Reply, names: Names, *, expected: Expected | None, may_ask: bool
 ) -> PlanResult | Correction:
-    """The plan that a response comes to, by the table above.
+    """Return the plan that a response comes to, by the table above.
 
     Args:
         reply: The response.

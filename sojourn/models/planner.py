@@ -57,7 +57,7 @@ class ModelPlanner:
             pydantic-ai, with a client of your own. A name is looked up, and its key read from the environment,
             when a run first plans.
         fallbacks: Asked in this order when the one before fails.
-        instructions: What the model is told before all else.
+        instructions: The text before the transcript.
         result: The answer's type; without it the answer is text.
         settings: Of pydantic-ai, such as `{"temperature": 0, "max_tokens": 2000, "thinking": True}`.
         asks: Whether the model may ask the person, in runs whose policy has `interrupts_allowed`.
@@ -154,7 +154,7 @@ class ModelPlanner:
                 break
             correction = judged
             if deltas := current_deltas():
-                deltas.begin()  # what was told of this response no longer holds
+                deltas.begin()  # the deltas of this response no longer hold
             messages = [*messages, response, _corrected(response, judged)]
         assert correction
         raise correction.error()
@@ -179,7 +179,7 @@ class ModelPlanner:
 
     @property
     def _provider(self) -> str:
-        """Who is asked first, as pydantic-ai names providers."""
+        """The provider of the first model, as pydantic-ai names it."""
         first = self._sources[0]
         return first.split(":", 1)[0] if isinstance(first, str) else first.system
 
@@ -215,7 +215,7 @@ def _called(turn: PlanInput) -> set[str]:
 def _messages(
     turn: PlanInput, names: Names, own_text: Callable[[ToolResult], str] | None
 ) -> list[ModelMessage]:
-    """The transcript, and after it what is said for this request only."""
+    """Return the transcript, and after it the notices of this request."""
 
     def read(result: ToolResult) -> str:
         return own_text(result) if own_text else result_text(result, names)
@@ -236,7 +236,7 @@ def _has_left(turn: PlanInput, used: Usage) -> bool:
 
 
 def _corrected(response: ModelResponse, correction: Correction) -> ModelRequest:
-    """What a model is told of a response that cannot be used: on its calls, where it made some."""
+    """Return the request that corrects a response: as the answers to its calls, where it made calls."""
     calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
     answers: list[Any] = [
         ToolReturnPart(

@@ -1,7 +1,7 @@
-"""Faults: what a failed model request becomes, for Temporal and for a person.
+"""Provider errors: what a failed model request becomes, for Temporal and for a person.
 
-One layer repeats, Temporal's. What waiting mends is raised with `next_retry_delay`, which makes the
-planner's attempts outlast an outage (see `sojourn.core.run.retry`); what a person must mend is not repeated.
+One layer repeats, Temporal's. A failure that waiting mends is raised with `next_retry_delay`, which makes the
+planner's attempts outlast an outage (see `sojourn.core.run.retry`); one that a person must mend is not repeated.
 
 | type of the error | what went wrong | repeated |
 |---|---|---|
@@ -91,9 +91,9 @@ class _Verdict:
 
 @contextmanager
 def translate_provider_errors(provider: str, attempt: int | None = None) -> Generator[None]:
-    """Raise what a model request inside the block fails with as the error that Temporal acts on.
+    """Raise the failure of a model request inside the block as the error that Temporal acts on.
 
-    Nothing of the request goes on into the history. Exceptions that are no faults of a request pass.
+    Nothing of the request goes on into the history. Other exceptions pass unchanged.
 
     Args:
         provider: As pydantic-ai names it (`model.system`), such as `openai`.
@@ -114,7 +114,7 @@ def translate_provider_errors(provider: str, attempt: int | None = None) -> Gene
 
 
 def application_error_of(error: BaseException, provider: str, attempt: int = 1) -> ApplicationError | None:
-    """The error that Temporal acts on; None for an exception that is no fault of a model request.
+    """Return the error that Temporal acts on; None for an exception that is no failure of a model request.
 
     A failure of several models in order is repeated when it may help with one of them, as soon as with
     any. The text is one sentence for a person, and one for each model when several failed.
@@ -133,13 +133,13 @@ def application_error_of(error: BaseException, provider: str, attempt: int = 1) 
 
 
 def provider_title(provider: str) -> str:
-    """A provider's name as people write it."""
+    """Return a provider's name as people write it."""
     known = _CREDENTIALS.get(_family(provider))
     return known[0] if known else plain(provider, _MAX_NAME) or "The model's provider"
 
 
 def _family(provider: str) -> str:
-    """Whose provider it is: `openai` of `openai-responses` and of `gateway/openai-chat`."""
+    """Return the family of a provider: `openai` of `openai-responses` and of `gateway/openai-chat`."""
     return re.sub(r"^gateway/|-(?:chat|responses)$", "", provider)
 
 
@@ -153,7 +153,7 @@ def _judged(error: BaseException, who: str, provider: str, attempt: int) -> _Ver
 
 
 def _all_failed(group: raised.FallbackExceptionGroup, provider: str, attempt: int) -> _Verdict:
-    """Of several models: told one by one, repeated as soon as with any of them it may help."""
+    """Judge the failures of several models: the text lists each, and the soonest repetition that may help holds."""
     verdicts = [
         _judged(each, getattr(each, "model_name", None) or "a model", provider, attempt)
         or _Verdict("ModelFailed", f"a model failed with {type(each).__name__}.")
@@ -169,7 +169,7 @@ def _all_failed(group: raised.FallbackExceptionGroup, provider: str, attempt: in
 
 
 def _transient(error: BaseException) -> tuple[str, NetworkFailure] | None:
-    """What waiting may mend, as one of the network's faults."""
+    """Return the error type and the network failure of an error that waiting may mend."""
     match error:
         case raised.ModelRateLimitError() | raised.ConcurrencyLimitExceeded():
             return "ModelRateLimited", _answered(error, "rate_limited")
@@ -197,7 +197,7 @@ _KINDS: Final = {"rate_limited": "ModelRateLimited", "timeout": "ModelTimeout"}
 
 
 def _answered(error: BaseException, kind: Literal["rate_limited", "status", "timeout"]) -> NetworkFailure:
-    """An answer of the provider; or an error that has no status, in the midst of one or before any request."""
+    """Return the failure that a provider reports by a status, in the midst of a stream, or that this worker's limit is."""
     code: int | None = getattr(error, "status_code", None)
     wait: float | None = getattr(error, "retry_after", None)
     return NetworkFailure(
@@ -215,7 +215,7 @@ def _unasked(error: BaseException) -> str:
 
 
 def _permanent(error: BaseException, who: str, provider: str) -> _Verdict | None:
-    """What a person has to mend, with what to do; the first that fits."""
+    """Judge an error that a person has to mend; the text tells how."""
     model = plain(getattr(error, "model_name", ""), _MAX_NAME)
     status = getattr(error, "status_code", None)
     answer = f" (HTTP {status} {_phrase(status)})".replace(" )", ")") if status else ""
@@ -265,7 +265,7 @@ def _permanent(error: BaseException, who: str, provider: str) -> _Verdict | None
 
 
 def _unexplained(error: BaseException, who: str) -> _Verdict | None:
-    """What may be another one next time, or not: repeated as often as a planner's own exceptions."""
+    """Judge an error without a known cause, which is repeated as often as a planner's own exceptions."""
     match error:
         case raised.ModelAPIError():
             excerpt = error_excerpt(error)
@@ -277,7 +277,7 @@ def _unexplained(error: BaseException, who: str) -> _Verdict | None:
 
 
 def _delay(asked: timedelta | None, attempt: int) -> timedelta:
-    """When to try again: when the provider says, else 1 s, doubled, and up to 30 % more so that runs spread."""
+    """Return the delay before the next attempt: the provider's, else 1 s, doubled, and up to 30 % more so that runs spread."""
     growing = timedelta(seconds=2.0 ** min(attempt - 1, 20) * (1 + random.uniform(0, _JITTER)))  # noqa: S311
     growing = min(growing, LONGEST_DELAY)
     if asked is None:

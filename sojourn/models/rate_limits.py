@@ -1,7 +1,7 @@
-"""RateLimits: how much this worker asks of a provider at once and in a minute.
+"""Rate limits: how much this worker asks of a provider at once and in a minute.
 
-One limiter for each provider, address and key, shared by all planners and runs of a worker; so what one
-run is told by a refusal, all obey. State belongs to the running event loop, of which a worker has one.
+One limiter for each provider, address and key, shared by all planners and runs of a worker; so
+all obey the refusal that one run meets. State belongs to the running event loop, of which a worker has one.
 """
 
 import asyncio
@@ -101,7 +101,7 @@ class Limiter:
             self.limit(limits)
 
     def limit(self, limits: RateLimits) -> None:
-        """Allow no more than this; of several planners' limits for one provider the strictest holds."""
+        """Allow no more than these limits; the strictest of several planners' limits for a provider holds."""
         most = limits.concurrency
         if most is not None and (self._slots is None or most < self._slots.max_running):
             self._slots = ConcurrencyLimiter(most, name=self.name)
@@ -164,7 +164,7 @@ class Limiter:
             raise self._later(wait, tokens, model)
 
     def _later(self, wait: float, tokens: float, model: str) -> ModelRateLimitError:
-        """Handed to Temporal: those handed over come back one after the other, as fast as tokens do."""
+        """Return the error that hands a request to Temporal: such requests come back in turn, as fast as tokens do."""
         now = self._clock()
         wait = max(wait, self._handed_over - now)
         rate = self.allowance.rate

@@ -1,4 +1,4 @@
-"""One request to a model: plain, or streamed where somebody wants to see the answer grow."""
+"""One request to a model, plain or streamed, and what its response used."""
 
 from collections.abc import Callable
 
@@ -25,8 +25,8 @@ from sojourn.live import Deltas, current_deltas
 
 __all__ = ["response_of", "usage_of", "was_cut_off"]
 
-_SAY_WHEN_THEY_END = ("openai", "anthropic")
-"""Providers whose streams end with a word; one without it was cut off, though the connection ended well."""
+_REPORTS_FINISH = ("openai", "anthropic")
+"""Providers whose streams end with a finish reason; a stream without it was cut off, though the connection ended well."""
 
 
 async def response_of(
@@ -37,10 +37,10 @@ async def response_of(
     *,
     id_of: Callable[[str], str],
 ) -> ModelResponse:
-    """What a model answers.
+    """Request a response of a model, streamed where somebody follows the run.
 
     Args:
-        model: Which is asked.
+        model: The model.
         messages: As they go out.
         parameters: What it may call.
         settings: Of the request.
@@ -57,9 +57,9 @@ async def response_of(
     async with model_request_stream(
         model, messages, model_settings=settings, model_request_parameters=parameters
     ) as stream:
-        said = _Telling(deltas, id_of)
+        writer = _DeltaWriter(deltas, id_of)
         async for event in stream:
-            await said.tell(event)
+            await writer.write(event)
         response = stream.get()
     if was_cut_off(response):
         raise ModelConnectionError(model.model_name, "the stream ended before the answer did", phase="read")
@@ -69,11 +69,11 @@ async def response_of(
 def was_cut_off(response: ModelResponse) -> bool:
     """Whether a stream ended before the answer did."""
     details = response.provider_details or {}
-    return response.provider_name in _SAY_WHEN_THEY_END and "finish_reason" not in details
+    return response.provider_name in _REPORTS_FINISH and "finish_reason" not in details
 
 
 def usage_of(response: ModelResponse) -> Usage:
-    """Tokens as the provider counts them; the cost in US dollars where `genai-prices` knows the model."""
+    """Return the tokens as the provider counts them, and the cost in US dollars where `genai-prices` knows the model."""
     used = response.usage
     return Usage(
         input_tokens=used.input_tokens,
@@ -96,8 +96,8 @@ def _cost(response: ModelResponse) -> float | None:
         return None
 
 
-class _Telling:
-    """Passes a stream's pieces on, calls by the order in which they come."""
+class _DeltaWriter:
+    """Writes the pieces of a stream as deltas, with calls numbered in the order in which they come."""
 
     def __init__(self, deltas: Deltas, id_of: Callable[[str], str]) -> None:
         self._deltas = deltas
@@ -105,7 +105,7 @@ class _Telling:
         self._calls: dict[int, tuple[int, str]] = {}
         """By the part's index: which call of the response, and the tool's name as far as it came."""
 
-    async def tell(self, event: ModelResponseStreamEvent) -> None:
+    async def write(self, event: ModelResponseStreamEvent) -> None:
         match event:
             case (
                 PartStartEvent(part=TextPart(content=text))

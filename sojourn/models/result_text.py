@@ -1,7 +1,7 @@
-"""What a model reads of a tool's answer.
+"""The texts that a model reads of tool results, and the notices for one request.
 
-A success is its result as JSON; a text as it is. A failure is one compact text, in this order,
-each line only where there is something to say:
+A success is its result as JSON, or the text that the tool returned. A failure is one compact text, in this order,
+without the lines that have no content:
 
     failed: missing_fields
     Correct the arguments and call ops__devices__list again: `site_id` is missing
@@ -38,7 +38,7 @@ MAX_REMINDER = 500
 
 
 def result_text(result: ToolResult, names: Names) -> str:
-    """The answer to a call, as its model reads it.
+    """Return the answer to a call as its model reads it.
 
     Args:
         result: As the transcript holds it.
@@ -48,9 +48,9 @@ def result_text(result: ToolResult, names: Names) -> str:
 
 
 def reminders(turn: PlanInput, wire_name: Callable[[str], str]) -> list[str]:
-    """What a model is told for this request, after all else: results that are a part, or say so oddly, and which tool to mend.
+    """Return the notices of this request alone: results that are a part or name odd bounds, and tools to correct.
 
-    What a run says itself (a refused plan, the last turn, a wait) is in the transcript, as system messages.
+    Notices of the run (a refused plan, the last turn, a wait) stand in the transcript, as system messages.
     """
     notices = [_partial(result, wire_name) for result in turn.tool_results if _is_partial(result)]
     restricted = sorted({wire_name(hint.tool) for hint in turn.hints if hint.restrict_to_tool})
@@ -86,7 +86,7 @@ def _failure(result: ToolResult) -> str:
 
 
 def _more_issues(hint: RetryHint) -> list[str]:
-    """All faults, where the message had no room for each."""
+    """Return a line for each issue, where the message had no room for all."""
     message = hint.message or ""
     if not message.endswith((CUT, " more")):
         return []

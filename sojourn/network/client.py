@@ -47,7 +47,7 @@ PROVIDER_TIMEOUTS: Final = {
     "claude": Timeouts(connect=10, read=300, write=300),
     "deepseek": Timeouts(connect=15, read=180, write=180),
 }
-"""What holds where the environment says nothing."""
+"""The time-outs where the environment sets none."""
 
 
 def http_client(provider: str | None = None, **options: Any) -> "httpx2.AsyncClient":
@@ -68,7 +68,7 @@ def http_client(provider: str | None = None, **options: Any) -> "httpx2.AsyncCli
 
 
 def http_transport(**options: Any) -> "httpx2.AsyncHTTPTransport":
-    """What carries a client's requests, for a transport of one's own to wrap.
+    """Return the transport of a client's requests, for a transport of your own to wrap.
 
     Args:
         **options: Those of `httpx2.AsyncHTTPTransport`, but for `retries`, which stays 0.
@@ -79,7 +79,7 @@ def http_transport(**options: Any) -> "httpx2.AsyncHTTPTransport":
 
 
 def timeouts_for(provider: str | None = None) -> Timeouts:
-    """The timeouts of a provider, in any case of letters; of one that is not known, the default.
+    """Return the time-outs of a provider, in any case of letters; of an unknown provider, the default.
 
     `SOJOURN_TIMEOUT_<PROVIDER>`, such as `SOJOURN_TIMEOUT_CLAUDE=10/600/300` (connect, read, write),
     wins over the table; `SOJOURN_TIMEOUT_DEFAULT` is for every provider that has no line of its own.
@@ -93,7 +93,7 @@ def timeouts_for(provider: str | None = None) -> Timeouts:
 
 
 def check_timeouts() -> None:
-    """Read every setting once, so that a wrong one is told at the start, not in the middle of a run.
+    """Read every setting once, so that a wrong setting fails at the start, not in the middle of a run.
 
     Raises:
         DefinitionError: names the setting that cannot be read.
@@ -104,7 +104,7 @@ def check_timeouts() -> None:
 
 
 def _set(name: str) -> Timeouts | None:
-    """What the environment says for a provider; an empty setting says nothing."""
+    """Return the time-outs that the environment sets for a provider; an empty setting counts as none."""
     variable = _PREFIX + re.sub(r"\W", "_", name.upper())
     written = os.environ.get(variable)
     return _parsed(variable, written) if written else None

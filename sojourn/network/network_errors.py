@@ -1,4 +1,4 @@
-"""NetworkFailure: what an exception says about the network, where it speaks of the network at all.
+"""Network errors: which exceptions are failures of the network, and what a server asks by `Retry-After`.
 
 Errors of `httpx2` and `httpx` are known by the names of their classes, those of SDKs by the response
 or the cause they carry: so nothing has to be loaded, and a client that is not installed is no case.
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 RETRIED_STATUSES: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
-"""Answers that may be another one soon."""
+"""HTTP statuses that a repetition may change."""
 
 _CLIENTS = {"httpx", "httpx2"}
 
@@ -36,9 +36,9 @@ class NetworkFailure:
     """A failure that a repetition may mend."""
 
     kind: Literal["timeout", "connection", "tls", "rate_limited", "status"]
-    """Which one; `status` is an answer of the server, other than 429."""
+    """The sort of failure; `status` is an answer of the server, other than 429."""
     description: str
-    """What happened, in words that hold nothing of the request."""
+    """The failure in words that hold nothing of the request."""
     status: int | None = None
     """HTTP status, where the server answered."""
     retry_after: timedelta | None = None
@@ -68,7 +68,7 @@ _BY_NUMBER: Final = {
 
 
 def network_failure_of(error: BaseException) -> NetworkFailure | None:
-    """What an exception says about the network; None for every other one, which is then raised as it is.
+    """Return the network failure that an exception reports; None for every other exception, which is then raised as it is.
 
     So it is for bad JSON, for other statuses, and for whatever a program does wrong itself.
     """
@@ -121,7 +121,7 @@ def client_classes(error: BaseException) -> set[str]:
 
 
 def _carried(error: BaseException) -> NetworkFailure | None:
-    """An exception of the HTTP client's transport."""
+    """Return the failure of the HTTP client's transport."""
     names = client_classes(error)
     if "TimeoutException" in names:
         return NetworkFailure("timeout", "timed out")
@@ -134,7 +134,7 @@ def _carried(error: BaseException) -> NetworkFailure | None:
 
 
 def _raised(error: BaseException) -> NetworkFailure | None:
-    """An exception of the standard library."""
+    """Return the failure of the standard library's network functions."""
     if not isinstance(error, OSError):
         return None
     for kind, fault in _BY_CLASS:

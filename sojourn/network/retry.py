@@ -51,7 +51,7 @@ _outer: ContextVar[_Use | None] = ContextVar("sojourn_network_retry", default=No
 
 @contextmanager
 def network_faults(provider: str | None = None) -> Generator[None]:
-    """Raise what the network does wrong inside the block as `RateLimited` or `ToolUnavailable`.
+    """Raise a network failure inside the block as `RateLimited` or `ToolUnavailable`.
 
     They carry the server's `Retry-After`, so that the attempt is repeated by Temporal, then, and that not
     even a lost worker forgets it. Every other exception passes as it is. Nothing of the request, which
@@ -154,7 +154,7 @@ async def _repeated(
             status=fault and fault.status,
         ) from last
 
-    def tell(state: "RetryCallState") -> None:
+    def log_retry(state: "RetryCallState") -> None:
         reason = format_network_error(_failure(state), provider)
         _log.warning("network_retry", reason=reason, attempt=state.attempt_number, delay=state.upcoming_sleep)
 
@@ -163,7 +163,7 @@ async def _repeated(
         stop=is_enough,
         wait=_delay,
         retry=retry_if_exception(lambda error: network_failure_of(error) is not None),
-        before_sleep=tell,
+        before_sleep=log_retry,
         retry_error_callback=give_up,
     )
     return await retrying(_called, fn)

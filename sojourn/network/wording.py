@@ -25,7 +25,7 @@ _MAX_TEXT = 200
 
 
 def format_network_error(error: BaseException, provider: str | None = None) -> str:
-    """One sentence that says what happened and what may help.
+    """Return a sentence with what happened and what may help.
 
     Args:
         error: What the request raised.
@@ -42,7 +42,7 @@ def format_network_error(error: BaseException, provider: str | None = None) -> s
 
 
 def format_network_failure(fault: NetworkFailure, provider: str | None = None) -> str:
-    """The sentence for a fault that is known already; `provider` as in `format_network_error`."""
+    """Return the sentence for a network failure; `provider` as in `format_network_error`."""
     return _SENTENCES[fault.kind].format(
         who=provider or "API", description=fault.description, later=_later(fault)
     )
@@ -63,7 +63,7 @@ def _phrase(status: int) -> str:
 def _harmless(error: BaseException) -> str:
     """The first line of an error's text, without addresses; its class when there is none.
 
-    What an HTTP client says of a request it cannot send quotes the part that is wrong, such as a key.
+    The text of an HTTP client's error quotes the part of a request that is wrong, such as a key.
     """
     if client_classes(error):
         return type(error).__name__
@@ -73,5 +73,5 @@ def _harmless(error: BaseException) -> str:
 
 
 def _is_address(word: str) -> bool:
-    """Whether a word may hold a user, a password or a query: rather one too many."""
+    """Whether a word may hold a user, a password or a query; in doubt it may."""
     return "://" in word or ("@" in word and ":" in word) or ("?" in word and "=" in word)

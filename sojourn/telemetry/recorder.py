@@ -45,7 +45,7 @@ _SEEN = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Instruments:
-    """All of them, made once."""
+    """The counters and histograms of `METRICS`, made once."""
 
     runs_started: Counter
     runs_ended: Counter
@@ -61,7 +61,7 @@ class Instruments:
 
     @classmethod
     def of(cls, meter: Meter) -> "Instruments":
-        """The instruments of a meter."""
+        """Return the instruments of a meter."""
 
         def counter(name: str) -> Counter:
             unit, description = METRICS[name]
@@ -97,7 +97,7 @@ class Recorder:
     """
 
     def __init__(self, tracers: TracerProvider | None, meters: MeterProvider | None) -> None:
-        self._providers = [one for one in (tracers, meters) if one is not None]
+        self._providers = [each for each in (tracers, meters) if each is not None]
         self.tracer = (tracers or NoOpTracerProvider()).get_tracer("sojourn", sojourn.__version__)
         self.instruments = Instruments.of(
             (meters or NoOpMeterProvider()).get_meter("sojourn", sojourn.__version__)

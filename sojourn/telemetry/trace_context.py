@@ -30,7 +30,7 @@ _WANTED: ContextVar[tuple[int, int] | None] = ContextVar("sojourn_span_ids", def
 
 
 def span_id_of(*parts: str) -> int:
-    """The id of the span that stands for this."""
+    """Return the id of the span that stands for these parts."""
     return _digest(8, *parts)
 
 
@@ -62,14 +62,14 @@ class DerivedIds(IdGenerator):
 
 
 def with_context(headers: Mapping[str, Payload], context: Context | None) -> Mapping[str, Payload]:
-    """The headers, with this context, or the current one, when it is in a trace."""
+    """Return the headers with this context, or the current context, when it is in a trace."""
     carrier: dict[str, str] = {}
     _W3C.inject(carrier, context)
     return {**headers, _HEADER: PayloadConverter.default.to_payload(carrier)} if carrier else headers
 
 
 def context_in(headers: Mapping[str, Payload]) -> Context:
-    """The context that came along; an empty one when none did, or one that cannot be read."""
+    """Return the context of the headers; an empty context when there is none that can be read."""
     payload = headers.get(_HEADER)
     if payload is None:
         return Context()

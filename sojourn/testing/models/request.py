@@ -85,17 +85,17 @@ def request_of(
         instructions: The request's own, which stand on the first message.
         ignore: Patterns of what else changes from run to run; each match becomes `[...]`.
     """
-    said = messages_json([_without_bytes(message) for message in messages], _MESSAGE)
+    stored = messages_json([_without_bytes(message) for message in messages], _MESSAGE)
     if instructions:
-        said[0]["instructions"] = instructions
-    said = [{key: message[key] for key in _MESSAGE if key in message} for message in said]
-    for message in said:
+        stored[0]["instructions"] = instructions
+    stored = [{key: message[key] for key in _MESSAGE if key in message} for message in stored]
+    for message in stored:
         message["parts"] = [part for part in message["parts"] if not _is_empty(part)]
-    ids = _ids(said)
-    for part in (part for message in said for part in message["parts"] if "tool_call_id" in part):
+    ids = _ids(stored)
+    for part in (part for message in stored for part in message["parts"] if "tool_call_id" in part):
         part["tool_call_id"] = ids.get(part["tool_call_id"], part["tool_call_id"])
     return Request(
-        _mapped(said, _steadied(ids, ignore)),
+        _mapped(stored, _steadied(ids, ignore)),
         [
             {
                 "name": tool.name,
@@ -165,7 +165,7 @@ def _is_empty(part: Json) -> bool:
     return part["part_kind"] in ("text", "thinking") and not part["content"]
 
 
-def _ids(said: Sequence[Json]) -> dict[str, str]:
+def _ids(stored: Sequence[Json]) -> dict[str, str]:
     """Return the ids of this run, its callers and the calls, each with its placeholder."""
     ids: dict[str, str] = {}
     if activity.in_activity():
@@ -173,7 +173,7 @@ def _ids(said: Sequence[Json]) -> dict[str, str]:
         while run:
             ids[run] = "[run]"
             run = run.rpartition("/")[0]
-    calls = (part["tool_call_id"] for message in said for part in message["parts"] if "args" in part)
+    calls = (part["tool_call_id"] for message in stored for part in message["parts"] if "args" in part)
     for number, id in enumerate(dict.fromkeys(calls), 1):
         ids.setdefault(id, f"[call {number}]")
     return ids
