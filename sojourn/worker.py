@@ -25,7 +25,7 @@ from sojourn.errors import ServerUnavailable
 from sojourn.logs import configure_logs
 from sojourn.logs.activities import ActivityLogs
 from sojourn.logs.configure import lead_to_logging
-from sojourn.logs.core import let_go, logging_runtime
+from sojourn.logs.core import logging_runtime, stop_core_logging
 from sojourn.serving.cached_runs import CachedRuns
 from sojourn.serving.loop_guard import SIGNALS, Stop, endure
 from sojourn.serving.quiet_end import end_quietly
@@ -195,7 +195,7 @@ def serve(app: Served, *, task_queue: str | None = None, metrics_port: str | Non
             drain=DRAIN,
         )
     finally:
-        let_go()
+        stop_core_logging()
 
 
 async def serve_forever(

@@ -19,7 +19,8 @@ from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.run.approval import judge
 from sojourn.errors import DefinitionError
-from sojourn.live.transport import LiveTransport, as_transport
+from sojourn.live.address import as_transport
+from sojourn.live.transport import LiveTransport
 from sojourn.policy import PolicyEngine, as_policy_engine
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from sojourn.authoring.progress import BLOCKS_LOOP
 from sojourn.cli.options import given_again
 from sojourn.client.client import Client
 from sojourn.connection.rpc_errors import translated
-from sojourn.events.beats import said_by
 from sojourn.events.history import HistoryReader
+from sojourn.events.pending import heartbeat_note
 
 __all__ = ["ATTEMPTS", "Stuck", "stuck_runs"]
 
@@ -65,7 +65,7 @@ async def _look(client: Client, run_id: str) -> Stuck | None:
             since, reason = task.original_scheduled_time, await _reason(client, run_id)
             return _told(task.attempt, since, reason, _MEND.format(run=run_id))
         for one in raw.pending_activities:
-            said = await said_by(one, client.temporal.data_converter)
+            said = await heartbeat_note(one, client.temporal.data_converter)
             if said.get(BLOCKS_LOOP) is True:
                 call = f"call {one.activity_id} {said['note']}"
                 return _told(one.attempt, one.last_started_time, call, _UNBLOCK)

@@ -14,7 +14,7 @@ from sojourn.contracts.artifact import Artifact
 from sojourn.errors import ArtifactNotFound, InvalidInput
 from sojourn.events.one_run import events_of
 from sojourn.live import LiveTransport
-from sojourn.live.transport import as_transport
+from sojourn.live.address import as_transport
 from sojourn.serving.quiet_end import end_quietly
 from sojourn.storage import StorageDriver, codec_for, load
 

@@ -52,7 +52,7 @@ from sojourn.errors import (
     ServerUnavailable,
 )
 from sojourn.events.one_run import status_in_history, transcript_of
-from sojourn.events.retrying import retrying
+from sojourn.events.pending import retrying
 from sojourn.events.stream import stream
 
 __all__ = ["Run", "status_name"]

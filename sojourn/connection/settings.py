@@ -11,7 +11,7 @@ from typing import Any
 from temporalio.envconfig import ClientConfig
 
 from sojourn.errors import DefinitionError
-from sojourn.network.timeouts import check_timeouts
+from sojourn.network.client import check_timeouts
 
 __all__ = [
     "DEFAULT_TASK_QUEUE",

@@ -1,7 +1,10 @@
-"""Event: one thing that happened in a run, folded from its history; a class for each kind."""
+"""Event: one thing that happened in a run, folded from its history; a class for each kind.
+
+The union `Event`, below the classes, is the one list of them: a new kind is a class and a line there.
+"""
 
 from datetime import datetime, timedelta
-from typing import Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
@@ -18,42 +21,6 @@ from sojourn.contracts.run_link import RunLink
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
-
-__all__ = [
-    "EVENT_CLASSES",
-    "AgentRunStartedEvent",
-    "AssistantMessageEvent",
-    "AwaitAnsweredEvent",
-    "AwaitClarificationEvent",
-    "AwaitConfirmationEvent",
-    "AwaitExternalToolsEvent",
-    "BaseEvent",
-    "Event",
-    "LimitReachedEvent",
-    "PlanStartedEvent",
-    "PlannerNoteEvent",
-    "PolicyDecisionEvent",
-    "RetriesStoppedEvent",
-    "RunCanceledEvent",
-    "RunCompletedEvent",
-    "RunFailedEvent",
-    "RunPausedEvent",
-    "RunResumedEvent",
-    "RunStartedEvent",
-    "RunStreamEndEvent",
-    "RunTerminatedEvent",
-    "RunTimedOutEvent",
-    "StreamRestartedEvent",
-    "TextDeltaEvent",
-    "ThinkingDeltaEvent",
-    "ToolCallDeltaEvent",
-    "ToolEndEvent",
-    "ToolResultReceivedEvent",
-    "ToolRetryEvent",
-    "ToolStartEvent",
-    "ToolUpdateEvent",
-    "UsageEvent",
-]
 
 
 class BaseEvent(Record):
@@ -84,7 +51,7 @@ class RunStartedEvent(BaseEvent):
     """A run began."""
 
     type: Literal["run_started"] = "run_started"
-    """Which kind it is."""
+    """The discriminator of `Event`."""
     message: Message | None = None
     """The last user message that it began with."""
 
@@ -93,14 +60,14 @@ class PlanStartedEvent(BaseEvent):
     """The planner's turn."""
 
     type: Literal["plan_started"] = "plan_started"
-    """Which kind it is."""
+    """The discriminator of `Event`."""
 
 
 class PlannerNoteEvent(BaseEvent):
     """A remark: of the planner, or about what somebody sent that was refused."""
 
     type: Literal["planner_note"] = "planner_note"
-    """Which kind it is."""
+    """The discriminator of `Event`."""
     text: str
     """What was said."""
     identity: str | None = None
@@ -111,7 +78,7 @@ class AssistantMessageEvent(BaseEvent):
     """What the planner said: its answer, or a message with calls."""
 
     type: Literal["assistant_message"] = "assistant_message"
-    """Which kind it is."""
+    """The discriminator of `Event`."""
     message: Message
     """The message."""
 
@@ -120,7 +87,7 @@ class UsageEvent(BaseEvent):
     """What a plan used."""
 
     type: Literal["usage"] = "usage"
-    """Which kind it is."""
+    """The discriminator of `Event`."""
     usage: Usage
     """Tokens, model and cost."""
 
@@ -129,7 +96,7 @@ class PolicyDecisionEvent(BaseEvent):
     """The policy engine changed something."""
 
     type: Literal["policy_decision"] = "policy_decision"
-    """Which kind it is."""
+    """The discriminator of `Event`."""
     decision: PolicyDecision
     """What."""
 
@@ -138,7 +105,7 @@ class ToolStartEvent(BaseEvent):
     """A call began: with a worker, as a child run, or outside."""
 
     type: Literal["tool_start"] = "tool_start"
-    """Which kind it is."""
+    """The discriminator of `Event`."""
     call: ToolRequest
     """The call, as the planner made it."""
 
@@ -157,7 +124,7 @@ class AgentRunStartedEvent(BaseEvent):
     """The child run of a call of an agent tool started (SR-54)."""
 
     type: Literal["agent_run_started"] = "agent_run_started"
-    """Which kind it is."""
+    """The discriminator of `Event`."""
     call: ToolRequest
     """The call that it answers."""
     run_link: RunLink
@@ -208,14 +175,14 @@ class ToolResultReceivedEvent(_Answer):
     """The run has the answer of a call, as its planner gets it (SR-133)."""
 
     type: Literal["tool_result_received"] = "tool_result_received"
-    """Which kind it is."""
+    """The discriminator of `Event`."""
 
 
 class ToolEndEvent(_Answer):
     """A call ended; each that started does, once."""
 
     type: Literal["tool_end"] = "tool_end"
-    """Which kind it is."""
+    """The discriminator of `Event`."""
     duration: timedelta
     """From start to end, by the server's clock."""
 
@@ -224,7 +191,7 @@ class AwaitClarificationEvent(BaseEvent):
     """The run asks a person."""
 
     type: Literal["await_clarification"] = "await_clarification"
-    """Which kind it is."""
+    """The discriminator of `Event`."""
     question: AwaitClarification
     """What it asks."""
 
@@ -233,7 +200,7 @@ class AwaitConfirmationEvent(BaseEvent):
     """A person has to decide on a call."""
 
     type: Literal["await_confirmation"] = "await_confirmation"
-    """Which kind it is."""
+    """The discriminator of `Event`."""
     confirmation: AwaitConfirmation
     """The call."""
 
@@ -242,7 +209,7 @@ class AwaitExternalToolsEvent(BaseEvent):
     """The run waits for results from outside."""
 
     type: Literal["await_external_tools"] = "await_external_tools"
-    """Which kind it is."""
+    """The discriminator of `Event`."""
     external: AwaitExternalTools
     """The calls that somebody outside executes."""
 
@@ -251,7 +218,7 @@ class AwaitAnsweredEvent(BaseEvent):
     """A wait ended."""
 
     type: Literal["await_answered"] = "await_answered"
-    """Which kind it is."""
+    """The discriminator of `Event`."""
     await_id: str
     """Which."""
     approved: bool | None = None
@@ -279,14 +246,14 @@ class RunPausedEvent(_Steered):
     """Nothing new starts from here on."""
 
     type: Literal["run_paused"] = "run_paused"
-    """Which kind it is."""
+    """The discriminator of `Event`."""
 
 
 class RunResumedEvent(_Steered):
     """The run goes on after a pause."""
 
     type: Literal["run_resumed"] = "run_resumed"
-    """Which kind it is."""
+    """The discriminator of `Event`."""
     messages: list[str] = []
     """What was said to the planner with it, as a new user turn."""
 
@@ -300,21 +267,21 @@ class LimitReachedEvent(_Limit):
     """A limit of the run's policy is reached; the planner gets its last turn."""
 
     type: Literal["limit_reached"] = "limit_reached"
-    """Which kind it is."""
+    """The discriminator of `Event`."""
 
 
 class RetriesStoppedEvent(_Limit):
     """A safeguard stopped what repeats itself in vain; the message is for the person."""
 
     type: Literal["retries_stopped"] = "retries_stopped"
-    """Which kind it is."""
+    """The discriminator of `Event`."""
 
 
 class RunCompletedEvent(BaseEvent):
     """The run ended with an answer."""
 
     type: Literal["run_completed"] = "run_completed"
-    """Which kind it is."""
+    """The discriminator of `Event`."""
     output: RunOutput | None = None
     """How it ended; None where it cannot be read."""
 
@@ -330,7 +297,7 @@ class RunFailedEvent(_Ended):
     """The run failed."""
 
     type: Literal["run_failed"] = "run_failed"
-    """Which kind it is."""
+    """The discriminator of `Event`."""
     error: ToolError | None = None
     """The chain of what led to it, outermost first; `text` tells it in one line."""
 
@@ -339,35 +306,35 @@ class RunCanceledEvent(_Ended):
     """The run was canceled."""
 
     type: Literal["run_canceled"] = "run_canceled"
-    """Which kind it is."""
+    """The discriminator of `Event`."""
 
 
 class RunTerminatedEvent(_Ended):
     """The run was terminated."""
 
     type: Literal["run_terminated"] = "run_terminated"
-    """Which kind it is."""
+    """The discriminator of `Event`."""
 
 
 class RunTimedOutEvent(_Ended):
     """The run exceeded its execution time-out."""
 
     type: Literal["run_timed_out"] = "run_timed_out"
-    """Which kind it is."""
+    """The discriminator of `Event`."""
 
 
 class RunStreamEndEvent(BaseEvent):
     """The last event of a run."""
 
     type: Literal["run_stream_end"] = "run_stream_end"
-    """Which kind it is."""
+    """The discriminator of `Event`."""
 
 
 class ToolRetryEvent(BaseEvent):
     """A call is tried again; told only live, with no `event_id`."""
 
     type: Literal["tool_retry"] = "tool_retry"
-    """Which kind it is."""
+    """The discriminator of `Event`."""
     tool_call_id: str
     """Which call; empty when it is the planner's turn."""
     tool_name: str = ""
@@ -384,7 +351,7 @@ class ToolUpdateEvent(BaseEvent):
     """What a call says of its progress; told only live, with no `event_id`."""
 
     type: Literal["tool_update"] = "tool_update"
-    """Which kind it is."""
+    """The discriminator of `Event`."""
     tool_call_id: str
     """Which call; empty when it is the planner's turn."""
     tool_name: str = ""
@@ -401,7 +368,7 @@ class TextDeltaEvent(BaseEvent):
     """The next piece of the message that the planner is writing; told only live, with no `event_id`."""
 
     type: Literal["text_delta"] = "text_delta"
-    """Which kind it is."""
+    """The discriminator of `Event`."""
     text: str
     """The piece."""
 
@@ -410,7 +377,7 @@ class ThinkingDeltaEvent(BaseEvent):
     """The next piece of what the model thinks; told only live, with no `event_id`."""
 
     type: Literal["thinking_delta"] = "thinking_delta"
-    """Which kind it is."""
+    """The discriminator of `Event`."""
     text: str
     """The piece."""
 
@@ -419,7 +386,7 @@ class ToolCallDeltaEvent(BaseEvent):
     """The next piece of a call that the planner is writing; told only live, with no `event_id`."""
 
     type: Literal["tool_call_delta"] = "tool_call_delta"
-    """Which kind it is."""
+    """The discriminator of `Event`."""
     index: int = 0
     """Which call of the plan, from 0."""
     tool_name: str
@@ -432,7 +399,7 @@ class StreamRestartedEvent(BaseEvent):
     """The planner begins its turn again: what was told of this plan by deltas no longer holds; told only live."""
 
     type: Literal["stream_restarted"] = "stream_restarted"
-    """Which kind it is."""
+    """The discriminator of `Event`."""
     plan: int
     """Which plan of the run, from 1."""
     attempt: int
@@ -477,3 +444,6 @@ EVENT_CLASSES: dict[str, type[BaseEvent]] = {
     kind.model_fields["type"].default: kind for kind in get_args(Event)
 }
 """The class of each type."""
+
+if not TYPE_CHECKING:  # type checkers read no computed list, and take every class of the module without one
+    __all__ = ["EVENT_CLASSES", "BaseEvent", "Event", *(kind.__name__ for kind in get_args(Event))]  # noqa: PLE0604

@@ -1,80 +1,19 @@
 """Events: what happens in a run, folded from its history; live by long poll, complete after the end.
 
-Nothing is added to the history for it, however many follow a run. `Event` is the union of a class
-for each kind; `subscribe` calls a method for each.
+The package decides how history events become the events of a run, in which order child runs and live text stand among
+them, and what a pending activity adds; nothing is added to the history for it, however many follow a run. It knows
+Temporal's history and client, the fold of `sojourn.core.history` and `sojourn.live`, and no CLI, worker or authoring.
+Begin at `stream`, which merges the sources of one run; `Event` is the union of a class for each kind.
 """
 
-from sojourn.contracts.event import (
-    AgentRunStartedEvent,
-    AssistantMessageEvent,
-    AwaitAnsweredEvent,
-    AwaitClarificationEvent,
-    AwaitConfirmationEvent,
-    AwaitExternalToolsEvent,
-    BaseEvent,
-    Event,
-    LimitReachedEvent,
-    PlannerNoteEvent,
-    PlanStartedEvent,
-    PolicyDecisionEvent,
-    RetriesStoppedEvent,
-    RunCanceledEvent,
-    RunCompletedEvent,
-    RunFailedEvent,
-    RunPausedEvent,
-    RunResumedEvent,
-    RunStartedEvent,
-    RunStreamEndEvent,
-    RunTerminatedEvent,
-    RunTimedOutEvent,
-    StreamRestartedEvent,
-    TextDeltaEvent,
-    ThinkingDeltaEvent,
-    ToolCallDeltaEvent,
-    ToolEndEvent,
-    ToolResultReceivedEvent,
-    ToolRetryEvent,
-    ToolStartEvent,
-    ToolUpdateEvent,
-    UsageEvent,
-)
-from sojourn.events.subscriber import EventHandler, event_line, parse_event, subscribe
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "AgentRunStartedEvent",
-    "AssistantMessageEvent",
-    "AwaitAnsweredEvent",
-    "AwaitClarificationEvent",
-    "AwaitConfirmationEvent",
-    "AwaitExternalToolsEvent",
-    "BaseEvent",
-    "Event",
-    "EventHandler",
-    "LimitReachedEvent",
-    "PlanStartedEvent",
-    "PlannerNoteEvent",
-    "PolicyDecisionEvent",
-    "RetriesStoppedEvent",
-    "RunCanceledEvent",
-    "RunCompletedEvent",
-    "RunFailedEvent",
-    "RunPausedEvent",
-    "RunResumedEvent",
-    "RunStartedEvent",
-    "RunStreamEndEvent",
-    "RunTerminatedEvent",
-    "RunTimedOutEvent",
-    "StreamRestartedEvent",
-    "TextDeltaEvent",
-    "ThinkingDeltaEvent",
-    "ToolCallDeltaEvent",
-    "ToolEndEvent",
-    "ToolResultReceivedEvent",
-    "ToolRetryEvent",
-    "ToolStartEvent",
-    "ToolUpdateEvent",
-    "UsageEvent",
-    "event_line",
-    "parse_event",
-    "subscribe",
-]
+from sojourn.contracts import event
+from sojourn.contracts.event import *  # noqa: F403 - the union in that module is the one list of the classes
+from sojourn.events.subscriber import EventHandler as EventHandler
+from sojourn.events.subscriber import event_line as event_line
+from sojourn.events.subscriber import parse_event as parse_event
+from sojourn.events.subscriber import subscribe as subscribe
+
+if not TYPE_CHECKING:
+    __all__ = [*event.__all__, "EventHandler", "event_line", "parse_event", "subscribe"]  # noqa: PLE0604

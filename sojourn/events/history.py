@@ -50,7 +50,7 @@ _CHILD_ENDS = {
         message="a run with this id exists already", code="run_already_exists"
     ),
 }
-"""How a child run may end without an answer, where its failure does not say; None is cancelled."""
+"""How a child run may end without an answer, where its failure has no error; None is cancelled."""
 
 
 class HistoryReader:
@@ -219,8 +219,8 @@ class HistoryReader:
 
     async def _opened(self, failure: Failure) -> Failure:
         if failure.HasField("encoded_attributes"):
-            said = Payloads(payloads=[failure.encoded_attributes])
-            texts: dict[str, Any] = await self._value(said, dict[str, Any]) or {}
+            encoded = Payloads(payloads=[failure.encoded_attributes])
+            texts: dict[str, Any] = await self._value(encoded, dict[str, Any]) or {}
             failure.message = str(texts.get("message", failure.message))
         if failure.HasField("cause"):
             await self._opened(failure.cause)

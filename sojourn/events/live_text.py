@@ -1,18 +1,119 @@
-"""LiveText: the deltas of one run, subscribed to and told among its events."""
+"""Live text: the deltas of one run as events, each in its place and once, and none that no longer holds."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
+from typing import Any
 
 import structlog
 
-from sojourn.contracts.event import Event
-from sojourn.events.preview import Preview
-from sojourn.live import LiveTransport
+from sojourn.contracts.event import (
+    BaseEvent,
+    Event,
+    PlanStartedEvent,
+    StreamRestartedEvent,
+    TextDeltaEvent,
+    ThinkingDeltaEvent,
+    ToolCallDeltaEvent,
+)
+from sojourn.live import Delta, LiveTransport
 
-__all__ = ["LiveText"]
+__all__ = ["COMMON", "LiveText", "Preview"]
 
 _log = structlog.get_logger("sojourn.live")
+
+COMMON = ("run_id", "session_id", "turn_id", "agent_id", "parent_tool_call_id")
+"""Fields that an event without a place in the history takes from the last event of its run."""
+
+MAX_AHEAD = 50_000
+"""Deltas that wait for the `plan_started` of their plan."""
+
+_ENDS = {
+    "assistant_message",
+    "await_clarification",
+    "policy_decision",
+    "run_canceled",
+    "run_completed",
+    "run_failed",
+    "run_terminated",
+    "run_timed_out",
+    "tool_start",
+    "usage",
+}
+"""Events after which the plan is made."""
+
+
+class Preview:
+    """Takes events as they are read from the history, and deltas in any order, as often as they come.
+
+    Deltas stand between the `plan_started` of their plan and its outcome. The deltas of a plan are the
+    beginning, without a gap, of its latest attempt; where the attempt changes, `stream_restarted` comes first.
+    """
+
+    def __init__(self) -> None:
+        self._last: BaseEvent | None = None
+        self._begun: PlanStartedEvent | None = None
+        """The last plan that began."""
+        self._is_open = False
+        self._told: Delta | None = None
+        """The last delta of the open plan that became an event, or was taken."""
+        self._has_text = False
+        self._ahead: list[Delta] = []
+
+    def feed(self, event: Event) -> list[Event]:
+        """Take the next event into account; return the events of deltas that waited for it."""
+        self._last = event
+        if isinstance(event, PlanStartedEvent):
+            self._begun, self._is_open = event, True
+            self._told, self._has_text = None, False
+            ahead, self._ahead = self._ahead, []
+            return [told for delta in ahead for told in self.take(delta)]
+        if event.type in _ENDS:
+            self._is_open = False
+        return []
+
+    def take(self, delta: Delta) -> list[Event]:
+        """Take a delta; return its events, none while it waits or when it no longer holds."""
+        if self._begun is None or delta.scheduled > self._begun.time:
+            if len(self._ahead) < MAX_AHEAD:
+                self._ahead.append(delta)
+            return []
+        if not self._is_open or delta.scheduled != self._begun.time:
+            return []
+        if self._told is None or delta.started > self._told.started:
+            return self._anew(delta)
+        if delta.started < self._told.started or delta.seq != self._told.seq + 1:
+            return []
+        self._told = delta
+        return self._events(delta)
+
+    def _anew(self, delta: Delta) -> list[Event]:
+        """Take the first delta of an attempt; only number 0 becomes an event."""
+        restarted = self._restarted(delta)
+        self._told = delta if delta.seq == 0 else delta.model_copy(update={"seq": -1})
+        return restarted + (self._events(delta) if delta.seq == 0 else [])
+
+    def _restarted(self, delta: Delta) -> list[Event]:
+        """Return `stream_restarted`, where the plan had deltas before."""
+        if not self._has_text:
+            return []
+        self._has_text = False
+        return [StreamRestartedEvent(**self._common(delta), plan=delta.plan, attempt=delta.attempt)]
+
+    def _events(self, delta: Delta) -> list[Event]:
+        if delta.kind == "begun":
+            return self._restarted(delta)
+        self._has_text = True
+        common = self._common(delta)
+        if delta.kind == "text":
+            return [TextDeltaEvent(**common, text=delta.text)]
+        if delta.kind == "thinking":
+            return [ThinkingDeltaEvent(**common, text=delta.text)]
+        return [ToolCallDeltaEvent(**common, index=delta.index, tool_name=delta.tool_name, text=delta.text)]
+
+    def _common(self, delta: Delta) -> dict[str, Any]:
+        assert self._last
+        return {**{name: getattr(self._last, name) for name in COMMON}, "time": delta.at}
 
 
 class LiveText:

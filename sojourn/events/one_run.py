@@ -61,7 +61,9 @@ async def transcript_of(client: Client, run_id: str) -> list[Message]:
     """
     retelling = TranscriptProjection()
     try:
-        async for record, events in _told(client, Fold(run_id), await _first(client, run_id), follow=False):
+        async for record, events in _records(
+            client, Fold(run_id), await _first(client, run_id), follow=False
+        ):
             retelling.feed(record, events)
     except RPCError as error:
         raise translated(error, run_id) from error
@@ -78,14 +80,14 @@ async def status_in_history(client: Client, run_id: str) -> RunStatus:
     """
     fold = Fold(run_id)
     try:
-        async for _ in _told(client, fold, await _first(client, run_id), follow=False):
+        async for _ in _records(client, fold, await _first(client, run_id), follow=False):
             pass
     except RPCError as error:
         raise translated(error, run_id) from error
     return fold.status()
 
 
-async def _told(
+async def _records(
     client: Client, fold: Fold, execution: str, *, follow: bool
 ) -> AsyncIterator[tuple[HistoryRecord, list[Event]]]:
     """From the first history event of an execution on, and of those that continue it, with what each tells."""
@@ -109,7 +111,7 @@ async def _told(
 
 
 async def _folded(client: Client, run_id: str, execution: str, *, follow: bool) -> AsyncIterator[Event]:
-    async for _, events in _told(client, Fold(run_id), execution, follow=follow):
+    async for _, events in _records(client, Fold(run_id), execution, follow=follow):
         for event in events:
             yield event
 

@@ -1,4 +1,4 @@
-"""One stream of a run's events: its child runs' among them, and what is only told live."""
+"""One stream of a run's events, with those of its child runs and those that no history holds."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
@@ -8,9 +8,9 @@ from temporalio.client import Client
 from sojourn.contracts.event import AgentRunStartedEvent, Event, ToolResultReceivedEvent
 from sojourn.core.history.fold import END
 from sojourn.errors import RunNotFound, SojournError
-from sojourn.events.live import Live
 from sojourn.events.live_text import LiveText
 from sojourn.events.one_run import events_of
+from sojourn.events.pending import PendingActivities
 from sojourn.live import LiveTransport
 from sojourn.live.transport import topic_of
 
@@ -29,20 +29,20 @@ async def stream(
     children: bool,
     live: LiveTransport | None = None,
 ) -> AsyncGenerator[Event]:
-    """The events of a run; see `Run.events`. With `live`, the deltas that it carries are told too."""
-    told: asyncio.Queue[Event | BaseException | None] = asyncio.Queue(MAX_WAITING)
-    source = _Source(client, run_id, told, after, children=children, live=live)
+    """The events of a run; see `Run.events`. With `live`, the stream holds its deltas too."""
+    queue: asyncio.Queue[Event | BaseException | None] = asyncio.Queue(MAX_WAITING)
+    source = _Source(client, run_id, queue, after, children=children, live=live)
 
     async def tell() -> None:
         try:
             await source.tell(follow=follow)
-            await told.put(None)
+            await queue.put(None)
         except Exception as error:  # noqa: BLE001 - raised where the events are read
-            await told.put(error)
+            await queue.put(error)
 
     task = asyncio.create_task(tell(), name=f"events of {run_id}")
     try:
-        while (event := await told.get()) is not None:
+        while (event := await queue.get()) is not None:
             if isinstance(event, BaseException):
                 raise event
             yield event
@@ -58,7 +58,7 @@ class _Source:
         self,
         client: Client,
         run_id: str,
-        told: "asyncio.Queue[Event | BaseException | None]",
+        queue: "asyncio.Queue[Event | BaseException | None]",
         after: Mapping[str, str],
         *,
         children: bool,
@@ -66,7 +66,7 @@ class _Source:
     ) -> None:
         self._client = client
         self._run_id = run_id
-        self._told = told
+        self._queue = queue
         self._after = after
         self._follows = children
         self._live = live
@@ -76,10 +76,10 @@ class _Source:
         self._task: asyncio.Task[None] | None = None
 
     async def tell(self, *, follow: bool) -> None:
-        """Tell the events from here on; with `follow`, until the run ends."""
-        live = Live(self._client, self._run_id, self._told.put) if follow else None
+        """Queue the events from here on; with `follow`, until the run ends."""
+        live = PendingActivities(self._client, self._run_id, self._queue.put) if follow else None
         topic = topic_of(self._client.namespace, self._run_id)
-        text = LiveText(self._live, topic, self._told.put) if follow and self._live else None
+        text = LiveText(self._live, topic, self._queue.put) if follow and self._live else None
         try:
             async for event in events_of(self._client, self._run_id, after=self._read, follow=follow):
                 if live:
@@ -89,7 +89,7 @@ class _Source:
                 if text:
                     await text.tell(event, is_new=is_new)
                 elif is_new:
-                    await self._told.put(event)
+                    await self._queue.put(event)
                 self._read = event.event_id
                 if self._follows and isinstance(event, AgentRunStartedEvent):
                     self._begin(event, follow=follow)
@@ -103,7 +103,7 @@ class _Source:
         child = _Source(
             self._client,
             event.run_link.run_id,
-            self._told,
+            self._queue,
             self._after,
             children=self._follows,
             live=self._live,
@@ -113,7 +113,7 @@ class _Source:
             child.follow()
 
     def follow(self) -> None:
-        """Tell what happens in the background."""
+        """Queue events in the background, until the run ends."""
         self._task = asyncio.create_task(self._quietly(follow=True), name=f"events of {self._run_id}")
 
     async def _before(self, event: Event) -> None:
@@ -129,9 +129,9 @@ class _Source:
                 del self._children[call_id]
 
     async def finish(self) -> None:
-        """Tell what is recorded and was not told; never waits for more.
+        """Queue what is recorded and not queued yet; never waits for more.
 
-        One that is cancelled meanwhile can be called again: nothing is told twice, or lost.
+        One that is cancelled meanwhile can be called again: nothing comes twice, or lost.
         """
         await _ended(self._task)
         await self._quietly(follow=False)
@@ -142,7 +142,7 @@ class _Source:
         except RunNotFound:
             pass  # Temporal keeps it no longer
         except SojournError as error:
-            await self._told.put(error)
+            await self._queue.put(error)
 
     async def close(self) -> None:
         """Stop, with all below."""

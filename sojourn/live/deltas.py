@@ -1,4 +1,4 @@
-"""Deltas: where a planner writes what it is saying, while it says it.
+"""Deltas: where a planner writes its answer, while it grows.
 
 ```python
 deltas = current_deltas()
@@ -18,8 +18,7 @@ from datetime import UTC, datetime
 
 import structlog
 
-from sojourn.live.item import Delta, DeltaKind
-from sojourn.live.transport import LiveTransport
+from sojourn.live.transport import Delta, DeltaKind, LiveTransport
 
 __all__ = ["Attempt", "Deltas", "current_deltas", "telling"]
 
@@ -27,10 +26,10 @@ INTERVAL = 0.03
 """Seconds in which pieces are gathered before they are sent as one; the first is sent at once."""
 
 MAX_CHARS = 1_000_000
-"""Characters of one attempt that are told; the message, when it comes, holds the rest."""
+"""Characters of one attempt that are sent; the message, when it comes, holds the rest."""
 
 MAX_DELTAS = 20_000
-"""Deltas of one attempt that are told."""
+"""Deltas of one attempt that are sent."""
 
 MAX_PIECE = 8_000
 """Characters of one delta."""
@@ -95,7 +94,7 @@ class Deltas:
         return not self._has_ended.is_set() and self._transport.is_wanted(self.attempt.topic)
 
     def begin(self) -> None:
-        """Say that the answer begins, or begins anew: what was said of this plan before no longer holds."""
+        """Mark that the answer begins, or begins anew: the deltas before it no longer hold."""
         self._add("begun", "", "", 0)
 
     async def close(self) -> None:
@@ -167,7 +166,7 @@ _current: ContextVar[Deltas | None] = ContextVar("deltas", default=None)
 
 
 def current_deltas() -> Deltas | None:
-    """Where the planner of this turn writes what it says; None when nobody asked for it, and outside of a turn."""
+    """Return the deltas of this turn, to which its planner writes; None when nobody follows, and outside of a turn."""
     deltas = _current.get()
     return deltas if deltas is not None and deltas.is_wanted else None
 

@@ -1,7 +1,7 @@
 """LocalTransport: deltas between the workers and subscribers of one process.
 
 A run that somebody follows has one log, its present answer, and each subscriber a place in it: one that is slow or
-late reads on from its place and holds up nobody. What an attempt may say is bounded where it is said (`Deltas`).
+late reads on from its place and holds up nobody. `Deltas` bounds the length of an attempt.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ import threading
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 
-from sojourn.live.item import Delta
+from sojourn.live.transport import Delta
 
 __all__ = ["LocalTransport"]
 

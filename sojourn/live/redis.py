@@ -1,6 +1,6 @@
 """RedisTransport: deltas between processes, each run's present answer in a Redis Stream that expires.
 
-A Redis that is away costs a run nothing: it is told once in the log, and nothing is sent for 15 seconds.
+A Redis that is away costs a run nothing: a line in the log reports it, and nothing is sent for 15 seconds.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from sojourn.errors import DefinitionError
-from sojourn.live.item import Delta
+from sojourn.live.transport import Delta
 
 __all__ = ["RedisTransport"]
 
@@ -152,7 +152,7 @@ class RedisTransport:
 
 
 def _is_cancelled() -> bool:
-    """Whether this task was told to end.
+    """Whether this task is cancelled.
 
     The client waits by `asyncio.wait_for`, which before Python 3.12 loses a cancellation that meets a result.
     """

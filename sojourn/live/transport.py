@@ -1,28 +1,53 @@
-"""LiveTransport: what carries deltas from workers to subscribers."""
+"""Delta and LiveTransport: a piece of a planner's answer, and what carries it from workers to subscribers."""
 
 from collections.abc import AsyncGenerator, Sequence
-from functools import cache
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from datetime import datetime
+from typing import Literal, Protocol, runtime_checkable
 
-from sojourn.errors import DefinitionError
-from sojourn.live.item import Delta
+from sojourn.contracts.record import Record
 
-if TYPE_CHECKING:
-    from sojourn.live.local import LocalTransport
+__all__ = ["Delta", "DeltaKind", "LiveTransport", "topic_of"]
 
-__all__ = ["LiveTransport", "as_transport", "topic_of"]
+
+DeltaKind = Literal["begun", "text", "thinking", "tool_call"]
+"""`begun` marks the beginning of an attempt; the others are pieces of its answer."""
+
+
+class Delta(Record):
+    """One piece of one attempt at one plan; within an attempt they are numbered from 0, without a gap."""
+
+    kind: DeltaKind
+    """What it is a piece of."""
+    scheduled: datetime
+    """When the plan was scheduled, by the server's clock: the `time` of its `plan_started`."""
+    started: datetime
+    """When the attempt started, by the server's clock: a later attempt takes its place."""
+    plan: int = 1
+    """Which plan of the run."""
+    attempt: int = 1
+    """Which attempt at it."""
+    seq: int = 0
+    """Its number in the attempt."""
+    at: datetime
+    """When the worker sent the delta, by its clock."""
+    text: str = ""
+    """The piece."""
+    tool_name: str = ""
+    """Of a call: its tool, as the model names it."""
+    index: int = 0
+    """Of a call: which of the plan, from 0."""
 
 
 @runtime_checkable
 class LiveTransport(Protocol):
-    """Keeps the present answer of each run that is told, and hands it on as it grows.
+    """Keeps the present answer of each run that is followed, and hands it on as it grows.
 
-    A topic is a run in its namespace. Nothing here is durable, or needed: what is lost is told by the
-    `assistant_message` of the history.
+    A topic is a run in its namespace. Nothing here is durable, or needed: the `assistant_message` of the
+    history holds what is lost.
     """
 
     def is_wanted(self, topic: str) -> bool:
-        """Whether a worker should tell this run's deltas; asked at each turn, so it does not wait."""
+        """Whether a worker should publish this run's deltas; asked at each turn, so it does not wait."""
         ...
 
     async def publish(self, topic: str, deltas: Sequence[Delta]) -> bool:
@@ -47,33 +72,3 @@ class LiveTransport(Protocol):
 def topic_of(namespace: str, run_id: str) -> str:
     """The topic of a run: run ids are unique in a namespace."""
     return f"{namespace}/{run_id}"
-
-
-def as_transport(given: LiveTransport | str | None) -> LiveTransport:
-    """A transport: as given, by its address, or the one that all of this process share.
-
-    Raises:
-        DefinitionError: the address is none, or its client is not installed.
-    """
-    if given is None:
-        return _shared()
-    if not isinstance(given, str):
-        return given
-    if given.partition("://")[0] not in ("redis", "rediss", "unix"):
-        raise DefinitionError(
-            "SOJOURN_LIVE is redis://HOST:PORT/DB, rediss://... or unix://PATH; what it is set to is none of these"
-        )
-    try:
-        from sojourn.live.redis import RedisTransport  # noqa: PLC0415 - the client is an extra
-    except ImportError as error:
-        raise DefinitionError(
-            "live text over Redis needs its client: pip install 'sojourn[redis]'"
-        ) from error
-    return RedisTransport(given)
-
-
-@cache
-def _shared() -> "LocalTransport":
-    from sojourn.live.local import LocalTransport  # noqa: PLC0415 - it implements what is declared here
-
-    return LocalTransport()

@@ -1,8 +1,8 @@
 """Activities in the log: the ids of the run and the call bound, one line for each end.
 
-What happens all the time is told at level debug: a worker that carries a thousand runs writes nothing
-about those that go well. What an operator can do something about is told at info, what is tried again
-at warning, what ends a run or is a fault of Sojourn's own at error.
+An end that is usual is logged at level debug: a worker that carries a thousand runs writes nothing
+about those that go well. An end that an operator can act on is logged at info, a retry
+at warning, the end of a run or a fault of Sojourn's own at error.
 """
 
 import time
@@ -32,7 +32,7 @@ _log = structlog.get_logger("sojourn.activity")
 
 
 class ActivityLogs(Interceptor):
-    """Binds and tells every activity of a worker."""
+    """Binds the ids of every activity of a worker, and logs its end."""
 
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:
         """Stand before the activity."""
@@ -72,7 +72,7 @@ def _ids(info: activity.Info, task: PlanTask | ToolTask) -> dict[str, str]:
 
 def _tell_failure(task: PlanTask | ToolTask, info: activity.Info, error: ApplicationError) -> None:
     mark_as_said(error)
-    cause = error.__context__  # what was raised itself: the cause is what Temporal is told of it
+    cause = error.__context__  # what was raised itself: the cause is what Temporal records of it
     delay = error.next_retry_delay
     beside: dict[str, Any] = {
         "reason": error.message,
@@ -81,13 +81,13 @@ def _tell_failure(task: PlanTask | ToolTask, info: activity.Info, error: Applica
         "retry_in": delay.total_seconds() if delay and not error.non_retryable else None,
         "raised": described(cause) if cause is not None and not issubclass(type(cause), _EXPECTED) else None,
     }
-    said = {name: value for name, value in beside.items() if value is not None}
+    fields = {name: value for name, value in beside.items() if value is not None}
     if isinstance(task, ToolTask):
-        _log.warning("tool_retry", **said)
+        _log.warning("tool_retry", **fields)
     elif error.non_retryable:
-        _log.error("plan_failed", **said)
+        _log.error("plan_failed", **fields)
     else:
-        _log.warning("plan_retry", **said)
+        _log.warning("plan_retry", **fields)
 
 
 def _tell_end(info: activity.Info, answer: Any, duration_ms: int) -> None:

@@ -1,4 +1,4 @@
-"""The core of Temporal's SDK, which is written in Rust, and prints coloured lines to standard output unless told."""
+"""The log of Temporal's core, which is written in Rust, and prints coloured lines to standard output by default."""
 
 import functools
 import gc
@@ -6,11 +6,11 @@ import logging
 
 from temporalio.runtime import LogForwardingConfig, LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
 
-__all__ = ["core_logging", "let_go", "logging_runtime"]
+__all__ = ["core_logging", "logging_runtime", "stop_core_logging"]
 
 
 def core_logging() -> LoggingConfig:
-    """Its warnings and errors as records of the logger `temporalio.core`, for a `Runtime` with more than that."""
+    """Return the configuration that makes the core's warnings and errors records of the logger `temporalio.core`."""
     return LoggingConfig(
         filter=TelemetryFilter(core_level="WARN", other_level="ERROR"),
         forwarding=LogForwardingConfig(
@@ -24,11 +24,11 @@ def core_logging() -> LoggingConfig:
 
 @functools.cache
 def logging_runtime() -> Runtime:
-    """A runtime that logs as the rest does; one a process."""
+    """Return the runtime of this process, whose core logs as the rest does."""
     return Runtime(telemetry=TelemetryConfig(logging=core_logging()))
 
 
-def let_go() -> None:
-    """Have the core log nothing more: a line of its threads while the interpreter ends would abort the process."""
+def stop_core_logging() -> None:
+    """Stop the log of the core: a line of its threads while the interpreter ends would abort the process."""
     logging_runtime.cache_clear()
     gc.collect()

@@ -1,4 +1,8 @@
-"""Exceptions in a line: type, message and a few places each, never the values of variables."""
+"""Exceptions in a line: type, message and a few places each, never the values of variables.
+
+structlog's `ExceptionDictTransformer` is not used, because it takes the text of an exception as it is: with the input that
+a validation error quotes and with the secrets of the call, which nobody can tell apart once it is a string.
+"""
 
 import sys
 import traceback
@@ -15,10 +19,10 @@ from sojourn.logs.values import printable
 __all__ = ["described", "described_exception", "in_short"]
 
 MAX_FRAMES = 8
-"""Frames told of one exception, the innermost."""
+"""Frames of one exception in a line, the innermost."""
 
 _SHORT = 3
-"""Frames told of it on a console."""
+"""Frames of one exception on a console."""
 
 
 def described_exception(logger: WrappedLogger, name: str, event_dict: EventDict) -> EventDict:
@@ -29,22 +33,22 @@ def described_exception(logger: WrappedLogger, name: str, event_dict: EventDict)
     """
     del logger, name
     error = _error_of(event_dict.pop("exc_info", None))
-    told = event_dict.pop("raised", None) or (
+    links = event_dict.pop("raised", None) or (
         error is not None and described(error, says=event_dict.pop("says", True))
     )
-    if told:
-        event_dict["exception"] = told
+    if links:
+        event_dict["exception"] = links
     return event_dict
 
 
 def described(error: BaseException, *, says: bool = True) -> list[dict[str, Any]]:
-    """An exception and what led to it, outermost first, at most 8: `type`, `message` and `at`, the calls.
+    """Return an exception and what led to it, outermost first, at most 8: `type`, `message` and `at`, the calls.
 
     Of a validation error the message leaves out the input (`ToolError.from_error`).
 
     Args:
         error: What was raised.
-        says: Whether its messages are told: not where it is unknown what they may say.
+        says: Whether its messages stand in the line: not where they may hold anything.
     """
     return [
         {

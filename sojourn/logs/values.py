@@ -1,7 +1,7 @@
 """Values: what may stand in a line: masked, printable, bounded, and JSON.
 
 What is logged was in part written by models, tools and servers. It holds no control, escape or
-direction characters, and a secret is masked before a text is cut: half a secret tells much.
+direction characters, and a secret is masked before a text is cut: half a secret betrays much.
 """
 
 import math
@@ -87,8 +87,8 @@ def _shown(value: object) -> str:
 
 def _object(fields: Mapping[Any, Any], depth: int) -> dict[str, Any]:
     shown = list(fields.items())[:MAX_ITEMS]
-    told = {printable(str(key), 100): _json(value, depth) for key, value in shown}
-    return {**told, "...": len(fields) - MAX_ITEMS} if len(fields) > MAX_ITEMS else told
+    shown_fields = {printable(str(key), 100): _json(value, depth) for key, value in shown}
+    return {**shown_fields, "...": len(fields) - MAX_ITEMS} if len(fields) > MAX_ITEMS else shown_fields
 
 
 def _number(value: float) -> float | str:

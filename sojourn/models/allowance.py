@@ -4,7 +4,7 @@ A bucket holds up to a minute's worth. A refusal halves the rate, a success give
 one, never below 10 % or above it. Where no rate is set there is no limit before the first refusal; then
 the full rate is what was sent in the minute before, and once it is reached again the limit goes.
 
-Pure: every method is told the time, in seconds of any clock.
+Pure: every method takes the time, in seconds of any clock.
 """
 
 from dataclasses import dataclass

@@ -16,8 +16,8 @@ from sojourn.models.offered import FINAL_RESULT
 
 __all__ = ["Expected"]
 
-MAX_TOLD = 10
-"""Faults that are told of one answer."""
+MAX_ISSUES = 10
+"""Issues of one answer that its correction lists."""
 
 _WRAPPED = "answer"
 
@@ -63,15 +63,15 @@ class Expected:
         """The answer in these arguments."""
         return arguments if self._is_object else arguments.get(_WRAPPED)
 
-    def fault(self, arguments: dict[str, Any]) -> str | None:
-        """Why arguments are no answer that fits, in a sentence a model can act on; None when they are."""
+    def mismatch(self, arguments: dict[str, Any]) -> str | None:
+        """Return why arguments do not fit, in a sentence that a model can act on; None when they fit."""
         fits = self._validator.is_valid(arguments)
         issues = self._own_issues(arguments) if fits else self._validator.issues(arguments)
         if not issues:
             return None
-        told = "; ".join(sentence(issue) for issue in issues[:MAX_TOLD])
-        more = f"; and {len(issues) - MAX_TOLD} more" if len(issues) > MAX_TOLD else ""
-        return clip(f"Correct your answer and call `{FINAL_RESULT}` again: {told}{more}", 1_500)
+        listed = "; ".join(sentence(issue) for issue in issues[:MAX_ISSUES])
+        more = f"; and {len(issues) - MAX_ISSUES} more" if len(issues) > MAX_ISSUES else ""
+        return clip(f"Correct your answer and call `{FINAL_RESULT}` again: {listed}{more}", 1_500)
 
     @property
     def _is_object(self) -> bool:

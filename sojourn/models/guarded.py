@@ -1,7 +1,7 @@
-"""GuardedModel: a model whose requests keep to its provider's time-outs and limits, and are made once."""
+"""GuardedModel: a model whose requests keep to its provider's time-outs and limits, and are made once (ME-12, ME-16)."""
 
 import copy
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Collection, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -12,11 +12,11 @@ from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings, merge_model_settings
 
-from sojourn.models.limits import Limiter, Limits, limits_of
-from sojourn.models.request_settings import settings_for, timeouts_name
-from sojourn.models.span import request_span, tell_response
+from sojourn.models.rate_limits import Limiter, RateLimits, limiter_for
+from sojourn.models.span import record_response, request_span
+from sojourn.network import timeouts_for
 
-__all__ = ["GuardedModel", "estimate", "guarded"]
+__all__ = ["GuardedModel", "estimate", "guarded", "settings_for", "timeouts_name"]
 
 _OVERHEAD = 500
 """Tokens added to every estimate."""
@@ -24,7 +24,11 @@ _OVERHEAD = 500
 _CHARACTERS_A_TOKEN = 3
 
 
-def guarded(model: Model, limits: Limits | None = None) -> Model:
+_FAMILIES = ("claude", "deepseek")
+"""Models with a row of their own in the table of time-outs, whoever serves them."""
+
+
+def guarded(model: Model, limits: RateLimits | None = None) -> Model:
     """A model with guards; of models in order each has its own, since each has its own provider."""
     if isinstance(model, GuardedModel):
         return model
@@ -36,14 +40,14 @@ def guarded(model: Model, limits: Limits | None = None) -> Model:
 
 
 class GuardedModel(WrapperModel):
-    """A model of one provider; as long as it is not asked, it is the model that it wraps.
+    """A model of one provider, which makes each request within its limits; else it behaves as the model that it wraps.
 
     Args:
         wrapped: The model.
         limits: What the user allows for its provider.
     """
 
-    def __init__(self, wrapped: Model, limits: Limits | None = None) -> None:
+    def __init__(self, wrapped: Model, limits: RateLimits | None = None) -> None:
         super().__init__(wrapped)
         self._limits = limits
 
@@ -59,7 +63,7 @@ class GuardedModel(WrapperModel):
         async with limiter.request(tokens, self.model_name) as sent:
             with request_span(self.wrapped, streams=False) as span:
                 response = await self.wrapped.request(messages, settings, model_request_parameters)
-                tell_response(span, response)
+                record_response(span, response)
             sent.used = response.usage.total_tokens
             return response
 
@@ -80,24 +84,52 @@ class GuardedModel(WrapperModel):
                     messages, settings, model_request_parameters, run_context
                 ) as stream:
                     yield stream
-                    tell_response(span, stream.get())
+                    record_response(span, stream.get())
             sent.used = stream.usage.total_tokens
 
     def _ready(self, given: ModelSettings | None) -> tuple[Limiter, ModelSettings]:
-        """The limiter and settings of a request; and a client that belongs to the running loop."""
+        """Return the limiter and the settings of a request, and renew a client of another loop."""
         self._refresh_http_client()
         merged = merge_model_settings(self.wrapped.settings, given)
         settings = settings_for(timeouts_name(self.wrapped), merged, self.wrapped.unsupported_settings)
-        return limits_of(self.wrapped, self._limits), settings
+        return limiter_for(self.wrapped, self._limits), settings
+
+
+def settings_for(
+    provider: str, given: ModelSettings | None = None, ignored: Collection[str] = ()
+) -> ModelSettings:
+    """Return the settings of a request; given settings win, but for `max_retries`: exactly one layer repeats, Temporal's.
+
+    `timeout` is the seconds without progress that the table of time-outs has for reading. The time to
+    connect is the client's own, 5 s in those that pydantic-ai makes.
+
+    Args:
+        provider: Its name in the table of time-outs.
+        given: The user's.
+        ignored: Settings that the model does not take; it would warn of them.
+    """
+    settings = ModelSettings(timeout=timeouts_for(provider).read)
+    settings.update(given or {})
+    settings["max_retries"] = 0
+    for name in {"timeout", "max_retries"} & set(ignored):
+        settings.pop(name, None)
+    return settings
+
+
+def timeouts_name(model: Model) -> str:
+    """Return the row of the table of time-outs for a model: its provider's, or its family's at another provider."""
+    name = model.model_name.casefold()
+    family = next((each for each in _FAMILIES if each in name), None)
+    return model.system if model.system == "anthropic" or family is None else family
 
 
 def estimate(messages: Iterable[ModelMessage], parameters: ModelRequestParameters | None = None) -> int:
     """Tokens that a request may use: a third of its characters and 500; images and documents not counted."""
-    said = sum(_characters(part) for message in messages for part in message.parts)
-    said += sum(len(getattr(message, "instructions", None) or "") for message in messages)
+    characters = sum(_characters(part) for message in messages for part in message.parts)
+    characters += sum(len(getattr(message, "instructions", None) or "") for message in messages)
     tools = parameters.function_tools if parameters else ()
-    said += sum(len(str(tool.parameters_json_schema)) + len(tool.description or "") for tool in tools)
-    return said // _CHARACTERS_A_TOKEN + _OVERHEAD
+    characters += sum(len(str(tool.parameters_json_schema)) + len(tool.description or "") for tool in tools)
+    return characters // _CHARACTERS_A_TOKEN + _OVERHEAD
 
 
 def _characters(part: Any) -> int:

@@ -10,7 +10,7 @@ The transcript of a run is well-formed; one that a client handed in need not be.
 - requests and responses alternate, beginning and ending with a request; where the transcript has nothing to say
   there, a short text stands in;
 - each call is answered in the next request, in call order, before all else there. A call that nothing answers is
-  told to be without a result; an answer that no call asked for is left out;
+  marked as having no result; an answer that no call asked for is left out;
 - a call has the id that its provider knows, unless a call before it has that one.
 """
 
@@ -61,7 +61,7 @@ _UNANSWERED = "No result was recorded for this call."
 
 
 def from_response(response: theirs.ModelResponse, names: Names) -> Message:
-    """An assistant message of what a model gave.
+    """Return a model's response as an assistant message.
 
     Arguments are not read here: what the model wrote is in `raw`, even where it is no JSON.
 
@@ -80,7 +80,7 @@ def from_response(response: theirs.ModelResponse, names: Names) -> Message:
 def to_messages(
     messages: Sequence[Message], names: Names, *, result_text: Callable[[ToolResult], Any]
 ) -> list[theirs.ModelMessage]:
-    """A transcript as a model is sent it; a request is first, and last.
+    """Return a transcript as a model is sent it; a request is first, and last.
 
     Args:
         messages: The transcript.
@@ -89,19 +89,19 @@ def to_messages(
     """
     calls = _Calls(messages, names, result_text)
     sent: list[theirs.ModelMessage] = []
-    heard: list[theirs.ModelRequestPart] = []
+    asked: list[theirs.ModelRequestPart] = []
     for message in messages:
         if message.role != "assistant":
-            heard.extend(_heard(message))
+            asked.extend(_request_parts(message))
             continue
-        said, answers = _said(message, calls)
-        if said:
+        parts, answers = _response_parts(message, calls)
+        if parts:
             sent += [
-                _request(heard, first=not sent),
-                theirs.ModelResponse(said, **response_origin_of(message.parts)),
+                _request(asked, first=not sent),
+                theirs.ModelResponse(parts, **response_origin_of(message.parts)),
             ]
-            heard = answers
-    return [*sent, _request(heard, first=not sent)]
+            asked = answers
+    return [*sent, _request(asked, first=not sent)]
 
 
 class _Calls:
@@ -117,7 +117,7 @@ class _Calls:
                 self._results[result.tool_call_id].append(result)
 
     def pair(self, part: ToolCallPart) -> tuple[theirs.ToolCallPart, theirs.ToolReturnPart]:
-        """The call and its answer, by the same name and id."""
+        """Return the call and its answer, by the same name and id."""
         name = self._names.name_of(part.name)
         own = part.tool_call_id
         ids = chain((known_call_id(part), own), (f"{own[:40]}-{n}" for n in count(2)))
@@ -133,18 +133,18 @@ class _Calls:
         return call, theirs.ToolReturnPart(name, self._text(result), id, outcome=outcome)
 
 
-# What others said.
+# Requests: what others say.
 
 
-def _request(heard: Sequence[theirs.ModelRequestPart], *, first: bool) -> theirs.ModelRequest:
-    """What is said up to a response; a model that was told nothing but its instructions still has to be asked."""
-    if first and all(isinstance(part, theirs.SystemPromptPart) for part in heard):
-        return theirs.ModelRequest([*heard, theirs.UserPromptPart(_START)])
-    return theirs.ModelRequest(heard or [theirs.UserPromptPart(_GO_ON)])
+def _request(asked: Sequence[theirs.ModelRequestPart], *, first: bool) -> theirs.ModelRequest:
+    """Return the request before a response; a transcript of instructions alone gets a user prompt too."""
+    if first and all(isinstance(part, theirs.SystemPromptPart) for part in asked):
+        return theirs.ModelRequest([*asked, theirs.UserPromptPart(_START)])
+    return theirs.ModelRequest(asked or [theirs.UserPromptPart(_GO_ON)])
 
 
-def _heard(message: Message) -> Iterator[theirs.ModelRequestPart]:
-    """What a system message says as such; all else, by whomever, as the user's."""
+def _request_parts(message: Message) -> Iterator[theirs.ModelRequestPart]:
+    """Yield the text of a system message as a system prompt, and all other content as a user prompt."""
     content = [given for part in message.parts if (given := _given(part))]
     if message.role == "system":
         if text := message.text:
@@ -165,23 +165,23 @@ def _given(part: Part) -> theirs.UserContent | None:
             return None
 
 
-# What the model said.
+# Responses: what the model says.
 
 
-def _said(
+def _response_parts(
     message: Message, calls: _Calls
 ) -> tuple[list[theirs.ModelResponsePart], list[theirs.ModelRequestPart]]:
-    """The parts of a response, and the answers to its calls."""
-    said: list[theirs.ModelResponsePart] = []
+    """Return the parts of a response, and the answers to its calls."""
+    parts: list[theirs.ModelResponsePart] = []
     answers: list[theirs.ModelRequestPart] = []
     for part in message.parts:
         if isinstance(part, ToolCallPart):
             call, answer = calls.pair(part)
-            said.append(call)
+            parts.append(call)
             answers.append(answer)
         elif (given := _given_back(part)) is not None:
-            said.append(given)
-    return said, answers
+            parts.append(given)
+    return parts, answers
 
 
 def _given_back(part: Part) -> theirs.ModelResponsePart | None:
@@ -202,7 +202,7 @@ def _given_back(part: Part) -> theirs.ModelResponsePart | None:
 
 
 def _text_back(part: TextPart) -> theirs.TextPart | None:
-    """A text; an empty one only where a provider's signature hangs on it."""
+    """Return the text; an empty text only where it carries a provider's signature."""
     origin = origin_of(part)
     if not part.text and origin["provider_details"] is None:
         return None
@@ -241,7 +241,7 @@ def _call(part: theirs.ToolCallPart, names: Names, kept: dict[str, Any] | None) 
     )
 
 
-# What we have no word for.
+# Parts of a kind that Sojourn has no word for.
 
 
 def _unnamed(part: theirs.ModelResponsePart) -> OtherPart:

@@ -49,7 +49,7 @@ def definitions(turn: PlanInput, wire_name: Callable[[str], str], *, asks: bool)
 
     When each hint of the last step restricts to its tool, only those tools are offered (SR-124). The last
     turn may call none; the tools of the transcript are still named, since providers refuse calls of tools
-    that they were not told.
+    that the request does not define.
 
     Args:
         turn: What the planner was given; injected fields are not in its schemas.
@@ -85,13 +85,13 @@ def _restricted(turn: PlanInput) -> Sequence[ToolSpec]:
 
 
 def _definition(spec: ToolSpec, name: str) -> ToolDefinition:
-    said = [spec.description or spec.title]
+    lines = [spec.description or spec.title]
     if spec.payload.example:
         example = json.dumps(spec.payload.example, ensure_ascii=False)
-        said += [f"Arguments such as {example}"] if len(example) <= MAX_EXAMPLE else []
+        lines += [f"Arguments such as {example}"] if len(example) <= MAX_EXAMPLE else []
     return ToolDefinition(
         name=name,
-        description="\n".join(said),
+        description="\n".join(lines),
         parameters_json_schema=spec.payload.json_schema,
     )
 

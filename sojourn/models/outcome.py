@@ -32,7 +32,7 @@ from sojourn.models.expected import Expected
 from sojourn.models.names import Names
 from sojourn.models.offered import ASK_USER, FINAL_RESULT
 
-__all__ = ["Correction", "Said", "plan_of"]
+__all__ = ["Correction", "Reply", "plan_of"]
 
 _CUT_OFF = "the answer was cut off at the model's output limit"
 _FILTERED = "the answer was cut off by the provider's content filter"
@@ -40,11 +40,11 @@ _REFUSED = "the model refused to answer"
 
 
 @dataclass(frozen=True)
-class Said:
+class Reply:
     """A model's response."""
 
     message: Message
-    """In our words; the calls by tool id."""
+    """The response as a message of the transcript, with calls by tool id."""
     finish: str | None
     """`stop` `length` `content_filter` `tool_call` `error`, or none; open."""
     refusal: str | None = None
@@ -53,7 +53,7 @@ class Said:
 
 @dataclass(frozen=True)
 class Correction:
-    """Why a response cannot be used, as the model is told."""
+    """Why a response cannot be used, in words for the model."""
 
     code: str
     """Of the failure, when the next response is no better."""
@@ -63,7 +63,7 @@ class Correction:
     """By call id: what each call of the response is answered with; none where it made no calls."""
 
     def error(self) -> ApplicationError:
-        """What the run fails with when the model is not put right."""
+        """Return the error of a run whose model is not put right."""
         return ApplicationError(
             f"the model was corrected once and still did not answer as it has to: {self.text}",
             type=self.code,
@@ -71,11 +71,13 @@ class Correction:
         )
 
 
-def plan_of(said: Said, names: Names, *, expected: Expected | None, may_ask: bool) -> PlanResult | Correction:
-    """The plan that a response comes to, by the table above.
+def plan_of(
+    reply: Reply, names: Names, *, expected: Expected | None, may_ask: bool
+) -> PlanResult | Correction:
+    """Return the plan that a response comes to, by the table above.
 
     Args:
-        said: The response.
+        reply: The response.
         names: Tools by the names that models know.
         expected: The typed answer that is wanted, if one is.
         may_ask: Whether `ask_user` was offered.
@@ -83,37 +85,37 @@ def plan_of(said: Said, names: Names, *, expected: Expected | None, may_ask: boo
     Raises:
         ApplicationError: there is nothing to correct: `OutputLimit`, `ContentFiltered`.
     """
-    calls = said.message.tool_calls
+    calls = reply.message.tool_calls
     by_name = {call.name: call for call in reversed(calls)}
     if expected and FINAL_RESULT in by_name:
-        return _typed(said, by_name[FINAL_RESULT], expected)
+        return _typed(reply, by_name[FINAL_RESULT], expected)
     if may_ask and ASK_USER in by_name:
-        return _question(said, by_name[ASK_USER], names)
+        return _question(reply, by_name[ASK_USER], names)
     if calls:
-        return PlanResult(tool_calls=[call.request for call in calls], message=said.message)
-    if said.refusal:
-        return PlanResult(final_response=Message.assistant(said.refusal), notes=[_REFUSED])
-    if not said.message.text.strip():
-        return _nothing(said)
+        return PlanResult(tool_calls=[call.request for call in calls], message=reply.message)
+    if reply.refusal:
+        return PlanResult(final_response=Message.assistant(reply.refusal), notes=[_REFUSED])
+    if not reply.message.text.strip():
+        return _nothing(reply)
     if expected:
-        return _typed_text(said, expected)
-    return PlanResult(final_response=said.message, notes=_notes(said))
+        return _typed_text(reply, expected)
+    return PlanResult(final_response=reply.message, notes=_notes(reply))
 
 
-def _notes(said: Said) -> list[str]:
-    if said.finish == "length":
+def _notes(reply: Reply) -> list[str]:
+    if reply.finish == "length":
         return [_CUT_OFF]
-    return [_FILTERED] if said.finish == "content_filter" else []
+    return [_FILTERED] if reply.finish == "content_filter" else []
 
 
-def _nothing(said: Said) -> Correction:
-    if said.finish == "length":
+def _nothing(reply: Reply) -> Correction:
+    if reply.finish == "length":
         raise ApplicationError(
             f"{_CUT_OFF} before it began; allow more with ModelPlanner(settings={{'max_tokens': ...}})",
             type="OutputLimit",
             non_retryable=True,
         )
-    if said.finish == "content_filter":
+    if reply.finish == "content_filter":
         raise ApplicationError(
             "the provider's content filter held the answer back; change what is asked, or the model",
             type="ContentFiltered",
@@ -125,44 +127,44 @@ def _nothing(said: Said) -> Correction:
 # The typed answer.
 
 
-def _typed(said: Said, call: ToolCallPart, expected: Expected) -> PlanResult | Correction:
+def _typed(reply: Reply, call: ToolCallPart, expected: Expected) -> PlanResult | Correction:
     payload = _arguments(call)
     if isinstance(payload, str):
-        return Correction("MalformedAnswer", payload, _answered(said, call, payload))
-    fault = expected.fault(payload)
-    if fault is not None:
-        return Correction("MalformedAnswer", fault, _answered(said, call, fault))
-    beside = len(said.message.tool_calls) - 1
+        return Correction("MalformedAnswer", payload, _answered(reply, call, payload))
+    mismatch = expected.mismatch(payload)
+    if mismatch is not None:
+        return Correction("MalformedAnswer", mismatch, _answered(reply, call, mismatch))
+    beside = len(reply.message.tool_calls) - 1
     notes = [f"{beside} calls beside the answer were not made"] if beside else []
-    return _answer(said, expected.value(payload), [*_notes(said), *notes])
+    return _answer(reply, expected.value(payload), [*_notes(reply), *notes])
 
 
-def _typed_text(said: Said, expected: Expected) -> PlanResult | Correction:
-    read = parse_arguments(said.message.text)
+def _typed_text(reply: Reply, expected: Expected) -> PlanResult | Correction:
+    read = parse_arguments(reply.message.text)
     if isinstance(read, ParseFault):
         return Correction("MalformedAnswer", f"Give your answer by calling `{FINAL_RESULT}`.")
-    fault = expected.fault(read.payload)
-    if fault is not None:
-        return Correction("MalformedAnswer", fault)
-    return _answer(said, expected.value(read.payload), _notes(said))
+    mismatch = expected.mismatch(read.payload)
+    if mismatch is not None:
+        return Correction("MalformedAnswer", mismatch)
+    return _answer(reply, expected.value(read.payload), _notes(reply))
 
 
-def _answer(said: Said, value: Any, notes: list[str]) -> PlanResult:
-    text = said.message.text.strip() or json.dumps(value, ensure_ascii=False)
+def _answer(reply: Reply, value: Any, notes: list[str]) -> PlanResult:
+    text = reply.message.text.strip() or json.dumps(value, ensure_ascii=False)
     return PlanResult(final_response=Message.assistant(text), result=value, notes=notes)
 
 
 # The question.
 
 
-def _question(said: Said, call: ToolCallPart, names: Names) -> PlanResult | Correction:
+def _question(reply: Reply, call: ToolCallPart, names: Names) -> PlanResult | Correction:
     asked = _arguments(call)
     if isinstance(asked, str):
-        return Correction("MalformedAnswer", asked, _answered(said, call, asked))
+        return Correction("MalformedAnswer", asked, _answered(reply, call, asked))
     question, tool = asked.get("question"), asked.get("tool")
     if not isinstance(question, str) or not question.strip():
         text = f"`{ASK_USER}` takes a `question`, a text that says what to ask."
-        return Correction("MalformedAnswer", text, _answered(said, call, text))
+        return Correction("MalformedAnswer", text, _answered(reply, call, text))
     return PlanResult(
         await_=AwaitClarification(
             question=question[:4_000],
@@ -170,7 +172,7 @@ def _question(said: Said, call: ToolCallPart, names: Names) -> PlanResult | Corr
             restrict_to_tool=names.id_of(tool) if isinstance(tool, str) else None,
             tool_call_id=call.tool_call_id,
         ),
-        message=said.message,
+        message=reply.message,
     )
 
 
@@ -191,6 +193,6 @@ def _arguments(call: ToolCallPart) -> dict[str, Any] | str:
     return read.payload
 
 
-def _answered(said: Said, wrong: ToolCallPart, text: str) -> dict[str, str]:
+def _answered(reply: Reply, wrong: ToolCallPart, text: str) -> dict[str, str]:
     others = f"not executed: `{wrong.name}` beside it was not right"
-    return {call.tool_call_id: text if call is wrong else others for call in said.message.tool_calls}
+    return {call.tool_call_id: text if call is wrong else others for call in reply.message.tool_calls}

@@ -27,17 +27,15 @@ from sojourn.core.run.totals import add_usage
 from sojourn.errors import DefinitionError
 from sojourn.live import current_deltas
 from sojourn.models.expected import Expected
-from sojourn.models.faults import model_faults
 from sojourn.models.guarded import guarded
-from sojourn.models.limits import Limits
 from sojourn.models.messages import from_response, to_messages
 from sojourn.models.names import Names, wire_name
 from sojourn.models.offered import ASK_USER, answer_tool, definitions
-from sojourn.models.outcome import Correction, Said, plan_of
-from sojourn.models.reminders import reminders
-from sojourn.models.repair_text import result_text
-from sojourn.models.response import response_of
-from sojourn.models.usage import usage_of
+from sojourn.models.outcome import Correction, Reply, plan_of
+from sojourn.models.provider_errors import translate_provider_errors
+from sojourn.models.rate_limits import RateLimits
+from sojourn.models.response import response_of, usage_of
+from sojourn.models.result_text import reminders, result_text
 
 __all__ = ["Instructions", "ModelPlanner"]
 
@@ -59,7 +57,7 @@ class ModelPlanner:
             pydantic-ai, with a client of your own. A name is looked up, and its key read from the environment,
             when a run first plans.
         fallbacks: Asked in this order when the one before fails.
-        instructions: What the model is told before all else.
+        instructions: The text before the transcript.
         result: The answer's type; without it the answer is text.
         settings: Of pydantic-ai, such as `{"temperature": 0, "max_tokens": 2000, "thinking": True}`.
         asks: Whether the model may ask the person, in runs whose policy has `interrupts_allowed`.
@@ -96,7 +94,7 @@ class ModelPlanner:
         self._settings = settings
         self._asks = asks
         self._result_text = result_text
-        self._limits = Limits.given(max_concurrency, tokens_per_minute)
+        self._limits = RateLimits.given(max_concurrency, tokens_per_minute)
 
     @property
     def model_name(self) -> str:
@@ -111,7 +109,7 @@ class ModelPlanner:
         Raises:
             ApplicationError: `ModelMisconfigured`, with what to set or to install.
         """
-        with model_faults(self._provider, attempt=1):
+        with translate_provider_errors(self._provider, attempt=1):
             self._model  # noqa: B018 # pyright: ignore[reportUnusedExpression]
 
     async def plan_start(self, turn: PlanInput) -> PlanResult:
@@ -147,16 +145,16 @@ class ModelPlanner:
             response = await self._response(messages, parameters, settings, names)
             used = add_usage(used, usage_of(response))
             refusal = (response.provider_details or {}).get("refusal")
-            said = Said(from_response(response, names), response.finish_reason, refusal)
+            reply = Reply(from_response(response, names), response.finish_reason, refusal)
             may_ask = any(tool.name == ASK_USER for tool in parameters.function_tools)
-            judged = plan_of(said, names, expected=expected, may_ask=may_ask)
+            judged = plan_of(reply, names, expected=expected, may_ask=may_ask)
             if isinstance(judged, PlanResult):
                 return judged.model_copy(update={"usage": used})
             if correction:
                 break
             correction = judged
             if deltas := current_deltas():
-                deltas.begin()  # what was told of this response no longer holds
+                deltas.begin()  # the deltas of this response no longer hold
             messages = [*messages, response, _corrected(response, judged)]
         assert correction
         raise correction.error()
@@ -168,7 +166,7 @@ class ModelPlanner:
         settings: ModelSettings,
         names: Names,
     ) -> ModelResponse:
-        with model_faults(self._provider):
+        with translate_provider_errors(self._provider):
             model = self._model
             if not isinstance(model, FallbackModel):  # which prepares them for each of its models
                 messages = model.prepare_messages(messages, parameters)
@@ -181,13 +179,13 @@ class ModelPlanner:
 
     @property
     def _provider(self) -> str:
-        """Who is asked first, as pydantic-ai names providers."""
+        """The provider of the first model, as pydantic-ai names it."""
         first = self._sources[0]
         return first.split(":", 1)[0] if isinstance(first, str) else first.system
 
     async def _parameters(self, turn: PlanInput, expected: Expected | None) -> ModelRequestParameters:
-        told = self._instructions(turn.run) if callable(self._instructions) else self._instructions
-        text = await told if inspect.isawaitable(told) else told
+        given = self._instructions(turn.run) if callable(self._instructions) else self._instructions
+        text = await given if inspect.isawaitable(given) else given
         parts = [InstructionPart(content=text, dynamic=callable(self._instructions))] if text else []
         tools = definitions(turn, wire_name, asks=self._asks)
         if expected is None:
@@ -214,11 +212,13 @@ def _called(turn: PlanInput) -> set[str]:
     return {call.name for message in turn.messages for call in message.tool_calls}
 
 
-def _messages(turn: PlanInput, names: Names, told: Callable[[ToolResult], str] | None) -> list[ModelMessage]:
-    """The transcript, and after it what is said for this request only."""
+def _messages(
+    turn: PlanInput, names: Names, own_text: Callable[[ToolResult], str] | None
+) -> list[ModelMessage]:
+    """Return the transcript, and after it the notices of this request."""
 
     def read(result: ToolResult) -> str:
-        return told(result) if told else result_text(result, names)
+        return own_text(result) if own_text else result_text(result, names)
 
     *before, last = to_messages(turn.messages, names, result_text=read)
     notices = [SystemPromptPart(text, scope="request") for text in reminders(turn, wire_name)]
@@ -236,7 +236,7 @@ def _has_left(turn: PlanInput, used: Usage) -> bool:
 
 
 def _corrected(response: ModelResponse, correction: Correction) -> ModelRequest:
-    """What a model is told of a response that cannot be used: on its calls, where it made some."""
+    """Return the request that corrects a response: as the answers to its calls, where it made calls."""
     calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
     answers: list[Any] = [
         ToolReturnPart(

@@ -1,4 +1,4 @@
-"""One request to a model: plain, or streamed where somebody wants to see the answer grow."""
+"""One request to a model, plain or streamed, and what its response used."""
 
 from collections.abc import Callable
 
@@ -20,12 +20,13 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 
+from sojourn.contracts.plan import Usage
 from sojourn.live import Deltas, current_deltas
 
-__all__ = ["response_of", "was_cut_off"]
+__all__ = ["response_of", "usage_of", "was_cut_off"]
 
-_SAY_WHEN_THEY_END = ("openai", "anthropic")
-"""Providers whose streams end with a word; one without it was cut off, though the connection ended well."""
+_REPORTS_FINISH = ("openai", "anthropic")
+"""Providers whose streams end with a finish reason; a stream without it was cut off, though the connection ended well."""
 
 
 async def response_of(
@@ -36,10 +37,10 @@ async def response_of(
     *,
     id_of: Callable[[str], str],
 ) -> ModelResponse:
-    """What a model answers.
+    """Request a response of a model, streamed where somebody follows the run.
 
     Args:
-        model: Which is asked.
+        model: The model.
         messages: As they go out.
         parameters: What it may call.
         settings: Of the request.
@@ -56,9 +57,9 @@ async def response_of(
     async with model_request_stream(
         model, messages, model_settings=settings, model_request_parameters=parameters
     ) as stream:
-        said = _Telling(deltas, id_of)
+        writer = _DeltaWriter(deltas, id_of)
         async for event in stream:
-            await said.tell(event)
+            await writer.write(event)
         response = stream.get()
     if was_cut_off(response):
         raise ModelConnectionError(model.model_name, "the stream ended before the answer did", phase="read")
@@ -68,11 +69,35 @@ async def response_of(
 def was_cut_off(response: ModelResponse) -> bool:
     """Whether a stream ended before the answer did."""
     details = response.provider_details or {}
-    return response.provider_name in _SAY_WHEN_THEY_END and "finish_reason" not in details
+    return response.provider_name in _REPORTS_FINISH and "finish_reason" not in details
 
 
-class _Telling:
-    """Passes a stream's pieces on, calls by the order in which they come."""
+def usage_of(response: ModelResponse) -> Usage:
+    """Return the tokens as the provider counts them, and the cost in US dollars where `genai-prices` knows the model."""
+    used = response.usage
+    return Usage(
+        input_tokens=used.input_tokens,
+        output_tokens=used.output_tokens,
+        cached_tokens=used.cache_read_tokens,
+        cost=_cost(response),
+        model=response.model_name,
+    )
+
+
+def _cost(response: ModelResponse) -> float | None:
+    reported = getattr(response.usage, "cost", None)
+    if reported is not None:
+        return float(reported)
+    if response.model_name is None:
+        return None
+    try:
+        return float(response.cost().total_price)
+    except (LookupError, ValueError):
+        return None
+
+
+class _DeltaWriter:
+    """Writes the pieces of a stream as deltas, with calls numbered in the order in which they come."""
 
     def __init__(self, deltas: Deltas, id_of: Callable[[str], str]) -> None:
         self._deltas = deltas
@@ -80,7 +105,7 @@ class _Telling:
         self._calls: dict[int, tuple[int, str]] = {}
         """By the part's index: which call of the response, and the tool's name as far as it came."""
 
-    async def tell(self, event: ModelResponseStreamEvent) -> None:
+    async def write(self, event: ModelResponseStreamEvent) -> None:
         match event:
             case (
                 PartStartEvent(part=TextPart(content=text))

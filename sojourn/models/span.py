@@ -11,7 +11,7 @@ from pydantic_ai.models import Model
 from sojourn.telemetry.names import OPERATION, short
 from sojourn.telemetry.recorder import fail
 
-__all__ = ["request_span", "tell_response"]
+__all__ = ["record_response", "request_span"]
 
 
 @contextmanager
@@ -19,7 +19,7 @@ def request_span(model: Model, *, streams: bool) -> Generator[Span]:
     """`chat <model>`, current while the request is made, by OpenTelemetry's conventions for generative AI.
 
     Args:
-        model: Which is asked.
+        model: The model.
         streams: Whether the answer is streamed.
     """
     name = short(model.model_name)
@@ -42,8 +42,8 @@ def request_span(model: Model, *, streams: bool) -> Generator[Span]:
             raise
 
 
-def tell_response(span: Span, response: ModelResponse) -> None:
-    """Add what came back, as far as it is no text."""
+def record_response(span: Span, response: ModelResponse) -> None:
+    """Set the attributes of a response on its span: tokens, model and finish reason, no text."""
     if not span.is_recording():
         return
     used = response.usage

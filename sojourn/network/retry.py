@@ -1,12 +1,13 @@
 """Repeat a request that the network let down, with growing delays (ME-11, ME-14).
 
-tenacity decides when to call again; what is repeated, and after how long, is said here.
+tenacity calls again; this module decides what is repeated, after how long, and when Temporal repeats instead.
 """
 
 import asyncio
 import random
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from inspect import isawaitable
@@ -14,15 +15,14 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
 
 import structlog
 
-from sojourn.errors import NetworkRetriesExhausted
-from sojourn.network.faults import RETRIED_STATUSES, fault_of
-from sojourn.network.translation import network_faults
+from sojourn.errors import NetworkRetriesExhausted, RateLimited, ToolUnavailable
+from sojourn.network.network_errors import RETRIED_STATUSES, network_failure_of
 from sojourn.network.wording import format_network_error
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState
 
-__all__ = ["LONGEST_DELAY", "LONGEST_WAIT", "MAX_RETRIES", "with_network_retry"]
+__all__ = ["LONGEST_DELAY", "LONGEST_WAIT", "MAX_RETRIES", "network_faults", "with_network_retry"]
 
 MAX_RETRIES = 5
 """Executions after the first one."""
@@ -47,6 +47,27 @@ class _Use:
 
 
 _outer: ContextVar[_Use | None] = ContextVar("sojourn_network_retry", default=None)
+
+
+@contextmanager
+def network_faults(provider: str | None = None) -> Generator[None]:
+    """Raise a network failure inside the block as `RateLimited` or `ToolUnavailable`.
+
+    They carry the server's `Retry-After`, so that the attempt is repeated by Temporal, then, and that not
+    even a lost worker forgets it. Every other exception passes as it is. Nothing of the request, which
+    may hold a key, goes on into the history.
+
+    Args:
+        provider: Whose API it is, for the text.
+    """
+    try:
+        yield
+    except Exception as error:
+        fault = network_failure_of(error)
+        if fault is None:
+            raise
+        kind = RateLimited if fault.kind == "rate_limited" else ToolUnavailable
+        raise kind(format_network_error(error, provider), retry_after=fault.retry_after) from None
 
 
 @overload
@@ -125,7 +146,7 @@ async def _repeated(
 
     def give_up(state: "RetryCallState") -> NoReturn:
         last = _failure(state)
-        fault = fault_of(last)
+        fault = network_failure_of(last)
         raise NetworkRetriesExhausted(
             format_network_error(last, provider),
             provider=provider,
@@ -133,16 +154,16 @@ async def _repeated(
             status=fault and fault.status,
         ) from last
 
-    def tell(state: "RetryCallState") -> None:
-        said = format_network_error(_failure(state), provider)
-        _log.warning("network_retry", reason=said, attempt=state.attempt_number, delay=state.upcoming_sleep)
+    def log_retry(state: "RetryCallState") -> None:
+        reason = format_network_error(_failure(state), provider)
+        _log.warning("network_retry", reason=reason, attempt=state.attempt_number, delay=state.upcoming_sleep)
 
     retrying = AsyncRetrying(
         sleep=sleep,
         stop=is_enough,
         wait=_delay,
-        retry=retry_if_exception(lambda error: fault_of(error) is not None),
-        before_sleep=tell,
+        retry=retry_if_exception(lambda error: network_failure_of(error) is not None),
+        before_sleep=log_retry,
         retry_error_callback=give_up,
     )
     return await retrying(_called, fn)
@@ -166,7 +187,7 @@ def _failure(state: "RetryCallState") -> BaseException:
 
 def _delay(state: "RetryCallState") -> float:
     """Seconds before the next execution."""
-    fault = fault_of(_failure(state))
+    fault = network_failure_of(_failure(state))
     if fault is not None and fault.retry_after is not None:
         return min(fault.retry_after.total_seconds(), LONGEST_DELAY)
     growing = 2.0 ** (state.attempt_number - 1) * (1 + random.uniform(0, _JITTER))  # noqa: S311 - spreads load

@@ -9,23 +9,23 @@ from http import HTTPStatus
 from typing import Final
 
 from sojourn.errors import NetworkRetriesExhausted
-from sojourn.network.faults import Fault, client_classes, fault_of, status_of
+from sojourn.network.network_errors import NetworkFailure, client_classes, network_failure_of, status_of
 
-__all__ = ["format_fault", "format_network_error"]
+__all__ = ["format_network_error", "format_network_failure"]
 
 _SENTENCES: Final = {
     "timeout": "{who} request timed out; it may be slow or overloaded, so try again later.",
-    "connection": "Unable to connect to {who} ({said}); check the network and the address.",
+    "connection": "Unable to connect to {who} ({description}); check the network and the address.",
     "tls": "SSL connection error with {who}; check the address, its certificate and this machine's clock.",
-    "rate_limited": "{who} is over its rate limit ({said}); try again {later}.",
-    "status": "{who} cannot answer now ({said}); try again {later}.",
+    "rate_limited": "{who} is over its rate limit ({description}); try again {later}.",
+    "status": "{who} cannot answer now ({description}); try again {later}.",
 }
 
 _MAX_TEXT = 200
 
 
 def format_network_error(error: BaseException, provider: str | None = None) -> str:
-    """One sentence that says what happened and what may help.
+    """Return a sentence with what happened and what may help.
 
     Args:
         error: What the request raised.
@@ -34,19 +34,21 @@ def format_network_error(error: BaseException, provider: str | None = None) -> s
     who = provider or "API"
     if isinstance(error, NetworkRetriesExhausted):
         return str(error)
-    if fault := fault_of(error):
-        return format_fault(fault, provider)
+    if fault := network_failure_of(error):
+        return format_network_failure(fault, provider)
     if status := status_of(error):
         return f"{who} refused the request (HTTP {status}{_phrase(status)})."
     return f"{who} request failed: {_harmless(error)}."
 
 
-def format_fault(fault: Fault, provider: str | None = None) -> str:
-    """The sentence for a fault that is known already; `provider` as in `format_network_error`."""
-    return _SENTENCES[fault.kind].format(who=provider or "API", said=fault.said, later=_later(fault))
+def format_network_failure(fault: NetworkFailure, provider: str | None = None) -> str:
+    """Return the sentence for a network failure; `provider` as in `format_network_error`."""
+    return _SENTENCES[fault.kind].format(
+        who=provider or "API", description=fault.description, later=_later(fault)
+    )
 
 
-def _later(fault: Fault) -> str:
+def _later(fault: NetworkFailure) -> str:
     wait = fault.retry_after or timedelta(0)
     return f"in {wait.total_seconds():.0f} s" if wait >= timedelta(seconds=1) else "later"
 
@@ -61,7 +63,7 @@ def _phrase(status: int) -> str:
 def _harmless(error: BaseException) -> str:
     """The first line of an error's text, without addresses; its class when there is none.
 
-    What an HTTP client says of a request it cannot send quotes the part that is wrong, such as a key.
+    The text of an HTTP client's error quotes the part of a request that is wrong, such as a key.
     """
     if client_classes(error):
         return type(error).__name__
@@ -71,5 +73,5 @@ def _harmless(error: BaseException) -> str:
 
 
 def _is_address(word: str) -> bool:
-    """Whether a word may hold a user, a password or a query: rather one too many."""
+    """Whether a word may hold a user, a password or a query; in doubt it may."""
     return "://" in word or ("@" in word and ":" in word) or ("?" in word and "=" in word)

@@ -1,7 +1,21 @@
 """Telemetry: traces and metrics by OpenTelemetry, off unless somebody asks for them.
 
-They are asked for by OpenTelemetry's standard environment variables, or by a program that has set
-a global tracer or meter provider of its own. Nothing of OpenTelemetry is loaded before that is known.
+The package decides which spans and metrics a run has, and with which ids, by the conventions for generative AI. It knows
+the contracts, Temporal's interceptors and OpenTelemetry, which it loads only once somebody asks: by the standard
+environment variables, or by a tracer or meter provider that the program has set. Begin at `interceptor`, which Temporal
+calls; `observation` records a run.
+
+`temporalio.contrib.opentelemetry` is not used, part by part for one reason each:
+
+- `OpenTelemetryPlugin` and `OpenTelemetryInterceptor` need a `ReplaySafeTracerProvider` as the global provider and refuse
+  a program's own; both are marked experimental.
+- Their spans, and those of `TracingInterceptor`, hold the text of exceptions, which may quote a payload or a secret.
+- `OpenTelemetryInterceptor` names spans for Temporal's operations (`RunWorkflow:AgentRun`), not for those of an agent, and
+  `TracingInterceptor` gives a workflow spans without a length: `interceptor`, `activities` and `observation` do neither.
+- `TemporalIdGenerator` draws ids from a random generator of the workflow, so that they depend on the order in which spans
+  begin; `trace_context` derives them, so that another worker, and a child run, knows them.
+- The functions for their header are private, and write baggage into the history; the header itself is theirs.
+- `MetricsExporter` exports the metrics of Temporal's core, which a worker serves to Prometheus already.
 """
 
 import threading

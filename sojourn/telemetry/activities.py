@@ -20,9 +20,9 @@ from sojourn.contracts.plan import Usage
 from sojourn.contracts.tasks import PlanOutcome, PlanTask, ToolTask
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.telemetry import names
-from sojourn.telemetry.headers import context_in
 from sojourn.telemetry.names import AGENT, ATTEMPT, ERROR, OPERATION, OTHER, OUTCOME, TOOL, Attributes
 from sojourn.telemetry.recorder import Recorder, fail
+from sojourn.telemetry.trace_context import context_in
 
 __all__ = ["ActivityTelemetry"]
 
@@ -61,7 +61,7 @@ class ActivityTelemetry(ActivityInboundInterceptor):
                 raise
             else:
                 found[OUTCOME] = _outcome_of(outcome)
-                span.set_attributes(_told(outcome, found[OUTCOME]))
+                span.set_attributes(_attributes_of(outcome, found[OUTCOME]))
                 if outcome.fault is not None:
                     found[ERROR] = names.code(outcome.fault_code or "PlannerError")
                     fail(span, found[ERROR])
@@ -97,7 +97,7 @@ class ActivityTelemetry(ActivityInboundInterceptor):
 
     @contextmanager
     def _span(self, name: str, context: Context, attributes: Attributes) -> Generator[Span]:
-        """A current span, of the activity's own time; what is raised is told by the caller, without its words."""
+        """A current span, of the activity's own time; the caller records what is raised, without its text."""
         token = current.attach(context)
         try:
             with self._recorder.tracer.start_as_current_span(
@@ -126,7 +126,7 @@ def _of_run(operation: str, task: PlanTask | ToolTask) -> Attributes:
     ) | {ATTEMPT: info.attempt}
 
 
-def _told(outcome: PlanOutcome, kind: str) -> Attributes:
+def _attributes_of(outcome: PlanOutcome, kind: str) -> Attributes:
     found: Attributes = {OUTCOME: kind}
     if outcome.calls:
         found["sojourn.calls"] = len(outcome.calls)

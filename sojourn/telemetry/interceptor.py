@@ -1,22 +1,31 @@
-"""TelemetryInterceptor: what Temporal's client and worker call on the way in and out."""
+"""TelemetryInterceptor: what Temporal's client and worker call on the way in and out of runs, plans and tools."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NoReturn
 
 from opentelemetry.trace import SpanKind
+from temporalio import workflow
+from temporalio.api.common.v1 import Payload
 from temporalio.client import Interceptor, OutboundInterceptor, StartWorkflowInput, WorkflowHandle
 from temporalio.worker import (
     ActivityInboundInterceptor,
+    ContinueAsNewInput,
+    ExecuteWorkflowInput,
+    StartActivityInput,
+    StartChildWorkflowInput,
+    StartLocalActivityInput,
     WorkflowInboundInterceptor,
     WorkflowInterceptorClassInput,
+    WorkflowOutboundInterceptor,
 )
 from temporalio.worker import Interceptor as WorkerInterceptor
 
 from sojourn.contracts.run import RunInput
 from sojourn.telemetry import names
 from sojourn.telemetry.activities import ActivityTelemetry
-from sojourn.telemetry.headers import with_context
+from sojourn.telemetry.observation import Observation
 from sojourn.telemetry.recorder import Recorder, fail
-from sojourn.telemetry.workflows import workflow_telemetry
+from sojourn.telemetry.trace_context import context_in, with_context
 
 __all__ = ["TelemetryInterceptor"]
 
@@ -28,19 +37,23 @@ class TelemetryInterceptor(Interceptor, WorkerInterceptor):
         self._recorder = recorder
 
     def intercept_client(self, next: OutboundInterceptor) -> OutboundInterceptor:
-        """For what starts runs."""
+        """Return the interceptor of a client, which records the start of a run."""
         return _ClientTelemetry(next, self._recorder)
 
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:
-        """For plans and tools."""
+        """Return the interceptor of an activity, which records plans and tools."""
         return ActivityTelemetry(next, self._recorder)
 
     def workflow_interceptor_class(
         self,
         input: WorkflowInterceptorClassInput,  # noqa: ARG002 - Temporal's signature
     ) -> type[WorkflowInboundInterceptor]:
-        """For runs."""
-        return workflow_telemetry(self._recorder)
+        """Return a class, of which Temporal makes one instance for each workflow."""
+
+        class Telemetry(_WorkflowTelemetry):
+            _recorder = self._recorder
+
+        return Telemetry
 
 
 class _ClientTelemetry(OutboundInterceptor):
@@ -75,3 +88,66 @@ class _ClientTelemetry(OutboundInterceptor):
             except Exception as error:
                 fail(span, type(error).__name__)
                 raise
+
+
+class _WorkflowTelemetry(WorkflowInboundInterceptor):
+    """Observes a run, and passes its place in the trace on to what it starts."""
+
+    _recorder: Recorder
+
+    def __init__(self, next: WorkflowInboundInterceptor) -> None:
+        super().__init__(next)
+        self.observation: Observation | None = None
+        self.above: Mapping[str, Payload] = {}
+        """The header of what comes beside the run: the next execution of its chain."""
+        self.below: Mapping[str, Payload] = {}
+        """The header of what the run starts, which is the same each time."""
+
+    def init(self, outbound: WorkflowOutboundInterceptor) -> None:
+        super().init(_Outbound(outbound, self))
+
+    async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:
+        parent = context_in(input.headers)
+        self.above = self.below = with_context({}, parent)
+        if workflow.info().workflow_type != "AgentRun":
+            return await super().execute_workflow(input)
+        self.observation = observation = Observation(self._recorder, parent)
+        run: Any = workflow.instance()
+        run.observe(observation)
+        self.below = with_context({}, observation.context)
+        try:
+            output = await super().execute_workflow(input)
+        except BaseException as error:
+            observation.failed(error)
+            raise
+        observation.completed(output)
+        return output
+
+
+class _Outbound(WorkflowOutboundInterceptor):
+    def __init__(self, next: WorkflowOutboundInterceptor, inbound: _WorkflowTelemetry) -> None:
+        super().__init__(next)
+        self._inbound = inbound
+
+    def start_activity(self, input: StartActivityInput) -> workflow.ActivityHandle[Any]:
+        input.headers = {**input.headers, **self._inbound.below}
+        return super().start_activity(input)
+
+    def start_local_activity(self, input: StartLocalActivityInput) -> workflow.ActivityHandle[Any]:
+        input.headers = {**input.headers, **self._inbound.below}
+        return super().start_local_activity(input)
+
+    async def start_child_workflow(
+        self, input: StartChildWorkflowInput
+    ) -> workflow.ChildWorkflowHandle[Any, Any]:
+        run, observation = (input.args[0] if input.args else None), self._inbound.observation
+        if observation and isinstance(run, RunInput) and run.parent:
+            context = observation.child_starts(run.parent.parent_tool_call_id)
+            input.headers = with_context(input.headers, context)
+        else:
+            input.headers = {**input.headers, **self._inbound.below}
+        return await super().start_child_workflow(input)
+
+    def continue_as_new(self, input: ContinueAsNewInput) -> NoReturn:
+        input.headers = {**input.headers, **self._inbound.above}
+        super().continue_as_new(input)

@@ -1,4 +1,4 @@
-"""Names: span names and attributes, by OpenTelemetry's conventions for generative AI where they have one.
+"""Names: span names and attributes, by OpenTelemetry's conventions for generative AI where they have a name.
 
 https://github.com/open-telemetry/semantic-conventions-genai. Names of spans are few: they hold ids that an
 app declares, never what a model made up. Values are bounded, and hold no payload, result or message.
@@ -60,12 +60,12 @@ def short(text: str) -> str:
 
 
 def code(text: str | None) -> str:
-    """An error's code or an exception's name, where it looks like one: a message in its place is not told."""
+    """An error's code or an exception's name, where it looks like one: a message in its place becomes `_OTHER`."""
     return text if text and _CODE.fullmatch(text) else OTHER
 
 
 def of_run(operation: str, *, agent_id: str, run_id: str, session_id: str, turn_id: str) -> Attributes:
-    """What every span of a run says."""
+    """Return the attributes of every span of a run."""
     agent = short(agent_id) or OTHER
     found: Attributes = {
         OPERATION: operation,
@@ -81,7 +81,7 @@ def of_run(operation: str, *, agent_id: str, run_id: str, session_id: str, turn_
 
 
 def of_call(tool: str, call_id: str, parent_call_id: str | None) -> Attributes:
-    """What the span of a call says beside that (SR-69)."""
+    """Return the further attributes of the span of a call (SR-69)."""
     found: Attributes = {
         TOOL: short(tool),
         "gen_ai.tool.type": "function",
@@ -94,7 +94,7 @@ def of_call(tool: str, call_id: str, parent_call_id: str | None) -> Attributes:
 
 
 def is_known(dispatch: Dispatch | None, result: ToolResult) -> bool:
-    """Whether the app declares the tool, as far as the answer tells: a model may ask for any name."""
+    """Whether the app declares the tool, as far as the answer shows: a model may ask for any name."""
     if dispatch is None:
         return False
     hint = result.retry_hint
@@ -102,7 +102,7 @@ def is_known(dispatch: Dispatch | None, result: ToolResult) -> bool:
 
 
 def error_type(result: ToolResult, *, from_outside: bool = False) -> str | None:
-    """Why a call failed, as one of few words: the hint's reason, else the error's code; None when it did not.
+    """Return why a call failed, as a value of few: the hint's reason, else the error's code; None when it did not.
 
     Args:
         result: The call's answer.

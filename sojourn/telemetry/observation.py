@@ -23,10 +23,10 @@ from sojourn.contracts.run import RunInput, RunOutput
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.telemetry import names
-from sojourn.telemetry.ids import span_id_of
 from sojourn.telemetry.names import AGENT, ERROR, KIND, OTHER, OUTCOME, TOOL, Attributes
 from sojourn.telemetry.observer import Observer
 from sojourn.telemetry.recorder import Recorder, fail
+from sojourn.telemetry.trace_context import span_id_of
 
 __all__ = ["Observation"]
 
@@ -42,17 +42,17 @@ _KINDS: dict[type[Await], str] = {
 _log = structlog.get_logger("sojourn.telemetry")
 
 
-def harmless(tell: Callable[P, None]) -> Callable[P, None]:
-    """What is told fails no run: a span processor of a stranger may raise, and would wedge the workflow task."""
+def never_raises(report: Callable[P, None]) -> Callable[P, None]:
+    """Let a report fail no run: a span processor of a stranger may raise, and would wedge the workflow task."""
 
-    @functools.wraps(tell)
-    def told(*args: P.args, **named: P.kwargs) -> None:
+    @functools.wraps(report)
+    def reported(*args: P.args, **named: P.kwargs) -> None:
         try:
-            tell(*args, **named)
+            report(*args, **named)
         except Exception as error:  # noqa: BLE001 - see above
-            _log.warning("run_not_observed", told=tell.__name__, error=type(error).__name__)
+            _log.warning("run_not_observed", told=report.__name__, error=type(error).__name__)
 
-    return told
+    return reported
 
 
 class Observation(Observer):
@@ -81,7 +81,7 @@ class Observation(Observer):
 
     # The run.
 
-    @harmless
+    @never_raises
     def begins(self, run: RunInput) -> None:
         """Take up the run's place in the trace."""
         self._run = run
@@ -97,7 +97,7 @@ class Observation(Observer):
         if self._is_new("start"):
             self._instruments.runs_started.add(1, {AGENT: self._agent})
 
-    @harmless
+    @never_raises
     def completed(self, output: RunOutput) -> None:
         """The run has answered."""
         if self._is_new("end"):
@@ -105,7 +105,7 @@ class Observation(Observer):
             self._span.set_attribute("sojourn.tool_calls", output.tool_calls)
             self._ends("completed", {OUTCOME: output.reason})
 
-    @harmless
+    @never_raises
     def failed(self, error: BaseException) -> None:
         """The run ends with an error, or is canceled; any other error is the worker's, which tries again."""
         if not workflow.in_workflow() or not (
@@ -144,7 +144,7 @@ class Observation(Observer):
         )
         return set_span_in_context(NonRecordingSpan(below), self._parent)
 
-    @harmless
+    @never_raises
     def answered(
         self,
         call: ToolRequest,
@@ -155,7 +155,7 @@ class Observation(Observer):
         since: datetime,
         by_worker: bool,
     ) -> None:
-        """Count a call; one that no worker executed gets its span here, the others have theirs."""
+        """Count a call, and record the span of a call that no worker executed."""
         is_external = dispatch is not None and dispatch.kind == "external"
         reason = names.error_type(result, from_outside=is_external)
         is_known = names.is_known(dispatch, result)
@@ -188,7 +188,7 @@ class Observation(Observer):
             span.end(_nanoseconds(workflow.now()))
 
     def _repaired(self, call: ToolRequest, result: ToolResult, reason: str | None) -> str | None:
-        """What was wrong with the call of this tool before, when this one mended it."""
+        """Return the error of the last call of this tool, when this call mended it."""
         before = self._failed.pop(call.name, None)
         if reason is None:
             return before
@@ -198,7 +198,7 @@ class Observation(Observer):
 
     # Its waits.
 
-    @harmless
+    @never_raises
     def waits(self, open_waits: Mapping[str, Await]) -> None:
         """Count what is new among the waits, and time what is over."""
         for await_id, wait in open_waits.items():
@@ -207,7 +207,7 @@ class Observation(Observer):
                 self._waits[await_id] = (kind, workflow.now())
                 if self._is_new("await", await_id):
                     self._instruments.awaits.add(1, {AGENT: self._agent, KIND: kind})
-        for await_id in [one for one in self._waits if one not in open_waits]:
+        for await_id in [known for known in self._waits if known not in open_waits]:
             kind, opened = self._waits.pop(await_id)
             if self._is_new("awaited", await_id):
                 lasted = workflow.now() - opened

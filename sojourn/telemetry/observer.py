@@ -1,6 +1,6 @@
-"""Observer: what a run tells about itself to whoever watches it on this worker.
+"""Observer: what a run reports of itself to whoever watches it on this worker.
 
-Told in a replay too, in the same order; an observer must not change what the run does.
+The run reports in a replay too, in the same order; an observer must not change what the run does.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ __all__ = ["Observer"]
 
 
 class Observer:
-    """Watches nothing; another one overrides what it cares about."""
+    """Watches nothing; a subclass overrides the reports that it needs."""
 
     def begins(self, run: RunInput) -> None:
         """The run begins."""
@@ -31,11 +31,11 @@ class Observer:
         since: datetime,
         by_worker: bool,
     ) -> None:
-        """A call has its one answer.
+        """A call has its only answer.
 
         Args:
             call: The call.
-            dispatch: How it was carried out; None for one that was refused.
+            dispatch: How the call was carried out; None for a refused call.
             result: Its answer.
             turn_id: The user turn.
             since: When it was taken up.
@@ -43,4 +43,4 @@ class Observer:
         """
 
     def waits(self, open_waits: Mapping[str, Await]) -> None:
-        """What is waited for now, by id."""
+        """The open waits have changed, by id."""

@@ -1,4 +1,4 @@
-"""Providers: the program's own where it has set them, else made as the standard variables say.
+"""Providers: the program's own where it has set them, else made by the standard variables.
 
 What is made here becomes the global provider, so that spans of tools and of instrumented libraries
 join the run's trace. A wish that cannot be met is logged and stops nothing: telemetry is no reason
@@ -53,7 +53,9 @@ def _meter_provider() -> metrics.MeterProvider | None:
     made = _exporters("metrics")
     if not made:
         return None
-    readers = [one if isinstance(one, MetricReader) else PeriodicExportingMetricReader(one) for one in made]
+    readers = [
+        each if isinstance(each, MetricReader) else PeriodicExportingMetricReader(each) for each in made
+    ]
     provider = MeterProvider(metric_readers=readers, resource=_resource())
     metrics.set_meter_provider(provider)
     return provider
@@ -80,7 +82,7 @@ def _exporters(signal: Signal) -> list[Any]:
 
 
 def _resource() -> Resource:
-    """As the variables say; called `sojourn` when they give no name."""
+    """Return the resource of the standard variables; its service is `sojourn` when they name none."""
     is_named = os.environ.get("OTEL_SERVICE_NAME") or SERVICE_NAME in os.environ.get(
         "OTEL_RESOURCE_ATTRIBUTES", ""
     )

@@ -28,7 +28,7 @@ def exporters(signal: Signal) -> list[str]:
         return []
     named = os.environ.get(f"OTEL_{signal.upper()}_EXPORTER", "").strip()
     if named:
-        return [one for name in named.split(",") if (one := name.strip()) not in ("", "none")]
+        return [name for each in named.split(",") if (name := each.strip()) not in ("", "none")]
     endpoints = ("OTEL_EXPORTER_OTLP_ENDPOINT", f"OTEL_EXPORTER_OTLP_{signal.upper()}_ENDPOINT")
     return ["otlp"] if any(os.environ.get(name, "").strip() for name in endpoints) else []
 
@@ -40,7 +40,7 @@ def protocol(signal: Signal) -> str:
 
 
 def own_tracers() -> "TracerProvider | None":
-    """What the program has set; nothing is loaded to find out, since a program that has, has loaded it."""
+    """Return the tracer provider that the program has set; nothing is loaded to find out, since a program that has, has loaded it."""
     if "opentelemetry.trace" not in sys.modules:
         return None
     from opentelemetry import trace  # noqa: PLC0415 - see above
@@ -50,7 +50,7 @@ def own_tracers() -> "TracerProvider | None":
 
 
 def own_meters() -> "MeterProvider | None":
-    """The same for metrics."""
+    """Return the meter provider that the program has set."""
     if "opentelemetry.metrics" not in sys.modules:
         return None
     from opentelemetry import metrics  # noqa: PLC0415 - see above

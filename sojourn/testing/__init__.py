@@ -1,7 +1,8 @@
 """What tests of agents need: a planner that follows a script, and a real server.
 
-The pytest plugin (`temporal_server`, `temporal_address`, `use_model`) is registered by
-the installed package; nothing is imported or started until a test asks for it.
+The package decides how a test starts a server and puts another planner or model in an agent's place. It knows the
+public face of Sojourn, and pytest in `pytest_plugin` alone (`temporal_server`, `temporal_address`, `use_model`), which the
+installed package registers and which imports and starts nothing before a test asks. Begin at `ScriptedPlanner`;
 `sojourn.testing.models` puts models in the place of others, and records what they answer.
 """
 

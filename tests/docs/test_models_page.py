@@ -14,7 +14,7 @@ from pydantic_ai.models import infer_model
 from planners import models
 from sojourn import ModelPlanner, RunFailed, RunPolicy
 from sojourn.cli.checks.application import MODEL_VARIABLES
-from sojourn.models import faults, outcome, planner
+from sojourn.models import outcome, planner, provider_errors
 from tests.models.standin import HttpError, Standin, Text, Thinking, ToolCall, calls, says
 from tests.models.standin.reply import Reply
 
@@ -189,9 +189,9 @@ def test_the_outcomes_are_the_codes(rows):
 
 
 def test_the_faults_are_the_codes(rows):
-    """Row by row those of `faults`."""
+    """Row by row those of `provider_errors`."""
     assert [f"| {' | '.join(row)} |" for row in rows("models.md", "## When the provider fails")] == table_of(
-        faults
+        provider_errors
     )[2:]
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from sojourn import Agent, App, PlanResult, format_network_error
 from sojourn.network import RETRIED_STATUSES
-from sojourn.network.timeouts import PROVIDER_TIMEOUTS, Timeouts
+from sojourn.network.client import PROVIDER_TIMEOUTS, Timeouts
 from sojourn.testing import ScriptedPlanner
 
 PAGE = (Path(__file__).parents[2] / "docs" / "network.md").read_text()

@@ -7,7 +7,7 @@ from opentelemetry import environment_variables as of_api
 from opentelemetry.sdk import environment_variables as of_sdk
 
 from sojourn import Agent, App, PlanResult, data_converter
-from sojourn.telemetry.instruments import METRICS
+from sojourn.telemetry.recorder import METRICS
 from sojourn.testing import ScriptedPlanner
 
 PAGE = (Path(__file__).parents[2] / "docs" / "observability.md").read_text()

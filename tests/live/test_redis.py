@@ -10,8 +10,8 @@ from redis.asyncio import Redis
 from sojourn import App, DefinitionError
 from sojourn.live import LiveTransport, LocalTransport
 from sojourn.live import redis as module
+from sojourn.live.address import as_transport
 from sojourn.live.redis import RedisTransport
-from sojourn.live.transport import as_transport
 
 
 @pytest.fixture

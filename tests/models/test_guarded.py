@@ -12,9 +12,9 @@ from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.test import TestModel
 from temporalio.exceptions import ApplicationError
 
-from sojourn.models.faults import model_faults
 from sojourn.models.guarded import GuardedModel, estimate, guarded
-from sojourn.models.limits import Limits, limits_of
+from sojourn.models.provider_errors import translate_provider_errors
+from sojourn.models.rate_limits import RateLimits, limiter_for
 from tests.models.standin import HttpError, Usage, says
 
 
@@ -28,7 +28,7 @@ async def test_a_failing_request_is_one_request(standin, ask, protocol, streamed
     """The SDK would make three: exactly one layer repeats, and it is Temporal."""
     standin.script = lambda _: refusing(0, error)
     model = guarded(standin.model(protocol, max_retries=2))
-    with pytest.raises(ApplicationError), model_faults(model.system):
+    with pytest.raises(ApplicationError), translate_provider_errors(model.system):
         await asyncio.wait_for(ask(model, streamed=streamed), 10)
     assert len(standin.requests) == 1
 
@@ -37,7 +37,7 @@ async def test_a_failing_request_is_one_request(standin, ask, protocol, streamed
 async def test_without_guards_the_sdk_repeats(standin, ask, protocol, error):
     """What the guard is for: else this test says nothing of it."""
     standin.script = lambda _: HttpError(error=error, headers={"retry-after-ms": "1"})
-    with pytest.raises(ApplicationError), model_faults("x"):
+    with pytest.raises(ApplicationError), translate_provider_errors("x"):
         await ask(standin.model(protocol, max_retries=2))
     assert len(standin.requests) == 3
 
@@ -47,7 +47,7 @@ async def test_the_time_out_is_the_providers(standin, ask, protocol, streamed, m
     standin.script = [says("late", hold=0)]
     model = guarded(standin.model(protocol))
     monkeypatch.setenv(f"SOJOURN_TIMEOUT_{model.system.upper()}", "10/0.1/10")
-    with pytest.raises(ApplicationError) as caught, model_faults(model.system):
+    with pytest.raises(ApplicationError) as caught, translate_provider_errors(model.system):
         await ask(model, streamed=streamed)
     assert caught.value.type == "ModelTimeout"
 
@@ -74,7 +74,7 @@ async def test_a_refusal_holds_the_next_request_back(standin, ask, protocol, str
     one, two = guarded(standin.model(protocol)), guarded(standin.model(protocol))
     with pytest.raises(ModelRateLimitError):
         await ask(one, streamed=streamed)
-    with pytest.raises(ApplicationError) as caught, model_faults(two.system):
+    with pytest.raises(ApplicationError) as caught, translate_provider_errors(two.system):
         await ask(two, streamed=streamed)
     assert len(standin.requests) == 1
     assert timedelta(seconds=55) < caught.value.next_retry_delay <= timedelta(seconds=60)
@@ -85,7 +85,7 @@ async def test_a_refusal_holds_the_next_request_back(standin, ask, protocol, str
 async def test_no_more_requests_than_allowed_are_in_flight(standin, ask, protocol, streamed):
     """The provider itself counts them."""
     standin.script = lambda _: says("Hello", hold=0)
-    models = [guarded(standin.model(protocol), Limits(concurrency=2)) for _ in range(3)]
+    models = [guarded(standin.model(protocol), RateLimits(concurrency=2)) for _ in range(3)]
     tasks = [asyncio.create_task(ask(each, streamed=streamed)) for each in models * 2]
     for answered in (2, 4, 6):
         await standin.arrived(answered)
@@ -101,15 +101,15 @@ async def test_what_was_used_counts(standin, ask, protocol, streamed):
     """The provider's own number takes the estimate's place."""
     standin.script = [says("Hello", usage=Usage(input=39_000, output=1000))]
     model = standin.model(protocol)
-    await ask(guarded(model, Limits(tokens_per_minute=60_000)), streamed=streamed)
-    allowance, now = limits_of(model).allowance, asyncio.get_running_loop().time()
+    await ask(guarded(model, RateLimits(tokens_per_minute=60_000)), streamed=streamed)
+    allowance, now = limiter_for(model).allowance, asyncio.get_running_loop().time()
     assert 20 < allowance.wait(60_000, now) <= 40  # less by the time that has passed
 
 
 async def test_a_cancelled_request_gives_its_slot_back(standin, ask, protocol, streamed):
     """The next one does not wait for ever."""
     standin.script = [says("never heard", hold=0), says("Hello")]
-    model = guarded(standin.model(protocol), Limits(concurrency=1))
+    model = guarded(standin.model(protocol), RateLimits(concurrency=1))
     task = asyncio.create_task(ask(model, streamed=streamed))
     await standin.held()
     task.cancel()
@@ -166,7 +166,7 @@ async def test_when_every_model_fails_the_soonest_tells_the_delay(standin, ask, 
     """One error for Temporal, that names each; one request for each model."""
     standin.script = [refusing(45), refusing(20, "overloaded")]
     model = guarded(FallbackModel(standin.model("openai-chat"), standin.model("anthropic")))
-    with pytest.raises(ApplicationError) as caught, model_faults(model.system):
+    with pytest.raises(ApplicationError) as caught, translate_provider_errors(model.system):
         await ask(model, streamed=streamed)
     assert (caught.value.type, caught.value.non_retryable) == ("ModelOverloaded", False)
     assert caught.value.next_retry_delay == timedelta(seconds=20)
@@ -178,7 +178,7 @@ async def test_when_no_model_can_be_mended_by_waiting_the_run_is_told_at_once(st
     """Two wrong keys are wrong an hour later."""
     standin.script = [refusing(error="unauthorized"), refusing(error="unknown_model")]
     model = guarded(FallbackModel(standin.model("openai-chat"), standin.model("anthropic")))
-    with pytest.raises(ApplicationError) as caught, model_faults(model.system):
+    with pytest.raises(ApplicationError) as caught, translate_provider_errors(model.system):
         await ask(model, streamed=streamed)
     assert (caught.value.type, caught.value.non_retryable) == ("ModelUnauthorized", True)
 
@@ -187,7 +187,7 @@ async def test_a_stream_that_breaks_off_is_not_taken_up_by_the_next_model(standi
     """Its text was told already: the whole request is repeated, by Temporal."""
     standin.script = [says("A long answer that nobody hears to its end", cut=0.7)]
     model = guarded(FallbackModel(standin.model("openai-chat"), standin.model("anthropic")))
-    with pytest.raises(ApplicationError) as caught, model_faults(model.system):
+    with pytest.raises(ApplicationError) as caught, translate_provider_errors(model.system):
         await ask(model, streamed=True)
     assert caught.value.type == "ModelUnavailable"
     assert len(standin.requests) == 1

@@ -16,7 +16,7 @@ from sojourn import (
 from sojourn.contracts.plan import Finalize
 from sojourn.models.names import wire_name
 from sojourn.models.offered import definitions
-from sojourn.models.reminders import reminders
+from sojourn.models.result_text import reminders
 
 shop = Toolset("shop.orders")
 

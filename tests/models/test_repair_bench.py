@@ -15,7 +15,7 @@ from bench.repair_tools import toolsets
 from sojourn import ToolRequest
 from sojourn.core.payload import boundary, hints
 from sojourn.models.names import Names, wire_name
-from sojourn.models.repair_text import result_text
+from sojourn.models.result_text import result_text
 
 TASKS = tasks()
 TOOLS = {str(tool.id): tool for toolset in toolsets for tool in toolset.tools.values()}

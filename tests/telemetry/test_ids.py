@@ -5,8 +5,8 @@ from itertools import pairwise
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import get_current_span
 
-from sojourn.telemetry.ids import derived, span_id_of
 from sojourn.telemetry.recorder import Recorder
+from sojourn.telemetry.trace_context import derived, span_id_of
 
 
 def test_ids_follow_from_what_a_span_stands_for():

@@ -1,6 +1,6 @@
 """Metrics: what is counted of runs, calls, repairs, waits and plans, each once."""
 
-from sojourn.telemetry.instruments import METRICS
+from sojourn.telemetry.recorder import METRICS
 
 
 async def test_what_a_run_counts(clerk):

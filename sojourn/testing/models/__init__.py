@@ -4,12 +4,12 @@
         use_model(app, TestModel())                                                        # of pydantic-ai
         use_model(app, recorded("tests/exchanges/books.json", model="openai:gpt-5-mini"))  # real answers
 
-Needs `sojourn[models]`, and imports pydantic-ai; `import sojourn.testing` does neither.
+The package decides which requests are the same request, and what of an exchange may stand in a file. It knows
+pydantic-ai and `sojourn.models`, so it needs `sojourn[models]`; `import sojourn.testing` loads neither. Begin at
+`recorded`, whose file format `cassette` describes.
 """
 
-from sojourn.testing.models.player import Player
-from sojourn.testing.models.recorded import is_recording, recorded
-from sojourn.testing.models.recorder import Recorder
-from sojourn.testing.models.use import use_model
+from sojourn.testing.models.recorded import Player, Recorder, is_recording, recorded
+from sojourn.testing.models.use_model import use_model
 
 __all__ = ["Player", "Recorder", "is_recording", "recorded", "use_model"]

@@ -13,7 +13,7 @@ from temporalio.testing import ActivityEnvironment
 
 from sojourn.testing.models import Player, Recorder, is_recording, recorded
 
-ANSWER = {"message": {"role": "assistant", "parts": [{"type": "text", "text": "Hello"}]}}
+HELLO = {"kind": "response", "parts": [{"part_kind": "text", "content": "Hello"}]}
 
 
 @pytest.fixture
@@ -34,25 +34,25 @@ async def asks(model, *texts, tools=()):
     [
         ("{", "the file: Invalid JSON"),
         ("[]", "the file: Input should be an object"),
-        ({"format": 2, "model": "a:b", "exchanges": []}, "format: Input should be 1"),
+        ({"format": 1, "model": "a:b", "exchanges": []}, "format: Input should be 2"),
         ({"model": "a:b", "exchanges": []}, "format: Field required"),
-        ([{"said": [{}], "answer": ANSWER}], "exchanges.0.said.0: Dictionary should have at least 1 item"),
-        ([{"said": [], "anwser": ANSWER}], "exchanges.0.answer: Field required"),
+        ([{"messages": [{}], "response": HELLO}], "exchanges.0.messages.0: Unable to extract tag"),
+        ([{"messages": [], "anwser": HELLO}], "exchanges.0.response: Field required"),
         (
-            [{"said": [], "answer": {**ANSWER, "finish": "soon"}}],
-            "exchanges.0.answer.finish: Input should be",
+            [{"messages": [], "response": {**HELLO, "finish_reason": "soon"}}],
+            "exchanges.0.response.finish_reason: Input should be",
         ),
-        ([{"said": [], "tools": ["look"], "answer": ANSWER}], "it names 'look', which it does not hold"),
+        ([{"messages": [], "tools": ["look"], "response": HELLO}], "exchanges.0.tools.0: Input should be"),
         (
-            [{"begins": {"exchange": 1, "said": 1}, "said": [], "answer": ANSWER}],
-            "it names exchange 1, which it does not hold",
+            [{"shared": 1, "messages": [], "response": HELLO}],
+            "exchanges.0.shared: the exchange before has fewer messages",
         ),
     ],
 )
 def test_a_broken_file(path, written, said):
     """The test fails at once, with the place in the file and what to do."""
     if isinstance(written, list):
-        written = {"format": 1, "model": "a:b", "exchanges": written}
+        written = {"format": 2, "model": "a:b", "exchanges": written}
     path.write_text(written if isinstance(written, str) else json.dumps(written))
     with pytest.raises(ValueError, match="SOJOURN_RECORD=1") as raised:
         Player(path)
@@ -126,24 +126,32 @@ async def test_files_in_a_prompt(path):
     """A picture is known by its digest, and is not in the file; a URL stands as it is."""
     picture = BinaryContent(b"\x89PNG" * 1000, media_type="image/png")
     await asks(Recorder(TestModel(), path), ["What is it?", picture, ImageUrl("https://shop.example/a.png")])
-    said = json.loads(path.read_text())["exchanges"][0]["said"]
-    assert [list(each) for each in said] == [["user"], ["file", "sha256"], ["file"]]
+    [message] = json.loads(path.read_text())["exchanges"][0]["messages"]
+    text, digest, url = message["parts"][0]["content"]
+    assert (text, digest["data"], url) == ("What is it?", "", "https://shop.example/a.png")
+    assert digest["identifier"].startswith("sha256:")
     assert len(path.read_text()) < 1_500
     with pytest.raises(ApplicationError, match="sha256"):
         await asks(Player(path), ["What is it?", BinaryContent(b"other", media_type="image/png")])
 
 
-async def test_two_definitions_of_one_tool(path):
-    """Both stand in the file, and each exchange knows its own."""
+async def test_tools_stand_where_they_change(path):
+    """An exchange with the tools of the one before does not repeat them, and each knows its own."""
     recorder = Recorder(TestModel(call_tools=[]), path)
-    for description in ("a", "b", "a"):
+    for description in ("a", "b", "b"):
         await asks(recorder, description, tools=[("look", {"type": "object", "title": description})])
-    written = json.loads(path.read_text())
-    assert list(written["tools"]) == ["look", "look#2"]
-    assert [exchange["tools"] for exchange in written["exchanges"]] == [["look"], ["look#2"], ["look"]]
+    first, second, third = json.loads(path.read_text())["exchanges"]
+    titles = [exchange["tools"][0]["parameters_json_schema"]["title"] for exchange in (first, second)]
+    assert (titles, "tools" in third) == (["a", "b"], False)
     assert await asks(Player(path), "b", tools=[("look", {"type": "object", "title": "b"})])
-    with pytest.raises(ApplicationError, match='-    "title": "b"'):
+    with pytest.raises(ApplicationError, match='-   "title": "b"'):
         await asks(Player(path), "b", tools=[("look", {"type": "object", "title": "c"})])
+
+
+async def test_half_a_character(path):
+    """A text that UTF-8 cannot hold, as some providers cut them, is written and found again."""
+    await asks(Recorder(TestModel(custom_output_text="Hi \ud83d"), path), "Hello \ud83d")
+    assert (await asks(Player(path), "Hello \ud83d")).text == "Hi ?"
 
 
 async def test_a_difference_is_bounded_and_printable(path):
@@ -155,7 +163,7 @@ async def test_a_difference_is_bounded_and_printable(path):
     assert len(said) < 2_000
     assert said.replace("\n", "").isprintable()
     assert said.endswith("... (more differs)")
-    assert "\\x1b[31m red" in said
+    assert "\\u001b[31m red" in said
 
 
 async def test_an_end_that_changed_is_seen(path):

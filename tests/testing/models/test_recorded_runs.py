@@ -74,30 +74,31 @@ async def test_a_file_holds_nothing_of_the_machine(file):
     )
     assert re.search(private, text, re.IGNORECASE) is None
     written = json.loads(text)
-    first, second, third = (exchange["said"] for exchange in written["exchanges"])
-    assert first == [{"instructions": "You answer for a shop."}, {"user": "Where is my order?"}]
-    assert [next(iter(said)) for said in second if "thinking" not in said] == [
-        "assistant",
-        "call",
-        "call",
-        "result",
-        "result",
-        "system",
+    first, second, third = written["exchanges"]
+    [asked] = first["messages"]
+    assert asked["instructions"] == "You answer for a shop."
+    assert [part["content"] for part in asked["parts"]] == ["Where is my order?"]
+    assert second["shared"] == 1
+    answer, results = second["messages"]
+    assert [part["part_kind"] for part in answer["parts"] if part["part_kind"] != "thinking"] == [
+        "text",
+        "tool-call",
+        "tool-call",
     ]
-    (found, failed) = (said["result"] for said in second if "result" in said)
-    assert failed.startswith("failed: invalid_arguments")
-    assert json.loads(found) == {
+    found, failed, notice = results["parts"]
+    assert notice["part_kind"] == "system-prompt"
+    assert failed["content"].startswith("failed: invalid_arguments")
+    assert json.loads(found["content"]) == {
         "status": "order 7 is on its way",
         "asked_by": "[run]",
         "asked_in": "[call 1]",
         "key": "[hex]",
         "at": "[time]",
     }
-    assert third == [
-        {"call": "ask_user", "arguments": {"question": "Which order?"}},
-        {"result": "It is 7", "of": "ask_user"},
-    ]
-    assert sorted(written["tools"]) == ["ask_user", "desk__orders__find"]
+    question, reply = third["messages"][-2:]
+    assert [part["tool_name"] for part in question["parts"]] == ["ask_user"]
+    assert [part["content"] for part in reply["parts"]] == ["It is 7"]
+    assert sorted(tool["name"] for tool in first["tools"]) == ["ask_user", "desk__orders__find"]
 
 
 async def test_a_changed_prompt_fails_clearly(file, serve, traces):
@@ -117,7 +118,8 @@ async def test_a_changed_prompt_fails_clearly(file, serve, traces):
     assert attempts == [1]
     said = str(failed.value)
     assert failed.value.code == "NotRecorded"
-    assert "-instructions: You answer for a shop.\n+instructions: You answer for a shop. Be brief." in said
+    then, now = "You answer for a shop.", "You answer for a shop. Be brief."
+    assert f'-  "instructions": "{then}",\n+  "instructions": "{now}",' in said
     assert "asked then (exchange 1 of 3)" in said
     assert str(path) in said
     assert "SOJOURN_RECORD=1" in said
@@ -126,7 +128,7 @@ async def test_a_changed_prompt_fails_clearly(file, serve, traces):
 async def test_a_changed_tool_fails_clearly(file, converse):
     """Though no word of the conversation is another one."""
     app = desk(asks=False)
-    with use_model(app, Player(file[0])), pytest.raises(RunFailed, match="-tool ask_user"):
+    with use_model(app, Player(file[0])), pytest.raises(RunFailed, match='-  "tool": "ask_user"'):
         await converse(app)
 
 
@@ -194,5 +196,5 @@ async def test_a_recording_replaces_the_file(tmp_path, standin, converse, app):
         with use_model(app, recorder):
             await converse(app)
     (only,) = json.loads(path.read_text())["exchanges"]
-    assert only["answer"]["message"]["parts"][0]["text"] == "after"
+    assert only["response"]["parts"][0]["content"] == "after"
     assert list(tmp_path.iterdir()) == [path]

@@ -38,7 +38,8 @@ async def test_streamed_or_plain_it_is_the_same(file, standin, protocol, ask):
         assert [call.args_as_dict() for call in played.tool_calls] == [{"id": 7, "n": 1.0}]
         assert played.finish_reason == response.finish_reason
         assert played.usage.total_tokens == response.usage.total_tokens
-    assert written[0]["exchanges"][0]["said"] == written[1]["exchanges"][0]["said"]
+    streamed, plain = (file["exchanges"][0]["messages"] for file in written)
+    assert streamed == plain
 
 
 async def test_a_played_stream_has_events(file, standin, ask):
@@ -70,7 +71,8 @@ async def test_a_provider_is_sent_what_it_would_be_sent(file, standin, protocol,
         await ask(model, model.prepare_messages(messages), streamed=streamed)
     plain, recorded = (request.body for request in standin.requests)
     assert recorded == plain
-    assert json.loads(file.read_text())["exchanges"][0]["said"][-1] == {"system": "Be brief."}
+    last = json.loads(file.read_text())["exchanges"][0]["messages"][-1]["parts"][-1]
+    assert last == {"part_kind": "system-prompt", "content": "Be brief."}
 
 
 async def test_a_refusal_is_kept(file, standin, ask):

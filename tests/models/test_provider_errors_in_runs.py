@@ -4,8 +4,8 @@ import pytest
 from temporalio.api.enums.v1 import EventType
 
 from sojourn import PlanResult, RunFailed
-from sojourn.models.faults import model_faults
 from sojourn.models.guarded import guarded
+from sojourn.models.provider_errors import translate_provider_errors
 from tests.models.standin import HttpError, says
 
 
@@ -15,7 +15,7 @@ def planner(standin, ask, protocol):
     model = guarded(standin.model(protocol))
 
     async def plan(turn):
-        with model_faults(model.system):
+        with translate_provider_errors(model.system):
             response = await ask(model)
         return PlanResult.final(response.text)
 

@@ -10,10 +10,10 @@ from pydantic_ai.messages import ModelResponse
 from pydantic_ai.models.function import FunctionModel
 
 from sojourn import DefinitionError
-from sojourn.models import limits as module
+from sojourn.models import rate_limits as module
 from sojourn.models.allowance import LEAST_KNOWN, Allowance
-from sojourn.models.limits import LONGEST_CLOSED, LONGEST_WAIT, Limiter, Limits, limits_of
-from sojourn.models.request_settings import settings_for, timeouts_name
+from sojourn.models.guarded import settings_for, timeouts_name
+from sojourn.models.rate_limits import LONGEST_CLOSED, LONGEST_WAIT, Limiter, RateLimits, limiter_for
 
 
 class Time:
@@ -43,7 +43,7 @@ def limiter(time):
     """Make a limiter on the test's clock."""
 
     def make(**limits):
-        return Limiter("openai", Limits(**limits), clock=time, sleep=time.sleep)
+        return Limiter("openai", RateLimits(**limits), clock=time, sleep=time.sleep)
 
     return make
 
@@ -398,9 +398,9 @@ async def test_a_slot_that_does_not_come_is_handed_over(limiter, monkeypatch):
 async def test_the_strictest_concurrency_holds(limiter):
     """Of several planners for one provider."""
     some = limiter(concurrency=3)
-    some.limit(Limits(concurrency=5))
+    some.limit(RateLimits(concurrency=5))
     assert some._slots.max_running == 3
-    some.limit(Limits(concurrency=1))
+    some.limit(RateLimits(concurrency=1))
     assert some._slots.max_running == 1
 
 
@@ -410,10 +410,10 @@ async def test_the_strictest_concurrency_holds(limiter):
 async def test_models_of_one_provider_and_key_share_a_limiter(standin):
     """And no others: another key, another address and another provider have their own."""
     chat = standin.model("openai-chat")
-    assert limits_of(chat) is limits_of(standin.model("openai-responses"))
-    assert limits_of(chat) is not limits_of(standin.model("openai-chat", api_key="another"))
-    assert limits_of(chat) is not limits_of(standin.model("anthropic"))
-    assert limits_of(standin.model("anthropic"), Limits(tokens_per_minute=500)).allowance.rate == 500
+    assert limiter_for(chat) is limiter_for(standin.model("openai-responses"))
+    assert limiter_for(chat) is not limiter_for(standin.model("openai-chat", api_key="another"))
+    assert limiter_for(chat) is not limiter_for(standin.model("anthropic"))
+    assert limiter_for(standin.model("anthropic"), RateLimits(tokens_per_minute=500)).allowance.rate == 500
 
 
 def test_each_event_loop_has_its_own():
@@ -421,7 +421,7 @@ def test_each_event_loop_has_its_own():
     model = FunctionModel(lambda *_: ModelResponse(parts=[]))
 
     async def limiter():
-        return limits_of(model)
+        return limiter_for(model)
 
     assert asyncio.run(limiter()) is not asyncio.run(limiter())
 
@@ -432,16 +432,16 @@ def test_each_event_loop_has_its_own():
 @pytest.mark.parametrize(
     ("environment", "given", "expected"),
     [
-        ({}, (None, None), Limits()),
-        ({"SOJOURN_MODEL_CONCURRENCY": "8", "SOJOURN_MODEL_TPM": ""}, (None, None), Limits(8, None)),
-        ({"SOJOURN_MODEL_CONCURRENCY": "8", "SOJOURN_MODEL_TPM": "90000"}, (2, None), Limits(2, 90_000)),
+        ({}, (None, None), RateLimits()),
+        ({"SOJOURN_MODEL_CONCURRENCY": "8", "SOJOURN_MODEL_TPM": ""}, (None, None), RateLimits(8, None)),
+        ({"SOJOURN_MODEL_CONCURRENCY": "8", "SOJOURN_MODEL_TPM": "90000"}, (2, None), RateLimits(2, 90_000)),
     ],
 )
 def test_what_is_given_wins_over_the_environment(monkeypatch, environment, given, expected):
     """And an empty setting says nothing."""
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert Limits.given(*given) == expected
+    assert RateLimits.given(*given) == expected
 
 
 @pytest.mark.parametrize(
@@ -459,7 +459,7 @@ def test_a_limit_that_is_none_is_refused(monkeypatch, environment, given, said):
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(DefinitionError, match=said):
-        Limits.given(*given)
+        RateLimits.given(*given)
 
 
 @pytest.mark.parametrize(

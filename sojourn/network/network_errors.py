@@ -1,4 +1,4 @@
-"""Fault: what an exception says about the network, where it speaks of the network at all.
+"""Network errors: which exceptions are failures of the network, and what a server asks by `Retry-After`.
 
 Errors of `httpx2` and `httpx` are known by the names of their classes, those of SDKs by the response
 or the cause they carry: so nothing has to be loaded, and a client that is not installed is no case.
@@ -9,16 +9,22 @@ import socket
 import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any, Final, Literal
 
-from sojourn.network.retry_after import retry_after_of
-
-__all__ = ["RETRIED_STATUSES", "Fault", "client_classes", "fault_of", "status_of"]
+__all__ = [
+    "RETRIED_STATUSES",
+    "NetworkFailure",
+    "client_classes",
+    "network_failure_of",
+    "retry_after_of",
+    "status_of",
+]
 
 RETRIED_STATUSES: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
-"""Answers that may be another one soon."""
+"""HTTP statuses that a repetition may change."""
 
 _CLIENTS = {"httpx", "httpx2"}
 
@@ -26,27 +32,27 @@ _MAX_LINKS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class NetworkFailure:
     """A failure that a repetition may mend."""
 
     kind: Literal["timeout", "connection", "tls", "rate_limited", "status"]
-    """Which one; `status` is an answer of the server, other than 429."""
-    said: str
-    """What happened, in words that hold nothing of the request."""
+    """The sort of failure; `status` is an answer of the server, other than 429."""
+    description: str
+    """The failure in words that hold nothing of the request."""
     status: int | None = None
     """HTTP status, where the server answered."""
     retry_after: timedelta | None = None
     """What the server asked us to wait."""
 
 
-_BY_CLASS: Final[tuple[tuple[type[OSError], Fault], ...]] = (
-    (ssl.SSLError, Fault("tls", "TLS failure")),
-    (TimeoutError, Fault("timeout", "timed out")),
-    (ConnectionRefusedError, Fault("connection", "connection refused")),
-    (ConnectionResetError, Fault("connection", "connection reset by peer")),
-    (BrokenPipeError, Fault("connection", "connection reset by peer")),
-    (ConnectionError, Fault("connection", "connection failed")),
-    (socket.gaierror, Fault("connection", "DNS lookup failed")),
+_BY_CLASS: Final[tuple[tuple[type[OSError], NetworkFailure], ...]] = (
+    (ssl.SSLError, NetworkFailure("tls", "TLS failure")),
+    (TimeoutError, NetworkFailure("timeout", "timed out")),
+    (ConnectionRefusedError, NetworkFailure("connection", "connection refused")),
+    (ConnectionResetError, NetworkFailure("connection", "connection reset by peer")),
+    (BrokenPipeError, NetworkFailure("connection", "connection reset by peer")),
+    (ConnectionError, NetworkFailure("connection", "connection failed")),
+    (socket.gaierror, NetworkFailure("connection", "DNS lookup failed")),
 )
 """Errors of the standard library, the first that fits; all of them are `OSError`s, as most of a program's are."""
 
@@ -61,8 +67,8 @@ _BY_NUMBER: Final = {
 """`OSError`s that have no class of their own, and those that other libraries derive theirs from."""
 
 
-def fault_of(error: BaseException) -> Fault | None:
-    """What an exception says about the network; None for every other one, which is then raised as it is.
+def network_failure_of(error: BaseException) -> NetworkFailure | None:
+    """Return the network failure that an exception reports; None for every other exception, which is then raised as it is.
 
     So it is for bad JSON, for other statuses, and for whatever a program does wrong itself.
     """
@@ -72,7 +78,9 @@ def fault_of(error: BaseException) -> Fault | None:
     if client_classes(error):
         return _carried(error)
     if "request" in vars(error) and error.__cause__ is not None:
-        return fault_of(error.__cause__)  # as the SDKs of OpenAI and Anthropic wrap what their client raised
+        return network_failure_of(
+            error.__cause__
+        )  # as the SDKs of OpenAI and Anthropic wrap what their client raised
     return _raised(error)
 
 
@@ -82,11 +90,25 @@ def status_of(error: BaseException) -> int | None:
     return status if isinstance(status, int) else None
 
 
-def _answered(status: int, error: BaseException) -> Fault:
+def retry_after_of(value: str | None) -> timedelta | None:
+    """The header's value, seconds or a date, as a time from now; None when there is none, or it is neither."""
+    if value is None:
+        return None
+    if value.isdecimal():
+        return timedelta(seconds=int(value[:9]))
+    try:
+        when = parsedate_to_datetime(value)
+        aware = when if when.tzinfo else when.replace(tzinfo=UTC)
+        return max(aware - datetime.now(UTC), timedelta(0))
+    except (ValueError, OverflowError):
+        return None
+
+
+def _answered(status: int, error: BaseException) -> NetworkFailure:
     headers: Any = getattr(vars(error)["response"], "headers", None) or {}
-    return Fault(
+    return NetworkFailure(
         kind="rate_limited" if status == HTTPStatus.TOO_MANY_REQUESTS else "status",
-        said=f"HTTP {status} {HTTPStatus(status).phrase}",
+        description=f"HTTP {status} {HTTPStatus(status).phrase}",
         status=status,
         retry_after=retry_after_of(headers.get("retry-after")),
     )
@@ -98,27 +120,27 @@ def client_classes(error: BaseException) -> set[str]:
     return {each.__name__ for each in classes if each.__module__.partition(".")[0] in _CLIENTS}
 
 
-def _carried(error: BaseException) -> Fault | None:
-    """An exception of the HTTP client's transport."""
+def _carried(error: BaseException) -> NetworkFailure | None:
+    """Return the failure of the HTTP client's transport."""
     names = client_classes(error)
     if "TimeoutException" in names:
-        return Fault("timeout", "timed out")
+        return NetworkFailure("timeout", "timed out")
     if "NetworkError" in names:
         below = (_raised(link) for link in _below(error))
-        return next((fault for fault in below if fault), Fault("connection", "connection failed"))
+        return next((fault for fault in below if fault), NetworkFailure("connection", "connection failed"))
     if "RemoteProtocolError" in names and any(word in str(error) for word in ("disconnected", "closed")):
-        return Fault("connection", "connection reset by peer")
+        return NetworkFailure("connection", "connection reset by peer")
     return None
 
 
-def _raised(error: BaseException) -> Fault | None:
-    """An exception of the standard library."""
+def _raised(error: BaseException) -> NetworkFailure | None:
+    """Return the failure of the standard library's network functions."""
     if not isinstance(error, OSError):
         return None
     for kind, fault in _BY_CLASS:
         if isinstance(error, kind):
             return fault
-    return Fault("connection", _BY_NUMBER[error.errno]) if error.errno in _BY_NUMBER else None
+    return NetworkFailure("connection", _BY_NUMBER[error.errno]) if error.errno in _BY_NUMBER else None
 
 
 def _below(error: BaseException) -> Iterator[BaseException]:

@@ -1,4 +1,4 @@
-"""What a provider said of an error: a bounded piece, without keys, addresses or what it quotes of a prompt."""
+"""Error excerpt: a bounded piece of a provider's error message, without keys, addresses or quotes of a prompt."""
 
 import re
 from typing import Any, Final
@@ -6,7 +6,7 @@ from typing import Any, Final
 from sojourn.core.values.json_value import is_object
 from sojourn.core.values.text import plain
 
-__all__ = ["said_by"]
+__all__ = ["error_excerpt"]
 
 _MAX_TEXT = 160
 
@@ -18,14 +18,14 @@ _SECRETS: Final = (
     (re.compile(r"(?=[^\s\d*]*[\d*])[\w*+/=-]{32,}"), "[key]"),
     (re.compile(r"""(?<!\w)(["'`]).{41,}?(?:\1|\Z)""", re.DOTALL), "[quoted]"),
 )
-"""Rather one too many; a long quotation is more likely of the prompt than of a setting."""
+"""Replaced rather too often; a long quotation is more likely of the prompt than of a setting."""
 
 _ECHO: Final = re.compile(r"""["']?\binput(?:_value)?["']?\s*[=:].*""", re.DOTALL)
 """Where servers that validate with pydantic begin to repeat what they were sent."""
 
 
-def said_by(error: BaseException) -> str:
-    """The provider's own message, one line of at most 160 characters; empty when there is none.
+def error_excerpt(error: BaseException) -> str:
+    """Return the provider's message, a line of at most 160 characters; empty when there is none.
 
     Args:
         error: With the answer as `body`, as pydantic-ai's errors have it.

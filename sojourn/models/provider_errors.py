@@ -1,7 +1,7 @@
-"""Faults: what a failed model request becomes, for Temporal and for a person.
+"""Provider errors: what a failed model request becomes, for Temporal and for a person.
 
-One layer repeats, Temporal's. What waiting mends is raised with `next_retry_delay`, which makes the
-planner's attempts outlast an outage (see `sojourn.core.run.retry`); what a person must mend is not repeated.
+One layer repeats, Temporal's. A failure that waiting mends is raised with `next_retry_delay`, which makes the
+planner's attempts outlast an outage (see `sojourn.core.run.retry`); one that a person must mend is not repeated.
 
 | type of the error | what went wrong | repeated |
 |---|---|---|
@@ -34,10 +34,16 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from sojourn.core.values.text import plain
-from sojourn.models.said import said_by
-from sojourn.network import Fault, fault_of, format_fault
+from sojourn.models.error_excerpt import error_excerpt
+from sojourn.network import NetworkFailure, format_network_failure, network_failure_of
 
-__all__ = ["LONGEST_DELAY", "LONGEST_RETRY_AFTER", "fault", "model_faults", "provider_title"]
+__all__ = [
+    "LONGEST_DELAY",
+    "LONGEST_RETRY_AFTER",
+    "application_error_of",
+    "provider_title",
+    "translate_provider_errors",
+]
 
 LONGEST_DELAY: Final = timedelta(minutes=10)
 """Between two attempts when the provider names no time: 20 attempts so outlast an outage of 100 minutes."""
@@ -84,10 +90,10 @@ class _Verdict:
 
 
 @contextmanager
-def model_faults(provider: str, attempt: int | None = None) -> Generator[None]:
-    """Raise what a model request inside the block fails with as the error that Temporal acts on.
+def translate_provider_errors(provider: str, attempt: int | None = None) -> Generator[None]:
+    """Raise the failure of a model request inside the block as the error that Temporal acts on.
 
-    Nothing of the request goes on into the history. Exceptions that are no faults of a request pass.
+    Nothing of the request goes on into the history. Other exceptions pass unchanged.
 
     Args:
         provider: As pydantic-ai names it (`model.system`), such as `openai`.
@@ -101,21 +107,21 @@ def model_faults(provider: str, attempt: int | None = None) -> Generator[None]:
     except Exception as error:
         if attempt is None:
             attempt = activity.info().attempt if activity.in_activity() else 1
-        known = fault(error, provider, attempt)
+        known = application_error_of(error, provider, attempt)
         if known is None:
             raise
         raise known from None
 
 
-def fault(error: BaseException, provider: str, attempt: int = 1) -> ApplicationError | None:
-    """The error that Temporal acts on; None for an exception that is no fault of a model request.
+def application_error_of(error: BaseException, provider: str, attempt: int = 1) -> ApplicationError | None:
+    """Return the error that Temporal acts on; None for an exception that is no failure of a model request.
 
     A failure of several models in order is repeated when it may help with one of them, as soon as with
     any. The text is one sentence for a person, and one for each model when several failed.
 
     Args:
         error: What the request raised.
-        provider: As in `model_faults`.
+        provider: As in `translate_provider_errors`.
         attempt: From 1: delays grow with it where the provider names none.
     """
     verdict = _judged(error, provider_title(provider), provider, attempt)
@@ -127,13 +133,13 @@ def fault(error: BaseException, provider: str, attempt: int = 1) -> ApplicationE
 
 
 def provider_title(provider: str) -> str:
-    """A provider's name as people write it."""
+    """Return a provider's name as people write it."""
     known = _CREDENTIALS.get(_family(provider))
     return known[0] if known else plain(provider, _MAX_NAME) or "The model's provider"
 
 
 def _family(provider: str) -> str:
-    """Whose provider it is: `openai` of `openai-responses` and of `gateway/openai-chat`."""
+    """Return the family of a provider: `openai` of `openai-responses` and of `gateway/openai-chat`."""
     return re.sub(r"^gateway/|-(?:chat|responses)$", "", provider)
 
 
@@ -142,12 +148,12 @@ def _judged(error: BaseException, who: str, provider: str, attempt: int) -> _Ver
         return _all_failed(error, provider, attempt)
     if transient := _transient(error):
         kind, what = transient
-        return _Verdict(kind, format_fault(what, who), _delay(what.retry_after, attempt))
+        return _Verdict(kind, format_network_failure(what, who), _delay(what.retry_after, attempt))
     return _permanent(error, who, provider) or _unexplained(error, who)
 
 
 def _all_failed(group: raised.FallbackExceptionGroup, provider: str, attempt: int) -> _Verdict:
-    """Of several models: told one by one, repeated as soon as with any of them it may help."""
+    """Judge the failures of several models: the text lists each, and the soonest repetition that may help holds."""
     verdicts = [
         _judged(each, getattr(each, "model_name", None) or "a model", provider, attempt)
         or _Verdict("ModelFailed", f"a model failed with {type(each).__name__}.")
@@ -162,8 +168,8 @@ def _all_failed(group: raised.FallbackExceptionGroup, provider: str, attempt: in
     return _Verdict(first.type, text, is_final=first.is_final)
 
 
-def _transient(error: BaseException) -> tuple[str, Fault] | None:
-    """What waiting may mend, as one of the network's faults."""
+def _transient(error: BaseException) -> tuple[str, NetworkFailure] | None:
+    """Return the error type and the network failure of an error that waiting may mend."""
     match error:
         case raised.ModelRateLimitError() | raised.ConcurrencyLimitExceeded():
             return "ModelRateLimited", _answered(error, "rate_limited")
@@ -176,27 +182,27 @@ def _transient(error: BaseException) -> tuple[str, Fault] | None:
         case raised.ModelHTTPError(status_code=HTTPStatus.CONFLICT | HTTPStatus.TOO_EARLY):
             return "ModelUnavailable", _answered(error, "status")
         case raised.ModelTimeoutError() | raised.ModelRequestTimeout():
-            return "ModelTimeout", Fault("timeout", "timed out")
+            return "ModelTimeout", NetworkFailure("timeout", "timed out")
         case raised.ModelConnectionError():
-            below = error.__cause__ and fault_of(error.__cause__)
-            return "ModelUnavailable", below or Fault("connection", "connection failed")
+            below = error.__cause__ and network_failure_of(error.__cause__)
+            return "ModelUnavailable", below or NetworkFailure("connection", "connection failed")
         case raised.AgentRunError():
             return None
         case _:  # of an HTTP client or an SDK, past pydantic-ai
-            found = fault_of(error)
+            found = network_failure_of(error)
             return found and (_KINDS.get(found.kind, "ModelUnavailable"), found)
 
 
 _KINDS: Final = {"rate_limited": "ModelRateLimited", "timeout": "ModelTimeout"}
 
 
-def _answered(error: BaseException, kind: Literal["rate_limited", "status", "timeout"]) -> Fault:
-    """An answer of the provider; or an error that has no status, in the midst of one or before any request."""
+def _answered(error: BaseException, kind: Literal["rate_limited", "status", "timeout"]) -> NetworkFailure:
+    """Return the failure that a provider reports by a status, in the midst of a stream, or that this worker's limit is."""
     code: int | None = getattr(error, "status_code", None)
     wait: float | None = getattr(error, "retry_after", None)
-    return Fault(
+    return NetworkFailure(
         kind=kind,
-        said=f"HTTP {code} {_phrase(code)}".rstrip() if code else _unasked(error),
+        description=f"HTTP {code} {_phrase(code)}".rstrip() if code else _unasked(error),
         status=code,
         retry_after=None
         if wait is None
@@ -209,55 +215,61 @@ def _unasked(error: BaseException) -> str:
 
 
 def _permanent(error: BaseException, who: str, provider: str) -> _Verdict | None:
-    """What a person has to mend, with what to do; the first that fits."""
+    """Judge an error that a person has to mend; the text tells how."""
     model = plain(getattr(error, "model_name", ""), _MAX_NAME)
     status = getattr(error, "status_code", None)
     answer = f" (HTTP {status} {_phrase(status)})".replace(" )", ")") if status else ""
-    said = said_by(error)
-    because = f": {said}." if said else "."
+    excerpt = error_excerpt(error)
+    because = f": {excerpt}." if excerpt else "."
     match error:
         case raised.ModelAuthenticationError():
             variable = _CREDENTIALS.get(_family(provider), ("", None))[1]
             mend = f"set {variable} to a key" if variable else "give it credentials"
-            told = "ModelUnauthorized", f"{who} refused the credentials{answer}; {mend} that may use {model}."
+            verdict = (
+                "ModelUnauthorized",
+                f"{who} refused the credentials{answer}; {mend} that may use {model}.",
+            )
         case raised.ModelQuotaExceededError():
-            told = (
+            verdict = (
                 "QuotaExceeded",
                 f"The account with {who} has used up its quota{answer}; add credit or raise its limit.",
             )
         case raised.ModelNotFoundError():
             close = getattr(error, "suggested_model_id", None)
             mend = f"did you mean {plain(close, _MAX_NAME)}?" if close else "check the name and the base URL."
-            told = "ModelNotFound", f"{who} has no model {model}{answer}; {mend}"
+            verdict = "ModelNotFound", f"{who} has no model {model}{answer}; {mend}"
         case raised.ModelContextWindowExceededError():
             mend = "take a model with a larger context window, or let tools return less."
-            told = "ContextWindowExceeded", f"The conversation is longer than {model} reads{answer}; {mend}"
+            verdict = (
+                "ContextWindowExceeded",
+                f"The conversation is longer than {model} reads{answer}; {mend}",
+            )
         case raised.ContentFilterError():
-            told = (
+            verdict = (
                 "ContentFiltered",
                 f"The content filter of {who} refused the request; change what is asked.",
             )
         case raised.ModelRequestRejectedError() | raised.ModelHTTPError():
-            told = "ModelRejected", f"{who} refused the request{answer}{because}"
+            verdict = "ModelRejected", f"{who} refused the request{answer}{because}"
         case raised.UserError() | ImportError():  # such as without a key, or the provider's SDK
             text = str(error).partition(" To try Pydantic AI ")[0]
-            told = "ModelMisconfigured", f"The model is set up wrongly: {plain(text, 300)}"
+            verdict = "ModelMisconfigured", f"The model is set up wrongly: {plain(text, 300)}"
         case RuntimeError() if not models.ALLOW_MODEL_REQUESTS:
-            told = (
+            verdict = (
                 "ModelMisconfigured",
                 "Requests are switched off (pydantic_ai.models.ALLOW_MODEL_REQUESTS); see sojourn.testing.models.",
             )
         case _:
             return None
-    return _Verdict(*told, is_final=True)
+    return _Verdict(*verdict, is_final=True)
 
 
 def _unexplained(error: BaseException, who: str) -> _Verdict | None:
-    """What may be another one next time, or not: repeated as often as a planner's own exceptions."""
+    """Judge an error without a known cause, which is repeated as often as a planner's own exceptions."""
     match error:
         case raised.ModelAPIError():
-            said = said_by(error)
-            return _Verdict("ModelFailed", f"{who} request failed{f': {said}' if said else ''}.")
+            excerpt = error_excerpt(error)
+            return _Verdict("ModelFailed", f"{who} request failed{f': {excerpt}' if excerpt else ''}.")
         case raised.UnexpectedModelBehavior():
             return _Verdict("ModelFailed", f"{who} gave an answer that cannot be read; try again later.")
         case _:
@@ -265,7 +277,7 @@ def _unexplained(error: BaseException, who: str) -> _Verdict | None:
 
 
 def _delay(asked: timedelta | None, attempt: int) -> timedelta:
-    """When to try again: when the provider says, else 1 s, doubled, and up to 30 % more so that runs spread."""
+    """Return the delay before the next attempt: the provider's, else 1 s, doubled, and up to 30 % more so that runs spread."""
     growing = timedelta(seconds=2.0 ** min(attempt - 1, 20) * (1 + random.uniform(0, _JITTER)))  # noqa: S311
     growing = min(growing, LONGEST_DELAY)
     if asked is None:

@@ -1,7 +1,7 @@
-"""Limits: how much this worker asks of a provider at once and in a minute.
+"""Rate limits: how much this worker asks of a provider at once and in a minute.
 
-One limiter for each provider, address and key, shared by all planners and runs of a worker; so what one
-run is told by a refusal, all obey. State belongs to the running event loop, of which a worker has one.
+One limiter for each provider, address and key, shared by all planners and runs of a worker; so
+all obey the refusal that one run meets. State belongs to the running event loop, of which a worker has one.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from pydantic_ai.models import Model
 from sojourn.errors import DefinitionError
 from sojourn.models.allowance import Allowance
 
-__all__ = ["LONGEST_WAIT", "Limiter", "Limits", "Sent", "limits_of"]
+__all__ = ["LONGEST_WAIT", "Limiter", "RateLimits", "Sent", "limiter_for"]
 
 LONGEST_WAIT: Final = 30.0
 """Seconds a request waits here, in an activity's slot; what has to wait longer is handed to Temporal."""
@@ -29,7 +29,7 @@ LONGEST_CLOSED: Final = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RateLimits:
     """What a user allows for each provider; by default nothing is limited before a provider refuses."""
 
     concurrency: int | None = None
@@ -38,7 +38,7 @@ class Limits:
     """Of input and output."""
 
     @classmethod
-    def given(cls, concurrency: int | None = None, tokens_per_minute: int | None = None) -> "Limits":
+    def given(cls, concurrency: int | None = None, tokens_per_minute: int | None = None) -> "RateLimits":
         """What is given, else `SOJOURN_MODEL_CONCURRENCY` and `SOJOURN_MODEL_TPM`, else no limit.
 
         Raises:
@@ -84,7 +84,7 @@ class Limiter:
     def __init__(
         self,
         name: str,
-        limits: Limits | None = None,
+        limits: RateLimits | None = None,
         *,
         clock: Callable[[], float] | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -100,8 +100,8 @@ class Limiter:
         if limits:
             self.limit(limits)
 
-    def limit(self, limits: Limits) -> None:
-        """Allow no more than this; of several planners' limits for one provider the strictest holds."""
+    def limit(self, limits: RateLimits) -> None:
+        """Allow no more than these limits; the strictest of several planners' limits for a provider holds."""
         most = limits.concurrency
         if most is not None and (self._slots is None or most < self._slots.max_running):
             self._slots = ConcurrencyLimiter(most, name=self.name)
@@ -164,7 +164,7 @@ class Limiter:
             raise self._later(wait, tokens, model)
 
     def _later(self, wait: float, tokens: float, model: str) -> ModelRateLimitError:
-        """Handed to Temporal: those handed over come back one after the other, as fast as tokens do."""
+        """Return the error that hands a request to Temporal: such requests come back in turn, as fast as tokens do."""
         now = self._clock()
         wait = max(wait, self._handed_over - now)
         rate = self.allowance.rate
@@ -177,7 +177,7 @@ class Limiter:
 _limiters: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[Any, ...], Limiter]] = WeakKeyDictionary()
 
 
-def limits_of(model: Model, limits: Limits | None = None) -> Limiter:
+def limiter_for(model: Model, limits: RateLimits | None = None) -> Limiter:
     """The limiter of a model's provider, address and key, in the running event loop."""
     key: object = getattr(getattr(model, "client", None), "api_key", None)
     whose = (model.system, model.base_url, key if isinstance(key, str) else None)

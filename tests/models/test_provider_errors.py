@@ -15,8 +15,14 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from sojourn import ToolError
-from sojourn.models.faults import LONGEST_DELAY, LONGEST_RETRY_AFTER, fault, model_faults, provider_title
-from sojourn.models.said import said_by
+from sojourn.models.error_excerpt import error_excerpt
+from sojourn.models.provider_errors import (
+    LONGEST_DELAY,
+    LONGEST_RETRY_AFTER,
+    application_error_of,
+    provider_title,
+    translate_provider_errors,
+)
 from tests.models.standin import Body, HttpError, says
 from tests.models.standin.sdk import model_of
 
@@ -87,7 +93,7 @@ UNEXPLAINED = [
 @pytest.mark.parametrize(("error", "kind", "said"), TRANSIENT)
 def test_what_waiting_mends_is_repeated_at_a_time_of_its_own(error, kind, said):
     """With a type, a sentence and a delay, so that Temporal's attempts outlast an outage."""
-    known = fault(error, "openai")
+    known = application_error_of(error, "openai")
     assert (known.type, known.non_retryable) == (kind, False)
     assert timedelta(seconds=1) <= known.next_retry_delay <= timedelta(seconds=1.3)
     assert said in known.message
@@ -96,7 +102,7 @@ def test_what_waiting_mends_is_repeated_at_a_time_of_its_own(error, kind, said):
 @pytest.mark.parametrize(("error", "kind", "said"), PERMANENT)
 def test_what_a_person_has_to_mend_is_not_repeated(error, kind, said):
     """It says what to do next."""
-    known = fault(error, "openai")
+    known = application_error_of(error, "openai")
     assert (known.type, known.non_retryable, known.next_retry_delay) == (kind, True, None)
     assert said in known.message
 
@@ -104,7 +110,7 @@ def test_what_a_person_has_to_mend_is_not_repeated(error, kind, said):
 @pytest.mark.parametrize(("error", "kind", "said"), UNEXPLAINED)
 def test_what_nobody_explains_is_repeated_as_a_planners_exceptions_are(error, kind, said):
     """No delay of its own: five attempts, then the run fails with it."""
-    known = fault(error, "openai")
+    known = application_error_of(error, "openai")
     assert (known.type, known.non_retryable, known.next_retry_delay) == (kind, False, None)
     assert said in known.message
 
@@ -114,8 +120,8 @@ def test_what_nobody_explains_is_repeated_as_a_planners_exceptions_are(error, ki
 )
 def test_what_is_no_fault_of_a_request_passes(error):
     """A mistake of the program keeps its own type."""
-    assert fault(error, "openai") is None
-    with pytest.raises(type(error)) as caught, model_faults("openai"):
+    assert application_error_of(error, "openai") is None
+    with pytest.raises(type(error)) as caught, translate_provider_errors("openai"):
         raise error
     assert caught.value is error
 
@@ -132,20 +138,22 @@ def test_what_is_no_fault_of_a_request_passes(error):
 )
 def test_the_providers_time_is_kept(headers, delay):
     """A wait of minutes too: it is Temporal's timer; a day is asked again each hour."""
-    known = fault(http(raised.ModelRateLimitError, 429, headers=headers), "openai")
+    known = application_error_of(http(raised.ModelRateLimitError, 429, headers=headers), "openai")
     assert known.next_retry_delay == delay
 
 
 def test_the_sentence_tells_the_providers_time():
     """For whoever looks at the attempt."""
-    known = fault(http(raised.ModelRateLimitError, 429, headers={"retry-after": "7"}), "anthropic")
+    known = application_error_of(
+        http(raised.ModelRateLimitError, 429, headers={"retry-after": "7"}), "anthropic"
+    )
     assert known.message == "Anthropic is over its rate limit (HTTP 429 Too Many Requests); try again in 7 s."
 
 
 def test_delays_grow_and_the_attempts_of_an_activity_outlast_an_outage_of_100_minutes():
     """1 s, doubled, up to 10 minutes."""
     error = http(raised.ModelServerError, 500)
-    delays = [fault(error, "openai", attempt).next_retry_delay for attempt in range(1, 20)]
+    delays = [application_error_of(error, "openai", attempt).next_retry_delay for attempt in range(1, 20)]
     assert all(two > one or two == LONGEST_DELAY for one, two in pairwise(delays))
     assert delays[-1] == LONGEST_DELAY
     assert sum(delays, timedelta(0)) >= timedelta(minutes=100)
@@ -154,14 +162,14 @@ def test_delays_grow_and_the_attempts_of_an_activity_outlast_an_outage_of_100_mi
 def test_a_short_retry_after_is_not_believed_for_ever():
     """Else a provider that says one second for an hour uses up every attempt in twenty."""
     error = http(raised.ModelRateLimitError, 429, headers={"retry-after": "1"})
-    assert fault(error, "openai", 5).next_retry_delay == timedelta(seconds=1)
-    assert fault(error, "openai", 6).next_retry_delay >= timedelta(seconds=32)
+    assert application_error_of(error, "openai", 5).next_retry_delay == timedelta(seconds=1)
+    assert application_error_of(error, "openai", 6).next_retry_delay >= timedelta(seconds=32)
 
 
 def test_the_time_of_the_provider_is_the_least_there_is():
     """However small the growing delay would be."""
     error = http(raised.ModelRateLimitError, 429, headers={"retry-after": "1800"})
-    assert fault(error, "openai", 9).next_retry_delay == timedelta(minutes=30)
+    assert application_error_of(error, "openai", 9).next_retry_delay == timedelta(minutes=30)
 
 
 async def test_the_attempt_is_the_activitys():
@@ -170,7 +178,7 @@ async def test_the_attempt_is_the_activitys():
     environment.info = replace(environment.info, attempt=4)
 
     async def ask():
-        with model_faults("openai"):
+        with translate_provider_errors("openai"):
             raise http(raised.ModelServerError, 500)
 
     with pytest.raises(ApplicationError) as caught:
@@ -188,7 +196,7 @@ def group(*errors):
 
 def test_several_models_are_repeated_as_soon_as_one_may_answer():
     """With the shortest delay, and its type; each is told."""
-    known = fault(
+    known = application_error_of(
         group(
             http(raised.ModelAuthenticationError, 401),
             http(raised.ModelRateLimitError, 429, headers={"retry-after": "60"}),
@@ -204,7 +212,7 @@ def test_several_models_are_repeated_as_soon_as_one_may_answer():
 
 def test_several_models_that_a_person_has_to_mend_are_not_repeated():
     """The type is the first's."""
-    known = fault(
+    known = application_error_of(
         group(http(raised.ModelNotFoundError, 404), http(raised.ModelAuthenticationError, 401)), "openai"
     )
     assert (known.type, known.non_retryable, known.next_retry_delay) == ("ModelNotFound", True, None)
@@ -212,7 +220,7 @@ def test_several_models_that_a_person_has_to_mend_are_not_repeated():
 
 def test_several_models_of_which_one_is_unexplained_are_repeated():
     """A group in the group counts as well."""
-    known = fault(
+    known = application_error_of(
         group(http(raised.ModelNotFoundError, 404), group(api(raised.ModelAPIError), ValueError("s3cret"))),
         "openai",
     )
@@ -244,7 +252,7 @@ def test_several_models_of_which_one_is_unexplained_are_repeated():
 def test_a_bounded_piece_of_the_providers_words_is_told(body, said):
     """Neither keys nor addresses, nor what it quotes of a prompt."""
     error = http(raised.ModelRequestRejectedError, 400, body=body)
-    assert said_by(error) == said
+    assert error_excerpt(error) == said
 
 
 @pytest.mark.parametrize(
@@ -261,7 +269,7 @@ def test_a_model_that_cannot_be_made_is_told_to_a_person(name, said, monkeypatch
     """No key, no such provider: by pydantic-ai's own words, less its advertisement."""
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    with pytest.raises(ApplicationError) as caught, model_faults(name.split(":")[0]):
+    with pytest.raises(ApplicationError) as caught, translate_provider_errors(name.split(":")[0]):
         infer_model(name)
     assert (caught.value.type, caught.value.non_retryable) == ("ModelMisconfigured", True)
     assert said in caught.value.message
@@ -271,7 +279,10 @@ def test_a_model_that_cannot_be_made_is_told_to_a_person(name, said, monkeypatch
 def test_an_error_about_credentials_quotes_nothing():
     """OpenAI's repeats a part of the key."""
     body = {"error": {"message": "Incorrect API key provided: abc."}}
-    assert "abc" not in fault(http(raised.ModelAuthenticationError, 401, body=body), "openai").message
+    assert (
+        "abc"
+        not in application_error_of(http(raised.ModelAuthenticationError, 401, body=body), "openai").message
+    )
 
 
 @pytest.mark.parametrize(
@@ -289,7 +300,7 @@ def test_an_error_about_credentials_quotes_nothing():
 def test_each_provider_is_called_by_its_name(provider, title, mend):
     """And one that nobody knows by its own, made plain."""
     assert provider_title(provider) == title
-    assert mend in fault(http(raised.ModelAuthenticationError, 401), provider).message
+    assert mend in application_error_of(http(raised.ModelAuthenticationError, 401), provider).message
 
 
 # Over real HTTP.
@@ -314,7 +325,7 @@ def failing(standin, ask, protocol, streamed):
     async def fail(*answers, **options):
         standin.script = list(answers)
         model = standin.model(protocol, **options)
-        with pytest.raises(ApplicationError) as caught, model_faults(model.system):
+        with pytest.raises(ApplicationError) as caught, translate_provider_errors(model.system):
             await ask(model, [ModelRequest.user_text_prompt("My s3cret prompt")], streamed=streamed)
         return caught.value
 
@@ -365,7 +376,7 @@ async def test_nobody_listens(ask, protocol):
         port = unused.getsockname()[1]
         model, client = model_of(protocol, f"http://127.0.0.1:{port}")
         async with client:
-            with pytest.raises(ApplicationError) as caught, model_faults(model.system):
+            with pytest.raises(ApplicationError) as caught, translate_provider_errors(model.system):
                 await ask(model)
     assert caught.value.type == "ModelUnavailable"
     assert "Unable to connect" in caught.value.message

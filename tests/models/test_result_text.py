@@ -12,7 +12,7 @@ from sojourn.core.payload import hints
 from sojourn.core.payload.boundary import checked
 from sojourn.core.schema.validate import Validator
 from sojourn.models.names import Names
-from sojourn.models.repair_text import MAX_ISSUES, MAX_JSON, result_text
+from sojourn.models.result_text import MAX_ISSUES, MAX_JSON, result_text
 
 NAMES = Names(["shop.orders.place", "shop.orders.cancel"])
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from sojourn import Message
 from sojourn.contracts.event import AssistantMessageEvent, PlanStartedEvent
-from sojourn.events.preview import Preview
+from sojourn.events.live_text import Preview
 from sojourn.live import Delta
 
 START = datetime(2027, 1, 4, tzinfo=UTC)

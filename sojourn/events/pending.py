@@ -1,15 +1,16 @@
-"""What a history does not hold: tries of a call that is in flight, and what it says of its progress."""
+"""Pending activities: what no history holds of a call in flight, its failed attempts and its heartbeats."""
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 from google.protobuf.timestamp_pb2 import Timestamp
 from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.client import Client
+from temporalio.converter import DataConverter
 from temporalio.service import RPCError
 
 from sojourn.contracts.event import (
@@ -22,20 +23,52 @@ from sojourn.contracts.event import (
     ToolUpdateEvent,
 )
 from sojourn.core.values.text import plain
-from sojourn.events.beats import said_by
 from sojourn.events.history import HistoryReader
-from sojourn.events.preview import COMMON
+from sojourn.events.live_text import COMMON
 
-__all__ = ["INTERVAL", "Live"]
+__all__ = ["INTERVAL", "PendingActivities", "heartbeat_note", "retrying"]
 
 INTERVAL = 1.0
 """Seconds that a call is in flight before it is looked after, and between two looks."""
 
 MAX_TEXT = 500
-"""Characters of what a call, or its failure, says."""
+"""Characters of a heartbeat's note, and of a failure."""
+
+MAX_RETRYING = 20
+"""Activities with a line."""
 
 
-class Live:
+async def heartbeat_note(pending: PendingActivityInfo, converter: DataConverter) -> dict[str, Any]:
+    """Return the note of the last heartbeat with its further fields, which anybody may have written; else nothing."""
+    if not pending.heartbeat_details.payloads:
+        return {}
+    try:
+        (note,) = await converter.decode(pending.heartbeat_details.payloads[:1])
+    except (ValueError, KeyError, RuntimeError):
+        return {}
+    return cast("dict[str, Any]", note) if isinstance(note, dict) and "note" in note else {}
+
+
+async def retrying(
+    pending: Sequence[PendingActivityInfo], converter: DataConverter, tools: Mapping[str, str]
+) -> list[str]:
+    """One line an activity, such as `plan: attempt 3 is due at 09:14:07 UTC; the last failed: RateLimited: ...`.
+
+    Args:
+        pending: The activities that have not ended.
+        converter: Reads their failures.
+        tools: By call, the tool.
+    """
+    reader = HistoryReader(converter)
+    failed = [each for each in pending if each.attempt > 1 and each.HasField("last_failure")]
+    return [
+        f"{_what(each, tools)}: attempt {each.attempt} {_when(each)}; the last failed: "
+        + plain(str(await reader.error_of(each.last_failure)), MAX_TEXT)
+        for each in failed[:MAX_RETRYING]
+    ]
+
+
+class PendingActivities:
     """Looks at the pending activities of a run while something has been in flight for a second.
 
     Quick calls are never asked about, and nothing is while the run waits.
@@ -99,7 +132,7 @@ class Live:
         self._task = None
 
     async def _news(self, pending: PendingActivityInfo) -> list[Event]:
-        """What one activity in flight tells that was not told."""
+        """Return the new events of one activity in flight."""
         is_plan = pending.activity_type.name == "PlanActivity"
         call_id = "" if is_plan else pending.activity_id
         if call_id not in self._open:
@@ -122,16 +155,16 @@ class Live:
                     error=plain(str(failure), MAX_TEXT) if failure else "",
                 )
             )
-        said = await said_by(pending, self._client.data_converter)
-        if said and self._is_new(call_id, "note", said):
+        note = await heartbeat_note(pending, self._client.data_converter)
+        if note and self._is_new(call_id, "note", note):
             news.append(
                 ToolUpdateEvent(
                     **self._common(pending.last_heartbeat_time),
                     tool_call_id=call_id,
                     tool_name=self._names.get(call_id, ""),
-                    note=plain(str(said.get("note", "")), MAX_TEXT),
-                    done=_number(said.get("done")),
-                    total=_number(said.get("total")),
+                    note=plain(str(note.get("note", "")), MAX_TEXT),
+                    done=_number(note.get("done")),
+                    total=_number(note.get("total")),
                 )
             )
         return news
@@ -153,3 +186,16 @@ def _moment(at: Timestamp) -> datetime | None:
 
 def _number(value: Any) -> float | None:
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def _what(pending: PendingActivityInfo, tools: Mapping[str, str]) -> str:
+    if pending.activity_type.name == "PlanActivity":
+        return "plan"
+    tool = tools.get(pending.activity_id)
+    return f"call {pending.activity_id}{f' of {tool}' if tool else ''}"
+
+
+def _when(pending: PendingActivityInfo) -> str:
+    if pending.state != PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED:
+        return "is under way"
+    return f"is due at {pending.scheduled_time.ToDatetime(UTC):%H:%M:%S} UTC"

@@ -1,0 +1,118 @@
+"""The texts that a model reads of tool results, and the notices for one request.
+
+A success is its result as JSON, or the text that the tool returned. A failure is one compact text, in this order,
+without the lines that have no content:
+
+    failed: missing_fields
+    Correct the arguments and call ops__devices__list again: `site_id` is missing
+    - `lines[3].sku` is missing            (all faults, where the line above has no room for them)
+    arguments that fit: {"site_id": "s-1"}
+    you sent: {"status": "offline"}
+
+The second line is the hint's message, which names every fault with what would fit (SR-124, SR-128).
+Tools are named as the model knows them.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from sojourn.contracts.plan import PlanInput
+from sojourn.contracts.retry_hint import RetryHint
+from sojourn.contracts.tool_result import ToolResult
+from sojourn.core.schema.issue_text import sentence
+from sojourn.core.values.text import CUT, clip
+from sojourn.models.names import Names
+
+__all__ = ["reminders", "result_text"]
+
+MAX_JSON = 1_500
+"""Characters of an example, and of what was sent."""
+
+MAX_ISSUES = 40
+"""Faults that are listed."""
+
+
+MAX_REMINDER = 500
+"""Characters of one notice."""
+
+
+def result_text(result: ToolResult, names: Names) -> str:
+    """Return the answer to a call as its model reads it.
+
+    Args:
+        result: As the transcript holds it.
+        names: The tools that the request knows.
+    """
+    return names.spoken(_failure(result)) if result.error else _success(result)
+
+
+def reminders(turn: PlanInput, wire_name: Callable[[str], str]) -> list[str]:
+    """Return the notices of this request alone: results that are a part or name odd bounds, and tools to correct.
+
+    Notices of the run (a refused plan, the last turn, a wait) stand in the transcript, as system messages.
+    """
+    notices = [_partial(result, wire_name) for result in turn.tool_results if _is_partial(result)]
+    restricted = sorted({wire_name(hint.tool) for hint in turn.hints if hint.restrict_to_tool})
+    if restricted and turn.finalize is None:
+        notices.append(
+            f"Correct the call of {' and of '.join(restricted)} as its answer says, or answer without it."
+        )
+    return [clip(text, MAX_REMINDER) for text in notices]
+
+
+def _success(result: ToolResult) -> str:
+    value = result.result
+    text = value if isinstance(value, str) else _json(value)
+    if not result.artifacts:
+        return text
+    kinds = ", ".join(f"{artifact.kind} ({artifact.size:,} bytes)" for artifact in result.artifacts)
+    return f"{text}\n[kept for the people who follow the run, and not shown to you: {kinds}]"
+
+
+def _failure(result: ToolResult) -> str:
+    hint, error = result.retry_hint, result.error
+    assert error
+    code = (hint and hint.reason) or error.code
+    lines = [f"failed: {code}" if code else "failed"]
+    lines.append((hint and hint.message) or str(error))
+    if hint:
+        lines += _more_issues(hint)
+        if hint.example_input is not None:
+            lines.append(f"arguments that fit: {clip(_json(hint.example_input), MAX_JSON)}")
+        if hint.prior_input is not None and hint.issues:
+            lines.append(f"you sent: {clip(_json(hint.prior_input), MAX_JSON)}")
+    return "\n".join(lines)
+
+
+def _more_issues(hint: RetryHint) -> list[str]:
+    """Return a line for each issue, where the message had no room for all."""
+    message = hint.message or ""
+    if not message.endswith((CUT, " more")):
+        return []
+    more = len(hint.issues) - MAX_ISSUES
+    listed = [f"- {sentence(issue)}" for issue in hint.issues[:MAX_ISSUES]]
+    return [*listed, f"and {more} more"] if more > 0 else listed
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _is_partial(result: ToolResult) -> bool:
+    return result.bounds is not None and (result.bounds.truncated or result.bounds.note is not None)
+
+
+def _partial(result: ToolResult, wire_name: Callable[[str], str]) -> str:
+    bounds = result.bounds
+    assert bounds
+    of = f" of {bounds.total}" if bounds.total is not None else ""
+    kind = "is a part" if bounds.truncated else "says how much it holds"
+    notice = f"The result of {wire_name(result.name)} {kind}: {bounds.returned}{of} items."
+    if bounds.refinement_hint:
+        notice += f" To narrow it: {bounds.refinement_hint.rstrip('.')}."
+    if bounds.next_cursor:
+        notice += f" The next part begins at cursor {bounds.next_cursor!r}."
+    if bounds.note:
+        notice += f" Do not rely on these figures: {bounds.note}."
+    return notice

@@ -1,0 +1,88 @@
+"""Trace context: the ids of spans, and the header by which a place in a trace reaches workflows and activities.
+
+A span that a workflow begins on one worker may end on another, so its ids are derived from what the span stands for,
+not drawn: nothing of a span has to be kept in the run, the run's own random numbers stay as they are, and whoever
+resumes the run knows the ids that children on other workers already call their parents. `TemporalIdGenerator` of
+Temporal's SDK draws from a random generator of the workflow, so its ids depend on the order in which spans begin.
+
+The header is that of Temporal's SDKs in all languages, whose functions for it are private. It holds W3C Trace Context
+alone, no baggage as theirs: a header of a workflow or an activity is written into the history.
+"""
+
+import hashlib
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from opentelemetry.context import Context
+from opentelemetry.sdk.trace.id_generator import IdGenerator
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+from temporalio.api.common.v1 import Payload
+from temporalio.converter import PayloadConverter
+
+__all__ = ["DerivedIds", "context_in", "derived", "span_id_of", "with_context"]
+
+_HEADER = "_tracer-data"
+_W3C = TraceContextTextMapPropagator()
+
+_WANTED: ContextVar[tuple[int, int] | None] = ContextVar("sojourn_span_ids", default=None)
+
+
+def span_id_of(*parts: str) -> int:
+    """Return the id of the span that stands for these parts."""
+    return _digest(8, *parts)
+
+
+@contextmanager
+def derived(*parts: str) -> Generator[None]:
+    """The span begun meanwhile gets the id of these parts, and if it is a root, a trace id of the first."""
+    token = _WANTED.set((_digest(16, parts[0]), span_id_of(*parts)))
+    try:
+        yield
+    finally:
+        _WANTED.reset(token)
+
+
+class DerivedIds(IdGenerator):
+    """Derived ids where they are wanted, else those of another generator."""
+
+    def __init__(self, inner: IdGenerator) -> None:
+        self._inner = inner
+
+    def generate_trace_id(self) -> int:
+        """A trace's id."""
+        wanted = _WANTED.get()
+        return wanted[0] if wanted else self._inner.generate_trace_id()
+
+    def generate_span_id(self) -> int:
+        """A span's id."""
+        wanted = _WANTED.get()
+        return wanted[1] if wanted else self._inner.generate_span_id()
+
+
+def with_context(headers: Mapping[str, Payload], context: Context | None) -> Mapping[str, Payload]:
+    """Return the headers with this context, or the current context, when it is in a trace."""
+    carrier: dict[str, str] = {}
+    _W3C.inject(carrier, context)
+    return {**headers, _HEADER: PayloadConverter.default.to_payload(carrier)} if carrier else headers
+
+
+def context_in(headers: Mapping[str, Payload]) -> Context:
+    """Return the context of the headers; an empty context when there is none that can be read."""
+    payload = headers.get(_HEADER)
+    if payload is None:
+        return Context()
+    try:
+        carrier: Any = PayloadConverter.default.from_payload(payload)
+    except Exception:  # noqa: BLE001 - anybody may have started the run; a trace is no reason to fail it
+        return Context()
+    if not isinstance(carrier, dict):
+        return Context()
+    texts = {key: value for key, value in carrier.items() if isinstance(value, str)}  # pyright: ignore[reportUnknownVariableType]
+    return _W3C.extract(texts, Context())  # pyright: ignore[reportUnknownArgumentType]
+
+
+def _digest(size: int, *parts: str) -> int:
+    digest = hashlib.blake2b("\n".join(parts).encode(), digest_size=size).digest()
+    return int.from_bytes(digest) or 1  # zero means no id
