@@ -8,21 +8,19 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import nullcontext
 from datetime import timedelta
-from typing import Any
 
 from temporalio import workflow
-from temporalio.common import RetryPolicy, TypedSearchAttributes, WorkflowIDReusePolicy
+from temporalio.common import TypedSearchAttributes, WorkflowIDReusePolicy
 from temporalio.exceptions import (
     ActivityError,
     ApplicationError,
     ChildWorkflowError,
-    TimeoutError,  # noqa: A004 - Temporal's name for it
     WorkflowAlreadyStartedError,
     is_cancelled_exception,
 )
 
 from sojourn.contracts.awaits import AwaitExternalTools
-from sojourn.contracts.dispatch import HEARTBEAT, NET, REPEATED, Dispatch
+from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.input_required import InputRequired, ToolInput
 from sojourn.contracts.run import CallStatus, RunInput, RunOutput
 from sojourn.contracts.run_link import RunLink
@@ -30,7 +28,7 @@ from sojourn.contracts.tasks import ToolTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.converter.failures import chain_of, failure_of, spent_of
+from sojourn.converter.failures import failure_of, spent_of
 from sojourn.core.awaits.clarification import Clarified
 from sojourn.core.awaits.confirmation import Decided, decided_against
 from sojourn.core.awaits.external_tools import not_supplied
@@ -50,24 +48,21 @@ from sojourn.core.run.child_outcomes import ChildTime
 from sojourn.core.run.ids import child_run_id
 from sojourn.core.run.introduction import introduce
 from sojourn.core.run.limits import limits_of
-from sojourn.core.run.retry import LONGEST_INTERVAL
 from sojourn.core.run.state import call_status
 from sojourn.core.values.sizes import MAX_FORMS_BYTES
-from sojourn.core.values.timers import bounded
-from sojourn.core.values.unread import OrUnread, Unread
+from sojourn.core.values.unread import Unread
 from sojourn.core.values.wire import size_of
 from sojourn.search_attributes import AGENT, SESSION, attributes_of
 from sojourn.telemetry.observer import Observer
 
-from .cancellation import is_canceled, stop_if_canceled
+from .cancellation import stop_if_canceled
 from .children import Children
 from .clock import Clock
 from .kept import Kept
 from .load import Load
 from .open_awaits import OpenAwaits
+from .tool_activity import answer_to, execute, execute_locally
 from .unread import WRONG_FIGURES, refused_by_hand
-
-_RESULT: Any = OrUnread(ToolResult)
 
 
 class Step:
@@ -214,13 +209,13 @@ class Step:
     async def _by_worker(self, call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult:
         with self._clock.busy():
             try:
-                made = _local if dispatch.kind == "local" else _activity
+                made = execute_locally if dispatch.kind == "local" else execute
                 result = await made(call, dispatch, task)
             except (ActivityError, ApplicationError) as error:  # a local one comes without its wrapper
                 if is_cancelled_exception(error):
                     self._carried_out.add(call.tool_call_id)
                     return self._cut_short(call)
-                return _answer_to(call, dispatch, error)
+                return answer_to(call, dispatch, error)
         if task.given is None:
             self._carried_out.add(call.tool_call_id)
         result = self._taken(call, result)
@@ -345,68 +340,3 @@ class Step:
         if not self._awaits.listed.may_set(AGENT, SESSION):
             return None
         return attributes_of(agent_id, self._run.session_id)
-
-
-async def _activity(call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult | Unread:
-    result: ToolResult | Unread = await workflow.execute_activity(
-        "ExecuteToolActivity",
-        task,
-        activity_id=call.tool_call_id,
-        result_type=_RESULT,
-        task_queue=dispatch.task_queue,
-        schedule_to_start_timeout=dispatch.schedule_to_start and bounded(dispatch.schedule_to_start),
-        start_to_close_timeout=bounded(dispatch.timeout) + NET,
-        heartbeat_timeout=HEARTBEAT,
-        retry_policy=_retry(dispatch),
-        cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-        summary=call.name,
-    )
-    return result
-
-
-async def _local(call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult | Unread:
-    """Beside the workflow, on its own worker: a third more runs a second, and four events less a call.
-
-    Nobody can complete it by hand.
-    """
-    try:
-        result: ToolResult = await workflow.execute_local_activity(
-            "ExecuteToolActivity",
-            task,
-            activity_id=call.tool_call_id,
-            result_type=ToolResult,
-            start_to_close_timeout=bounded(dispatch.timeout) + NET,
-            retry_policy=_retry(dispatch),
-            cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-            summary=call.name,
-        )
-    except ApplicationError as error:
-        lost = _lost_under(error)
-        if not lost or is_canceled():
-            raise
-        # As an ordinary activity, under which workers are counted: this one has cost one already.
-        return await _activity(call, dispatch, task.model_copy(update={"lost": lost}))
-    return result
-
-
-def _lost_under(error: ApplicationError) -> int:
-    """Workers lost under a local call that is to be made as an ordinary one; 0 of any other failure."""
-    if error.type != REPEATED:
-        return 0
-    told = error.details[0] if error.details else 1
-    return told if isinstance(told, int) else 1
-
-
-def _retry(dispatch: Dispatch) -> RetryPolicy:
-    return RetryPolicy(maximum_interval=LONGEST_INTERVAL, maximum_attempts=dispatch.max_attempts)
-
-
-def _answer_to(call: ToolRequest, dispatch: Dispatch, error: ActivityError | ApplicationError) -> ToolResult:
-    if isinstance(error, ApplicationError):
-        return outcomes.failed(call, chain_of(error).told_once())
-    cause = error.cause
-    if isinstance(cause, TimeoutError):
-        kind = cause.type.name.lower().replace("_", "-") if cause.type else "time-out"
-        queue = dispatch.task_queue or workflow.info().task_queue
-        return outcomes.timed_out(call, kind, queue, str(dispatch.schedule_to_start))
-    return outcomes.failed(call, failure_of(error))
