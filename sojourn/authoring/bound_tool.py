@@ -27,9 +27,17 @@ class BoundTool(ABC):
 
     def __init__(self, tool: Tool[..., Any], *, is_async: bool = True) -> None:
         self.tool = tool
-        self.spec: ToolSpec = tool.spec
-        self.fillers: Mapping[str, Filler | None] = tool.fillers
         self.is_async = is_async
+
+    @property
+    def spec(self) -> ToolSpec:
+        """What the tool is."""
+        return self.tool.spec
+
+    @property
+    def fillers(self) -> Mapping[str, Filler | None]:
+        """The injected fields, each with what fills it, if anything does."""
+        return self.tool.fillers
 
     @property
     def validator(self) -> Validator:

@@ -15,6 +15,8 @@ from sojourn import (
     AwaitClarification,
     AwaitClosed,
     PlanResult,
+    Run,
+    RunNotFound,
     RunPolicy,
     ToolRequest,
     Toolset,
@@ -248,6 +250,15 @@ async def test_children_heed_what_their_parent_told_last(serve, until, status_wh
         assert not [event for event in events if event.type == "planner_note"]
 
 
+async def is_there(run: Run) -> bool:
+    """Whether the server has started a run."""
+    try:
+        await run.status()
+    except RunNotFound:
+        return False
+    return True
+
+
 async def test_a_child_that_starts_meanwhile_pauses_too(serve, until, status_when, traces):
     """A pause that comes while children are started reaches each of them."""
 
@@ -277,7 +288,11 @@ async def test_a_child_that_starts_meanwhile_pauses_too(serve, until, status_whe
         run = await client.start("test.agent", "go", labels={"delay": str(delay)})
         status = await status_when(run, lambda status: status.paused == "look" and len(status.calls) == 16)
         for link in [call.run_link for call in status.calls if call.run_link]:
-            await status_when(client.get_run(link.run_id), lambda status: status.paused == "look")
+            child = client.get_run(link.run_id)
+            await until(
+                lambda child=child: is_there(child)
+            )  # its parent tells of it before the server has started it
+            await status_when(child, lambda status: status.paused == "look")
         await run.cancel()
 
 
