@@ -7,7 +7,6 @@ the workflow's, so that a replay counts the same.
 import asyncio
 from collections.abc import Coroutine, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -15,6 +14,7 @@ from temporalio import workflow
 from temporalio.exceptions import is_cancelled_exception
 
 from sojourn.core.run.active_time import ActiveTime
+from sojourn.core.values.frozen import changed
 from sojourn.core.values.timers import LONGEST, TIME_BUDGET
 
 from .kept import Kept
@@ -101,7 +101,7 @@ class Clock:
             self._watch.cancel()
 
     def _count(self, active: ActiveTime) -> None:
-        self._kept.state = replace(self._kept.state, active=active)
+        self._kept.state = changed(self._kept.state, active=active)
 
     async def _watched(self) -> None:
         """One timer for each stretch of activity; from a plan to its calls there is no gap."""
@@ -115,7 +115,7 @@ class Clock:
                     timeout_summary=TIME_BUDGET,
                 )
             except TimeoutError:
-                self._count(replace(self.active, expired=True))
+                self._count(changed(self.active, expired=True))
                 for work in self._works:
                     work.cancel()
                 return

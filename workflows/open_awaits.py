@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -16,6 +15,7 @@ from sojourn.core.awaits.screen import Details
 from sojourn.core.awaits.sent import Door, Refused
 from sojourn.core.awaits.waits import Released, Repeated, Waits, is_malformed
 from sojourn.core.run.state import MAX_NOTES
+from sojourn.core.values.frozen import changed
 from sojourn.core.values.timers import LONGEST, WAITS, bounded, expiry_of
 from sojourn.search_attributes import AWAITING, PAUSED
 from sojourn.telemetry.observer import Observer
@@ -57,7 +57,7 @@ class OpenAwaits:
 
     @waits.setter
     def waits(self, waits: Waits) -> None:
-        self._kept.state = replace(self._kept.state, waits=waits)
+        self._kept.state = changed(self._kept.state, waits=waits)
 
     @property
     def _is_paused(self) -> bool:

@@ -4,7 +4,7 @@ One value for the workflow, which goes on with what was accepted, and for the fo
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from sojourn.contracts.awaits import Await, AwaitConfirmation, AwaitExternalTools
@@ -15,6 +15,7 @@ from sojourn.core.awaits.confirmation import Decided
 from sojourn.core.awaits.external_tools import Supplied
 from sojourn.core.awaits.kinds import Answer, digest_sent, kind_named, kind_of, read
 from sojourn.core.awaits.sent import Door, Refused
+from sojourn.core.values.frozen import changed
 from sojourn.core.values.unread import Unread
 
 __all__ = ["Released", "Repeated", "Waits", "is_malformed", "unique_await_id"]
@@ -26,14 +27,14 @@ MAX_ID_CHARS = 120
 """Characters of an id that are repeated to whoever sent it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Repeated:
     """An answer that was accepted before, sent again: nothing to do."""
 
     await_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Released:
     """What a person will not be asked about any more."""
 
@@ -43,7 +44,7 @@ class Released:
     by: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Waits:
     """What a run waits for, oldest first; a frozen value with pure transitions.
 
@@ -71,7 +72,7 @@ class Waits:
         parts = self.parts
         if isinstance(added, AwaitExternalTools):
             parts = {**parts, await_id: _Parts(added)}
-        return replace(self, open={**self.open, await_id: added}, parts=parts), added
+        return changed(self, open={**self.open, await_id: added}, parts=parts), added
 
     def closed(self, await_id: str, answer: Answer | None = None) -> "Waits":
         """The waits without one that was answered, has expired or is given up."""
@@ -83,7 +84,7 @@ class Waits:
         payloads = self.payloads
         if isinstance(wait, AwaitConfirmation):
             payloads = {**payloads, await_id: wait.payload_digest}
-        return replace(self, open=still, answers=answered, payloads=payloads)
+        return changed(self, open=still, answers=answered, payloads=payloads)
 
     def read(self, kind: str, value: Any, door: Door = "signal") -> Answer | Repeated | Refused:
         """Judge what was sent: an answer to an open wait, a repetition, or why it is neither.
@@ -132,7 +133,7 @@ class Waits:
             for wait in self.open.values()
             if isinstance(wait, AwaitConfirmation) and _fits(released, wait)
         ]
-        after = replace(self, releases=(*self.releases, released))
+        after = changed(self, releases=(*self.releases, released))
         for decision in settled:
             after = after.closed(decision.await_id, decision)
         return after, settled
@@ -156,7 +157,7 @@ class Waits:
         return parts is None or tool_call_id in parts.done
 
     def _with_parts(self, parts: "_Parts") -> "Waits":
-        return replace(self, parts={**self.parts, parts.wait.id: parts})
+        return changed(self, parts={**self.parts, parts.wait.id: parts})
 
     def _not_open(
         self, await_id: Any, fields: dict[str, Any], of_kind: list[Await], door: Door
@@ -203,7 +204,7 @@ class Waits:
         return Supplied(wait.id, new, answer.by) if new else Repeated(wait.id)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Parts:
     """How far an `AwaitExternalTools` is answered."""
 
@@ -220,15 +221,15 @@ class _Parts:
         return frozenset(item.tool_call_id for item in self.wait.items)
 
     def supplied(self, results: Mapping[str, Any]) -> "_Parts":
-        return replace(self, taken={**self.taken, **results})
+        return changed(self, taken={**self.taken, **results})
 
     def refused(self, tool_call_id: str) -> "_Parts":
         taken = {id: given for id, given in self.taken.items() if id != tool_call_id}
         tries = {**self.tries, tool_call_id: self.tries.get(tool_call_id, 0) + 1}
-        return replace(self, taken=taken, tries=tries)
+        return changed(self, taken=taken, tries=tries)
 
     def settled(self, tool_call_id: str) -> "_Parts":
-        return replace(self, done=self.done | {tool_call_id})
+        return changed(self, done=self.done | {tool_call_id})
 
 
 def _fits(released: Released, wait: AwaitConfirmation) -> bool:

@@ -5,7 +5,6 @@ by a function of `sojourn.core` is derived here by the same function from the sa
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -48,6 +47,7 @@ from sojourn.core.run.spent import SPENT, read_told
 from sojourn.core.run.state import RunState
 from sojourn.core.run.status import status_of
 from sojourn.core.safeguards.judge import RETRIES_STOPPED
+from sojourn.core.values.frozen import changed
 from sojourn.core.values.timers import EXPIRES, TIME_BUDGET, WAITS
 from sojourn.core.values.unread import Unread
 
@@ -169,7 +169,7 @@ class Fold:
         if (task.finalize and task.finalize.reason) != (state.limit and state.limit.reason):
             state = state.limited(task.finalize)
         phase = "finalizing" if task.finalize else "planning"
-        self._told.state = replace(state, limit=task.finalize, phase=phase).plan_begun(task.after)
+        self._told.state = changed(state, limit=task.finalize, phase=phase).plan_begun(task.after)
 
     def _completed(self, record: HistoryRecord) -> Iterator[Event]:
         opened = self._step.open.pop(record.of, None)
@@ -318,8 +318,8 @@ class Fold:
 
     def _timer_fired(self, record: HistoryRecord) -> Iterator[Event]:
         if record.name == TIME_BUDGET:
-            active = replace(self._told.state.active, expired=True)
-            self._told.state = replace(self._told.state, active=active)
+            active = changed(self._told.state.active, expired=True)
+            self._told.state = changed(self._told.state, active=active)
             self._step.cut_waiting(record)
         elif record.name == WAITS:
             self._end_sleep(record, is_over=True)

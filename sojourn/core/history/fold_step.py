@@ -32,6 +32,7 @@ from sojourn.core.run import outcomes
 from sojourn.core.run.admission import not_executed
 from sojourn.core.run.child_outcomes import ChildTime
 from sojourn.core.run.state import RunState, call_status
+from sojourn.core.values.frozen import changed
 
 __all__ = ["StepFold"]
 
@@ -124,11 +125,11 @@ class StepFold:
 
     def begin_work(self, now: datetime) -> None:
         """A plan or a call is at work, which counts as active time."""
-        self._told.state = replace(self._told.state, active=self._told.state.active.begun(now))
+        self._told.state = changed(self._told.state, active=self._told.state.active.begun(now))
 
     def end_work(self, now: datetime) -> None:
         """A plan or a call is at work no more."""
-        self._told.state = replace(self._told.state, active=self._told.state.active.ended(now))
+        self._told.state = changed(self._told.state, active=self._told.state.active.ended(now))
 
     def begin_child(self, record: HistoryRecord, call: ToolRequest, opened: OpenCall) -> None:
         """A child run is started."""
@@ -154,7 +155,7 @@ class StepFold:
 
     @waits.setter
     def waits(self, waits: Waits) -> None:
-        self._told.state = replace(self._told.state, waits=waits)
+        self._told.state = changed(self._told.state, waits=waits)
 
     def _show(self, call: ToolRequest, state: str, link: RunLink | None = None) -> None:
         shown = CallStatus(tool_call_id=call.tool_call_id, name=call.name, state=state, run_link=link)
@@ -268,7 +269,7 @@ class StepFold:
         state = self._told.state
         executed = [self._results[call.tool_call_id] for call in admitted]
         beyond = self._child_time.beyond(state.active.spent(record.time) - self._began)
-        state = replace(state, active=state.active.added(beyond))
+        state = changed(state, active=state.active.added(beyond))
         self._unsettled = (state, executed, record.time)
         safeguards = state.safeguards.settle(self._plan.calls, executed, record.time)
         self._told.state = state.settled(self._plan, executed, safeguards, record.time)

@@ -1,12 +1,14 @@
 """Active time: planning and executing count; waiting for people, sleeping and being paused do not."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from sojourn.core.values.frozen import changed
 
 __all__ = ["ActiveTime"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ActiveTime:
     """How long a run was active, against its budget; a frozen value with pure transitions.
 
@@ -51,12 +53,12 @@ class ActiveTime:
 
     def added(self, spent: timedelta) -> "ActiveTime":
         """What child runs spent while this run only waited for them counts too."""
-        return replace(self, counted=self.counted + spent)
+        return changed(self, counted=self.counted + spent)
 
     def _turned(self, now: datetime, works: int, *, paused: bool) -> "ActiveTime":
         is_active = works > 0 and not paused
         if is_active == (self.since is not None):
-            return replace(self, works=works, paused=paused)
-        return replace(
+            return changed(self, works=works, paused=paused)
+        return changed(
             self, works=works, paused=paused, counted=self.spent(now), since=now if is_active else None
         )

@@ -5,7 +5,7 @@ so the live status and the folded one are built of equal values.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from sojourn.contracts.artifact import Artifact
@@ -32,6 +32,7 @@ from sojourn.core.run.spent import MAX_ARTIFACTS, spent_by
 from sojourn.core.run.totals import RunTotals, add_usage, settle
 from sojourn.core.run.transcript import for_planner, reply
 from sojourn.core.safeguards.judge import SafeguardState
+from sojourn.core.values.frozen import changed
 
 __all__ = ["MAX_CALLS_SHOWN", "MAX_NOTES", "RunState", "call_status"]
 
@@ -42,7 +43,7 @@ MAX_NOTES = 20
 """Notes kept for the status."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RunState:
     """All that a run knows between two awaits, less its transcript.
 
@@ -142,51 +143,51 @@ class RunState:
     def planning(self) -> "RunState":
         """A plan is due; spent tokens and money make it the last."""
         state = self if self.limit else self.limited(used_up(self.policy, self.totals))
-        return replace(state, phase="finalizing" if state.limit else "planning")
+        return changed(state, phase="finalizing" if state.limit else "planning")
 
     def plan_begun(self, after: int) -> "RunState":
         """A planner was given what is new; `after` counts the messages before that."""
-        return replace(self, plans=self.plans + 1, new=(), said=(), planned_from=after)
+        return changed(self, plans=self.plans + 1, new=(), said=(), planned_from=after)
 
     def planned(self, plan: PlanOutcome, now: datetime) -> "RunState":
         """A plan came, with the policy, the policy engine's decision, notes and usage."""
-        state = replace(self, accepted_attempt=plan.attempt, unseen=None)
+        state = changed(self, accepted_attempt=plan.attempt, unseen=None)
         if plan.policy:
-            state = replace(state, policy=plan.policy, is_policy_known=True)
+            state = changed(state, policy=plan.policy, is_policy_known=True)
         if plan.decision:
             state = state.tightened(plan.decision, now)
         if state.is_policy_known and state.policy.time_budget != state.active.budget:
-            state = replace(state, active=replace(state.active, budget=state.policy.time_budget))
-        totals = replace(state.totals, usage=add_usage(state.totals.usage, plan.usage))
-        return replace(state.noted(*plan.notes), totals=totals)
+            state = changed(state, active=changed(state.active, budget=state.policy.time_budget))
+        totals = changed(state.totals, usage=add_usage(state.totals.usage, plan.usage))
+        return changed(state.noted(*plan.notes), totals=totals)
 
     def tightened(self, decision: PolicyDecision, now: datetime) -> "RunState":
         """The policy engine's limits and labels hold from now on."""
         state = self
         if decision.caps:
             spent = self.active.spent(now)
-            state = replace(state, policy=lowered(self.policy, decision.caps, self.totals, spent))
+            state = changed(state, policy=lowered(self.policy, decision.caps, self.totals, spent))
         if decision.labels:
             labels = labelled(self.opening.labels, decision.labels)
-            state = replace(state, opening=self.opening.model_copy(update={"labels": labels}))
+            state = changed(state, opening=self.opening.model_copy(update={"labels": labels}))
         return state
 
     def plan_refused(self, plan: PlanOutcome) -> "RunState":
         """The planner is told why its plan cannot be carried out."""
         refusal = Message.system(f"The last plan was refused: {plan.fault}.")
-        return replace(self.noted(f"planner fault: {plan.fault}"), new=(refusal,))
+        return changed(self.noted(f"planner fault: {plan.fault}"), new=(refusal,))
 
     def out_of_time(self) -> "RunState":
         """The time budget was used up during a plan: the next is the last, and is told what that one was."""
-        active = replace(self.active, expired=True)
-        state = replace(self, active=active, phase="finalizing", unseen=self.planned_from)
+        active = changed(self.active, expired=True)
+        state = changed(self, active=active, phase="finalizing", unseen=self.planned_from)
         return state.limited(state.time_is_up)
 
     # Call tools.
 
     def step_begun(self, calls: Sequence[ToolRequest], dispatches: Sequence[Dispatch]) -> "RunState":
         """The admitted calls of a plan are carried out; the calls without a dispatch were not admitted."""
-        state = replace(self, phase="executing_tools")
+        state = changed(self, phase="executing_tools")
         for call in calls[: len(dispatches)]:
             state = state.shown(CallStatus(tool_call_id=call.tool_call_id, name=call.name, state="running"))
         return state
@@ -196,7 +197,7 @@ class RunState:
         calls = {**self.calls, call.tool_call_id: call}
         if len(calls) > MAX_CALLS_SHOWN:
             del calls[next(iter(calls))]
-        return replace(self, calls=calls)
+        return changed(self, calls=calls)
 
     def settled(
         self, plan: PlanOutcome, executed: Sequence[ToolResult], safeguards: SafeguardState, now: datetime
@@ -215,7 +216,7 @@ class RunState:
             state = state.shown(call_status(result))
         made = [artifact for result in executed for artifact in result.artifacts]
         results = Message.results([for_planner(result) for result in (*executed, *refused)])
-        state = replace(
+        state = changed(
             state,
             totals=settle(self.totals, executed),
             safeguards=safeguards,
@@ -236,8 +237,8 @@ class RunState:
     def limited(self, limit: Finalize | None) -> "RunState":
         """The next turn is the last, for this reason; None leaves it open."""
         if limit is None:
-            return replace(self, limit=None)
-        state = replace(self, limit=limit, new=(*self.new, Message.system(limit.notice)))
+            return changed(self, limit=None)
+        state = changed(self, limit=limit, new=(*self.new, Message.system(limit.notice)))
         is_known = self.limit is not None and self.limit.reason == limit.reason
         return state if is_known else state.noted(f"limit reached: {limit.reason}")
 
@@ -251,34 +252,34 @@ class RunState:
         """A sleep has ended; the notice tells it to a planner that decides by the transcript."""
         seconds = f"{duration.total_seconds():g} s"
         text = f"Waited {seconds}." if is_over else f"The wait of {seconds} was cut short."
-        state = replace(self, new=(Message.system(text),))
+        state = changed(self, new=(Message.system(text),))
         return state.limited(state.time_is_up) if state.active.is_used_up(now) else state
 
     def waiting(self) -> "RunState":
         """The run sleeps, or waits for the answer to a planner's question."""
-        return replace(self, phase="waiting")
+        return changed(self, phase="waiting")
 
     def answered(self, plan: PlanOutcome, answer: Clarified | None) -> "RunState":
         """A planner's question was answered, which begins a new user turn, or has expired."""
         assert plan.await_
-        state = replace(self, unseen=self.planned_from if plan.asked_by_policy else None)
+        state = changed(self, unseen=self.planned_from if plan.asked_by_policy else None)
         if answer is None:
             nobody = Message.system(f"Nobody answered within {plan.await_.expires_after}.")
-            return replace(state, new=(reply(plan, nobody),))
+            return changed(state, new=(reply(plan, nobody),))
         if answer.declined:
             why = f": {answer.text}" if answer.text else "."
             told = Message.system(f"The question was declined{why}")
         else:
             told = Message.user(answer.text)
-        return replace(state, new=(reply(plan, told),)).turn_begun()
+        return changed(state, new=(reply(plan, told),)).turn_begun()
 
     def turn_begun(self) -> "RunState":
         """A person has spoken: rounds count anew, and what is asked for again is no loop."""
         limit = None if self.limit and self.limit.reason == "max_tool_rounds" else self.limit
-        return replace(
+        return changed(
             self,
             turn=self.turn + 1,
-            totals=replace(self.totals, turn_rounds=0),
+            totals=changed(self.totals, turn_rounds=0),
             safeguards=self.safeguards.new_turn(),
             limit=limit,
         )
@@ -287,39 +288,39 @@ class RunState:
         """The state after a pause or resume, and whether the run heeds it."""
         if is_overtaken(given, self.heeded):
             return self, False
-        state = replace(self, heeded=given.number or self.heeded)
+        state = changed(self, heeded=given.number or self.heeded)
         if isinstance(given, Resumed) and self.paused is None:
             return state, False
         paused = given if isinstance(given, Paused) else None
-        state = replace(state, paused=paused, active=self.active.stopped(now, paused=paused is not None))
+        state = changed(state, paused=paused, active=self.active.stopped(now, paused=paused is not None))
         if isinstance(given, Resumed) and given.messages:
             said = (*self.said, *(Message.user(text) for text in given.messages))
-            state = replace(state, said=said).turn_begun()
+            state = changed(state, said=said).turn_begun()
         return state, True
 
     # Note.
 
     def noted(self, *notes: str) -> "RunState":
         """The status tells these notes too."""
-        return replace(self, notes=(*self.notes, *notes)[-MAX_NOTES:]) if notes else self
+        return changed(self, notes=(*self.notes, *notes)[-MAX_NOTES:]) if notes else self
 
     def unnoted(self, note: str) -> "RunState":
         """A note is taken back; an equal one that was made apart stays."""
-        return replace(self, notes=tuple(each for each in self.notes if each is not note))
+        return changed(self, notes=tuple(each for each in self.notes if each is not note))
 
     # End.
 
     def unanswered(self, why: ToolError) -> "RunState":
         """The last turn gave no answer, for this reason."""
-        return replace(self, unanswered_for=why)
+        return changed(self, unanswered_for=why)
 
     def ended(self) -> "RunState":
         """The run is over: nothing is waited for any more."""
-        return replace(self, phase="", paused=None, waits=replace(self.waits, open={}))
+        return changed(self, phase="", paused=None, waits=changed(self.waits, open={}))
 
     def finished(self) -> "RunState":
         """The run has its answer."""
-        return replace(self, phase="", new=())
+        return changed(self, phase="", new=())
 
 
 def call_status(result: ToolResult) -> CallStatus:

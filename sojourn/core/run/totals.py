@@ -1,16 +1,17 @@
 """What a run has done so far: calls, rounds, failed steps, tokens and money, summed once a step."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from sojourn.contracts.plan import Usage
 from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
 from sojourn.core.safeguards.judge import was_tried
+from sojourn.core.values.frozen import changed
 
 __all__ = ["RunTotals", "add_telemetry", "add_usage", "cost_of", "settle", "tokens_of"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RunTotals:
     """Sums over a run, updated once a step."""
 
@@ -36,7 +37,7 @@ def settle(counts: RunTotals, executed: Sequence[ToolResult]) -> RunTotals:
     for result in executed:
         telemetry = add_telemetry(telemetry, result.telemetry or ToolTelemetry())
     tried = [result for result in executed if was_tried(result)]
-    return replace(
+    return changed(
         counts,
         tool_calls=counts.tool_calls + len(executed),
         rounds=counts.rounds + 1,

@@ -6,7 +6,7 @@ kept; only where they part is anything asked or recorded.
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from sojourn.contracts.plan import Finalize
@@ -16,6 +16,7 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.safeguards.error_classes import RULES
 from sojourn.core.safeguards.error_patterns import CallOutcome, ErrorPatterns
 from sojourn.core.safeguards.loops import PastCall, ToolCalls, suggestion
+from sojourn.core.values.frozen import changed
 from sojourn.core.values.wire import encode
 
 __all__ = ["RETRIES_STOPPED", "SECOND_RULES", "SafeguardState", "was_tried"]
@@ -29,7 +30,7 @@ SECOND_RULES = "safeguards-2"
 _INSTRUCTION = "Do not try again. Tell this to the person, and answer with what you know."
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SafeguardState:
     """What has been seen so far."""
 
@@ -55,7 +56,7 @@ class SafeguardState:
 
     def new_turn(self) -> "SafeguardState":
         """A person has spoken: what they ask for again is no loop (ME-25)."""
-        return replace(self, calls=ToolCalls())
+        return changed(self, calls=ToolCalls())
 
     @property
     def stops(self) -> bool:
@@ -69,7 +70,7 @@ class SafeguardState:
 
     def by_first_rules(self) -> "SafeguardState":
         """The same, judged as it was before today's rules."""
-        return replace(self, rules=1)
+        return changed(self, rules=1)
 
     def finalize(self) -> Finalize | None:
         """Why the next turn must be the last, with what a person can do about it (ME-5, ME-9)."""
