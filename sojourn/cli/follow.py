@@ -9,10 +9,12 @@ from sojourn.cli.screen.lines import summed
 from sojourn.cli.screen.prompt import ask_approval, ask_person
 from sojourn.cli.screen.text import plain, took
 from sojourn.cli.screen.view import RunView
+from sojourn.cli.screen.wait_views import view_of
 from sojourn.cli.waits import answer_lines
 from sojourn.client.run import Run
-from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation, AwaitExternalTools
+from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation
 from sojourn.contracts.event import Event
+from sojourn.core.awaits.kinds import wait_in
 from sojourn.errors import AwaitClosed, InvalidInput, RunNotFound
 from sojourn.events import event_line
 
@@ -44,11 +46,11 @@ async def follow(run: Run, *, after: str | None = None) -> int:
             ended = code_of(event, run)
             code = code if ended is None else ended
             show_end(view, event, run)
-            wait = _wait_of(event)
+            wait = wait_in(event)
             if wait is None or not await _is_open(run, event.run_id, wait):
                 continue
             shown.add((event.run_id, wait.id))
-            if isinstance(wait, AwaitExternalTools):
+            if not view_of(wait).is_for_people:
                 view.say(f"send results with: {answer_lines(event.run_id, wait)[0]}", "dim")
             elif not sys.stdin.isatty():
                 if not await _all_shown(run, shown):
@@ -71,11 +73,11 @@ async def follow_as_json(run: Run, events: AsyncIterator[Event]) -> int:
         print(event_line(event), flush=True)
         ended = code_of(event, run)
         code = code if ended is None else ended
-        wait = _wait_of(event)
+        wait = wait_in(event)
         if wait is None or not await _is_open(run, event.run_id, wait):
             continue
         shown.add((event.run_id, wait.id))
-        if not isinstance(wait, AwaitExternalTools) and await _all_shown(run, shown):
+        if view_of(wait).is_for_people and await _all_shown(run, shown):
             return WAITING
     return code
 
@@ -85,14 +87,6 @@ def show_end(view: RunView, event: Event, run: Run) -> None:
     if event.type == "run_completed" and event.run_id == run.id and event.output:
         active = f", active for {took(event.output.active_time)}" if event.output.active_time else ""
         view.say(f"  {summed(event.output)}{active}", "dim")
-
-
-def _wait_of(event: Event) -> Await | None:
-    if event.type == "await_clarification":
-        return event.question
-    if event.type == "await_confirmation":
-        return event.confirmation
-    return event.external if event.type == "await_external_tools" else None
 
 
 async def _is_open(run: Run, run_id: str, wait: Await) -> bool:

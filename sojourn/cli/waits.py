@@ -6,21 +6,13 @@ from typing import Any
 
 from sojourn.cli.failure import USAGE, CommandError
 from sojourn.cli.options import given_again
-from sojourn.cli.screen.lines import call_lines
-from sojourn.cli.screen.text import plain, shell_word
+from sojourn.cli.screen.text import plain
+from sojourn.cli.screen.wait_views import VIEWS, view_of
 from sojourn.client.client import Client
-from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation, AwaitExternalTools
+from sojourn.contracts.awaits import Await, AwaitConfirmation
 from sojourn.contracts.run import RunStatus
-from sojourn.core.awaits.clarification import wanted
-from sojourn.core.awaits.disclosure import disclose
 
 __all__ = ["OpenWait", "answer_lines", "find_wait", "nothing_open", "open_waits", "require_worker"]
-
-KINDS: dict[type[Await], str] = {
-    AwaitClarification: "a question",
-    AwaitConfirmation: "an approval",
-    AwaitExternalTools: "results from outside",
-}
 
 PHASES = {
     "planning": "its planner is at work",
@@ -39,7 +31,7 @@ class OpenWait:
     @property
     def kind(self) -> str:
         """What it is, for people."""
-        return KINDS[type(self.wait)]
+        return view_of(self.wait).title
 
     @property
     def commands(self) -> list[str]:
@@ -53,7 +45,7 @@ class OpenWait:
 
     def lines(self) -> list[str]:
         """Id and kind, and what it is about, field by field."""
-        first, *rest = _about(self.wait)
+        first, *rest = view_of(self.wait).about(self.wait)
         return [f"{plain(self.wait.id)}: {self.kind}: {first}", *rest]
 
     def told(self) -> dict[str, Any]:
@@ -61,8 +53,8 @@ class OpenWait:
         told = {
             "run_id": self.run_id,
             "await_id": self.wait.id,
-            "kind": "results" if isinstance(self.wait, AwaitExternalTools) else self.kind.rsplit(" ", 1)[-1],
-            "about": "\n".join(_about(self.wait)),
+            "kind": view_of(self.wait).kind,
+            "about": "\n".join(view_of(self.wait).about(self.wait)),
             "command": self.command,
         }
         if isinstance(self.wait, AwaitConfirmation):
@@ -72,17 +64,7 @@ class OpenWait:
 
 def answer_lines(run_id: str, wait: Await) -> list[str]:
     """The command lines that answer a wait, the usual one first; what is in capitals is to be replaced."""
-    run = shell_word(run_id)
-    to = f"{run} {shell_word(wait.id)}"
-    if isinstance(wait, AwaitClarification):
-        fields = " ".join(f"--field {shell_word(f'{name}=VALUE')}" for name in wait.missing_fields)
-        said = fields or "'YOUR ANSWER'"
-        lines = [f"answer {to} {said}", f"answer {to} --decline --why WHY"]
-    elif isinstance(wait, AwaitConfirmation):
-        lines = [f"approve {to}", f"deny {to} --why WHY"]
-    else:
-        results = [f"provide {run} --result {shell_word(item.tool_call_id)}=JSON" for item in wait.items]
-        lines = [f"provide {run} FILE", *results]
+    lines = view_of(wait).commands(run_id, wait)
     return [f"sojourn {line}{given_again()}" for line in lines]
 
 
@@ -119,7 +101,7 @@ async def find_wait(client: Client, run_id: str, kind: type[Await], await_id: st
     elif await_id is not None and named:
         text = f"{plain(await_id)} of {run_id} is {named[0].kind}; answer it with: {named[0].command}"
     else:
-        missing = f"called {plain(await_id)!r}" if await_id is not None else f"like {KINDS[kind]}"
+        missing = f"called {plain(await_id)!r}" if await_id is not None else f"like {VIEWS[kind].title}"
         text = _listed(f"{run_id} waits for nothing {missing}; open is:", found)
     raise CommandError(text, run_id=run_id, open=[each.told() for each in found])
 
@@ -154,15 +136,3 @@ def _listed(title: str, waits: Sequence[OpenWait]) -> str:
     return "\n".join(
         [title, *(f"  {line}" for wait in waits for line in (*wait.lines(), f"  {wait.command}"))]
     )
-
-
-def _about(wait: Await) -> list[str]:
-    if isinstance(wait, AwaitClarification):
-        fields = f" (wanted: {', '.join(wanted(wait))})" if wait.missing_fields else ""
-        return [plain(wait.question, 300) + fields]
-    if isinstance(wait, AwaitConfirmation):
-        lines, _ = call_lines(wait)
-        return lines
-    calls = [f"  {plain(item.tool_call_id)}: {plain(item.tool)}" for item in wait.items]
-    arguments = [[f"    {line}" for line in disclose(item.payload).lines] for item in wait.items]
-    return ["", *(line for call, lines in zip(calls, arguments, strict=True) for line in (call, *lines))]

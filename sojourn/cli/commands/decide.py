@@ -137,7 +137,7 @@ def _decide(decision: Decision) -> int:
     who = by_or_user(decision.by)
 
     async def send(client: "Client") -> int:
-        from sojourn.cli.screen.lines import call_lines
+        from sojourn.cli.screen.wait_views import call_lines
         from sojourn.cli.waits import find_wait
         from sojourn.contracts.awaits import AwaitConfirmation
 

@@ -62,8 +62,10 @@ async def _tree(run: "Run", *, full: bool) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from sojourn.cli.screen.lines import Line, summed, wait_lines
+    from sojourn.cli.screen.lines import summed
+    from sojourn.cli.screen.text import Line
     from sojourn.cli.screen.tree import RunTree
+    from sojourn.cli.screen.wait_views import view_of
     from sojourn.cli.waits import answer_lines
 
     console = Console(highlight=False)
@@ -77,7 +79,7 @@ async def _tree(run: "Run", *, full: bool) -> None:
     for run_id, waits in {run.id: status.awaits, **status.child_awaits}.items():
         for wait in waits:
             unseen = (
-                wait_lines(wait, whole=full) if run_id != run.id else ()
+                view_of(wait).lines(wait, full) if run_id != run.id else ()
             )  # an open child's stand nowhere above
             for line in unseen:
                 console.print(Text(line.text, style=line.style), soft_wrap=True)

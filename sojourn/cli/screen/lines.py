@@ -3,19 +3,16 @@
 import json
 import re
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
-from sojourn.cli.screen.text import plain, took
+from sojourn.cli.screen.text import Line, plain, text_lines, took
+from sojourn.cli.screen.wait_views import view_of
 from sojourn.contracts.artifact import Artifact
-from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation
 from sojourn.contracts.bounds import Bounds
 from sojourn.contracts.event import (
     AgentRunStartedEvent,
     AssistantMessageEvent,
     AwaitAnsweredEvent,
-    AwaitClarificationEvent,
-    AwaitConfirmationEvent,
-    AwaitExternalToolsEvent,
     Event,
     LimitReachedEvent,
     PlannerNoteEvent,
@@ -37,41 +34,18 @@ from sojourn.contracts.event import (
 from sojourn.contracts.retry_hint import RetryHint
 from sojourn.contracts.run import RunOutput
 from sojourn.contracts.tool_error import LEFT_OUT, ToolError
-from sojourn.core.awaits.clarification import wanted
-from sojourn.core.awaits.disclosure import Disclosure, disclose
-from sojourn.core.values.text import CUT
-from sojourn.core.values.visible import visible
+from sojourn.core.awaits.kinds import wait_in
 
 __all__ = [
-    "Line",
-    "call_lines",
     "called",
     "detailed",
     "ended",
     "in_flight",
     "lines_of",
     "summed",
-    "wait_lines",
 ]
 
-MAX_TEXT = 4_000
-"""Characters of a question, an answer or a payload that a person decides about."""
-
-MAX_LINES = 60
-"""Lines of one text."""
-
-MAX_WIDTH = 1_000
-"""Characters of a line."""
-
-
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_@.:+-]([A-Za-z0-9_@.:+ -]*[A-Za-z0-9_@.:+-])?")
-
-
-class Line(NamedTuple):
-    """One line to print."""
-
-    text: str
-    style: str = ""
 
 
 def lines_of(event: Event, *, whole: bool = False) -> list[Line]:
@@ -81,15 +55,9 @@ def lines_of(event: Event, *, whole: bool = False) -> list[Line]:
         event: Which.
         whole: All that a person decides on or answers, however long.
     """
-    match event:
-        case AwaitClarificationEvent():
-            return wait_lines(event.question, whole=whole)
-        case AwaitConfirmationEvent():
-            return wait_lines(event.confirmation, whole=whole)
-        case AwaitExternalToolsEvent():
-            return wait_lines(event.external, whole=whole)
-        case _:
-            pass
+    wait = wait_in(event)
+    if wait is not None:
+        return view_of(wait).lines(wait, whole)
     told = _TOLD.get(event.type)
     return told(event) if told else []
 
@@ -151,27 +119,16 @@ def summed(output: RunOutput) -> str:
     return ", ".join(parts)
 
 
-def _text(text: str, style: str = "", mark: str = "", *, whole: bool = False) -> list[Line]:
-    """A text in its own lines, under a mark; where it is cut, it says so."""
-    said = text.split("\n") if whole else text[:MAX_TEXT].split("\n")[:MAX_LINES]
-    if not whole and (len(text) > MAX_TEXT or text.count("\n") >= MAX_LINES):
-        said = [*said, CUT]
-    while len(said) > 1 and not said[-1]:
-        said.pop()
-    pad, width = " " * len(mark), len(text) if whole else MAX_WIDTH
-    return [Line(f"{pad if number else mark}{plain(line, width)}", style) for number, line in enumerate(said)]
-
-
 def _run_started(event: RunStartedEvent) -> list[Line]:
     head = Line(f"{plain(event.agent_id)}  {plain(event.run_id)}", "bold")
-    return [head, *(_text(event.message.text, mark="> ") if event.message else [])]
+    return [head, *(text_lines(event.message.text, mark="> ") if event.message else [])]
 
 
 def _assistant_message(event: AssistantMessageEvent) -> list[Line]:
     """Only words beside calls: an answer is told at the end."""
     if not event.message.tool_calls or not event.message.text:
         return []
-    return _text(event.message.text, "italic", "“ ")
+    return text_lines(event.message.text, "italic", "“ ")
 
 
 def _agent_run_started(event: AgentRunStartedEvent) -> list[Line]:
@@ -184,38 +141,13 @@ def _note(event: PlannerNoteEvent) -> list[Line]:
 
 
 def _limit(event: LimitReachedEvent | RetriesStoppedEvent) -> list[Line]:
-    return _text(event.limit.message, "yellow", "! ")
+    return text_lines(event.limit.message, "yellow", "! ")
 
 
 def _policy_decision(event: PolicyDecisionEvent) -> list[Line]:
     said = event.decision.model_dump(mode="json", exclude_defaults=True, exclude={"reason"})
     why = f"{plain(event.decision.reason)}: " if event.decision.reason else ""
     return [Line(f"§ policy: {why}{plain(said)}", "dim")]
-
-
-def wait_lines(wait: Await, *, whole: bool = False) -> list[Line]:
-    """What a person, or somebody outside, is asked."""
-    if isinstance(wait, AwaitClarification):
-        asker = f"{plain(wait.server)} asks: " if wait.server else ""
-        fields = [Line(f"  wanted: {field}", "yellow") for field in wanted(wait)]
-        return [*_text(asker + wait.question, "bold yellow", "? ", whole=whole), *fields]
-    if isinstance(wait, AwaitConfirmation):
-        said, _ = call_lines(wait, whole=whole)
-        first, *rest = said if wait.prompt else ["", *said]
-        return [Line(f"? {first}", "bold yellow"), *(Line(line, "yellow") for line in rest)]
-    lines: list[Line] = []
-    for call in wait.items:
-        lines.append(Line(f"? outside: {plain(call.tool)} as {plain(call.tool_call_id)}", "yellow"))
-        lines += [Line(f"    {line}", "yellow") for line in disclose(call.payload, whole=whole).lines]
-    return lines
-
-
-def call_lines(call: AwaitConfirmation, *, whole: bool = False) -> tuple[list[str], Disclosure]:
-    """What a person decides on: the question, the tool and its arguments, one a line; and whether that is all of them."""
-    seen = disclose(call.payload, whole=whole)
-    cut = [] if seen.is_whole else ["  not all of it is shown; --full shows it"]
-    asked = [visible(call.prompt)] if call.prompt else []
-    return [*asked, f"  {visible(call.tool)}", *(f"    {line}" for line in seen.lines), *cut], seen
 
 
 def _answered(event: AwaitAnsweredEvent) -> list[Line]:
@@ -231,7 +163,7 @@ def _paused(event: RunPausedEvent) -> list[Line]:
 
 def _resumed(event: RunResumedEvent) -> list[Line]:
     head = Line(f"▶ resumed{_by(event)}{_said(event)}", "bold yellow")
-    return [head, *(line for message in event.messages for line in _text(message, mark="> "))]
+    return [head, *(line for message in event.messages for line in text_lines(message, mark="> "))]
 
 
 def _completed(event: RunCompletedEvent) -> list[Line]:
@@ -239,7 +171,7 @@ def _completed(event: RunCompletedEvent) -> list[Line]:
     if output is None:
         return [Line("= ended", "bold green")]
     limit = "" if output.reason == "answered" else f" ({plain(output.reason)})"
-    return _text(output.text + limit, "bold green", "= ")
+    return text_lines(output.text + limit, "bold green", "= ")
 
 
 def _failed(event: RunFailedEvent | RunCanceledEvent | RunTerminatedEvent | RunTimedOutEvent) -> list[Line]:

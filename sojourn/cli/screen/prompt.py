@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import sys
 
-from sojourn.cli.screen.lines import call_lines
+from sojourn.cli.screen.wait_views import call_lines
 from sojourn.contracts.awaits import AwaitConfirmation
 
 __all__ = ["ask_approval", "ask_person", "ask_yes", "read_line"]

@@ -3,14 +3,31 @@
 import json
 import shlex
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from sojourn.core.values.visible import visible
 
-__all__ = ["WIDTH", "local", "plain", "shell_word", "took"]
+__all__ = ["WIDTH", "Line", "local", "plain", "shell_word", "text_lines", "took"]
 
 WIDTH = 160
 """Characters of a payload or result that are shown."""
+
+
+MAX_TEXT = 4_000
+"""Characters of a question, an answer or a payload that a person decides about."""
+
+MAX_LINES = 60
+"""Lines of one text."""
+
+MAX_WIDTH = 1_000
+"""Characters of a line."""
+
+
+class Line(NamedTuple):
+    """One line to print."""
+
+    text: str
+    style: str = ""
 
 
 def plain(value: Any, width: int = WIDTH) -> str:
@@ -49,3 +66,14 @@ def took(duration: timedelta | None) -> str:
         if count:
             parts.append(f"{count} {unit}")
     return " ".join(parts[:2])
+
+
+def text_lines(text: str, style: str = "", mark: str = "", *, whole: bool = False) -> list[Line]:
+    """A text in its own lines, under a mark; where it is cut, it says so."""
+    said = text.split("\n") if whole else text[:MAX_TEXT].split("\n")[:MAX_LINES]
+    if not whole and (len(text) > MAX_TEXT or text.count("\n") >= MAX_LINES):
+        said = [*said, "…"]  # `values.text` would import pydantic for it
+    while len(said) > 1 and not said[-1]:
+        said.pop()
+    pad, width = " " * len(mark), len(text) if whole else MAX_WIDTH
+    return [Line(f"{pad if number else mark}{plain(line, width)}", style) for number, line in enumerate(said)]

@@ -4,8 +4,8 @@ from rich.spinner import Spinner
 from rich.text import Text
 from rich.tree import Tree
 
-from sojourn.cli.screen.lines import Line, called, detailed, ended, in_flight, lines_of
-from sojourn.cli.screen.text import plain
+from sojourn.cli.screen.lines import called, detailed, ended, in_flight, lines_of
+from sojourn.cli.screen.text import Line, plain
 from sojourn.contracts.event import (
     AgentRunStartedEvent,
     Event,

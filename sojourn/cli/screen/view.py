@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from sojourn.cli.screen.lines import Line, called, detailed, ended, in_flight, lines_of
+from sojourn.cli.screen.lines import called, detailed, ended, in_flight, lines_of
+from sojourn.cli.screen.text import Line
 from sojourn.cli.screen.tree import RunTree
 from sojourn.contracts.event import (
     AgentRunStartedEvent,

@@ -9,6 +9,7 @@ from sojourn.contracts.event import (
     AwaitClarificationEvent,
     AwaitConfirmationEvent,
     AwaitExternalToolsEvent,
+    BaseEvent,
 )
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
@@ -38,7 +39,17 @@ from sojourn.core.awaits.external_tools import (
 )
 from sojourn.core.awaits.sent import Door, Refused, as_json, by_of, digest
 
-__all__ = ["Answer", "WaitKind", "command_of", "digest_sent", "kind_named", "kind_of", "read", "shown"]
+__all__ = [
+    "Answer",
+    "WaitKind",
+    "command_of",
+    "digest_sent",
+    "kind_named",
+    "kind_of",
+    "read",
+    "shown",
+    "wait_in",
+]
 
 Answer = Clarified | Decided | Supplied
 
@@ -113,6 +124,12 @@ def kind_of(wait: Await) -> WaitKind:
 def kind_named(name: str) -> WaitKind | None:
     """The row of the kind that this update or signal answers."""
     return next((kind for kind in KINDS.values() if kind.name == name), None)
+
+
+def wait_in(event: BaseEvent) -> Await | None:
+    """The wait that an event tells of; None where it tells of none."""
+    kind = next((kind for kind in KINDS.values() if isinstance(event, kind.event)), None)
+    return kind and getattr(event, kind.field)
 
 
 def read(wait: Await, fields: dict[str, Any], door: Door = "signal") -> Answer | Refused:

@@ -1,0 +1,125 @@
+"""The kinds of waits on a terminal, a row each: what is drawn, in short too, and which commands answer."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sojourn.cli.screen.text import Line, plain, shell_word, text_lines
+from sojourn.contracts.awaits import Await, AwaitClarification, AwaitConfirmation, AwaitExternalTools
+from sojourn.core.awaits.clarification import wanted
+from sojourn.core.awaits.disclosure import Disclosure, disclose
+from sojourn.core.values.visible import visible
+
+__all__ = ["VIEWS", "WaitView", "call_lines", "view_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class WaitView:
+    """What one kind of wait is on a terminal."""
+
+    title: str
+    """For people."""
+    kind: str
+    """For machines."""
+    lines: Callable[[Any, bool], list[Line]]
+    """The wait as it is drawn; the second argument says whether all of it, however long."""
+    about: Callable[[Any], list[str]]
+    """The wait in a list: its first line stands beside id and title."""
+    commands: Callable[[str, Any], list[str]]
+    """What follows `sojourn` to answer the wait of a run, the usual one first; what is in capitals is to be replaced."""
+    is_for_people: bool = True
+    """Whether a person who follows the run is asked."""
+
+
+def _question_lines(wait: AwaitClarification, whole: bool) -> list[Line]:
+    asker = f"{plain(wait.server)} asks: " if wait.server else ""
+    fields = [Line(f"  wanted: {field}", "yellow") for field in wanted(wait)]
+    return [*text_lines(asker + wait.question, "bold yellow", "? ", whole=whole), *fields]
+
+
+def _question_about(wait: AwaitClarification) -> list[str]:
+    fields = f" (wanted: {', '.join(wanted(wait))})" if wait.missing_fields else ""
+    return [plain(wait.question, 300) + fields]
+
+
+def _question_commands(run_id: str, wait: AwaitClarification) -> list[str]:
+    to = f"{shell_word(run_id)} {shell_word(wait.id)}"
+    fields = " ".join(f"--field {shell_word(f'{name}=VALUE')}" for name in wait.missing_fields)
+    answer = fields or "'YOUR ANSWER'"
+    return [f"answer {to} {answer}", f"answer {to} --decline --why WHY"]
+
+
+def _approval_lines(wait: AwaitConfirmation, whole: bool) -> list[Line]:
+    shown, _ = call_lines(wait, whole=whole)
+    first, *rest = shown if wait.prompt else ["", *shown]
+    return [Line(f"? {first}", "bold yellow"), *(Line(line, "yellow") for line in rest)]
+
+
+def _approval_about(wait: AwaitConfirmation) -> list[str]:
+    return call_lines(wait)[0]
+
+
+def _approval_commands(run_id: str, wait: AwaitConfirmation) -> list[str]:
+    to = f"{shell_word(run_id)} {shell_word(wait.id)}"
+    return [f"approve {to}", f"deny {to} --why WHY"]
+
+
+def _results_lines(wait: AwaitExternalTools, whole: bool) -> list[Line]:
+    lines: list[Line] = []
+    for call in wait.items:
+        lines.append(Line(f"? outside: {plain(call.tool)} as {plain(call.tool_call_id)}", "yellow"))
+        lines += [Line(f"    {line}", "yellow") for line in disclose(call.payload, whole=whole).lines]
+    return lines
+
+
+def _results_about(wait: AwaitExternalTools) -> list[str]:
+    lines = [""]
+    for item in wait.items:
+        lines.append(f"  {plain(item.tool_call_id)}: {plain(item.tool)}")
+        lines += [f"    {line}" for line in disclose(item.payload).lines]
+    return lines
+
+
+def _results_commands(run_id: str, wait: AwaitExternalTools) -> list[str]:
+    run = shell_word(run_id)
+    results = [f"provide {run} --result {shell_word(item.tool_call_id)}=JSON" for item in wait.items]
+    return [f"provide {run} FILE", *results]
+
+
+VIEWS: Mapping[type[Await], WaitView] = {
+    AwaitClarification: WaitView(
+        title="a question",
+        kind="question",
+        lines=_question_lines,
+        about=_question_about,
+        commands=_question_commands,
+    ),
+    AwaitConfirmation: WaitView(
+        title="an approval",
+        kind="approval",
+        lines=_approval_lines,
+        about=_approval_about,
+        commands=_approval_commands,
+    ),
+    AwaitExternalTools: WaitView(
+        title="results from outside",
+        kind="results",
+        lines=_results_lines,
+        about=_results_about,
+        commands=_results_commands,
+        is_for_people=False,
+    ),
+}
+
+
+def view_of(wait: Await) -> WaitView:
+    """The row of a wait."""
+    return VIEWS[type(wait)]
+
+
+def call_lines(call: AwaitConfirmation, *, whole: bool = False) -> tuple[list[str], Disclosure]:
+    """What a person decides on: the question, the tool and its arguments, one a line; and whether that is all of them."""
+    seen = disclose(call.payload, whole=whole)
+    cut = [] if seen.is_whole else ["  not all of it is shown; --full shows it"]
+    asked = [visible(call.prompt)] if call.prompt else []
+    return [*asked, f"  {visible(call.tool)}", *(f"    {line}" for line in seen.lines), *cut], seen
