@@ -74,7 +74,7 @@ class AgentRun(RunQueries, MessageHandlers):
     def __init__(self, *given: Any) -> None:
         """Start with the caller's messages; the policy comes with the first plan.
 
-        The input is read here, by hand: anybody with a Temporal client may have written it, and
+        The input is read here, not by the SDK: anybody with a Temporal client may have written it, and
         what the SDK cannot decode or count would fail the workflow task for ever.
         """
         opening = _opened(given)

@@ -18,7 +18,7 @@ from sojourn.contracts.message import (
     ToolCallPart,
     ToolResultPart,
 )
-from sojourn.core.values.wire import decode_messages, encode_messages
+from sojourn.core.values.wire import decode_messages, encode
 from sojourn.models.messages import from_response, to_messages
 from sojourn.models.names import Names, wire_name
 
@@ -37,7 +37,7 @@ def sent(*messages: Message) -> list[theirs.ModelMessage]:
 
 def stored(message: Message) -> Message:
     """A message that has been in a history."""
-    [back] = decode_messages(encode_messages([message]))
+    [back] = decode_messages(encode([message]))
     return back
 
 

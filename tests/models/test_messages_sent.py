@@ -10,7 +10,7 @@ from pydantic_ai.models import Model
 from sojourn import Message, PlanResult, ToolError, ToolRequest, ToolResult
 from sojourn.contracts.message import ImagePart, TextPart, ToolCallPart
 from sojourn.core.run.ids import restamped, stamp
-from sojourn.core.values.wire import decode_messages, encode_messages
+from sojourn.core.values.wire import decode_messages, encode
 from sojourn.models.messages import from_response, to_messages
 from sojourn.models.names import Names
 from tests.models.standin import Reply, Text, Thinking, ToolCall
@@ -203,7 +203,7 @@ async def test_the_next_request_carries_back_what_was_given(
         Message.results([done("call_1", "dark"), failed]),
         Message.system("Answer now."),
     ]
-    await ask(model, sent(*decode_messages(encode_messages(transcript))), streamed=streamed)
+    await ask(model, sent(*decode_messages(encode(transcript))), streamed=streamed)
     second = standin.requests[1]
     assert [(call.id, call.name) for call in second.tool_calls] == [("call_1", NAME), ("call_2", NAME)]
     assert [

@@ -20,7 +20,6 @@ from sojourn.core.awaits.clarification import (
     sample_clarification,
     shown_clarification,
 )
-from sojourn.core.awaits.command_line import signal_line
 from sojourn.core.awaits.confirmation import (
     CONFIRMATION,
     Decided,
@@ -42,7 +41,6 @@ from sojourn.core.awaits.sent import Door, Refused, as_json, by_of, digest
 __all__ = [
     "Answer",
     "WaitKind",
-    "command_of",
     "digest_sent",
     "kind_named",
     "kind_of",
@@ -146,12 +144,6 @@ def read(wait: Await, fields: dict[str, Any], door: Door = "signal") -> Answer |
 def shown(run_id: str, wait: Await) -> str:
     """A wait on Temporal's screens, with the commands that answer it."""
     return kind_of(wait).shown(run_id, wait)
-
-
-def command_of(run_id: str, wait: Await) -> str:
-    """The `temporal` command line that answers a wait; what is in capitals is to be replaced."""
-    kind = kind_of(wait)
-    return signal_line(run_id, kind.name, kind.sample(wait))
 
 
 def digest_sent(fields: dict[str, Any]) -> str:

@@ -1,6 +1,6 @@
 """The calls of a step as the fold follows them: begun, asked about, carried out, answered, settled."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -72,6 +72,8 @@ class StepFold:
         self._asked_by: dict[str, int] = {}
         """How often a call's tool has asked for input."""
         self._plan = PlanOutcome()
+        self._admitted: dict[str, ToolRequest] = {}
+        """The calls of the plan that are carried out, by id."""
         self._results: dict[str, ToolResult] = {}
         self._child_time = ChildTime()
         self._began = timedelta(0)
@@ -88,6 +90,7 @@ class StepFold:
         self._began = self._told.state.active.spent(record.time)
         self.planned = {call.tool_call_id: call for call in plan.calls}
         admitted = list(zip(plan.calls, plan.dispatches, strict=False))
+        self._admitted = {call.tool_call_id: call for call, _ in admitted}
         self.bounded = {call.tool_call_id for call, dispatch in admitted if dispatch.bounded}
         outside = external_wait(admitted, plan.external)
         if outside:
@@ -95,9 +98,9 @@ class StepFold:
         for call, dispatch in admitted:
             yield from self._begin_call(record, call, dispatch)
         if not admitted:
-            self._settle(record, [])
+            self._settle(record)
         for call in plan.calls[len(admitted) :]:
-            yield from self._not_run(record, call, record.time, not_executed(call, plan.refused, limits))
+            yield from self.not_run(record, call, record.time, not_executed(call, plan.refused, limits))
 
     def _begin_call(self, record: HistoryRecord, call: ToolRequest, dispatch: Dispatch) -> Iterator[Event]:
         if dispatch.kind == "external":
@@ -116,7 +119,7 @@ class StepFold:
         elif dispatch.result is None:
             self.unstarted[call.tool_call_id] = call
         else:
-            yield from self._not_run(record, call, record.time, dispatch.result)
+            yield from self.not_run(record, call, record.time, dispatch.result)
 
     def begin_local(self, record: HistoryRecord, call: ToolRequest, since: datetime) -> None:
         """A call is carried out beside the workflow from now on."""
@@ -225,9 +228,10 @@ class StepFold:
         else:
             self.unstarted[call.tool_call_id] = call
 
-    def _not_run(
+    def not_run(
         self, record: HistoryRecord, call: ToolRequest, since: datetime, result: ToolResult
     ) -> Iterator[Event]:
+        """A call that never began is answered: its start is told with its end."""
         yield self._told.event(record, ToolStartEvent, call=call)
         yield from self.answer(record, result, since)
 
@@ -236,16 +240,13 @@ class StepFold:
         kind = kind_of(wait)
         for key in kind.calls(wait):
             known = self.asking.pop(key, None)
-            if known and kind.expired:
-                if key != known[0].tool_call_id:  # it was asked about before it began
-                    yield self._told.event(record, ToolStartEvent, call=known[0])
-                yield from self.answer(record, kind.expired(known[0]), known[1])
-
-    def decide_against(
-        self, record: HistoryRecord, known: tuple[ToolRequest, datetime], result: ToolResult
-    ) -> Iterator[Event]:
-        """A call that was asked about is not carried out."""
-        yield from self._not_run(record, *known, result)
+            if not known or not kind.expired:
+                continue
+            call, since = known
+            if key == call.tool_call_id:
+                yield from self.answer(record, kind.expired(call), since)
+            else:  # it was asked about before it began
+                yield from self.not_run(record, call, since, kind.expired(call))
 
     def answer(self, record: HistoryRecord, result: ToolResult, since: datetime) -> Iterator[Event]:
         """The events of a call's one answer; with the last of a step the run's state is settled."""
@@ -254,20 +255,18 @@ class StepFold:
         yield self._told.event(record, ToolEndEvent, result=result, duration=record.time - since)
 
     def _settle_with(self, record: HistoryRecord, result: ToolResult) -> None:
-        admitted = self._plan.calls[: len(self._plan.dispatches)]
-        ids = {call.tool_call_id for call in admitted}
-        if result.tool_call_id not in ids or result.tool_call_id in self._results:
+        if result.tool_call_id not in self._admitted or result.tool_call_id in self._results:
             return  # it was not admitted, or its answer was known before it was told
         self._told.state = self._told.state.shown(call_status(result))
         self._results[result.tool_call_id] = outcomes.by_reference(result)
-        self._settle(record, admitted)
+        self._settle(record)
 
-    def _settle(self, record: HistoryRecord, admitted: Sequence[ToolRequest]) -> None:
+    def _settle(self, record: HistoryRecord) -> None:
         """Settle the run's state once the last admitted call is answered."""
-        if len(self._results) < len(admitted):
+        if len(self._results) < len(self._admitted):
             return
         state = self._told.state
-        executed = [self._results[call.tool_call_id] for call in admitted]
+        executed = [self._results[call_id] for call_id in self._admitted]
         beyond = self._child_time.beyond(state.active.spent(record.time) - self._began)
         state = changed(state, active=state.active.added(beyond))
         self._unsettled = (state, executed, record.time)
@@ -302,7 +301,7 @@ class StepFold:
         at_work = {opened.call.tool_call_id for opened in (*self.open.values(), *self.local.values())}
         for await_id in self.waits.open:
             self.waits = self.waits.closed(await_id)
-        for call in self._plan.calls[: len(self._plan.dispatches)]:
+        for call in self._admitted.values():
             if call.tool_call_id not in at_work:
                 self._settle_with(record, self.cut_short(call))
 
@@ -326,7 +325,7 @@ class StepFold:
         for opened in self.local.values():
             yield from self.answer(record, self.left_open(record, opened.call), opened.since)
         for call in self.unstarted.values():
-            yield from self._not_run(record, call, record.time, self.left_open(record, call))
+            yield from self.not_run(record, call, record.time, self.left_open(record, call))
         self.local.clear()
         self.unstarted.clear()
 

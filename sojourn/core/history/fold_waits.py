@@ -107,7 +107,7 @@ class WaitFold:
             yield from self._step.approve(record, answer.await_id, known[0])
         elif known:
             denied = decided_against(known[0], answer)
-            yield from self._step.decide_against(record, known, denied)
+            yield from self._step.not_run(record, *known, denied)
 
     def expired(self, record: HistoryRecord) -> Iterator[Event]:
         """Nobody answered a wait in time."""

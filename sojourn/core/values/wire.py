@@ -1,7 +1,6 @@
 """JSON as it goes over the wire, where its size or its bytes matter."""
 
 import math
-from collections.abc import Sequence
 from typing import Any, cast
 
 from pydantic import TypeAdapter
@@ -14,7 +13,6 @@ __all__ = [
     "ENVELOPE",
     "decode_messages",
     "encode",
-    "encode_messages",
     "encode_readable",
     "non_finite",
     "size_of",
@@ -48,11 +46,6 @@ def encode_readable(value: Any) -> bytes:
     data = encode(value)
     from_json(b"[" * ENVELOPE + data + b"]" * ENVELOPE)
     return data
-
-
-def encode_messages(messages: Sequence[Message]) -> bytes:
-    """A transcript as a JSON array."""
-    return encode(list(messages))
 
 
 def decode_messages(data: bytes) -> list[Message]:

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sojourn import AwaitClarification, AwaitConfirmation, AwaitExternalTools, ExternalCall
+from sojourn.core.awaits.command_line import signal_line
 from sojourn.core.awaits.confirmation import whole_call
 from sojourn.core.awaits.disclosure import disclose
-from sojourn.core.awaits.kinds import command_of, kind_of
+from sojourn.core.awaits.kinds import kind_of
 from sojourn.core.awaits.screen import MAX_SHOWN, Details
 from sojourn.core.awaits.sent import Refused
 from sojourn.core.awaits.steering import Resumed, read_resume
@@ -261,7 +262,7 @@ def test_the_command_says_what_is_meant(run_id: str, await_id: str) -> None:
         ),
     ):
         _, command, *others = blocks(details(run_id, wait))
-        assert command == command_of(run_id, wait)
+        assert command == signal_line(run_id, kind_of(wait).name, kind_of(wait).sample(wait))
         assert sent(command) == (run_id, kind_of(wait).name, {"id": await_id, **value})
         denied = {"id": await_id, "approved": False, "payload_digest": "d"}
         denied |= {"reason": "THE REASON", "by": "YOUR NAME"}
@@ -272,7 +273,9 @@ def test_the_command_says_what_is_meant(run_id: str, await_id: str) -> None:
 
 def test_a_wait_for_nothing_still_has_a_command() -> None:
     """A wait without items, which no run opens, does not stop the one that shows it."""
-    assert sent(command_of("r", outside()))[2]["results"] == [{"tool_call_id": "", "result": "THE RESULT"}]
+    assert sent(signal_line("r", kind_of(outside()).name, kind_of(outside()).sample(outside())))[2][
+        "results"
+    ] == [{"tool_call_id": "", "result": "THE RESULT"}]
 
 
 @pytest.mark.parametrize(
