@@ -27,7 +27,7 @@ from sojourn.contracts.retry_hint import FieldIssue
 from sojourn.core.payload.gate import Oversized, passed
 from sojourn.core.values.json_fault import MAX_FIGURE
 from sojourn.core.values.sizes import MAX_ARTIFACT_BYTES, MAX_RESULT_BYTES
-from sojourn.core.values.wire import decode_messages, encode_messages
+from sojourn.core.values.wire import decode_messages, encode
 
 SPEC = ToolSpec(
     id="ops.devices.list",
@@ -78,7 +78,7 @@ def judged(result: ToolResult) -> ToolResult:
 def assert_recordable(result: ToolResult) -> None:
     """It is read as it is where a run has it, in a transcript, and is within what Temporal carries."""
     told = Message(role="tool", parts=[ToolResultPart(type="tool_result", result=result)])
-    written = encode_messages([told])
+    written = encode([told])
     assert len(written) < MAX_RESULT_BYTES + MAX_ARTIFACT_BYTES + 1_000
     assert decode_messages(written)[0].tool_results[0].model_dump() == result.model_dump()
     json.loads(written, parse_constant=pytest.fail)

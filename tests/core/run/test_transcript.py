@@ -8,7 +8,7 @@ from sojourn import Message, RunLink, ToolRequest, ToolResult, ToolTelemetry
 from sojourn.core.run import transcript
 from sojourn.core.run.transcript import BLOCK_BYTES, Packed, call_ids, for_planner, slice_of
 from sojourn.core.values.sizes import MAX_SLICE_BYTES
-from sojourn.core.values.wire import decode_messages, encode, encode_messages
+from sojourn.core.values.wire import decode_messages, encode
 
 MESSAGES = [Message.user(f"Grüße {n} 🚀") for n in range(5)]
 PACKED = [encode(message) for message in MESSAGES]
@@ -22,7 +22,7 @@ def test_packed_messages_are_told_as_they_were(sizes: list[int]) -> None:
     assert packed.extend(messages) == sum(len(encode(message)) for message in messages)
     assert len(packed) == len(messages)
     assert list(packed) == [encode(message) for message in messages]
-    assert slice_of(packed, 0, None, 0)[0][: transcript.MAX_SLICE_BYTES] == encode_messages(messages)
+    assert slice_of(packed, 0, None, 0)[0][: transcript.MAX_SLICE_BYTES] == encode(messages)
 
 
 def test_packed_messages_take_no_more_than_their_bytes() -> None:
@@ -56,11 +56,11 @@ def test_slices_together_are_the_whole(size: int, after: int, until: int | None)
         data = b""
         while True:
             part, whole = slice_of(PACKED, after, until, len(data))
-            assert whole is (len(part) == len(encode_messages(MESSAGES[after:until])))
+            assert whole is (len(part) == len(encode(MESSAGES[after:until])))
             data += part
             if len(part) < size:
                 break
-    assert data == encode_messages(MESSAGES[after:until])
+    assert data == encode(MESSAGES[after:until])
 
 
 def test_a_slice_is_within_what_a_query_may_answer() -> None:

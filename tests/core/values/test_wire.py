@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from sojourn import Message, ToolResult, data_converter
-from sojourn.core.values.wire import decode_messages, encode, encode_messages, encode_readable, size_of
+from sojourn.core.values.wire import decode_messages, encode, encode_readable, size_of
 
 
 def test_the_size_is_that_of_the_bytes_sent() -> None:
@@ -18,14 +18,14 @@ def test_the_size_is_that_of_the_bytes_sent() -> None:
 def test_messages_come_back() -> None:
     """A transcript is a JSON array that is read back as it was."""
     messages = [Message.system("x"), Message.user("Grüße 🚀")]
-    assert decode_messages(encode_messages(tuple(messages))) == messages
-    assert encode_messages([]) == b"[]"
+    assert decode_messages(encode(messages)) == messages
+    assert encode([]) == b"[]"
 
 
 def test_what_is_no_transcript_is_refused() -> None:
     """Bytes cut off are no transcript."""
     with pytest.raises(ValidationError):
-        decode_messages(encode_messages([Message.user("x")])[:-1])
+        decode_messages(encode([Message.user("x")])[:-1])
 
 
 def test_what_could_not_be_read_back_is_not_written() -> None:
