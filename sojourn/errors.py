@@ -202,7 +202,7 @@ class RunUnreadable(RunError):
 
 
 class NoWorker(RunError):
-    """Nobody polls the task queue, so the run would wait until a worker starts."""
+    """No worker takes what was sent: none polls the task queue, or the run's workflow task fails again and again."""
 
 
 class ArtifactNotFound(RunError):

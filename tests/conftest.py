@@ -13,7 +13,7 @@ from typing import Any
 
 import hypothesis
 import pytest
-from temporalio.api.enums.v1 import EventType, WorkflowTaskFailedCause
+from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.common import RawValue
 
@@ -21,6 +21,7 @@ from sojourn import Agent, App, Client, Message, Run, RunPolicy, RunStatus, Tool
 from sojourn.core.values.wire import decode_messages
 from sojourn.logs.configure import lead_to_logging
 from sojourn.server import Server
+from tests.failed_tasks import failed_tasks
 
 hypothesis.settings.register_profile(
     "busy", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
@@ -132,15 +133,8 @@ class Traces:
         return sum(event.event_type == kind for event in await self.history())
 
     async def failed_tasks(self) -> list[str]:
-        """Why workflow tasks failed, but for the server's own reasons: signals came in while one was completed."""
-        causes = [
-            WorkflowTaskFailedCause.Name(event.workflow_task_failed_event_attributes.cause)
-            for event in await self.history()
-            if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED
-        ]
-        return [
-            cause for cause in causes if not cause.endswith(("_UNHANDLED_COMMAND", "_FORCE_CLOSE_COMMAND"))
-        ]
+        """Why workflow tasks failed."""
+        return failed_tasks(await self.history())
 
     async def transcript(self) -> list[Message]:
         """The transcript, read in slices until one is the last."""

@@ -66,6 +66,9 @@ MAX_CHILDREN_ASKED = 20
 ANSWER_DEADLINE = 30.0
 """Seconds in which a worker must take an answer."""
 
+TASK_FAILS = "Workflow Task in failed state"
+"""What the server says of a run whose newest workflow task has failed and is not tried again yet."""
+
 _STATUS = {
     WorkflowExecutionStatus.RUNNING: "running",
     WorkflowExecutionStatus.COMPLETED: "completed",
@@ -399,6 +402,7 @@ class Run:
     async def _send(self, name: str, value: dict[str, Any] | Callable[[], Awaitable[dict[str, Any]]]) -> Any:
         """Send an update, made anew for each try where it has to be, and say in our words why it is refused."""
         deadline: float | None = None
+        failing: float | None = None
         while True:
             said = await value() if callable(value) else value
             given = {field: each for field, each in said.items() if each not in (None, "")}
@@ -423,6 +427,13 @@ class Run:
             except RPCError as error:
                 if error.status == RPCStatusCode.NOT_FOUND and "completed" in error.message:
                     raise AwaitClosed(f"{self.id} has ended; it takes no answers", run_id=self.id) from error
+                if TASK_FAILS in error.message:  # the server refuses at once, and tries the task again
+                    failing = failing or time.monotonic() + ANSWER_DEADLINE
+                    if time.monotonic() < failing:
+                        await asyncio.sleep(0.5)
+                        continue
+                    said = "its workflow task fails again and again; `sojourn list --stuck` says why"
+                    raise NoWorker(f"{self.id}: {said}", run_id=self.id) from error
                 raise translated(error, self.id) from error
 
     async def cancel(self, reason: str | None = None) -> None:

@@ -94,11 +94,15 @@ class CachedRuns(Interceptor):
             self._left.append((weakref.ref(present[run_id]), self._seen.pop(run_id)))
 
     def free(self) -> None:
-        """Free what has left: it is in cycles, and Python looks for those too seldom among what is old."""
+        """Free what has left: it is in cycles, and Python looks for those too seldom among what is old.
+
+        What is still held then, as by the thread that lets it go, counts for half at the next look, so that what
+        something else keeps is not looked for again and again.
+        """
         self._left = [(run, held) for run, held in self._left if run() is not None]
         if sum(held for _, held in self._left) > self._max_bytes // 4:
-            self._left = []
             gc.collect()
+            self._left = [(run, held // 2) for run, held in self._left if run() is not None]
 
     @contextlib.asynccontextmanager
     async def watching(self, worker: Worker) -> AsyncGenerator[None]:

@@ -13,11 +13,12 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from temporalio.api.enums.v1 import EventType, WorkflowTaskFailedCause
+from temporalio.api.enums.v1 import EventType
 from temporalio.client import WorkflowExecutionStatus
 
 from sojourn import Run, RunError
 from sojourn.server import Server
+from tests.failed_tasks import failed_tasks
 
 from .stage import Stage
 
@@ -30,7 +31,7 @@ WORKERS = 3
 AT_ONCE = 10
 """Errands under way at a time."""
 
-DONE, FAILED = EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED, EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED
+DONE = EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED
 SCHEDULED = EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED
 
 
@@ -145,12 +146,10 @@ async def examine(
     """Count what must not be, in a run and its child runs."""
     handle = stage.client.temporal.get_workflow_handle(run_id)
     names: dict[int, str] = {}
-    async for event in handle.fetch_history_events():
-        if event.event_type == FAILED:
-            cause = WorkflowTaskFailedCause.Name(event.workflow_task_failed_event_attributes.cause)
-            own = cause.endswith(("_UNHANDLED_COMMAND", "_FORCE_CLOSE_COMMAND"))
-            figures["workflow tasks failed"] += not own
-        elif event.event_type == SCHEDULED:
+    events = [event async for event in handle.fetch_history_events()]
+    figures["workflow tasks failed"] += len(failed_tasks(events))
+    for event in events:
+        if event.event_type == SCHEDULED:
             names[event.event_id] = event.activity_task_scheduled_event_attributes.activity_id
         elif event.event_type == DONE:
             call_id = names[event.activity_task_completed_event_attributes.scheduled_event_id]

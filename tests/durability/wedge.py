@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from temporalio.api.common.v1 import Payload
-from temporalio.api.enums.v1 import EventType, WorkflowTaskFailedCause
 from temporalio.client import Client as TemporalClient
 from temporalio.client import WorkflowQueryFailedError, WorkflowUpdateFailedError
 from temporalio.common import RawValue
@@ -39,6 +38,7 @@ from sojourn import (
     Worker,
 )
 from tests.encrypted.keys import FernetCodec
+from tests.failed_tasks import failed_tasks
 
 STAGES = (
     "planning",
@@ -215,15 +215,10 @@ async def go_on(run: Run, stage: str, gate: Gate) -> None:
             await run.client.get_run(below).answer(waits[0].id, "this")
 
 
-async def failed_tasks(run: Run) -> list[str]:
-    """Why workflow tasks failed, but for the server's own reasons."""
+async def failed_tasks_of(run: Run) -> list[str]:
+    """Why workflow tasks of a run failed."""
     handle = run.client.temporal.get_workflow_handle(run.id)
-    causes = [
-        WorkflowTaskFailedCause.Name(event.workflow_task_failed_event_attributes.cause)
-        async for event in handle.fetch_history_events()
-        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED
-    ]
-    return [cause for cause in causes if not cause.endswith(("_UNHANDLED_COMMAND", "_FORCE_CLOSE_COMMAND"))]
+    return failed_tasks([event async for event in handle.fetch_history_events()])
 
 
 async def campaign(address: str, *, messages: int, seed: int, encrypted: bool) -> dict[str, Any]:
@@ -257,7 +252,7 @@ async def campaign(address: str, *, messages: int, seed: int, encrypted: bool) -
             return stage, (await asyncio.wait_for(run.result(), 90)).text
 
         texts = dict(await asyncio.gather(*(end(name, run) for name, run in runs.items())))
-        failed = {name: causes for name, run in runs.items() if (causes := await failed_tasks(run))}
+        failed = {name: causes for name, run in runs.items() if (causes := await failed_tasks_of(run))}
         return {
             "sent": dict(tally),
             "ended": texts,
@@ -286,7 +281,7 @@ async def raw_starts(
                 await asyncio.wait_for(client.get_run(run_id).result(), 60)
             except RunError as error:
                 ends[getattr(error, "code", None) or type(error).__name__] += 1
-            causes = await failed_tasks(Run(client, handle.id))
+            causes = await failed_tasks_of(Run(client, handle.id))
             ends["failed workflow tasks"] += len(causes)
     return dict(ends)
 
