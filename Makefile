@@ -5,6 +5,9 @@ JOBS ?= 4
 BIN := .venv/bin
 READY := .venv/.ready
 
+# Dozens of processes that tests start would compile Sojourn anew, each for itself.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo serve test check format bench bench-peers lock clean
 

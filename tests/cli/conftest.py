@@ -7,7 +7,7 @@ import os
 import sys
 import tempfile
 import uuid
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from sojourn import Client, Run
-from tests.cli.forked import Forked, ForkServer
+from tests import programs
 
 DESK = Path(__file__).with_name("desk_app.py")
 
@@ -65,15 +65,8 @@ def start_process(tmp_path) -> Callable[..., Awaitable[asyncio.subprocess.Proces
     return start
 
 
-@pytest.fixture(scope="session")
-def fork_server() -> Iterator[ForkServer]:
-    """What starts commands in milliseconds."""
-    with ForkServer() as server:
-        yield server
-
-
 @pytest.fixture
-def start_command(fork_server, tmp_path) -> Callable[..., Awaitable[Forked]]:
+def start_command(tmp_path) -> Callable[..., Awaitable[programs.Command]]:
     """Start `sojourn` with these arguments, and perhaps `input` or a descriptor to read it from, `env`, `cwd`, and code that runs `before` it."""
 
     async def start(
@@ -83,15 +76,17 @@ def start_command(fork_server, tmp_path) -> Callable[..., Awaitable[Forked]]:
         env: dict[str, str] | None = None,
         cwd: Path | None = None,
         before: str = "",
-    ) -> Forked:
+    ) -> programs.Command:
         with tempfile.TemporaryFile() as given:
             given.write(input.encode())
             given.seek(0)
-            return await fork_server.start(
-                given.fileno() if stdin is None else stdin,
-                arguments=arguments,
+            return await programs.Command.start(
+                "-m",
+                "sojourn",
+                *arguments,
+                stdin=given.fileno() if stdin is None else stdin,
                 env={**os.environ, **(env or {})},
-                cwd=str(cwd or tmp_path),
+                cwd=cwd or tmp_path,
                 before=before,
             )
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from sojourn.cli import app
-from tests.cli.conftest import command, desk, fork_server, served, start_command
+from tests.cli.conftest import command, desk, served, start_command
 
 HERE = Path(__file__).parent
 PAGE = (HERE.parents[1] / "docs" / "commands.md").read_text()
 
 
-__all__ = ["command", "desk", "fork_server", "served", "start_command"]  # fixtures
+__all__ = ["command", "desk", "served", "start_command"]  # fixtures
 
 SERVING = ("worker", "dev", "server")
 

@@ -4,7 +4,7 @@ import os
 import signal
 from pathlib import Path
 
-from tests.warm import Program
+from tests.programs import Program
 
 from .until import until
 

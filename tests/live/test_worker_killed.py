@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sojourn import Client
-from tests.warm import Program
+from tests.programs import Program
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from sojourn import Client
-from tests.warm import Program
+from tests.programs import Program
 
 from .waiting import until
 

@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from tests.warm import Program
+from tests.programs import Program
 
 TOML = """
 [profile.default]

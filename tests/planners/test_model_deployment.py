@@ -22,7 +22,7 @@ from sojourn.cli.checks.application import MODEL_VARIABLES
 from tests.models.standin import Request, Standin, Text, ToolCall, calls, says
 from tests.models.standin.reply import Answer, Reply
 from tests.models.standin.wire import KEY
-from tests.warm import Program
+from tests.programs import Program
 
 ROOT = Path(__file__).parents[2]
 CLAUDE, GPT, GEMINI = "anthropic:claude-sonnet-5-5", "openai:gpt-6.1-terra", "google:gemini-3.8-flash"

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from sojourn import Client, Run
-from tests.warm import Program
+from tests.programs import Program
 
 HERE = Path(__file__).parent
 PATIENCE = 60

@@ -154,7 +154,7 @@ async def test_a_killed_worker_leaves_one_trace(desk):
     first = await desk.worker()
     _, client = desk.begin("desk.slowly")
     await desk.until((desk.folder / "started-1").exists)
-    await desk.until(lambda: any(span["name"] == "execute_tool desk.notes.read" for span in desk.spans()))
+    await desk.until(lambda: sum(span["name"] == "plan desk.slowly" for span in desk.spans()) == 2)
     await desk.until(lambda: desk.count("sojourn.tool.calls"))
     first.kill()
     first.wait()

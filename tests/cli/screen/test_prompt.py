@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from sojourn import Agent, App, AwaitClarification, PlanResult, RunPolicy, Toolset, Turn
-from tests.cli.forked import Forked
+from tests.programs import Command
 
 ASKS = RunPolicy(interrupts_allowed=True)
 disks = Toolset("cli.disks")
@@ -54,7 +54,7 @@ async def wipe_all(turn: Turn) -> PlanResult:
 class Terminal:
     """`sojourn run` in a terminal: the process and the terminal's other end."""
 
-    def __init__(self, process: Forked, end: int) -> None:
+    def __init__(self, process: Command, end: int) -> None:
         self.process = process
         self.end = end
 

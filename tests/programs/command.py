@@ -1,0 +1,79 @@
+"""Command: a process of its own with the face of asyncio's processes."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+from tests.programs.server import fork, number_in
+
+__all__ = ["Command"]
+
+
+class Command:
+    """A program whose output is read while it runs."""
+
+    def __init__(
+        self,
+        pid: int,
+        stdout: asyncio.StreamReader,
+        stderr: asyncio.StreamReader,
+        answers: asyncio.StreamReader,
+    ) -> None:
+        self.pid = pid
+        self.stdout = stdout
+        self.stderr = stderr
+        self.returncode: int | None = None
+        self._answers = answers
+
+    @classmethod
+    async def start(
+        cls, *arguments: str, cwd: Path, env: Mapping[str, str], stdin: int, before: str = ""
+    ) -> Self:
+        """Start what would follow `python`; it reads from a descriptor that the caller closes.
+
+        `before` is code that runs in the process before the program.
+        """
+        (out, stdout), (err, stderr) = await _output(), await _output()
+        answers = fork(arguments, streams=(stdin, out, err), cwd=cwd, env=env, before=before)
+        for stream in (out, err):
+            os.close(stream)
+        reader = await _reader(answers)
+        return cls(number_in(await reader.readexactly(8)), stdout, stderr, reader)
+
+    async def wait(self) -> int:
+        """Its exit status; negative is the signal that ended it."""
+        if self.returncode is None:
+            self.returncode = number_in(await self._answers.readexactly(8))
+        return self.returncode
+
+    async def communicate(self) -> tuple[bytes, bytes]:
+        """All that it prints from now on, once it has ended."""
+        out, err = await asyncio.gather(self.stdout.read(), self.stderr.read())
+        await self.wait()
+        return out, err
+
+    def send_signal(self, number: int) -> None:
+        """Signal it alone."""
+        os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """SIGKILL it."""
+        self.send_signal(signal.SIGKILL)
+
+
+async def _output() -> tuple[int, asyncio.StreamReader]:
+    """The end of a pipe to write to, and a reader of the other."""
+    reading, writing = os.pipe()
+    return writing, await _reader(reading)
+
+
+async def _reader(pipe: int) -> asyncio.StreamReader:
+    """A reader of a pipe, which it closes at its end."""
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(pipe, "rb", buffering=0)
+    )
+    return reader
