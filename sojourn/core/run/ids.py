@@ -1,4 +1,4 @@
-"""Ids made by the run: of calls, awaits, turns and child runs; equal on every attempt."""
+"""Ids that the run derives: of calls, awaits, turns and child runs; equal on every attempt."""
 
 import hashlib
 from collections.abc import Collection, Sequence
@@ -17,7 +17,7 @@ def stamp(
 ) -> list[ToolRequest]:
     """The calls with their final ids.
 
-    A planner's id is kept when it is well-formed and new in the run; else one is derived from
+    A planner's id is kept when it is well-formed and new in the run; else an id is derived from
     run, turn, step and index (SR-66).
     """
     used = {*taken, *(call.tool_call_id for call in calls)}
@@ -36,7 +36,7 @@ def stamp(
 def restamped(plan: PlanResult, calls: Sequence[ToolRequest]) -> Message | None:
     """The plan's assistant message with the final ids, or None when it can be made from the calls.
 
-    An id that was replaced is kept beside the new one, in the part's `provider_metadata`.
+    A replaced id is kept in the part's `provider_metadata`.
     """
     pairs = list(zip(plan.tool_calls, calls, strict=True))
     final = {
@@ -62,18 +62,18 @@ def restamped(plan: PlanResult, calls: Sequence[ToolRequest]) -> Message | None:
 
 
 def child_run_id(run_id: str, tool_call_id: str) -> str:
-    """`<parent run>/<tool_call_id>`, the parent's part hashed when the whole exceeds 200 characters."""
+    """`<parent run>/<tool_call_id>`; the parent's id is hashed when the whole exceeds 200 characters."""
     whole = f"{run_id}/{tool_call_id}"
     return whole if len(whole) <= 200 else f"{run_id[:60]}~{_digest(run_id)[:24]}/{tool_call_id}"
 
 
 def artifact_ref(run_id: str, tool_call_id: str, kind: str) -> str:
-    """Where an artifact is: `<run id>#<tool_call_id>/<kind>`."""
+    """The reference of an artifact: `<run id>#<tool_call_id>/<kind>`."""
     return f"{run_id}#{tool_call_id}/{kind}"
 
 
 def turn_after(first: str, turn: int) -> str:
-    """The id of the nth user turn of a run: `t1`, `t2`; or `<given>`, `<given>.2` when the first was given."""
+    """The id of the nth user turn of a run: `t1`, `t2`; or, when the client chose `first`, `<first>`, `<first>.2`."""
     if not first:
         return f"t{turn}"
     return first if turn == 1 else f"{first}.{turn}"
