@@ -1,5 +1,5 @@
-"""One call at the tool boundary: its arguments read and checked, its result checked, each fault a `RetryHint`.
+"""One call at the tool boundary: its arguments read and validated, its result validated, each issue described by a `RetryHint`.
 
-It decides what goes into a tool, what comes out, and what a planner is told of a failed call; it knows schemas and
-tool specs, no run. Begin with `boundary.py`, which holds the order, then `hints.py`.
+It decides what goes into a tool, what comes out, and what a planner learns of a failed call; it may import
+schemas and tool specs, not runs. Begin with `boundary.py`, which holds the order, then `hints.py`.
 """
