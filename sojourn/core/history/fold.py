@@ -1,7 +1,7 @@
 """Fold a run's history into its events and its status: for streams, closed runs, commands and tests.
 
-Every event is read from a recorded payload; the fold never decides. What the workflow derived
-by a function of `sojourn.core` is derived here by the same function from the same record.
+Every event comes from a recorded payload; the fold never decides. What the workflow derived
+by a function of `sojourn.core`, the fold derives by the same function from the same record.
 """
 
 from collections.abc import Callable, Iterator
@@ -54,10 +54,10 @@ from sojourn.core.values.unread import Unread
 __all__ = ["END", "Fold", "HistoryRecord"]
 
 END = "run_stream_end"
-"""The last event of every stream."""
+"""The type of the last event of every stream."""
 
 MAX_NOTE = 500
-"""Characters of a note about what an operator did."""
+"""Longest note about an operator's action, in characters."""
 
 _ENDS: dict[str, type[RunFailedEvent | RunCanceledEvent | RunTerminatedEvent | RunTimedOutEvent]] = {
     "run_failed": RunFailedEvent,
@@ -68,7 +68,7 @@ _ENDS: dict[str, type[RunFailedEvent | RunCanceledEvent | RunTerminatedEvent | R
 
 
 class Fold:
-    """The fold of one run; feed it history records in order.
+    """The fold of one run; takes history records in order.
 
     Args:
         run_id: The run.
@@ -79,9 +79,9 @@ class Fold:
         self._step = StepFold(self._told)
         self._waits = WaitFold(self._told, self._step)
         self._limit: Finalize | None = None
-        """Why the last turn is the last, as the planner was told."""
+        """Why the last turn is the last, as its plan's input says."""
         self._chain = 0
-        """How often the run has been continued as new, or reset."""
+        """How often the run was continued as new, or reset."""
         self._sleep: PlanOutcome | None = None
         self._failure: str | None = None
         self._now: datetime | None = None
@@ -106,7 +106,7 @@ class Fold:
 
     @property
     def run_id(self) -> str:
-        """The run."""
+        """The id of the run."""
         return self._told.run_id
 
     def feed(self, record: HistoryRecord) -> list[Event]:
@@ -118,7 +118,7 @@ class Fold:
         ]
 
     def status(self) -> RunStatus:
-        """How the run stands after the records so far; what the server alone knows is left out."""
+        """The run's status after the records so far, without what only the server knows."""
         told = self._told
         if self._now is None:
             return RunStatus(run_id=told.run_id)
@@ -162,7 +162,7 @@ class Fold:
                 yield self._told.event(record, ToolStartEvent, call=call)
 
     def _plan_begun(self, task: PlanTask) -> None:
-        """The state as the run had it when it asked for a plan: where the record and the fold part, the record holds."""
+        """Take over the state in which the run began a plan; where the fold's state differs from the record, the record wins."""
         is_stopped = task.finalize is not None and task.finalize.reason == RETRIES_STOPPED
         self._step.judge(is_stopped=is_stopped)
         state = self._told.state.planning()
@@ -176,20 +176,20 @@ class Fold:
         if opened is None:
             return
         self._step.end_work(record.time)
-        given = record.value
-        if isinstance(given, PlanOutcome):
-            fault = plan_fault(given, final_turn=self._limit is not None)
-            yield from self._planned(record, no_plan(fault) if fault else given)
-        elif isinstance(given, Unread) and record.name == "PlanActivity":
-            yield from self._planned(record, no_plan(given.reason))
-        elif isinstance(given, ToolResult | Unread):
-            unread = isinstance(given, Unread)
-            result = no_result(opened.call, given.reason) if unread else right_result(given)
+        value = record.value
+        if isinstance(value, PlanOutcome):
+            fault = plan_fault(value, final_turn=self._limit is not None)
+            yield from self._planned(record, no_plan(fault) if fault else value)
+        elif isinstance(value, Unread) and record.name == "PlanActivity":
+            yield from self._planned(record, no_plan(value.reason))
+        elif isinstance(value, ToolResult | Unread):
+            unread = isinstance(value, Unread)
+            result = no_result(opened.call, value.reason) if unread else right_result(value)
             attached = outcomes.attach_call(opened.call, result, self._told.run_id)
             yield from self._step.carried_out(record, opened, attached)
 
     def _local_ended(self, record: HistoryRecord) -> Iterator[Event]:
-        """A local activity leaves one marker: its id and how it ended."""
+        """Read the marker of a local activity, which holds its id and its result or failure."""
         opened = self._step.local.pop(record.key, None)
         if not opened:
             return
@@ -197,7 +197,10 @@ class Fold:
         if isinstance(record.value, ToolResult):
             result = outcomes.attach_call(opened.call, record.value, self._told.run_id)
         elif record.error and record.error.code == REPEATED:
-            self._step.asking[record.key] = (opened.call, opened.since)  # it goes on as an ordinary activity
+            self._step.asking[record.key] = (
+                opened.call,
+                opened.since,
+            )  # the call continues as an ordinary activity
             return
         elif record.error:
             result = outcomes.failed(opened.call, record.error)
@@ -224,7 +227,7 @@ class Fold:
         usage = plan.usage and right_usage(plan.usage)
         state = self._told.state.planned(plan.model_copy(update={"usage": usage}), record.time)
         if (plan.overtime or state.active.expired) and not (plan.final or plan.failure or self._limit):
-            # It came too late to be carried out; what it used is used.
+            # The plan came too late to be carried out; its usage counts.
             plan, state = PlanOutcome(usage=plan.usage), state.out_of_time()
         self._told.state = state.plan_refused(plan) if plan.fault else state
         if plan.decision:
@@ -238,7 +241,7 @@ class Fold:
         yield from self._carried_on(record, plan)
 
     def _carried_on(self, record: HistoryRecord, plan: PlanOutcome) -> Iterator[Event]:
-        """What a plan asks for begins."""
+        """Begin to carry out a plan."""
         if plan.calls:
             message = plan.message or Message.calls(plan.calls)
             yield self._told.event(record, AssistantMessageEvent, message=message)
@@ -290,7 +293,7 @@ class Fold:
         opened = self._step.open.pop(record.of, None)
         if not opened or not opened.link:
             return
-        told = self._step.spent.pop(opened.link.run_id, None)
+        reported = self._step.spent.pop(opened.link.run_id, None)
         if isinstance(record.value, RunOutput):
             active = record.value.active_time
             result = child_outcomes.finished(opened.call, record.value, opened.link, typed=opened.typed)
@@ -300,8 +303,8 @@ class Fold:
             active = spent and spent.active_time
             result = child_outcomes.failed(opened.call, record.error, opened.link, spent)
         else:
-            active = told and told.active_time
-            result = child_outcomes.with_spent(self._step.cut_short(opened.call), opened.link, told)
+            active = reported and reported.active_time
+            result = child_outcomes.with_spent(self._step.cut_short(opened.call), opened.link, reported)
         self._step.end_child(opened, active)
         yield from self._step.answer(record, result, opened.since)
 
@@ -336,8 +339,8 @@ class Fold:
     def _run_ended(self, record: HistoryRecord) -> Iterator[Event]:
         for opened in self._step.open.values():
             if opened.call.tool_call_id:
-                left = self._step.left_open(record, opened.call)
-                result = left.model_copy(update={"run_link": opened.link})
+                answer = self._step.left_open(record, opened.call)
+                result = answer.model_copy(update={"run_link": opened.link})
                 yield from self._step.answer(record, result, opened.since)
         yield from self._step.give_up(record)
         self._told.state = self._told.state.ended()
@@ -347,29 +350,29 @@ class Fold:
         else:
             error = record.error
             self._failure = str(error) if error else ""
-            said: dict[str, Any] = {"text": str(error), "code": error.code} if error else {}
+            fields: dict[str, Any] = {"text": str(error), "code": error.code} if error else {}
             if record.kind == "run_failed":
-                said["error"] = error
-            yield self._told.event(record, _ENDS[record.kind], **said)
+                fields["error"] = error
+            yield self._told.event(record, _ENDS[record.kind], **fields)
         yield self._told.event(record, RunStreamEndEvent)
 
     def _continued(self, _record: HistoryRecord) -> Iterator[Event]:
-        """The run goes on in another execution, whose history follows."""
+        """Continue with the history of the next execution."""
         self._chain += 1
         return iter(())
 
     def _reset(self, record: HistoryRecord) -> Iterator[Event]:
-        """An operator took the run back to this point; what it did after it is told anew, under later ids."""
+        """Take the run back to this point, as an operator did; later events get new ids."""
         self._chain += 1
-        said = f": {record.value}" if record.value else ""
+        reason = f": {record.value}" if record.value else ""
         yield self._told.event(
             record,
             PlannerNoteEvent,
-            text=f"the run was reset to this point{said}"[:MAX_NOTE],
+            text=f"the run was reset to this point{reason}"[:MAX_NOTE],
             identity=record.identity or None,
         )
 
 
 def _nothing(_record: HistoryRecord) -> Iterator[Event]:
-    """What a later version records tells nothing here."""
+    """No events, for a kind that only a later version records."""
     return iter(())

@@ -1,4 +1,4 @@
-"""The calls of a step as the fold follows them: begun, asked about, carried out, answered, settled."""
+"""The calls of a step in the fold: begun, waiting, carried out, answered, settled."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -41,7 +41,7 @@ class StepFold:
     """The calls of the last plan with calls.
 
     Args:
-        told: What was read so far; the state of the run in it follows the calls.
+        told: The fold's shared state, in which the run state follows the calls.
     """
 
     def __init__(self, told: Told) -> None:
@@ -49,41 +49,41 @@ class StepFold:
         self.reason: str | None = None
         """Why the run was asked to cancel."""
         self.open: dict[int, OpenCall] = {}
-        """Plans, activities and child runs at work, by the event that scheduled or initiated each."""
+        """Plans, activities and child runs in progress, by the id of the event that scheduled or initiated each."""
         self.local: dict[str, OpenCall] = {}
-        """Calls carried out beside the workflow, by their id."""
+        """Calls in progress as local activities, by call id."""
         self.asking: dict[str, tuple[ToolRequest, datetime]] = {}
-        """Calls that wait for a person or for a result from outside, by their wait's id or their own."""
+        """Calls that wait for a person or an external result, by the id of the wait or of the call."""
         self.unstarted: dict[str, ToolRequest] = {}
-        """Calls that nothing holds up but their turn: no worker and no child run has them yet."""
+        """Calls that wait for nothing but their turn: no worker and no child run has them yet."""
         self.kinds: dict[str, str] = {}
-        """How a call is carried out once it is approved, by wait; that a call is local, by call."""
+        """The dispatch kind of a call that waits for approval, by the id of the wait; `local` by call id for a local call."""
         self.external = ""
-        """The wait for results from outside."""
+        """The id of the wait for external results."""
         self.supplier: dict[str, Any] = {}
-        """Who sent the last result from outside."""
+        """The sender of the last external result."""
         self.spent: dict[str, Spent] = {}
-        """What a child run that is being cancelled says it has spent, by its id."""
+        """What a cancelled child run reported to have spent, by its run id."""
         self.planned: dict[str, ToolRequest] = {}
         self.bounded: set[str] = set()
-        """Calls whose tool reports bounds."""
+        """Ids of calls whose child run states bounds."""
         self._forms: dict[str, list[AwaitClarification]] = {}
-        """What a call's tool still asks, after the question that is open, by call."""
+        """The further forms of a tool's request for input, after the open one, by call id."""
         self._asked_by: dict[str, int] = {}
-        """How often a call's tool has asked for input."""
+        """How often a call asked for input, by call id."""
         self._plan = PlanOutcome()
         self._admitted: dict[str, ToolRequest] = {}
-        """The calls of the plan that are carried out, by id."""
+        """The admitted calls of the plan, by id."""
         self._results: dict[str, ToolResult] = {}
         self._child_time = ChildTime()
         self._began = timedelta(0)
         self._unsettled: tuple[RunState, list[ToolResult], datetime] | None = None
-        """The state before the last step was settled, with what settled it and when."""
+        """The state before the last step was settled, the step's results, and the time."""
 
     # Begin.
 
     def begin(self, record: HistoryRecord, plan: PlanOutcome) -> Iterator[Event]:
-        """Start and end of the calls that need no activity, and what has to be asked first; the others end later."""
+        """Begin a step: the events of calls without an activity, and the waits to open; other calls end later."""
         limits = self._told.state.limits
         self._told.state = self._told.state.step_begun(plan.calls, plan.dispatches)
         self._plan, self._results, self._child_time = plan, {}, ChildTime()
@@ -122,29 +122,29 @@ class StepFold:
             yield from self.not_run(record, call, record.time, dispatch.result)
 
     def begin_local(self, record: HistoryRecord, call: ToolRequest, since: datetime) -> None:
-        """A call is carried out beside the workflow from now on."""
+        """Begin a local activity."""
         self.local[call.tool_call_id] = OpenCall(call, since, is_local=True)
         self.begin_work(record.time)
 
     def begin_work(self, now: datetime) -> None:
-        """A plan or a call is at work, which counts as active time."""
+        """Count one more plan or call in progress as active time."""
         self._told.state = changed(self._told.state, active=self._told.state.active.begun(now))
 
     def end_work(self, now: datetime) -> None:
-        """A plan or a call is at work no more."""
+        """Count one less plan or call in progress."""
         self._told.state = changed(self._told.state, active=self._told.state.active.ended(now))
 
     def begin_child(self, record: HistoryRecord, call: ToolRequest, opened: OpenCall) -> None:
-        """A child run is started."""
+        """Begin a child run."""
         self.open[record.id] = replace(opened, child_time=self._child_time.total)
         self._show(call, "running", opened.link)
 
     def end_child(self, opened: OpenCall, active: timedelta | None) -> None:
-        """A child run has ended, which was active for so long."""
+        """End a child run, with its active time."""
         self._child_time.ended(opened.child_time, active)
 
     def opened(self, record: HistoryRecord, wait: Await) -> Event:
-        """The event that a wait was opened."""
+        """Open a wait; returns its event."""
         self.waits, opened = self.waits.opened(wait)
         if isinstance(opened, AwaitExternalTools):
             self.external = opened.id
@@ -153,7 +153,7 @@ class StepFold:
 
     @property
     def waits(self) -> Waits:
-        """What is waited for, and what was answered."""
+        """The waits of the run."""
         return self._told.state.waits
 
     @waits.setter
@@ -167,7 +167,7 @@ class StepFold:
     # End.
 
     def carried_out(self, record: HistoryRecord, opened: OpenCall, result: ToolResult) -> Iterator[Event]:
-        """A worker answered a call, asks for input to go on, or judged a result that was sent from outside."""
+        """Take in an activity's result: an answer, a request for input, or the verdict on an external result."""
         call, asks_people = opened.call, self._told.state.policy.interrupts_allowed
         needed = result.input_required
         if needed and asks_people and self._may_ask_again(call.tool_call_id):
@@ -189,7 +189,7 @@ class StepFold:
             yield from self.answer(record, result, opened.since)
 
     def _checked(self, record: HistoryRecord, opened: OpenCall, result: ToolResult) -> Iterator[Event]:
-        """A result from outside was judged; one that does not fit is awaited again."""
+        """Take in the verdict on an external result; for one that does not fit, another is awaited."""
         was_open = self.external in self.waits.open
         self.waits, is_final = self.waits.checked(self.external, opened.call.tool_call_id, result)
         if not is_final:
@@ -207,7 +207,7 @@ class StepFold:
         return self._asked_by[call_id] <= MAX_INPUT_ROUNDS
 
     def next_form(self, record: HistoryRecord, call_id: str) -> Iterator[Event]:
-        """What a call's tool asks next; with all its answers it goes on."""
+        """Open the next form of a call's request for input; after the last form the call continues."""
         forms = self._forms.get(call_id)
         if forms:
             yield self.opened(record, forms.pop(0))
@@ -220,7 +220,7 @@ class StepFold:
             self._show(known[0], "running")
 
     def approve(self, record: HistoryRecord, await_id: str, call: ToolRequest) -> Iterator[Event]:
-        """A call that was asked about is carried out."""
+        """Begin an approved call."""
         self._show(call, "running")
         if self.kinds.get(await_id) == "local":
             self.begin_local(record, call, record.time)
@@ -231,12 +231,12 @@ class StepFold:
     def not_run(
         self, record: HistoryRecord, call: ToolRequest, since: datetime, result: ToolResult
     ) -> Iterator[Event]:
-        """A call that never began is answered: its start is told with its end."""
+        """The start and the end of a call that is answered without ever running."""
         yield self._told.event(record, ToolStartEvent, call=call)
         yield from self.answer(record, result, since)
 
     def expire(self, record: HistoryRecord, wait: Await) -> Iterator[Event]:
-        """The calls that waited in vain are answered."""
+        """Answer the calls of an expired wait."""
         kind = kind_of(wait)
         for key in kind.calls(wait):
             known = self.asking.pop(key, None)
@@ -245,18 +245,18 @@ class StepFold:
             call, since = known
             if key == call.tool_call_id:
                 yield from self.answer(record, kind.expired(call), since)
-            else:  # it was asked about before it began
+            else:  # the call waited for approval, and never began
                 yield from self.not_run(record, call, since, kind.expired(call))
 
     def answer(self, record: HistoryRecord, result: ToolResult, since: datetime) -> Iterator[Event]:
-        """The events of a call's one answer; with the last of a step the run's state is settled."""
+        """The events of a call's answer; the last answer of a step settles the run's state."""
         self._settle_with(record, result)
         yield self._told.event(record, ToolResultReceivedEvent, result=result)
         yield self._told.event(record, ToolEndEvent, result=result, duration=record.time - since)
 
     def _settle_with(self, record: HistoryRecord, result: ToolResult) -> None:
         if result.tool_call_id not in self._admitted or result.tool_call_id in self._results:
-            return  # it was not admitted, or its answer was known before it was told
+            return  # the call was not admitted, or its answer was known before its event
         self._told.state = self._told.state.shown(call_status(result))
         self._results[result.tool_call_id] = outcomes.by_reference(result)
         self._settle(record)
@@ -274,7 +274,7 @@ class StepFold:
         self._told.state = state.settled(self._plan, executed, safeguards, record.time)
 
     def judge(self, *, is_stopped: bool) -> None:
-        """Judge the last step by the rules that the run was judged by: the next plan shows where they part.
+        """Judge the last step again by the version of the rules that the run used, which the next plan shows.
 
         Args:
             is_stopped: Whether a safeguard made that plan the last.
@@ -289,14 +289,15 @@ class StepFold:
     # Cut short.
 
     def cut_short(self, call: ToolRequest) -> ToolResult:
-        """The answer of a call that was cancelled, or for which there was no time."""
+        """The result of a call that was cancelled, or cut off by the time budget."""
         is_overtime = self._told.state.active.expired
         return outcomes.overtime(call) if is_overtime else outcomes.canceled(call, self.reason)
 
     def cut_waiting(self, record: HistoryRecord) -> None:
-        """The run was asked to cancel, or its time is over: what only waits is given up at once.
+        """Give up at once what only waits, when the run is asked to cancel or its time is over.
 
-        Their events come with the next plan or the end, since only the history tells that nothing answered them.
+        Their events come with the next plan or the end, since only then the history shows that nothing
+        answered them.
         """
         at_work = {opened.call.tool_call_id for opened in (*self.open.values(), *self.local.values())}
         for await_id in self.waits.open:
@@ -306,7 +307,7 @@ class StepFold:
                 self._settle_with(record, self.cut_short(call))
 
     def give_up(self, record: HistoryRecord) -> Iterator[Event]:
-        """The calls that wait for people or their turn when nothing waits for them: a cancelled run, or one out of time."""
+        """The answers of calls that wait for people or their turn, once the run is cancelled or out of time."""
         waiting, self.asking = self.asking, {}
         external = self.waits.open.get(self.external)
         items = external.items if isinstance(external, AwaitExternalTools) else []
@@ -317,11 +318,11 @@ class StepFold:
         for await_id in self.waits.open if waiting else ():
             self.waits = self.waits.closed(await_id)
         for key, (call, since) in waiting.items():
-            if key != call.tool_call_id:  # a person was asked whether it may run
+            if key != call.tool_call_id:  # the call waited for approval, so it has no start yet
                 yield self._told.event(record, ToolStartEvent, call=call)
             is_unread = call.tool_call_id in outside and _is_full(record)
-            left = outcomes.not_read(call) if is_unread else self.left_open(record, call)
-            yield from self.answer(record, left, since)
+            result = outcomes.not_read(call) if is_unread else self.left_open(record, call)
+            yield from self.answer(record, result, since)
         for opened in self.local.values():
             yield from self.answer(record, self.left_open(record, opened.call), opened.since)
         for call in self.unstarted.values():
@@ -330,7 +331,7 @@ class StepFold:
         self.unstarted.clear()
 
     def left_open(self, record: HistoryRecord, call: ToolRequest) -> ToolResult:
-        """The answer of a call that nothing in the history answers."""
+        """The result of a call that nothing in the history answers."""
         if _is_full(record):
             return not_executed(call, "history", Limits())
         if record.kind in ("scheduled", "run_canceled"):
@@ -340,6 +341,6 @@ class StepFold:
 
 
 def _is_full(record: HistoryRecord) -> bool:
-    """Whether this is the last turn of a run whose history is full."""
+    """Whether a record belongs to the last turn of a run whose history is full."""
     finalize = record.value.finalize if isinstance(record.value, PlanTask) else None
     return finalize is not None and finalize.reason == "history"
