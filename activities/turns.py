@@ -1,7 +1,7 @@
 """Turns: who may run now, so that no tool takes all places for itself.
 
-A place is given to whoever asks first, while there are free ones. A tool that has fewer than its own
-few gets one even then: calls of another tool that hang hold up only their like.
+While places are free, the first to ask gets one. A tool that holds fewer than its own few
+gets one even when none is free: hanging calls of one tool delay only further calls of that tool.
 """
 
 import asyncio
@@ -13,16 +13,16 @@ __all__ = ["Turns"]
 
 
 class Turns:
-    """Places of one event loop.
+    """The places of one event loop.
 
     Args:
-        places: How many there are.
-        own: How many of them a tool has in any case, beyond those where all are taken.
+        places: Number of places.
+        own: How many places a tool may hold in any case, even when all are taken.
     """
 
     def __init__(self, places: int, own: int) -> None:
         self.taken: Counter[str] = Counter()
-        """By tool."""
+        """Number of places taken by each tool."""
         self._places = places
         self._own = own
         self._waiting: deque[tuple[str, asyncio.Future[None]]] = deque()
@@ -50,7 +50,7 @@ class Turns:
         except asyncio.CancelledError:
             if waiter.cancelled():
                 self._waiting.remove((tool_id, waiter))
-            else:  # given in the same moment
+            else:  # the place was given at this moment
                 self._give_back(tool_id)
             raise
 
