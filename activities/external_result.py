@@ -16,18 +16,18 @@ from sojourn.core.payload.gate import passed
 __all__ = ["check_external_result"]
 
 
-def check_external_result(tool: Runnable, call: ToolRequest, given: dict[str, Any]) -> ToolResult:
+def check_external_result(tool: Runnable, call: ToolRequest, sent: dict[str, Any]) -> ToolResult:
     """The call's result from what was sent: `result`, or `error` and perhaps `retry_hint`."""
-    made = passed(tool.spec, call, _answer(tool, call, given))
+    made = passed(tool.spec, call, _answer(tool, call, sent))
     if isinstance(made, ToolResult):
         return made
     return refusal(call, hints.oversized_result(tool.spec, made.size))
 
 
-def _answer(tool: Runnable, call: ToolRequest, given: dict[str, Any]) -> ToolResult:
-    if "error" in given:
-        return refusal(call, (_error(given["error"]), _hint(call, given.get("retry_hint"))))
-    return tool.accept(call, given.get("result"))
+def _answer(tool: Runnable, call: ToolRequest, sent: dict[str, Any]) -> ToolResult:
+    if "error" in sent:
+        return refusal(call, (_error(sent["error"]), _hint(call, sent.get("retry_hint"))))
+    return tool.accept(call, sent.get("result"))
 
 
 def _error(value: Any) -> ToolError:

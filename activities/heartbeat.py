@@ -131,7 +131,7 @@ class _Beats:
         activity.heartbeat(*self._details())
 
     def _details(self, blocks: str = "") -> list[dict[str, Any]]:
-        lost, note = retry.written(self._lost), self._note
+        lost, note = retry.lost_details(self._lost), self._note
         if blocks:
             details: dict[str, Any] = {"note": plain(blocks, MAX_NOTE), BLOCKS_LOOP: True}
         elif note is None:

@@ -62,7 +62,7 @@ class Injection:
         token = injecting.set(self._hide)
         try:
             for interceptor in self._interceptors:
-                call = self._hiding(await _asked(interceptor, meta, call))
+                call = self._hiding(await _intercepted(interceptor, meta, call))
         finally:
             injecting.reset(token)
         return call
@@ -81,7 +81,7 @@ class Injection:
         self.whole = mask_for({**self._marked, **self._secrets}) if self._marked else self.mask
 
 
-async def _asked(interceptor: Interceptor, meta: ToolCallMeta, call: ToolRequest) -> ToolRequest:
+async def _intercepted(interceptor: Interceptor, meta: ToolCallMeta, call: ToolRequest) -> ToolRequest:
     made: Any = interceptor.intercept_tool_call(meta, call)
     if inspect.isawaitable(made):
         made = await made

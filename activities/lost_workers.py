@@ -35,12 +35,12 @@ async def lost_before() -> int:
     if info.attempt == 1:
         await _still_wanted(task)
         return 0
-    before = retry.told(info.heartbeat_details)
+    before = retry.read_lost(info.heartbeat_details)
     try:
         failure = await task.last_failure()
         kind = TimeoutType.Name(failure.timeout_failure_info.timeout_type) if failure else ""
-        lost = retry.counted(before, kind.removeprefix("TIMEOUT_TYPE_").lower())
-        if lost and not await task.beat(await task.encoded([retry.written(lost)])):
+        lost = retry.count_lost(before, kind.removeprefix("TIMEOUT_TYPE_").lower())
+        if lost and not await task.beat(await task.encoded([retry.lost_details(lost)])):
             raise _given_up()
     except RPCError as error:
         _log.warning("lost_workers_unknown", reason=str(error), attempt=info.attempt)

@@ -79,8 +79,8 @@ class Planning:
         try:
             async with clock:
                 decision = await self._decision([], None)
-                said = await self._plan(decision)
-                made = await aside(lambda: self._shaped(said), on=getattr(said, "result", None) or "")
+                planned = await self._plan(decision)
+                made = await aside(lambda: self._shaped(planned), on=getattr(planned, "result", None) or "")
                 if isinstance(made, PlanOutcome):
                     return made
                 plan, external = made

@@ -67,7 +67,7 @@ class SyncThreads:
                 `KeyboardInterrupt`, `CancelledError`); that error is the cause.
         """
         self._refuse_when_held(tool_id)
-        async with self._turns.one(tool_id):
+        async with self._turns.place(tool_id):
             self._refuse_when_held(tool_id)  # others were abandoned while this call waited
             job = self._start(tool_id, call)
             try:

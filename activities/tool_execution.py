@@ -121,7 +121,7 @@ class ToolExecution:
                 if raised.is_a(own_hint, RetryHint)
                 else None
             )
-            return refusal(self._call, (self._told(error), hint))
+            return refusal(self._call, (self._tool_error(error), hint))
         except BaseException as error:
             if is_cancellation(error):
                 raise
@@ -218,14 +218,14 @@ class ToolExecution:
 
     def _failed(self, error: BaseException) -> ToolResult:
         _log.info("tool_raised", tool=self._spec.id, run_id=self._info.workflow_id, raised=described(error))
-        return refusal(self._call, (self._told(error), None))
+        return refusal(self._call, (self._tool_error(error), None))
 
     def _timed_out(self) -> ToolResult:
         message = f"{self._spec.id} did not answer within {self._limit}"
         return self._again_or(retry.timed_out(self._spec, self._limit), message, "Timeout")
 
     def _transient(self, error: BaseException) -> ToolResult:
-        message = self._told(error).message
+        message = self._tool_error(error).message
         return self._again_or(retry.transient(self._spec, error, message), message, raised.kind(error))
 
     def _again_or(self, failure: retry.Failure, message: str, kind: str) -> ToolResult:
@@ -235,7 +235,7 @@ class ToolExecution:
             raise ApplicationError(message, type=kind, next_retry_delay=decided.delay) from None
         return refusal(self._call, decided)
 
-    def _told(self, error: BaseException) -> ToolError:
+    def _tool_error(self, error: BaseException) -> ToolError:
         return ToolError.from_error(error, self._hidden)
 
     def _hidden(self, text: str) -> str:

@@ -28,12 +28,12 @@ class Turns:
         self._waiting: deque[tuple[str, asyncio.Future[None]]] = deque()
 
     @asynccontextmanager
-    async def one(self, tool_id: str) -> AsyncGenerator[None]:
+    async def place(self, tool_id: str) -> AsyncGenerator[None]:
         """Wait for a place, and hold it while the body runs."""
         if self._is_free(tool_id):
             self.taken[tool_id] += 1
         else:
-            await self._given(tool_id)
+            await self._wait_for_place(tool_id)
         try:
             yield
         finally:
@@ -42,7 +42,7 @@ class Turns:
     def _is_free(self, tool_id: str) -> bool:
         return self.taken.total() < self._places or self.taken[tool_id] < self._own
 
-    async def _given(self, tool_id: str) -> None:
+    async def _wait_for_place(self, tool_id: str) -> None:
         waiter = asyncio.get_running_loop().create_future()
         self._waiting.append((tool_id, waiter))
         try:

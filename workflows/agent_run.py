@@ -340,10 +340,10 @@ class AgentRun(RunQueries, MessageHandlers):
         return [*self._transcript, *map(encode, (*self._state.new, *self._state.said))]
 
 
-def _opened(given: Sequence[Any]) -> RunInput | Exception:
+def _opened(values: Sequence[Any]) -> RunInput | Exception:
     """The run's input, or the error that fails the run."""
     try:
-        opening = taken("unread-start", given)
+        opening = taken("unread-start", values)
     except RuntimeError as error:  # `run` raises it: the SDK has already begun this method
         return error
     if isinstance(opening, Refused):

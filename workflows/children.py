@@ -42,7 +42,7 @@ class Children:
         if isinstance(self._last, Paused) and workflow.patched("told-again"):
             self._send(run_id, self._last)
 
-    def told(self, run_id: str, spent: Spent) -> None:
+    def record_spent(self, run_id: str, spent: Spent) -> None:
         """Record what a cancelled child run reports to have spent."""
         if run_id in self._ids:
             self._spent[run_id] = spent

@@ -29,7 +29,7 @@ from sojourn.core.awaits.steering import (
     read_resume,
 )
 from sojourn.core.awaits.waits import Released
-from sojourn.core.run.spent import SPENT, read_told
+from sojourn.core.run.spent import SPENT, read_child_spent
 
 from .children import Children
 from .kept import Kept
@@ -154,9 +154,9 @@ class MessageHandlers(ABC):
     async def child_spent(self, *values: Any) -> None:
         """Record what a child run has spent, until it ends; ignored from a run that is no open child run."""
         received = self._received(values)
-        run_id, spent = ("", None) if isinstance(received, Refused) else read_told(received)
+        run_id, spent = ("", None) if isinstance(received, Refused) else read_child_spent(received)
         if spent:
-            self.children.told(run_id, spent)
+            self.children.record_spent(run_id, spent)
 
     # Shared by all handlers.
 

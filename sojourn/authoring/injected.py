@@ -77,8 +77,8 @@ class Injected:
             if faults:
                 where = ".".join(faults[0].field.split("/")[1:])
                 wanted = faults[0].expected_type
-                said = f"{faults[0].constraint}" + (f", {wanted} is wanted" if wanted else "")
-                raise TypeError(f"{self._place}: the value of {where} does not fit ({said})")
+                why = f"{faults[0].constraint}" + (f", {wanted} is wanted" if wanted else "")
+                raise TypeError(f"{self._place}: the value of {where} does not fit ({why})")
 
     @cached_property
     def _top(self) -> Schema:

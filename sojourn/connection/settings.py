@@ -51,9 +51,9 @@ def connect_options(address: str | None = None, namespace: str | None = None) ->
     return options
 
 
-def task_queue(given: str | None = None) -> str:
+def task_queue(explicit: str | None = None) -> str:
     """The task queue: the argument, else `SOJOURN_TASK_QUEUE`, else `sojourn`."""
-    return given or os.environ.get("SOJOURN_TASK_QUEUE") or DEFAULT_TASK_QUEUE
+    return explicit or os.environ.get("SOJOURN_TASK_QUEUE") or DEFAULT_TASK_QUEUE
 
 
 def _brief(error: Exception) -> str:
@@ -62,9 +62,9 @@ def _brief(error: Exception) -> str:
     return " ".join(" ".join(lines).split())[:200]
 
 
-def metrics_port(given: str | None = None) -> str | None:
+def metrics_port(explicit: str | None = None) -> str | None:
     """The address of the Temporal SDK's own metrics: the argument, else `SOJOURN_METRICS_PORT`, else None."""
-    return given or os.environ.get("SOJOURN_METRICS_PORT") or None
+    return explicit or os.environ.get("SOJOURN_METRICS_PORT") or None
 
 
 def live() -> str | None:

@@ -81,13 +81,13 @@ class RetryHint(Record):
         return AwaitClarification(
             id=f"fix-{self.tool}",
             question=self.clarifying_question or self.message or f"What should {self.tool} be called with?",
-            missing_fields=self._asked(),
+            missing_fields=self._missing_names(),
             restrict_to_tool=self.tool,
             example_input=self.example_input,
             clarifying_prompt=self.message,
         )
 
-    def _asked(self) -> list[str]:
+    def _missing_names(self) -> list[str]:
         """The missing fields: by name, or by JSON pointer where another field of the payload may have the same name."""
         pointers = [
             issue.field for issue in self.issues if issue.constraint == "missing_field" and issue.field

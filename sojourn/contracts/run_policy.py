@@ -149,7 +149,9 @@ class RunPolicyOverride(Input):
         """The stricter of two overrides, field by field."""
         if other is None:
             return self
-        changes = {name: stricter(name, getattr(self, name), given) for name, given in other.given().items()}
+        changes = {
+            name: stricter(name, getattr(self, name), theirs) for name, theirs in other.given().items()
+        }
         return self.model_copy(update=changes)
 
 
@@ -159,7 +161,7 @@ _STRICTER: dict[str, Callable[[Any, Any], Any]] = {
     "on_missing_fields": lambda ours, theirs: max(ours, theirs, key=_ON_MISSING.index),
     "approval": lambda ours, theirs: ours.tightened(theirs),
     "allowed_tools": in_both,
-    "allowed_tags": lambda ours, theirs: [one for one in theirs if one in ours],
+    "allowed_tags": lambda ours, theirs: [tag for tag in theirs if tag in ours],
     "denied_tools": lambda ours, theirs: list(dict.fromkeys([*ours, *theirs])),
     "denied_tags": lambda ours, theirs: list(dict.fromkeys([*ours, *theirs])),
 }

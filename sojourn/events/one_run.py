@@ -67,7 +67,7 @@ async def transcript_of(client: Client, run_id: str) -> list[Message]:
             projection.feed(record, events)
     except RPCError as error:
         raise translated(error, run_id) from error
-    return projection.told()
+    return projection.messages_so_far()
 
 
 async def status_in_history(client: Client, run_id: str) -> RunStatus:

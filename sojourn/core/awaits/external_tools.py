@@ -52,10 +52,10 @@ def read_results(
     results = fields.get("results")
     if not isinstance(results, list) or not results:
         return Refused('`results` is a list of {"tool_call_id": "...", "result": ...} or with an "error"')
-    asked = {item.tool_call_id for item in wait.items}
+    call_ids = {item.tool_call_id for item in wait.items}
     by_call: dict[str, dict[str, Any]] = {}
     for result in cast("list[Any]", results):
-        read = _one_result(result, asked)
+        read = _one_result(result, call_ids)
         if isinstance(read, Refused):
             return read
         if read[0] in by_call:
@@ -66,20 +66,20 @@ def read_results(
     return Supplied(wait.id, by_call, by)
 
 
-def _one_result(value: Any, asked: set[str]) -> tuple[str, dict[str, Any]] | Refused:
+def _one_result(value: Any, call_ids: set[str]) -> tuple[str, dict[str, Any]] | Refused:
     if not isinstance(value, dict):
         return Refused("a result is an object with `tool_call_id`")
     fields = cast("dict[str, Any]", value)
     call_id = fields.get("tool_call_id")
-    if not isinstance(call_id, str) or call_id not in asked:
-        return Refused(f"no call {echo(call_id)} waits here; open: {_listed(sorted(asked))}")
+    if not isinstance(call_id, str) or call_id not in call_ids:
+        return Refused(f"no call {echo(call_id)} waits here; open: {_listed(sorted(call_ids))}")
     if ("result" in fields) == ("error" in fields):
         return Refused(f"call {call_id} is answered by either `result` or `error`")
     if "error" in fields and not _is_error(fields["error"]):
         return Refused(f"the error of call {call_id} is a text, or an object with a `message`")
     answer = {name: fields[name] for name in ("result", "error", "retry_hint") if name in fields}
-    for name, value_given in answer.items():
-        if fault := json_fault(value_given, max_bytes=None):
+    for name, part in answer.items():
+        if fault := json_fault(part, max_bytes=None):
             return Refused(f"the {name} of call {call_id} cannot be used: {fault.message}")
     return call_id, answer
 

@@ -46,15 +46,15 @@ def form_of(spec: ToolSpec, fields: Sequence[str]) -> Schema | None:
 
     None where the tool has none of the fields; a field that the tool lacks is left open.
     """
-    asked = fields[:_MAX_FIELDS]
-    parts_of = {field: _parts(spec, field) for field in asked}
+    within = fields[:_MAX_FIELDS]
+    parts_of = {field: _parts(spec, field) for field in within}
     if not any(parts_of.values()):
         return None
     form: Schema = {
         "type": "object",
         "properties": {field: _simple(parts) for field, parts in parts_of.items()},
     }
-    if len(asked) == len(fields):
+    if len(within) == len(fields):
         form["additionalProperties"] = False
     return form
 
@@ -133,7 +133,9 @@ def misfit_of(
             return f"{_names(missing)} is missing"
     unknown = [name for name in values if name not in properties] if whole or closed else []
     if unknown:
-        return f"{_names(unknown[:1])!r} is none of {_names(properties)}{_meant(unknown[0], [*properties])}"
+        return (
+            f"{_names(unknown[:1])!r} is none of {_names(properties)}{_suggestion(unknown[0], [*properties])}"
+        )
     for name, value in values.items():
         if name in properties and (wrong := _misfit(properties[name], value)):
             return f"{_names([name])} {wrong}"
@@ -148,12 +150,12 @@ def _properties(form: Schema) -> dict[str, Schema]:
     return {name: schema if is_object(schema) else {} for name, schema in properties.items()}
 
 
-def _meant(name: str, names: Sequence[str]) -> str:
+def _suggestion(name: str, names: Sequence[str]) -> str:
     """A suggestion for an unknown field; a nested field may have been named by its last part."""
     last_part = to_tokens(name)[-1:] or ("",)
-    nested = [name_of for name_of in names if to_tokens(name_of)[-1:] == last_part]
-    meant = nested[0] if len(nested) == 1 else closest_name(name, names)
-    return f"; did you mean {_names([meant])!r}?" if meant is not None and len(names) > 1 else ""
+    nested = [other for other in names if to_tokens(other)[-1:] == last_part]
+    closest = nested[0] if len(nested) == 1 else closest_name(name, names)
+    return f"; did you mean {_names([closest])!r}?" if closest is not None and len(names) > 1 else ""
 
 
 def _names(names: Iterable[str]) -> str:

@@ -1,7 +1,7 @@
 """The waits of a run: which are open, and what a message from outside changes.
 
-One value for the workflow, which continues with an accepted answer, and for the fold, which makes events of
-it.
+One value for the workflow, which continues with an accepted answer, and for the fold, which makes events
+of the waits.
 """
 
 from collections.abc import Collection, Mapping
@@ -163,17 +163,17 @@ class Waits:
     def _not_open(
         self, await_id: Any, fields: dict[str, Any], of_kind: list[Await], door: Door
     ) -> Repeated | Refused:
-        given = await_id if isinstance(await_id, str) else ""
-        shown = given[:MAX_ID_CHARS] or type(await_id).__name__
-        wait = self.open.get(given)
+        known_id = await_id if isinstance(await_id, str) else ""
+        shown = known_id[:MAX_ID_CHARS] or type(await_id).__name__
+        wait = self.open.get(known_id)
         if wait is not None:
             return Refused(f"{shown} is answered by {kind_of(wait).name}")
-        if given in self.answers:
-            about = self.payloads.get(given)
+        if known_id in self.answers:
+            about = self.payloads.get(known_id)
             if door != "accepted" and about and fields.get("payload_digest") not in (None, about):
                 return Refused(f"{shown} was about other arguments than those of this digest", "AwaitClosed")
-            if self._was_said(given, fields):
-                return Repeated(given)
+            if self._is_repeated(known_id, fields):
+                return Repeated(known_id)
             return Refused(f"{shown} was answered before, or is given up", "AwaitClosed")
         if not of_kind:
             return Refused("the run waits for nothing of this kind", "AwaitNotOpen")
@@ -182,25 +182,25 @@ class Waits:
             return Refused(f"say which by `id`; open are {listed}")
         return Refused(f"nothing called {shown} is open; open are {listed}", "AwaitNotOpen")
 
-    def _was_said(self, await_id: str, fields: dict[str, Any]) -> bool:
+    def _is_repeated(self, await_id: str, fields: dict[str, Any]) -> bool:
         """Whether a message repeats the answer of a closed wait."""
         parts = self.parts.get(await_id)
         if parts is None:
             return self.answers[await_id] == digest_sent(fields)
         again = read(parts.wait, fields)
         return isinstance(again, Supplied) and all(
-            parts.taken.get(call_id) == given for call_id, given in again.results.items()
+            parts.taken.get(call_id) == result for call_id, result in again.results.items()
         )
 
     def _new_parts(self, wait: AwaitExternalTools, answer: Supplied) -> Supplied | Repeated | Refused:
         """The results in a message that were not sent before, or a refusal."""
         parts = self.parts[wait.id]
         new: dict[str, dict[str, Any]] = {}
-        for call_id, given in answer.results.items():
+        for call_id, result in answer.results.items():
             known = parts.taken.get(call_id)
             if known is None and call_id not in parts.done:
-                new[call_id] = given
-            elif known != given:
+                new[call_id] = result
+            elif known != result:
                 return Refused(f"call {call_id} was answered before", "AwaitClosed")
         return Supplied(wait.id, new, answer.by) if new else Repeated(wait.id)
 
@@ -225,7 +225,7 @@ class _Parts:
         return changed(self, taken={**self.taken, **results})
 
     def refused(self, tool_call_id: str) -> "_Parts":
-        taken = {id: given for id, given in self.taken.items() if id != tool_call_id}
+        taken = {id: result for id, result in self.taken.items() if id != tool_call_id}
         tries = {**self.tries, tool_call_id: self.tries.get(tool_call_id, 0) + 1}
         return changed(self, taken=taken, tries=tries)
 

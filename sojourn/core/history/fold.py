@@ -36,14 +36,14 @@ from sojourn.contracts.spent import Spent
 from sojourn.contracts.tasks import PlanOutcome, PlanTask, ToolTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
+from sojourn.core.history.fold_state import FoldState
 from sojourn.core.history.fold_step import StepFold
 from sojourn.core.history.fold_waits import WaitFold
 from sojourn.core.history.record import HistoryRecord, OpenCall
-from sojourn.core.history.told import Told
 from sojourn.core.payload.bounds import with_bounds
 from sojourn.core.run import child_outcomes, outcomes
 from sojourn.core.run.by_hand import no_plan, no_result, plan_fault, right_result, right_usage
-from sojourn.core.run.spent import SPENT, read_told
+from sojourn.core.run.spent import SPENT, read_child_spent
 from sojourn.core.run.state import RunState
 from sojourn.core.run.status import status_of
 from sojourn.core.safeguards.judge import RETRIES_STOPPED
@@ -75,9 +75,9 @@ class Fold:
     """
 
     def __init__(self, run_id: str) -> None:
-        self._told = Told(run_id)
-        self._step = StepFold(self._told)
-        self._waits = WaitFold(self._told, self._step)
+        self._fold = FoldState(run_id)
+        self._step = StepFold(self._fold)
+        self._waits = WaitFold(self._fold, self._step)
         self._limit: Finalize | None = None
         """Why the last turn is the last, as its plan's input says."""
         self._chain = 0
@@ -107,7 +107,7 @@ class Fold:
     @property
     def run_id(self) -> str:
         """The id of the run."""
-        return self._told.run_id
+        return self._fold.run_id
 
     def feed(self, record: HistoryRecord) -> list[Event]:
         """The events of one record, in order."""
@@ -119,19 +119,19 @@ class Fold:
 
     def status(self) -> RunStatus:
         """The run's status after the records so far, without what only the server knows."""
-        told = self._told
+        run = self._fold
         if self._now is None:
-            return RunStatus(run_id=told.run_id)
-        return status_of(told.state, told.run_id, self._now).model_copy(update={"failure": self._failure})
+            return RunStatus(run_id=run.run_id)
+        return status_of(run.state, run.run_id, self._now).model_copy(update={"failure": self._failure})
 
     def _started(self, record: HistoryRecord) -> Iterator[Event]:
         if self._chain:
             return
         if isinstance(record.value, RunInput):
-            self._told.state = RunState.opened(record.value)
-        opening = self._told.state.opening.messages
+            self._fold.state = RunState.opened(record.value)
+        opening = self._fold.state.opening.messages
         first = next((m for m in reversed(opening) if m.role == "user"), None)
-        yield self._told.event(record, RunStartedEvent, message=first)
+        yield self._fold.event(record, RunStartedEvent, message=first)
 
     # Plans and calls.
 
@@ -147,8 +147,8 @@ class Fold:
                 self._limit = task.finalize
                 stopped = self._limit.reason == RETRIES_STOPPED
                 kind = RetriesStoppedEvent if stopped else LimitReachedEvent
-                yield self._told.event(record, kind, limit=self._limit)
-            yield self._told.event(record, PlanStartedEvent)
+                yield self._fold.event(record, kind, limit=self._limit)
+            yield self._fold.event(record, PlanStartedEvent)
         elif isinstance(task, ToolTask):
             call = ToolRequest(name=task.name, payload=task.payload, raw=task.raw, tool_call_id=record.key)
             self._step.unstarted.pop(call.tool_call_id, None)
@@ -159,17 +159,17 @@ class Fold:
             )
             self._step.begin_work(record.time)
             if known is None:
-                yield self._told.event(record, ToolStartEvent, call=call)
+                yield self._fold.event(record, ToolStartEvent, call=call)
 
     def _plan_begun(self, task: PlanTask) -> None:
         """Take over the state in which the run began a plan; where the fold's state differs from the record, the record wins."""
         is_stopped = task.finalize is not None and task.finalize.reason == RETRIES_STOPPED
         self._step.judge(is_stopped=is_stopped)
-        state = self._told.state.planning()
+        state = self._fold.state.planning()
         if (task.finalize and task.finalize.reason) != (state.limit and state.limit.reason):
             state = state.limited(task.finalize)
         phase = "finalizing" if task.finalize else "planning"
-        self._told.state = changed(state, limit=task.finalize, phase=phase).plan_begun(task.after)
+        self._fold.state = changed(state, limit=task.finalize, phase=phase).plan_begun(task.after)
 
     def _completed(self, record: HistoryRecord) -> Iterator[Event]:
         opened = self._step.open.pop(record.of, None)
@@ -185,7 +185,7 @@ class Fold:
         elif isinstance(value, ToolResult | Unread):
             unread = isinstance(value, Unread)
             result = no_result(opened.call, value.reason) if unread else right_result(value)
-            attached = outcomes.attach_call(opened.call, result, self._told.run_id)
+            attached = outcomes.attach_call(opened.call, result, self._fold.run_id)
             yield from self._step.carried_out(record, opened, attached)
 
     def _local_ended(self, record: HistoryRecord) -> Iterator[Event]:
@@ -195,7 +195,7 @@ class Fold:
             return
         self._step.end_work(record.time)
         if isinstance(record.value, ToolResult):
-            result = outcomes.attach_call(opened.call, record.value, self._told.run_id)
+            result = outcomes.attach_call(opened.call, record.value, self._fold.run_id)
         elif record.error and record.error.code == REPEATED:
             self._step.asking[record.key] = (
                 opened.call,
@@ -225,36 +225,36 @@ class Fold:
 
     def _planned(self, record: HistoryRecord, plan: PlanOutcome) -> Iterator[Event]:
         usage = plan.usage and right_usage(plan.usage)
-        state = self._told.state.planned(plan.model_copy(update={"usage": usage}), record.time)
+        state = self._fold.state.planned(plan.model_copy(update={"usage": usage}), record.time)
         if (plan.overtime or state.active.expired) and not (plan.final or plan.failure or self._limit):
             # The plan came too late to be carried out; its usage counts.
             plan, state = PlanOutcome(usage=plan.usage), state.out_of_time()
-        self._told.state = state.plan_refused(plan) if plan.fault else state
+        self._fold.state = state.plan_refused(plan) if plan.fault else state
         if plan.decision:
-            yield self._told.event(record, PolicyDecisionEvent, decision=plan.decision)
+            yield self._fold.event(record, PolicyDecisionEvent, decision=plan.decision)
         for note in plan.notes:
-            yield self._told.event(record, PlannerNoteEvent, text=note)
+            yield self._fold.event(record, PlannerNoteEvent, text=note)
         if plan.fault:
-            yield self._told.event(record, PlannerNoteEvent, text=f"planner fault: {plan.fault}")
+            yield self._fold.event(record, PlannerNoteEvent, text=f"planner fault: {plan.fault}")
         if usage:
-            yield self._told.event(record, UsageEvent, usage=usage)
+            yield self._fold.event(record, UsageEvent, usage=usage)
         yield from self._carried_on(record, plan)
 
     def _carried_on(self, record: HistoryRecord, plan: PlanOutcome) -> Iterator[Event]:
         """Begin to carry out a plan."""
         if plan.calls:
             message = plan.message or Message.calls(plan.calls)
-            yield self._told.event(record, AssistantMessageEvent, message=message)
+            yield self._fold.event(record, AssistantMessageEvent, message=message)
             yield from self._step.begin(record, plan)
         elif plan.final:
-            self._told.state = self._told.state.finished()
-            yield self._told.event(record, AssistantMessageEvent, message=plan.final)
+            self._fold.state = self._fold.state.finished()
+            yield self._fold.event(record, AssistantMessageEvent, message=plan.final)
         elif plan.await_:
             if plan.message and plan.message.text:
-                yield self._told.event(record, AssistantMessageEvent, message=plan.message)
+                yield self._fold.event(record, AssistantMessageEvent, message=plan.message)
             yield self._waits.ask(record, plan)
         elif plan.wait_:
-            self._sleep, self._told.state = plan, self._told.state.waiting()
+            self._sleep, self._fold.state = plan, self._fold.state.waiting()
             if plan.wait_counts:
                 self._step.begin_work(record.time)
 
@@ -264,7 +264,7 @@ class Fold:
             return
         if plan.wait_counts:
             self._step.end_work(record.time)
-        self._told.state = self._told.state.slept(plan.wait_, record.time, is_over=is_over)
+        self._fold.state = self._fold.state.slept(plan.wait_, record.time, is_over=is_over)
 
     # Child runs.
 
@@ -276,18 +276,18 @@ class Fold:
         link = RunLink(
             run_id=record.name,
             agent_id=child.agent_id if child else "",
-            parent_run_id=self._told.run_id,
+            parent_run_id=self._fold.run_id,
             parent_tool_call_id=call_id,
         )
         typed = child is not None and child.answer is not None
         bounded = call_id in self._step.bounded
         self._step.begin_child(record, call, OpenCall(call, record.time, link, typed=typed, bounded=bounded))
-        yield self._told.event(record, ToolStartEvent, call=call)
+        yield self._fold.event(record, ToolStartEvent, call=call)
 
     def _child_started(self, record: HistoryRecord) -> Iterator[Event]:
         opened = self._step.open.get(record.of)
         if opened:
-            yield self._told.event(record, AgentRunStartedEvent, run_link=opened.link, call=opened.call)
+            yield self._fold.event(record, AgentRunStartedEvent, run_link=opened.link, call=opened.call)
 
     def _child_ended(self, record: HistoryRecord) -> Iterator[Event]:
         opened = self._step.open.pop(record.of, None)
@@ -314,15 +314,15 @@ class Fold:
         if record.name != SPENT:
             yield from self._waits.sent(record)
             return
-        run_id, spent = read_told(record.value)
+        run_id, spent = read_child_spent(record.value)
         links = [opened.link for opened in self._step.open.values()]
         if spent and any(link and link.run_id == run_id for link in links):
             self._step.spent[run_id] = spent
 
     def _timer_fired(self, record: HistoryRecord) -> Iterator[Event]:
         if record.name == TIME_BUDGET:
-            active = changed(self._told.state.active, expired=True)
-            self._told.state = changed(self._told.state, active=active)
+            active = changed(self._fold.state.active, expired=True)
+            self._fold.state = changed(self._fold.state, active=active)
             self._step.cut_waiting(record)
         elif record.name == WAITS:
             self._end_sleep(record, is_over=True)
@@ -343,18 +343,18 @@ class Fold:
                 result = answer.model_copy(update={"run_link": opened.link})
                 yield from self._step.answer(record, result, opened.since)
         yield from self._step.give_up(record)
-        self._told.state = self._told.state.ended()
+        self._fold.state = self._fold.state.ended()
         if record.kind == "run_completed":
             output = record.value if isinstance(record.value, RunOutput) else None
-            yield self._told.event(record, RunCompletedEvent, output=output)
+            yield self._fold.event(record, RunCompletedEvent, output=output)
         else:
             error = record.error
             self._failure = str(error) if error else ""
             fields: dict[str, Any] = {"text": str(error), "code": error.code} if error else {}
             if record.kind == "run_failed":
                 fields["error"] = error
-            yield self._told.event(record, _ENDS[record.kind], **fields)
-        yield self._told.event(record, RunStreamEndEvent)
+            yield self._fold.event(record, _ENDS[record.kind], **fields)
+        yield self._fold.event(record, RunStreamEndEvent)
 
     def _continued(self, _record: HistoryRecord) -> Iterator[Event]:
         """Continue with the history of the next execution."""
@@ -365,7 +365,7 @@ class Fold:
         """Take the run back to this point, as an operator did; later events get new ids."""
         self._chain += 1
         reason = f": {record.value}" if record.value else ""
-        yield self._told.event(
+        yield self._fold.event(
             record,
             PlannerNoteEvent,
             text=f"the run was reset to this point{reason}"[:MAX_NOTE],

@@ -26,8 +26,8 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.awaits.kinds import kind_of
 from sojourn.core.awaits.opened import MAX_INPUT_ROUNDS, external_wait, input_wait, with_payload
 from sojourn.core.awaits.waits import Waits
+from sojourn.core.history.fold_state import FoldState
 from sojourn.core.history.record import HistoryRecord, OpenCall
-from sojourn.core.history.told import Told
 from sojourn.core.run import outcomes
 from sojourn.core.run.admission import not_executed
 from sojourn.core.run.child_outcomes import ChildTime
@@ -41,11 +41,11 @@ class StepFold:
     """The calls of the last plan with calls.
 
     Args:
-        told: The fold's shared state, in which the run state follows the calls.
+        fold: The fold's shared state, in which the run state follows the calls.
     """
 
-    def __init__(self, told: Told) -> None:
-        self._told = told
+    def __init__(self, fold: FoldState) -> None:
+        self._fold = fold
         self.reason: str | None = None
         """Why the run was asked to cancel."""
         self.open: dict[int, OpenCall] = {}
@@ -84,10 +84,10 @@ class StepFold:
 
     def begin(self, record: HistoryRecord, plan: PlanOutcome) -> Iterator[Event]:
         """Begin a step: the events of calls without an activity, and the waits to open; other calls end later."""
-        limits = self._told.state.limits
-        self._told.state = self._told.state.step_begun(plan.calls, plan.dispatches)
+        limits = self._fold.state.limits
+        self._fold.state = self._fold.state.step_begun(plan.calls, plan.dispatches)
         self._plan, self._results, self._child_time = plan, {}, ChildTime()
-        self._began = self._told.state.active.spent(record.time)
+        self._began = self._fold.state.active.spent(record.time)
         self.planned = {call.tool_call_id: call for call in plan.calls}
         admitted = list(zip(plan.calls, plan.dispatches, strict=False))
         self._admitted = {call.tool_call_id: call for call, _ in admitted}
@@ -105,8 +105,8 @@ class StepFold:
     def _begin_call(self, record: HistoryRecord, call: ToolRequest, dispatch: Dispatch) -> Iterator[Event]:
         if dispatch.kind == "external":
             self.asking[call.tool_call_id] = (call, record.time)
-            yield self._told.event(record, ToolStartEvent, call=call)
-        elif dispatch.confirm and self._told.state.waits.asks(dispatch.confirm):
+            yield self._fold.event(record, ToolStartEvent, call=call)
+        elif dispatch.confirm and self._fold.state.waits.asks(dispatch.confirm):
             self._show(call, "waiting")
             event = self.opened(record, with_payload(dispatch.confirm, call))
             assert event.type == "await_confirmation"
@@ -115,7 +115,7 @@ class StepFold:
             yield event
         elif dispatch.kind == "local":
             self.begin_local(record, call, record.time)
-            yield self._told.event(record, ToolStartEvent, call=call)
+            yield self._fold.event(record, ToolStartEvent, call=call)
         elif dispatch.result is None:
             self.unstarted[call.tool_call_id] = call
         else:
@@ -128,11 +128,11 @@ class StepFold:
 
     def begin_work(self, now: datetime) -> None:
         """Count one more plan or call in progress as active time."""
-        self._told.state = changed(self._told.state, active=self._told.state.active.begun(now))
+        self._fold.state = changed(self._fold.state, active=self._fold.state.active.begun(now))
 
     def end_work(self, now: datetime) -> None:
         """Count one less plan or call in progress."""
-        self._told.state = changed(self._told.state, active=self._told.state.active.ended(now))
+        self._fold.state = changed(self._fold.state, active=self._fold.state.active.ended(now))
 
     def begin_child(self, record: HistoryRecord, call: ToolRequest, opened: OpenCall) -> None:
         """Begin a child run."""
@@ -149,26 +149,26 @@ class StepFold:
         if isinstance(opened, AwaitExternalTools):
             self.external = opened.id
         kind = kind_of(opened)
-        return self._told.event(record, kind.event, **{kind.field: opened})
+        return self._fold.event(record, kind.event, **{kind.field: opened})
 
     @property
     def waits(self) -> Waits:
         """The waits of the run."""
-        return self._told.state.waits
+        return self._fold.state.waits
 
     @waits.setter
     def waits(self, waits: Waits) -> None:
-        self._told.state = changed(self._told.state, waits=waits)
+        self._fold.state = changed(self._fold.state, waits=waits)
 
     def _show(self, call: ToolRequest, state: str, link: RunLink | None = None) -> None:
         shown = CallStatus(tool_call_id=call.tool_call_id, name=call.name, state=state, run_link=link)
-        self._told.state = self._told.state.shown(shown)
+        self._fold.state = self._fold.state.shown(shown)
 
     # End.
 
     def carried_out(self, record: HistoryRecord, opened: OpenCall, result: ToolResult) -> Iterator[Event]:
         """Take in an activity's result: an answer, a request for input, or the verdict on an external result."""
-        call, asks_people = opened.call, self._told.state.policy.interrupts_allowed
+        call, asks_people = opened.call, self._fold.state.policy.interrupts_allowed
         needed = result.input_required
         if needed and asks_people and self._may_ask_again(call.tool_call_id):
             asked = [input_wait(call, needed, form) for form in needed.forms]
@@ -195,12 +195,12 @@ class StepFold:
         if not is_final:
             self.asking[opened.call.tool_call_id] = (opened.call, opened.since)
             note = f"result refused: {result.error.message if result.error else ''}"
-            self._told.state = self._told.state.noted(note)
-            yield self._told.event(record, PlannerNoteEvent, text=note)
+            self._fold.state = self._fold.state.noted(note)
+            yield self._fold.event(record, PlannerNoteEvent, text=note)
             return
         yield from self.answer(record, result, opened.since)
         if was_open and self.external not in self.waits.open:
-            yield self._told.event(record, AwaitAnsweredEvent, await_id=self.external, **self.supplier)
+            yield self._fold.event(record, AwaitAnsweredEvent, await_id=self.external, **self.supplier)
 
     def _may_ask_again(self, call_id: str) -> bool:
         self._asked_by[call_id] = self._asked_by.get(call_id, 0) + 1
@@ -224,7 +224,7 @@ class StepFold:
         self._show(call, "running")
         if self.kinds.get(await_id) == "local":
             self.begin_local(record, call, record.time)
-            yield self._told.event(record, ToolStartEvent, call=call)
+            yield self._fold.event(record, ToolStartEvent, call=call)
         else:
             self.unstarted[call.tool_call_id] = call
 
@@ -232,7 +232,7 @@ class StepFold:
         self, record: HistoryRecord, call: ToolRequest, since: datetime, result: ToolResult
     ) -> Iterator[Event]:
         """The start and the end of a call that is answered without ever running."""
-        yield self._told.event(record, ToolStartEvent, call=call)
+        yield self._fold.event(record, ToolStartEvent, call=call)
         yield from self.answer(record, result, since)
 
     def expire(self, record: HistoryRecord, wait: Await) -> Iterator[Event]:
@@ -251,13 +251,13 @@ class StepFold:
     def answer(self, record: HistoryRecord, result: ToolResult, since: datetime) -> Iterator[Event]:
         """The events of a call's answer; the last answer of a step settles the run's state."""
         self._settle_with(record, result)
-        yield self._told.event(record, ToolResultReceivedEvent, result=result)
-        yield self._told.event(record, ToolEndEvent, result=result, duration=record.time - since)
+        yield self._fold.event(record, ToolResultReceivedEvent, result=result)
+        yield self._fold.event(record, ToolEndEvent, result=result, duration=record.time - since)
 
     def _settle_with(self, record: HistoryRecord, result: ToolResult) -> None:
         if result.tool_call_id not in self._admitted or result.tool_call_id in self._results:
             return  # the call was not admitted, or its answer was known before its event
-        self._told.state = self._told.state.shown(call_status(result))
+        self._fold.state = self._fold.state.shown(call_status(result))
         self._results[result.tool_call_id] = outcomes.by_reference(result)
         self._settle(record)
 
@@ -265,13 +265,13 @@ class StepFold:
         """Settle the run's state once the last admitted call is answered."""
         if len(self._results) < len(self._admitted):
             return
-        state = self._told.state
+        state = self._fold.state
         executed = [self._results[call_id] for call_id in self._admitted]
         beyond = self._child_time.beyond(state.active.spent(record.time) - self._began)
         state = changed(state, active=state.active.added(beyond))
         self._unsettled = (state, executed, record.time)
         safeguards = state.safeguards.settle(self._plan.calls, executed, record.time)
-        self._told.state = state.settled(self._plan, executed, safeguards, record.time)
+        self._fold.state = state.settled(self._plan, executed, safeguards, record.time)
 
     def judge(self, *, is_stopped: bool) -> None:
         """Judge the last step again by the version of the rules that the run used, which the next plan shows.
@@ -279,18 +279,18 @@ class StepFold:
         Args:
             is_stopped: Whether a safeguard made that plan the last.
         """
-        safeguards = self._told.state.safeguards
+        safeguards = self._fold.state.safeguards
         if self._unsettled and safeguards.is_judged_otherwise and safeguards.stops != is_stopped:
             state, executed, now = self._unsettled
             judged = state.safeguards.settle(self._plan.calls, executed, now).by_first_rules()
-            self._told.state = state.settled(self._plan, executed, judged, now)
+            self._fold.state = state.settled(self._plan, executed, judged, now)
         self._unsettled = None
 
     # Cut short.
 
     def cut_short(self, call: ToolRequest) -> ToolResult:
         """The result of a call that was cancelled, or cut off by the time budget."""
-        is_overtime = self._told.state.active.expired
+        is_overtime = self._fold.state.active.expired
         return outcomes.overtime(call) if is_overtime else outcomes.canceled(call, self.reason)
 
     def cut_waiting(self, record: HistoryRecord) -> None:
@@ -314,12 +314,12 @@ class StepFold:
         outside = {item.tool_call_id for item in items}
         for await_id in self.waits.open if _is_full(record) else ():
             self.waits = self.waits.closed(await_id)
-            yield self._told.event(record, AwaitAnsweredEvent, await_id=await_id, code="history")
+            yield self._fold.event(record, AwaitAnsweredEvent, await_id=await_id, code="history")
         for await_id in self.waits.open if waiting else ():
             self.waits = self.waits.closed(await_id)
         for key, (call, since) in waiting.items():
             if key != call.tool_call_id:  # the call waited for approval, so it has no start yet
-                yield self._told.event(record, ToolStartEvent, call=call)
+                yield self._fold.event(record, ToolStartEvent, call=call)
             is_unread = call.tool_call_id in outside and _is_full(record)
             result = outcomes.not_read(call) if is_unread else self.left_open(record, call)
             yield from self.answer(record, result, since)

@@ -29,9 +29,9 @@ from sojourn.core.awaits.steering import (
     read_resume,
 )
 from sojourn.core.awaits.waits import Released, Repeated
+from sojourn.core.history.fold_state import FoldState
 from sojourn.core.history.fold_step import StepFold
 from sojourn.core.history.record import HistoryRecord
-from sojourn.core.history.told import Told
 from sojourn.core.values.timers import EXPIRES
 
 __all__ = ["WaitFold"]
@@ -44,19 +44,19 @@ class WaitFold:
     """The messages from outside.
 
     Args:
-        told: The fold's shared state.
+        fold: The fold's shared state.
         step: The calls that wait.
     """
 
-    def __init__(self, told: Told, step: StepFold) -> None:
-        self._told = told
+    def __init__(self, fold: FoldState, step: StepFold) -> None:
+        self._fold = fold
         self._step = step
         self._asked = PlanOutcome()
 
     def ask(self, record: HistoryRecord, plan: PlanOutcome) -> Event:
         """Open the wait for an answer to a planner's question; returns its event."""
         assert plan.await_
-        self._asked, self._told.state = plan, self._told.state.waiting()
+        self._asked, self._fold.state = plan, self._fold.state.waiting()
         return self._step.opened(record, plan.await_)
 
     def sent(self, record: HistoryRecord) -> Iterator[Event]:
@@ -83,7 +83,7 @@ class WaitFold:
             yield from self._settled(record, one_answer)
         if isinstance(answer, Clarified) and isinstance(question, AwaitClarification):
             if question.tool_call_id is None:
-                self._told.state = self._told.state.answered(self._asked, answer)
+                self._fold.state = self._fold.state.answered(self._asked, answer)
             else:
                 yield from self._step.next_form(record, question.tool_call_id)
 
@@ -97,7 +97,7 @@ class WaitFold:
         if isinstance(answer, Clarified) and answer.declined:
             fields |= {"code": "declined"}
         approved = answer.approved if isinstance(answer, Decided) else None
-        yield self._told.event(
+        yield self._fold.event(
             record, AwaitAnsweredEvent, await_id=answer.await_id, approved=approved, **fields
         )
         if not isinstance(answer, Decided):
@@ -116,20 +116,20 @@ class WaitFold:
         if wait is None:
             return
         self._step.waits = self._step.waits.closed(await_id)
-        yield self._told.event(record, AwaitAnsweredEvent, await_id=await_id, code="expired")
+        yield self._fold.event(record, AwaitAnsweredEvent, await_id=await_id, code="expired")
         yield from self._step.expire(record, wait)
         if not isinstance(wait, AwaitClarification):
             return
         if wait.tool_call_id:
             yield from self._step.next_form(record, wait.tool_call_id)
         else:
-            self._told.state = self._told.state.answered(self._asked, None)
+            self._fold.state = self._fold.state.answered(self._asked, None)
 
     # Steering.
 
     def _steered(self, record: HistoryRecord) -> Iterator[Event]:
         values, name = record.value, record.name
-        is_paused = self._told.state.paused is not None
+        is_paused = self._fold.state.paused is not None
         message = (
             read_pause(values)
             if name == PAUSE
@@ -146,23 +146,23 @@ class WaitFold:
         if isinstance(message, Released):
             yield from self._released(record, message)
             return
-        state, is_heeded = self._told.state.steered(message, record.time)
+        state, is_heeded = self._fold.state.steered(message, record.time)
         if is_heeded:
             yield self._steering_event(record, message)
-        self._told.state = state
+        self._fold.state = state
 
     def _steering_event(self, record: HistoryRecord, message: Paused | Resumed) -> Event:
         by = {"by": message.by, "identity": record.identity or None}
         if isinstance(message, Paused):
-            return self._told.event(record, RunPausedEvent, text=message.reason, **by)
-        return self._told.event(
+            return self._fold.event(record, RunPausedEvent, text=message.reason, **by)
+        return self._fold.event(
             record, RunResumedEvent, text=message.note, messages=list(message.messages), **by
         )
 
     def _released(self, record: HistoryRecord, release: Released) -> Iterator[Event]:
         named = ", ".join([*release.tools, *release.tags])[:MAX_NAMED]
         by = f" by {release.by}" if release.by else ""
-        yield self._told.event(
+        yield self._fold.event(
             record,
             PlannerNoteEvent,
             text=f"{named}: approved for the rest of the run{by}",
@@ -173,5 +173,5 @@ class WaitFold:
             yield from self._settled(record, decision)
 
     def _note(self, record: HistoryRecord, note: str, **fields: Any) -> Event:
-        self._told.state = self._told.state.noted(note)
-        return self._told.event(record, PlannerNoteEvent, text=note, **fields)
+        self._fold.state = self._fold.state.noted(note)
+        return self._fold.event(record, PlannerNoteEvent, text=note, **fields)

@@ -38,14 +38,14 @@ class TranscriptProjection:
             case PlanOutcome() as plan:
                 self._planned(plan)
             case RunOutput(final=final) if record.kind == "run_completed" and self.messages[-1:] != [final]:
-                self.messages = [*self.told(), final]
+                self.messages = [*self.messages_so_far(), final]
             case _:
                 pass
         for event in events:
             if isinstance(event, ToolEndEvent):
                 self._results[event.tool_call_id] = event.result
 
-    def told(self) -> list[Message]:
+    def messages_so_far(self) -> list[Message]:
         """The transcript so far, with results of a step, or a refusal, that no planner has received yet."""
         return [*self.messages, *self._answers(), *self._notices]
 

@@ -58,9 +58,9 @@ def _rename(validator: Validator, payload: dict[str, Any], issues: list[FieldIss
             wanted = [
                 tokens[-1] for tokens in missing if list(tokens[:-1]) == place and tokens[-1] not in parent
             ]
-            meant = closest_name(name, wanted) or closest_name(name, _absent(validator, place, parent))
-            if meant is not None:
-                parent[meant] = parent.pop(name)
+            intended = closest_name(name, wanted) or closest_name(name, _absent(validator, place, parent))
+            if intended is not None:
+                parent[intended] = parent.pop(name)
 
 
 def _absent(validator: Validator, place: list[str], parent: dict[str, Any]) -> list[str]:

@@ -72,7 +72,7 @@ class Repairs:
         values = values_of(form, text) if form else None
         known = self._answers.get(result.tool_call_id, {})
         self._answers[result.tool_call_id] = {**known, **(values or {})}
-        return self._mended(result).missing != question.missing_fields
+        return self._repaired(result).missing != question.missing_fields
 
     def told(self, turn: PlanResumeInput) -> PlanResumeInput:
         """The turn with the results of the inner planner's own step, each after its last repair."""
@@ -89,7 +89,7 @@ class Repairs:
         calls: list[ToolRequest] = []
         notes: list[str] = []
         for result, hint in self._failed(_MENDABLE):
-            repaired = self._mended(result)
+            repaired = self._repaired(result)
             call = ToolRequest(name=result.name, payload=repaired.payload)
             if not repaired.missing and not self._step.failed_before(call):
                 calls.append(self._step.in_place_of(result, call))
@@ -135,7 +135,7 @@ class Repairs:
     def _question(self) -> tuple[ToolResult, AwaitClarification] | None:
         """The question about the last refused call that a person can help with."""
         for result, hint in reversed(list(self._failed(_MENDABLE))):
-            spec, missing = self._specs[result.name], self._mended(result).missing
+            spec, missing = self._specs[result.name], self._repaired(result).missing
             if not has_fields(spec, missing):
                 continue  # nobody can give a field that the tool does not have
             question = hint.question()
@@ -147,7 +147,7 @@ class Repairs:
             return result, question.model_copy(update={"missing_fields": missing})
         return None
 
-    def _mended(self, result: ToolResult) -> RepairedPayload:
+    def _repaired(self, result: ToolResult) -> RepairedPayload:
         assert result.retry_hint
         return repair_payload(
             result.retry_hint,

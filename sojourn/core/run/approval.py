@@ -47,20 +47,22 @@ def judge(
     if matches_any(spec.id, approval.denied_tools) or any(tag in approval.denied_tags for tag in spec.tags):
         return Verdict("deny", "this run's policy denies it")
     reads = spec.trusted and spec.annotations.read_only is True
-    asked = decision is not None and (matches_any(spec.id, decision.ask) or call.tool_call_id in decision.ask)
-    if reads and approval.read_only_runs and not asked and spec.confirmation is None:
+    must_ask = decision is not None and (
+        matches_any(spec.id, decision.ask) or call.tool_call_id in decision.ask
+    )
+    if reads and approval.read_only_runs and not must_ask and spec.confirmation is None:
         return _RUN
     runs = matches_any(spec.id, approval.run_tools) or any(tag in approval.run_tags for tag in spec.tags)
-    if runs and not asked:
+    if runs and not must_ask:
         return _RUN
     if (
         decision
         and approval.asks
-        and not asked
+        and not must_ask
         and (matches_any(spec.id, decision.approve) or call.tool_call_id in decision.approve)
     ):
         return _RUN
-    if not asked and not asking(spec, approval):
+    if not must_ask and not asking(spec, approval):
         return _RUN
     if not approval.asks:
         return Verdict("deny", "this run's policy does not allow it")

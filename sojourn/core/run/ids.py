@@ -23,8 +23,8 @@ def stamp(
     used = {*taken, *(call.tool_call_id for call in calls)}
     stamped: list[ToolRequest] = []
     for index, call in enumerate(calls):
-        given = call.tool_call_id
-        if given not in taken and CALL_ID.match(given):
+        own_id = call.tool_call_id
+        if own_id not in taken and CALL_ID.match(own_id):
             stamped.append(call)
         else:
             derived = _derived(f"{run_id}/{turn_id}/{plan}/{index}", used)
@@ -40,21 +40,24 @@ def restamped(plan: PlanResult, calls: Sequence[ToolRequest]) -> Message | None:
     """
     pairs = list(zip(plan.tool_calls, calls, strict=True))
     final = {
-        given.tool_call_id: call.tool_call_id
-        for given, call in pairs
-        if given.tool_call_id != call.tool_call_id
+        planned.tool_call_id: call.tool_call_id
+        for planned, call in pairs
+        if planned.tool_call_id != call.tool_call_id
     }
     if not final or (plan.message is None and set(final) == {""}):
         return plan.message
     message = plan.message or Message.calls(plan.tool_calls)
-    unnamed = iter([call.tool_call_id for given, call in pairs if not given.tool_call_id])
+    unnamed = iter([call.tool_call_id for planned, call in pairs if not planned.tool_call_id])
     parts: list[Any] = []
     for part in message.parts:
         if isinstance(part, ToolCallPart) and part.tool_call_id in final:
-            given = part.tool_call_id
-            changes: dict[str, Any] = {"tool_call_id": final[given] if given else next(unnamed)}
-            if given:
-                changes["provider_metadata"] = {**(part.provider_metadata or {}), "tool_call_id": given[:256]}
+            own_id = part.tool_call_id
+            changes: dict[str, Any] = {"tool_call_id": final[own_id] if own_id else next(unnamed)}
+            if own_id:
+                changes["provider_metadata"] = {
+                    **(part.provider_metadata or {}),
+                    "tool_call_id": own_id[:256],
+                }
             parts.append(part.model_copy(update=changes))
         else:
             parts.append(part)

@@ -31,20 +31,20 @@ class Introduction:
 
 def introduce(run: RunInput, tool: str | None = None) -> Introduction:
     """Introduce a run; a child run by the tool whose call it answers."""
-    asked = visible(_asked(run.messages)[: 2 * _MAX_DETAILS], keep="\n")
-    what = tool or code(_cut_to_bytes(" ".join(asked.split()), _MAX_SUMMARY_BYTES))
-    parts = [f"**Asked:**\n\n{fence(clip(asked, _MAX_DETAILS))}"] if asked else []
+    message = visible(_last_user_message(run.messages)[: 2 * _MAX_DETAILS], keep="\n")
+    what = tool or code(_cut_to_bytes(" ".join(message.split()), _MAX_SUMMARY_BYTES))
+    parts = [f"**Asked:**\n\n{fence(clip(message, _MAX_DETAILS))}"] if message else []
     if run.labels:
         labels = "\n".join(f"{name}: {value}" for name, value in run.labels.items())
         parts.append(f"**Labels:**\n\n{fence(clip(labels, _MAX_DETAILS))}")
     return Introduction(
-        memo={"message": clip(asked, _MAX_MEMO)} if asked else {},
+        memo={"message": clip(message, _MAX_MEMO)} if message else {},
         summary=f"{run.agent_id}: {what}" if what else run.agent_id,
         details="\n\n".join(parts) or None,
     )
 
 
-def _asked(messages: Sequence[Message]) -> str:
+def _last_user_message(messages: Sequence[Message]) -> str:
     """The last user message of the opening."""
     return next((message.text for message in reversed(messages) if message.role == "user"), "")
 

@@ -86,8 +86,8 @@ def opening_fault(run: RunInput) -> str | None:
 
 
 def _policy_fault(run: RunInput) -> str | None:
-    given = run.policy.given() if run.policy else {}
-    durations = {name: value for name, value in given.items() if isinstance(value, timedelta)}
+    fields = run.policy.given() if run.policy else {}
+    durations = {name: value for name, value in fields.items() if isinstance(value, timedelta)}
     for name, duration in durations.items():
         if fault := duration_fault(f"policy.{name}", duration):
             return fault

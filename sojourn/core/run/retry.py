@@ -34,15 +34,15 @@ __all__ = [
     "TRANSIENT",
     "Failure",
     "Retry",
-    "counted",
+    "count_lost",
     "decide",
     "delay_of",
+    "lost_details",
     "most_attempts",
     "planner_attempts",
+    "read_lost",
     "timed_out",
-    "told",
     "transient",
-    "written",
 ]
 
 LONGEST_INTERVAL = timedelta(seconds=30)
@@ -143,7 +143,7 @@ LOST_KINDS = ("heartbeat", "start_to_close")
 """Time-outs that only a lost worker exceeds: a living one heartbeats, and ends a call within its own, shorter limit."""
 
 
-def counted(before: int, last_timeout: str | None) -> int:
+def count_lost(before: int, last_timeout: str | None) -> int:
     """Number of workers lost, with the attempt that ended last.
 
     Args:
@@ -153,12 +153,12 @@ def counted(before: int, last_timeout: str | None) -> int:
     return before + (last_timeout in LOST_KINDS)
 
 
-def told(details: Sequence[Any]) -> int:
+def read_lost(details: Sequence[Any]) -> int:
     """The number of lost workers from the last heartbeat's details, which anybody may have written."""
     count: Any = details[0].get("lost") if details and is_object(details[0]) else 0
     return count if isinstance(count, int) and not isinstance(count, bool) and 0 < count <= MAX_LOST else 0
 
 
-def written(lost: int) -> dict[str, int]:
+def lost_details(lost: int) -> dict[str, int]:
     """The number of lost workers as heartbeat details; empty for zero."""
     return {"lost": lost} if lost else {}

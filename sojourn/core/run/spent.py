@@ -15,7 +15,7 @@ from sojourn.contracts.spent import Spent
 from sojourn.contracts.tool_result import ToolTelemetry
 from sojourn.core.run.totals import RunTotals, add_telemetry
 
-__all__ = ["MAX_ARTIFACTS", "SPENT", "read_spent", "read_told", "spent_by"]
+__all__ = ["MAX_ARTIFACTS", "SPENT", "read_child_spent", "read_spent", "spent_by"]
 
 SPENT = "child_spent"
 """The signal by which a child run reports what it spent, before it ends as canceled: a cancellation carries no data."""
@@ -53,7 +53,7 @@ def read_spent(value: Any) -> Spent | None:
     )
 
 
-def read_told(values: Sequence[Any]) -> tuple[str, Spent | None]:
+def read_child_spent(values: Sequence[Any]) -> tuple[str, Spent | None]:
     """The child run's id and its spending, from the arguments of the signal."""
     value = values[0] if len(values) == 1 else None
     if not isinstance(value, Mapping):

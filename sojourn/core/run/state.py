@@ -268,10 +268,10 @@ class RunState:
             return changed(state, new=(reply(plan, nobody),))
         if answer.declined:
             why = f": {answer.text}" if answer.text else "."
-            told = Message.system(f"The question was declined{why}")
+            message = Message.system(f"The question was declined{why}")
         else:
-            told = Message.user(answer.text)
-        return changed(state, new=(reply(plan, told),)).turn_begun()
+            message = Message.user(answer.text)
+        return changed(state, new=(reply(plan, message),)).turn_begun()
 
     def turn_begun(self) -> "RunState":
         """Begin a user turn after a person's message: rounds and loops count anew."""
@@ -284,17 +284,17 @@ class RunState:
             limit=limit,
         )
 
-    def steered(self, given: Paused | Resumed, now: datetime) -> tuple["RunState", bool]:
+    def steered(self, message: Paused | Resumed, now: datetime) -> tuple["RunState", bool]:
         """The state after a pause or resume, and whether the run applies it."""
-        if is_overtaken(given, self.heeded):
+        if is_overtaken(message, self.heeded):
             return self, False
-        state = changed(self, heeded=given.number or self.heeded)
-        if isinstance(given, Resumed) and self.paused is None:
+        state = changed(self, heeded=message.number or self.heeded)
+        if isinstance(message, Resumed) and self.paused is None:
             return state, False
-        paused = given if isinstance(given, Paused) else None
+        paused = message if isinstance(message, Paused) else None
         state = changed(state, paused=paused, active=self.active.stopped(now, paused=paused is not None))
-        if isinstance(given, Resumed) and given.messages:
-            said = (*self.said, *(Message.user(text) for text in given.messages))
+        if isinstance(message, Resumed) and message.messages:
+            said = (*self.said, *(Message.user(text) for text in message.messages))
             state = changed(state, said=said).turn_begun()
         return state, True
 

@@ -14,8 +14,8 @@ __all__ = ["phrase", "sentence"]
 
 def sentence(issue: FieldIssue, value: Any = ABSENT, *, close: str | None = None) -> str:
     """An issue with its field: `` `limit` must be at most 500, got 501 ``."""
-    meant = f"; did you mean {field_name(close)}?" if close else ""
-    return f"{field_name(issue.field)} {phrase(issue, value)}{meant}"
+    suggestion = f"; did you mean {field_name(close)}?" if close else ""
+    return f"{field_name(issue.field)} {phrase(issue, value)}{suggestion}"
 
 
 def phrase(issue: FieldIssue, value: Any = ABSENT) -> str:

@@ -1,4 +1,4 @@
-"""What a fold has read so far: the run state, and a maker of events."""
+"""FoldState: what a fold has read so far: the run state, and a maker of events."""
 
 from typing import Any, TypeVar
 
@@ -7,12 +7,12 @@ from sojourn.contracts.run import RunInput
 from sojourn.core.history.record import HistoryRecord
 from sojourn.core.run.state import RunState
 
-__all__ = ["Told"]
+__all__ = ["FoldState"]
 
 Kind = TypeVar("Kind", bound=BaseEvent)
 
 
-class Told:
+class FoldState:
     """The state of one run, as far as its history has been read.
 
     Args:
