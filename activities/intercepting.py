@@ -75,7 +75,7 @@ async def intercepted(
 
 
 def _prevented(call: ToolRequest, spec: ToolSpec, error: BaseException) -> ToolResult:
-    """The result of a call whose interceptor raised, as on a worker but without retries, since a plan does not wait for them."""
+    """The result of a call whose interceptor raised, as on a worker but without retries, for which a plan does not wait."""
     safe_error = ToolError.from_error(error)
     if any(raised.is_a(error, kind) for kind in retry.TRANSIENT):
         return refusal(call, retry.transient(spec, error, safe_error.message).answer)

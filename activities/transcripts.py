@@ -101,7 +101,7 @@ class Transcripts:
 
     @staticmethod
     async def _ask(key: Key, after: int, until: int) -> list[Message]:
-        """Read the messages `after` to `until` from the run itself; a retried plan reads exactly what its first attempt read."""
+        """Read the messages `after` to `until` from the run itself; a retried plan reads exactly what its first attempt did."""
         handle = activity.client().get_workflow_handle(key[0], run_id=key[1])
         data = b""
         while True:

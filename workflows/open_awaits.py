@@ -129,7 +129,7 @@ class OpenAwaits:
     def settle_part(
         self, await_id: str, tool_call_id: str, result: ToolResult, *, is_read: bool = True
     ) -> bool:
-        """Whether a result from outside answers its call; otherwise its sender gets the reason, and another result is awaited."""
+        """Whether an external result answers its call; otherwise its sender gets the reason, and another result is awaited."""
         part = (await_id, tool_call_id)
         self.waits, final = self.waits.checked(await_id, tool_call_id, result)
         if not final:

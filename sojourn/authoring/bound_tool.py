@@ -54,7 +54,7 @@ class BoundTool(ABC):
         return self.tool.takes(payload)
 
     def check(self, call: ToolRequest) -> dict[str, Any] | ToolResult:
-        """The payload, valid by the schema and, without injected fields, by its type; or the result that says why it is invalid."""
+        """The payload, valid by the schema and, without injected fields, by its type; or the result that refuses it."""
         payload = boundary.checked(self.spec, self.validator, call, self.takes)
         if isinstance(payload, ToolResult) or self.fillers:
             return payload
@@ -66,7 +66,7 @@ class BoundTool(ABC):
         return payload
 
     def read(self, call: ToolRequest) -> ToolRequest | ToolResult:
-        """The call with its payload parsed, or unchanged with `decode_in_executor`; or the result that says why it cannot be read."""
+        """The call with its payload parsed (unchanged with `decode_in_executor`), or the result that says why it cannot be read."""
         if self.spec.decode_in_executor:
             return call
         payload = boundary.parsed(self.spec, call, self.takes)

@@ -59,7 +59,7 @@ class Signature:
         return Shape(_model_of(self.function.__name__, fields, self.place), place=self.place)
 
     def arguments(self, decoded: Any, meta: ToolCallMeta) -> dict[str, Any]:
-        """A decoded payload, or a mapping of plain parameters, as keyword arguments, with the meta where the function takes it."""
+        """A decoded payload, or a mapping of plain parameters, as keyword arguments, with the meta if the function takes it."""
         if self.model_parameter:
             arguments: dict[str, Any] = {self.model_parameter: decoded}
         elif isinstance(decoded, Mapping):

@@ -21,7 +21,7 @@ NET = timedelta(seconds=5)
 """By how much an activity's start-to-close time-out exceeds the tool's time limit; the activity subtracts it again."""
 
 REPEATED = "RepeatedAfterLostWorker"
-"""Failure type of a local activity whose call must be repeated as an ordinary activity; its detail is the number of lost workers."""
+"""Failure type of a local activity whose call must be repeated as an ordinary one; its detail is the number of lost workers."""
 
 
 class Dispatch(Record):

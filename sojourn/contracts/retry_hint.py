@@ -64,7 +64,7 @@ class RetryHint(Record):
     missing_fields: list[str] = []
     """Names of required fields that are missing, without their path; `issues` has the pointer of a nested one."""
     example_input: dict[str, Any] | None = None
-    """A payload that fits the tool's type and schema: the prior input repaired, the author's example, or one derived from the schema."""
+    """A payload that fits type and schema: the prior input repaired, the author's example, or one derived from the schema."""
     prior_input: dict[str, Any] | None = None
     """The payload of the failed call."""
     clarifying_question: str | None = None

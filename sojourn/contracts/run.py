@@ -168,4 +168,4 @@ class RunStatus(Record):
     failure: str | None = None
     """Why the run failed; None when it did not."""
     hints: list[str] = []
-    """Hints for the operator, such as `no worker polls task queue sojourn`, or the pending attempt and the last error of an activity."""
+    """Hints for the operator, such as `no worker polls task queue sojourn`, or a pending attempt and its last error."""

@@ -74,12 +74,12 @@ class PlanOutcome(Record):
     """The result of `PlanActivity`: the plan, with all that the workflow needs to carry it out."""
 
     calls: list[ToolRequest] = []
-    """The calls, with their final ids; payloads of calls that are not executed may be left out. On the wire the calls are left
-    out where `message` holds the same.
+    """The calls, with their final ids; payloads of calls that are not executed may be left out. On the wire the calls
+    are left out where `message` holds the same.
     """
     dispatches: list[Dispatch] = []
-    """How to carry out each call, in the same order; the calls after the last dispatch are refused. On the wire the dispatches
-    are left out where no call is refused and every dispatch is the default.
+    """How to carry out each call, in the same order; the calls after the last dispatch are refused. On the wire they are left
+    out where no call is refused and every dispatch is the default.
     """
     refused: str | None = None
     """Why calls have no dispatch: `max_calls_per_step`, `max_tool_calls`, `max_tool_rounds`, `plan_size` or `final_turn`."""

@@ -41,7 +41,7 @@ class Retry(Record):
     max_attempts: int = 3
     """Attempts in all, for `RateLimited`, `ToolUnavailable` and, where repeating is safe, time-outs."""
     initial_interval: timedelta = timedelta(seconds=1)
-    """Delay before the second attempt, doubled for each further one, at most 30 s; a tool's `retry_after` takes precedence."""
+    """Delay before the second attempt, doubled for each further one, at most 30 s; a tool's `retry_after` replaces it."""
 
 
 class ToolSpec(Record):

@@ -117,7 +117,7 @@ class _Source:
         self._task = asyncio.create_task(self._quietly(follow=True), name=f"events of {self._run_id}")
 
     async def _before(self, event: Event) -> None:
-        """Queue all events of a child run before the end of its call, and those of all child runs before the end of the run."""
+        """Queue a child run's events before the end of its call, and those of all child runs before the end of the run."""
         if isinstance(event, ToolResultReceivedEvent):
             child = self._children.get(event.tool_call_id)
             if child:

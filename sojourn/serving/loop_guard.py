@@ -133,7 +133,7 @@ def _close(runner: asyncio.Runner) -> None:
 
 @contextlib.contextmanager
 def _signals(tell: Callable[[int], None]) -> Generator[None]:
-    """Call `tell` with the number of signals so far; not by the loop, which may be blocked. The third signal ends the process."""
+    """Call `tell` with the number of signals so far, not by the loop, which may be blocked; the third ends the process."""
     count = 0
 
     def on_signal(*_: Any) -> None:

@@ -84,7 +84,7 @@ def read_confirmation(
 
 
 def shown_confirmation(run_id: str, wait: AwaitConfirmation) -> str:
-    """A call in Markdown for Temporal's screens, with the commands that decide on it; a shortened call needs the query first."""
+    """A call in Markdown for Temporal's screens, with the commands that decide on it; for a shortened call, the query first."""
     seen = disclose(wait.payload)
     shown = [visible(wait.prompt), visible(wait.tool), *indented(seen), expiry(wait)]
     parts = ["**Waiting for approval:**", fence(lines(shown))]

@@ -29,7 +29,7 @@ RESUME = "resume"
 STOP_ASKING = "stop_asking"
 
 NUMBER = "number"
-"""The field with which a parent run numbers its signals to a child run, since signals between workflows may arrive out of order."""
+"""The field with which a parent run numbers its signals to a child run, since such signals may arrive out of order."""
 
 _FIELDS = {
     PAUSE: ("reason", "by"),

@@ -144,7 +144,7 @@ class Waits:
         return not any(_fits(released, confirm) for released in self.releases)
 
     def checked(self, await_id: str, tool_call_id: str, result: ToolResult) -> tuple["Waits", bool]:
-        """The waits after an external result was checked, and whether it answers the call; if not, another result is awaited."""
+        """The waits after the check of an external result, and whether it answers the call; if not, another is awaited."""
         parts = self.parts[await_id]
         if is_malformed(result) and parts.tries.get(tool_call_id, 0) + 1 < MAX_TRIES:
             return self._with_parts(parts.refused(tool_call_id)), False

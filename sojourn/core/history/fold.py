@@ -162,7 +162,7 @@ class Fold:
                 yield self._fold.event(record, ToolStartEvent, call=call)
 
     def _plan_begun(self, task: PlanTask) -> None:
-        """Take over the state in which the run began a plan; where the fold's state differs from the record, the record wins."""
+        """Take over the state in which the run began a plan; where it differs from the record, the record wins."""
         is_stopped = task.finalize is not None and task.finalize.reason == RETRIES_STOPPED
         self._step.judge(is_stopped=is_stopped)
         state = self._fold.state.planning()

@@ -105,7 +105,7 @@ def _drop_optional(validator: Validator, payload: dict[str, Any], tokens: tuple[
 
 
 def _proposals(validator: Validator, issue: FieldIssue, sent: Any, example: Any) -> Iterator[Any]:
-    """Values for a place, the best first; for a broken pattern none is made from the schema alone, since it would mean nothing."""
+    """Values for a place, the best first; for a broken pattern none is made from the schema alone, which would be a guess."""
     tokens = to_tokens(issue.field)
     schemas = locate(validator.schema, tokens)
     if sent is not ABSENT:

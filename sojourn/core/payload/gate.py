@@ -98,7 +98,7 @@ def _readable(spec: ToolSpec, call: ToolRequest, result: ToolResult) -> tuple[To
 
 
 def _written(result: ToolResult) -> bytes:
-    """The result as JSON, even where it is no valid record, since `model_copy` does not validate; reading it finds that out."""
+    """The result as JSON, even where it is no valid record, since `model_copy` does not validate; `_read_again` does."""
     return _ENCODER.to_json(result, exclude_defaults=True, warnings=False)
 
 

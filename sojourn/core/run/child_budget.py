@@ -26,7 +26,7 @@ def share_of(caps: Caps, calls: int, children: int, limits: Limits) -> RunPolicy
 
 
 def lacking_in(share: RunPolicyOverride) -> str | None:
-    """Which limit leaves a child run no tokens or money to plan with, or None; a child run without calls left may still answer."""
+    """Which limit leaves a child run no tokens or money to plan with, or None; without calls left it may still answer."""
     if share.max_tokens == 0:
         return "max_tokens"
     return "max_cost" if share.max_cost == 0 else None

@@ -137,7 +137,7 @@ class ChildTime:
 
 
 MALFORMED_ANSWER = "MalformedAnswer"
-"""The code of a run that could not give the typed answer its parent expects; the parent's call fails as `malformed_response`."""
+"""The code of a run without the typed answer that its parent expects; the parent's call fails as `malformed_response`."""
 
 _MAX_TOLD = 5
 

@@ -1,4 +1,4 @@
-"""Keep a plan's result within Temporal's limits: shrink calls that are not executed, refuse a plan that is still too large."""
+"""Keep a plan's result within Temporal's limits: shrink calls that are not executed, refuse what is still too large."""
 
 from collections.abc import Collection, Sequence
 from contextlib import suppress

@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 LONGEST_INTERVAL = timedelta(seconds=30)
-"""Longest delay between two attempts. A call with a longer `retry_after` is answered at once, so that the planner can do something else."""
+"""Longest delay between two attempts. With a longer `retry_after` the call is answered at once: the planner may do something else."""
 
 PLANNER_ATTEMPTS = 5
 """Attempts of a planner that raises or exceeds `plan_timeout`, before the run fails with its reason.

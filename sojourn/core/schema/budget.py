@@ -51,7 +51,7 @@ class TooMuchWorkError(Exception):
 
 @dataclass(slots=True)
 class Known:
-    """Facts about a schema that are computed once, keyed by the `id` of a list, which is kept alive so that the id stays unique."""
+    """Facts about a schema, computed once, keyed by the `id` of a list, which is kept alive so that the id stays unique."""
 
     discriminators: dict[int, tuple[list[Any], Discriminator | None]] = field(
         default_factory=dict[int, tuple[list[Any], Discriminator | None]]

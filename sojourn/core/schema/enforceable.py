@@ -83,7 +83,7 @@ def check(schema: object) -> None:
 
 
 def field_descriptions(schema: Schema) -> dict[str, str]:
-    """The description of each described field by path: `site`, nested `filter.since`, in a list `lines[].sku`; outer ones first."""
+    """Each described field's description by path: `site`, nested `filter.since`, in a list `lines[].sku`; outer ones first."""
     found: dict[str, str] = {}
     pending: deque[tuple[str, Schema, frozenset[int]]] = deque([("", schema, frozenset())])
     for _ in range(_MAX_VISITS):

@@ -31,7 +31,7 @@ def unevaluated_properties(
 
 
 def _evaluated(validator: Any, instance: dict[str, Any], schema: Any) -> set[str]:
-    """The names that a schema evaluates; all names of a union without a fitting branch count, since that is an error of its own."""
+    """The names that a schema evaluates; where no branch of a union fits, which is an error of its own, all its names count."""
     if not is_object(schema):
         return set()
     spoken = schema
