@@ -61,7 +61,7 @@ class RunOutput(Record):
     turn failed too. `final` then holds what the planner knew.
     """
     tool_calls: int = 0
-    """Calls admitted in this run, whatever became of them: denied, canceled and not executed calls count too."""
+    """Calls admitted in this run; a call that was denied, canceled or had no room in the history counts too."""
     rounds: int = 0
     """Plans with calls in this run."""
     children_count: int = 0

@@ -17,6 +17,8 @@ from sojourn.core.run.spent import read_spent
 __all__ = ["TERMINATED", "TIMED_OUT", "chain_of", "closing", "failure_of", "spent_of"]
 
 TERMINATED = ToolError(message="the run was terminated")
+"""The error of a child run that was terminated, so that it gave no reason itself."""
+
 TIMED_OUT = ToolError(message="the run timed out")
 """The error of a child run that the server timed out, so that it gave no reason itself."""
 

@@ -42,7 +42,7 @@ class Registered(Interceptor):
         return None
 
     async def look(self, client: Client) -> None:
-        """Check, and log a change; where the check is not allowed, nothing counts as missing."""
+        """Check, and log a change; a check that fails changes nothing."""
         asked = ListSearchAttributesRequest(namespace=client.namespace)
         try:
             known = await client.operator_service.list_search_attributes(asked, timeout=PATIENCE)

@@ -52,7 +52,7 @@ class Repairs:
         self._state = "other" if turn.finalize else self._came_after()
 
     def _came_after(self) -> str:
-        """What followed the last step: `settled` (nothing), `waited`, `answered` or `declined` our questions, or `other`."""
+        """What followed the last step: `settled` (nothing), `waited`, `answered` or `declined` a question, or `other`."""
         rest = self._step.after
         if rest and all(message.role == "system" and message.text.startswith("Waited ") for message in rest):
             return "waited"

@@ -35,7 +35,7 @@ GAVE_UP = "gave_up"
 
 
 def finished(call: ToolRequest, output: RunOutput, link: RunLink, *, typed: bool) -> ToolResult:
-    """The result of a call whose child run answered: answer, costs, number of calls and the link (SR-53).
+    """The result of a call from its child run's output: answer or error, costs, number of calls and the link (SR-53).
 
     Args:
         call: The parent run's call.
