@@ -250,7 +250,7 @@ class RunPausedEvent(_Steered):
 
 
 class RunResumedEvent(_Steered):
-    """The run goes on after a pause."""
+    """The run continues after a pause."""
 
     type: Literal["run_resumed"] = "run_resumed"
     """The discriminator of `Event`."""

@@ -55,7 +55,7 @@ class RunOutput(Record):
     result: Any = None
     """The typed answer, where the planner gave one."""
     reason: str = "answered"
-    """Why it ended: `answered`, or the limit that ran out, as `Finalize.reason`."""
+    """Why the run ended: `answered`, or the limit that ran out, as `Finalize.reason`."""
     error: ToolError | None = None
     """Why the run gave up, when a limit or a safeguard ended it: the code is the reason, and the cause is set when the last
     turn failed too. `final` then holds what the planner knew.

@@ -38,7 +38,7 @@ class HistoryRecord:
     waits: str = ""
     """How long an activity may wait in its task queue."""
     judged: bool = False
-    """Whether it is an update, which the workflow had accepted before it was recorded."""
+    """Whether the record is an update, which the workflow had accepted before it was recorded."""
     identity: str = ""
     """The identity of the client that sent an update or signal, as Temporal records it."""
 

@@ -1,6 +1,6 @@
 """One run: its opening, state, plans, admission, limits, retries and outcomes.
 
-It decides what a plan may do, what follows a step, and the result of a call that ended outside its tool; it
-may import every core package but `history`. Begin with `state.py`, which holds the run state, then
+The package decides what a plan may do, what follows a step, and the result of a call that ended outside its
+tool; it may import `awaits` and the packages below it. Begin with `state.py`, which holds the run state, then
 `opening.py`, `admission.py` and `limits.py`.
 """
