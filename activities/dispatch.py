@@ -1,4 +1,4 @@
-"""Dispatch each admitted call: decide here, once, all that the workflow needs to carry it out."""
+"""Make a `Dispatch` for each admitted call: all that the workflow needs to carry out the call."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -33,23 +33,23 @@ from .overtime import await_with_grace, is_cancellation
 __all__ = ["SCHEDULE_TO_START", "Dispatcher"]
 
 SCHEDULE_TO_START = timedelta(seconds=30)
-"""How long a queue other than the run's own may leave a call lying: nobody serves it, then."""
+"""How long a call may wait in a task queue other than the run's own, before no worker counts as serving it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dispatcher:
-    """Dispatches the calls of one plan."""
+    """Makes the dispatches of one plan."""
 
     app: App
     run: RunContext
     limits: Limits
     decision: PolicyDecision | None = None
-    """Of the policy engine."""
+    """The policy engine's decision."""
     external: AwaitExternalTools | None = None
-    """Set where the planner has somebody outside execute the calls."""
+    """Set where the planner has a program outside the run execute the calls."""
 
     async def dispatch(self, call: ToolRequest, fault: ParseFault | None) -> Dispatch:
-        """How the call is carried out; what a stranger's code raises meanwhile (a validator, an interceptor) answers it."""
+        """The dispatch of a call; an exception of foreign code (a validator, an interceptor) becomes the call's result."""
         try:
             return await self._dispatched(call, fault)
         except BaseException as error:
@@ -58,11 +58,11 @@ class Dispatcher:
             return _answered(call, (ToolError.from_error(error), None))
 
     async def _dispatched(self, call: ToolRequest, fault: ParseFault | None) -> Dispatch:
-        """By an activity, a child run, somebody outside, or answered here already.
+        """As an activity, as a child run, as an external call, or answered at once.
 
-        Unknown and withheld tools, denied calls, arguments that cannot be recorded, and what is invalid of calls
-        that no worker checks or that a person is asked about, are answered; close names come only from the tools
-        this agent is shown.
+        Answered at once are calls of unknown and withheld tools, denied calls, calls whose arguments cannot
+        be recorded, and invalid calls that no worker validates or that a person would be asked about;
+        suggested names come only from the tools that this agent may use.
         """
         tools = self.app.tools_of(self.run.agent_id)
         tool = tools.get(call.name)
@@ -85,7 +85,7 @@ class Dispatcher:
             return Dispatch(kind="answered", result=denied(call, verdict.why))
         made = await self._carried_out(call, tool)
         if verdict.kind == "run" or made.kind in ("answered", "external"):
-            return made  # who executes a call outside decides about it there
+            return made  # whoever executes an external call decides about it there
         payload = await aside(lambda: tool.check(call), on=[call.payload, call.raw])
         if isinstance(payload, ToolResult):
             return Dispatch(kind="answered", result=payload)
@@ -158,7 +158,7 @@ class Dispatcher:
             messages = await await_with_grace(
                 call.name, prompted()
             )  # the author's code, in a task of its own
-            size_of(messages)  # what cannot be written answers this call alone
+            size_of(messages)  # messages that cannot be written as JSON fail only this call
         except ValidationError as error:
             return Dispatch(
                 kind="answered",

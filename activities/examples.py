@@ -1,4 +1,4 @@
-"""Examples of calls that fit: what no schema tells of a tool is asked of the tool itself (SR-144)."""
+"""Examples that fit: a tool's own types validate what no schema states (SR-144)."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ __all__ = ["prepares", "with_fitting_example"]
 
 
 def prepares(tool: Runnable, payload: dict[str, Any], call: ToolRequest, meta: ToolCallMeta) -> bool:
-    """Whether a tool's own types take a payload that fits its schema."""
+    """Whether a tool's own types accept a payload that fits its schema."""
     try:
         tool.prepare(payload, call, meta)
     except Exception:  # noqa: BLE001 - validators and mappers are the author's code
@@ -20,7 +20,7 @@ def prepares(tool: Runnable, payload: dict[str, Any], call: ToolRequest, meta: T
 
 
 async def with_fitting_example(tool: Runnable, result: ToolResult) -> ToolResult:
-    """A result that the boundary did not make; the example of its hint stays only where it fits."""
+    """A result that the boundary did not make; the example of its hint is kept only where it fits."""
     example = result.retry_hint and result.retry_hint.example_input
     return await aside(lambda: _fitting(tool, result), on=example) if example else result
 

@@ -1,4 +1,4 @@
-"""ExecuteToolActivity: answers one tool call, whatever becomes of it."""
+"""ExecuteToolActivity: answers one tool call, however the call ends."""
 
 import structlog
 from temporalio import activity
@@ -33,7 +33,7 @@ _log = structlog.get_logger("sojourn.tool")
 
 
 class ExecuteToolActivity:
-    """Executes tools of an app."""
+    """Executes the tools of an app."""
 
     def __init__(
         self, app: App, threads: SyncThreads | None = None, first_time: FirstTime | None = None
@@ -47,8 +47,8 @@ class ExecuteToolActivity:
         """Answer one call.
 
         Raises:
-            ApplicationError: a transient fault that Temporal retries, within the tool's bound; or
-                `REPEATED`, of a local call that is to be made as an ordinary one.
+            ApplicationError: A transient failure that Temporal retries, within the tool's `Retry`; or
+                `REPEATED`, for a local call that must be repeated as an ordinary activity.
         """
         info = activity.info()
         call = ToolRequest(name=task.name, payload=task.payload, raw=task.raw, tool_call_id=info.activity_id)
@@ -59,13 +59,14 @@ class ExecuteToolActivity:
         except BaseException as error:
             if raised.is_a(error, ApplicationError) or is_cancellation(error):
                 raise
-            # A fault of the boundary itself, which a repetition would meet again: the run goes on, the log tells.
+            # A fault of the boundary itself, which another attempt would meet again: the run continues, the
+            # log has the fault.
             _log.error(
                 "tool_boundary_failed", tool=call.name, run_id=info.workflow_id, raised=described(error)
             )
             result, mask = refusal(call, (ToolError.from_error(error, current_mask()), None)), current_mask()
             result = masked(result, mask) if mask else result
-        # The call stands beside the result in the history: its name and id are not written again.
+        # The history holds the call beside the result, so its name and id are not repeated.
         return result.model_copy(update={"name": "", "tool_call_id": ""})
 
     async def _across(self, task: ToolTask, call: ToolRequest, info: activity.Info, lost: int) -> ToolResult:

@@ -1,4 +1,4 @@
-"""Results of calls that somebody outside executed: checked as a worker's own are, and through the same gate."""
+"""Results of external calls: checked like results of a worker, by the same gate."""
 
 from typing import Any, cast
 
@@ -16,33 +16,33 @@ from sojourn.core.payload.gate import passed
 __all__ = ["check_external_result"]
 
 
-def check_external_result(tool: Runnable, call: ToolRequest, given: dict[str, Any]) -> ToolResult:
-    """The call's answer, made of what was sent: `result`, or `error` and perhaps `retry_hint`."""
-    made = passed(tool.spec, call, _answer(tool, call, given))
+def check_external_result(tool: Runnable, call: ToolRequest, sent: dict[str, Any]) -> ToolResult:
+    """The call's result from what was sent: `result`, or `error` and perhaps `retry_hint`."""
+    made = passed(tool.spec, call, _answer(tool, call, sent))
     if isinstance(made, ToolResult):
         return made
     return refusal(call, hints.oversized_result(tool.spec, made.size))
 
 
-def _answer(tool: Runnable, call: ToolRequest, given: dict[str, Any]) -> ToolResult:
-    if "error" in given:
-        return refusal(call, (_error(given["error"]), _hint(call, given.get("retry_hint"))))
-    return tool.accept(call, given.get("result"))
+def _answer(tool: Runnable, call: ToolRequest, sent: dict[str, Any]) -> ToolResult:
+    if "error" in sent:
+        return refusal(call, (_error(sent["error"]), _hint(call, sent.get("retry_hint"))))
+    return tool.accept(call, sent.get("result"))
 
 
-def _error(said: Any) -> ToolError:
-    if isinstance(said, dict):
-        fields = cast("dict[str, Any]", said)
+def _error(value: Any) -> ToolError:
+    if isinstance(value, dict):
+        fields = cast("dict[str, Any]", value)
         code = fields.get("code")
         return ToolError.new(str(fields.get("message")), code=code if isinstance(code, str) else None)
-    return ToolError.new(str(said))
+    return ToolError.new(str(value))
 
 
-def _hint(call: ToolRequest, said: Any) -> RetryHint | None:
-    """The hint that was sent, about this call; one that cannot be read says nothing."""
-    if not isinstance(said, dict):
+def _hint(call: ToolRequest, value: Any) -> RetryHint | None:
+    """The hint that was sent, with this call's tool; None for one that cannot be read."""
+    if not isinstance(value, dict):
         return None
     try:
-        return RetryHint.model_validate({**cast("dict[str, Any]", said), "tool": call.name})
+        return RetryHint.model_validate({**cast("dict[str, Any]", value), "tool": call.name})
     except ValidationError:
         return None

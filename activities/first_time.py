@@ -1,8 +1,8 @@
-"""Whether a local call is made for the first time: its worker may have been lost under it before.
+"""Whether a local call runs for the first time: a worker may have been lost under it before.
 
 Temporal repeats a local activity as part of its workflow task, from its first attempt, on whichever
-worker replays the run; nothing is recorded of the worker that was lost. So the worker that planned a
-call knows, once, that it is new; any other asks the server.
+worker replays the run, and records nothing about the lost worker. So the worker that planned a
+call knows, for its first execution, that it is new; any other worker asks the server.
 """
 
 from collections import OrderedDict
@@ -20,10 +20,10 @@ from .own_task import OwnTask
 __all__ = ["FirstTime"]
 
 MAX_KNOWN = 10_000
-"""Calls known to be new; for one that was forgotten the server is asked."""
+"""Most calls known to be new; for a forgotten one the server is asked."""
 
 Key = tuple[str, str]
-"""Execution id and tool call id."""
+"""Execution id and tool_call_id."""
 
 
 class FirstTime:
@@ -33,7 +33,7 @@ class FirstTime:
         self._new: OrderedDict[Key, None] = OrderedDict()
 
     def planned(self, run_id: str, outcome: PlanOutcome) -> None:
-        """Remember the local calls of a plan that was made here."""
+        """Remember the local calls of a plan that was made on this worker."""
         self._add(
             (run_id, call.tool_call_id)
             for call, dispatch in zip(outcome.calls, outcome.dispatches, strict=False)
@@ -47,11 +47,11 @@ class FirstTime:
             self._new.popitem(last=False)
 
     async def claim(self) -> None:
-        """Go on with the local activity that runs here if it is new, or if no worker was lost under it.
+        """Return if the current local activity is new, or if no worker was lost under it.
 
         Raises:
-            ApplicationError: `REPEATED`, with the number of lost workers: the workflow makes an
-                ordinary activity of the call, under which workers are counted.
+            ApplicationError: `REPEATED`, with the number of lost workers: the workflow starts an
+                ordinary activity for the call, under which lost workers are counted.
         """
         info, task = activity.info(), OwnTask.current()
         key = (info.workflow_run_id or "", info.activity_id)
@@ -65,5 +65,5 @@ class FirstTime:
         except RPCError:
             return
         if lost:
-            said = "a worker was lost under this call"
-            raise ApplicationError(said, lost, type=REPEATED, non_retryable=True)
+            message = "a worker was lost under this call"
+            raise ApplicationError(message, lost, type=REPEATED, non_retryable=True)

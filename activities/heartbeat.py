@@ -1,8 +1,8 @@
-"""Heartbeats of every activity, from the boundary, so that sync tools beat too.
+"""Heartbeats of every activity, sent by the boundary, so that sync tools heartbeat too.
 
-A beat carries what the tool last said with `sojourn.progress`, so that a person who looks at a
-run sees how far a call is, and how many workers were lost under it. The event loop beats; while a
-tool blocks that, the watch's thread does.
+A heartbeat carries the last note of `sojourn.progress`, so that a person who looks at a run sees the progress
+of a call, and the number of workers lost under it. The event loop sends heartbeats; while a tool blocks the
+loop, the watch's thread does.
 """
 
 import asyncio
@@ -23,30 +23,30 @@ from .own_task import OwnTask
 __all__ = ["beating"]
 
 FIRST_BEAT = 3.0
-"""Seconds before the first: most activities end sooner, and cost nothing."""
+"""Seconds before the first heartbeat: most activities end sooner, and cost nothing."""
 
 INTERVAL = 5.0
-"""Seconds between beats; the heartbeat time-out is 15 s."""
+"""Seconds between heartbeats; the heartbeat time-out is 15 s."""
 
 NOTE_INTERVAL = 2.0
-"""Seconds between beats when there is a new note; the SDK sends no oftener."""
+"""Seconds between heartbeats when there is a new note; the SDK sends no more often."""
 
 MAX_NOTE = 200
-"""Characters of a note."""
+"""Longest note, in characters."""
 
 
 @contextmanager
 def beating(
     mask: Callable[[str], str] | None = None, *, who: dict[str, str] | None = None, lost: int = 0
 ) -> Generator[None]:
-    """Beat from 3 s on, every 5 s, while the body runs; a cancellation arrives with a beat.
+    """Heartbeat from 3 s on, every 5 s, while the body runs; a cancellation arrives with a heartbeat.
 
     Args:
-        mask: Hides in a note what must not leave the worker.
-        who: Whose the beats are, for the log.
-        lost: Workers lost under this activity before; told with every beat.
+        mask: Masks secrets in a note.
+        who: The ids of the call or planner, for the log.
+        lost: Workers lost under this activity before; sent with every heartbeat.
     """
-    # The worker of a local activity is the one that waits for it: nobody would hear a beat.
+    # The worker of a local activity is the one that waits for it: nobody would receive a heartbeat.
     beats = (_Silence if activity.info().is_local else _Beats)(mask, who or {}, lost)
     watch = watch_of(asyncio.get_running_loop())
     tokens = reporter.set(beats.report), CURRENT.set(beats)
@@ -61,7 +61,7 @@ def beating(
 
 
 class _Silence:
-    """An activity that does not beat; it can be named all the same."""
+    """An activity that does not heartbeat; the log can name it all the same."""
 
     report: Callable[[ProgressNote], None] | None = None
 
@@ -70,19 +70,19 @@ class _Silence:
         self.who = who
 
     def is_overdue(self, now: float) -> bool:
-        """Never."""
+        """Never overdue."""
         del now
         return False
 
     async def beat_aside(self, now: float, blocks: str) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def end(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 class _Beats:
-    """The beats of one activity, with its last note."""
+    """The heartbeats of one activity, with its last note."""
 
     def __init__(self, mask: Callable[[str], str] | None, who: dict[str, str], lost: int) -> None:
         self.who = who
@@ -90,7 +90,7 @@ class _Beats:
         self._lost = lost
         self._task = OwnTask.current()
         self._loop = asyncio.get_running_loop()
-        # A note may come from a thread or a task that knows nothing of this activity.
+        # A note may come from a thread or a task that does not have this activity's context.
         self._context = contextvars.copy_context()
         self._note: ProgressNote | None = None
         self._is_told = False
@@ -100,7 +100,7 @@ class _Beats:
         self._timer = self._loop.call_later(FIRST_BEAT, self._beat, context=self._context)
 
     def report(self, note: ProgressNote) -> None:
-        """Take a note, from any thread; only the first since the loop last looked wakes it."""
+        """Take a note, from any thread; only the first note since the loop last ran wakes the loop."""
         self._note = note
         if self._is_told or self._has_ended:
             return
@@ -111,12 +111,12 @@ class _Beats:
             self._has_ended = True
 
     def end(self) -> None:
-        """Beat no more; what an abandoned thread still says is dropped."""
+        """Stop the heartbeats; later notes of an abandoned thread are dropped."""
         self._has_ended = True
         self._timer.cancel()
 
     def _hasten(self) -> None:
-        """Have a new note out with the next beat, 2 s after the last one or now."""
+        """Send a new note early: 2 s after the last heartbeat, or now."""
         self._is_told = False
         if self._has_ended or self._last is None:
             return
@@ -131,36 +131,36 @@ class _Beats:
         activity.heartbeat(*self._details())
 
     def _details(self, blocks: str = "") -> list[dict[str, Any]]:
-        lost, note = retry.written(self._lost), self._note
+        lost, note = retry.lost_details(self._lost), self._note
         if blocks:
-            said: dict[str, Any] = {"note": plain(blocks, MAX_NOTE), BLOCKS_LOOP: True}
+            details: dict[str, Any] = {"note": plain(blocks, MAX_NOTE), BLOCKS_LOOP: True}
         elif note is None:
-            said = {}
+            details = {}
         else:
-            # Masked before it is cut: the half of a secret is not the secret, yet tells much.
+            # Masked before it is shortened: half a secret would escape the mask, yet reveals much.
             text = self._mask(note.note) if self._mask else note.note
-            said = {"note": plain(text, MAX_NOTE), **note.numbers()}
-        return [{**said, **lost}] if said or lost else []
+            details = {"note": plain(text, MAX_NOTE), **note.numbers()}
+        return [{**details, **lost}] if details or lost else []
 
-    # By the watch's thread, while the loop is blocked.
+    # Called by the watch's thread, while the loop is blocked.
 
     def is_overdue(self, now: float) -> bool:
-        """Whether a beat should have gone out by now, and none did."""
+        """Whether a heartbeat should have been sent by now, and was not."""
         late = now - self._timer.when() >= LATE and now - self._last_aside >= INTERVAL
         return late and not self._has_ended
 
     async def beat_aside(self, now: float, blocks: str) -> None:
-        """Beat from this thread; a cancellation is acted upon when the loop is free, which is the soonest."""
+        """Heartbeat from the watch's thread; a cancellation takes effect when the loop is free again."""
         self._last_aside = now
-        # By the SDK too, whose own clock would give the call up at 20 s; its context may be in use by the loop.
+        # Through the SDK too, whose own timer would fail the call at 20 s; the loop may be using the context.
         self._context.copy().run(activity.heartbeat, *await self._sendable(self._details(blocks)))
 
     async def _sendable(self, details: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """What can be encoded here: a codec may belong to the loop that is blocked, and a beat is worth more."""
+        """The details, or none where a codec, which may belong to the blocked loop, cannot encode them here."""
         if self._task is None or not self._task.is_coded:
             return details
         try:
             await self._task.encoded(details)
-        except Exception:  # noqa: BLE001 - somebody else's codec
+        except Exception:  # noqa: BLE001 - a foreign codec
             return []
         return details

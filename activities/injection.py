@@ -1,4 +1,4 @@
-"""Injection: fill what callers must not choose, ask the interceptors, and hide it all again."""
+"""Injection: fill fields that callers must not choose, run the interceptors, and mask the values again."""
 
 import inspect
 from collections.abc import Mapping, Sequence
@@ -18,18 +18,18 @@ from sojourn.errors import ToolFailed
 __all__ = ["Injection"]
 
 _TOLD_EVERYWHERE = {"run_id", "session_id", "turn_id", "tool_call_id"}
-"""Ids that every event carries: no secrets."""
+"""Ids that every event contains, and that are therefore no secrets."""
 
 
 _log = structlog.get_logger("sojourn.tool")
 
 
 class Injection:
-    """The injected fields of one call, and what hides their values in whatever is said of it.
+    """The injected fields of one call, and the masks of their values.
 
     Args:
-        fillers: The tool's injected fields, each with what fills it, if anything does.
-        interceptors: Asked in order, after the fillers.
+        fillers: The tool's injected fields, each with its filler, if it has one.
+        interceptors: Run in order, after the fillers.
     """
 
     def __init__(self, fillers: Mapping[str, Filler | None], interceptors: Sequence[Interceptor]) -> None:
@@ -38,20 +38,20 @@ class Injection:
         self._secrets: dict[str, list[Any]] = {}
         self._marked: Mapping[str, Any] = {}
         self.mask: Mask | None = None
-        """Hides the injected values."""
+        """Masks the injected values."""
         self.whole: Mask | None = None
-        """Hides the payload's own secrets too; one mask, so that of two the longer goes first."""
+        """Masks the payload's own secrets too; one mask, so that of two overlapping secrets the longer is replaced first."""
 
     def mark(self, secrets: Mapping[str, Any]) -> None:
-        """Have the values of fields that the payload's schema marks hidden too."""
+        """Mask the values of fields that the payload's schema marks as secret, too."""
         self._marked = secrets
         self.whole = mask_for(secrets)
 
     async def prepare(self, call: ToolRequest, meta: ToolCallMeta) -> ToolRequest:
-        """The call with its fields filled; what a filler or an interceptor raises is the caller's to answer.
+        """The call with its fields filled; exceptions of a filler or an interceptor pass through.
 
         Raises:
-            ToolFailed: an interceptor gave something that is not this call.
+            ToolFailed: An interceptor returned something else than this call.
         """
         for name, fill in self._fillers.items():
             if fill is not None:
@@ -62,7 +62,7 @@ class Injection:
         token = injecting.set(self._hide)
         try:
             for interceptor in self._interceptors:
-                call = self._hiding(await _asked(interceptor, meta, call))
+                call = self._hiding(await _intercepted(interceptor, meta, call))
         finally:
             injecting.reset(token)
         return call
@@ -72,7 +72,7 @@ class Injection:
         return call
 
     def _hide(self, values: Mapping[str, Any]) -> None:
-        """Mask these too; what a field held before another interceptor filled it anew stays masked."""
+        """Mask these values too; a value that a later interceptor replaced stays masked."""
         for name, value in values.items():
             known = self._secrets.setdefault(name, [])
             if name not in _TOLD_EVERYWHERE and value not in known:
@@ -81,11 +81,11 @@ class Injection:
         self.whole = mask_for({**self._marked, **self._secrets}) if self._marked else self.mask
 
 
-async def _asked(interceptor: Interceptor, meta: ToolCallMeta, call: ToolRequest) -> ToolRequest:
+async def _intercepted(interceptor: Interceptor, meta: ToolCallMeta, call: ToolRequest) -> ToolRequest:
     made: Any = interceptor.intercept_tool_call(meta, call)
     if inspect.isawaitable(made):
         made = await made
-    is_call = isinstance(made, ToolRequest) and is_object(made.payload)  # a copy is not validated
+    is_call = isinstance(made, ToolRequest) and is_object(made.payload)  # `model_copy` does not validate
     if is_call and (made.name, made.tool_call_id) == (call.name, call.tool_call_id):
         return made
     _log.error(

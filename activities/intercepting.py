@@ -1,7 +1,7 @@
-"""Intercepting: what the interceptors make of a call that no worker carries out (D-24).
+"""Intercepting: run the interceptors of a call that no worker executes (D-24).
 
-A child run's messages and what somebody outside is asked are recorded where the call is
-dispatched, so that is where its interceptors are asked; a worker's call meets them as it runs.
+A child run's messages and the arguments of an external call are recorded when the call is
+dispatched, so its interceptors run then; those of a worker's call run when the call is executed.
 """
 
 import asyncio
@@ -37,21 +37,21 @@ async def intercepted(
     interceptors: Sequence[Interceptor],
     limit: timedelta,
 ) -> ToolRequest | ToolResult:
-    """The call as its interceptors want it, or the answer where they prevent it.
+    """The call as its interceptors change it, or the result where they prevent it.
 
     Args:
-        call: As it was planned; as it was written, where no interceptor changes it.
+        call: The call as it was planned; returned unchanged where no interceptor changes it.
         spec: The tool.
-        run: Whose call it is.
-        interceptors: Asked in order.
-        limit: How long they may take together.
+        run: The run of the call.
+        interceptors: Run in order.
+        limit: Time limit of all interceptors together.
     """
     if not interceptors:
         return call
     sent = parsed(spec, call)
     if isinstance(sent, ToolResult):
         return sent
-    # A copy: what an interceptor sets in place is neither the planner's nor overlooked.
+    # A copy: a change in place must neither reach the planner's call nor be missed below.
     read = call.model_copy(update={"payload": copy.deepcopy(sent), "raw": None})
     clock = asyncio.timeout(limit.total_seconds())
     try:
@@ -75,13 +75,13 @@ async def intercepted(
 
 
 def _prevented(call: ToolRequest, spec: ToolSpec, error: BaseException) -> ToolResult:
-    """As a worker's call is answered when one raises, less the repetitions: a plan does not wait for them."""
-    told = ToolError.from_error(error)
+    """The result of a call whose interceptor raised, as on a worker but without retries, for which a plan does not wait."""
+    safe_error = ToolError.from_error(error)
     if any(raised.is_a(error, kind) for kind in retry.TRANSIENT):
-        return refusal(call, retry.transient(spec, error, told.message).answer)
-    given = raised.attribute(error, "hint") if raised.is_a(error, ToolFailed) else None
-    hint = given.model_copy(update={"tool": call.name}) if raised.is_a(given, RetryHint) else None
-    answer = passed(spec, call, refusal(call, (told, hint)))
+        return refusal(call, retry.transient(spec, error, safe_error.message).answer)
+    own_hint = raised.attribute(error, "hint") if raised.is_a(error, ToolFailed) else None
+    hint = own_hint.model_copy(update={"tool": call.name}) if raised.is_a(own_hint, RetryHint) else None
+    answer = passed(spec, call, refusal(call, (safe_error, hint)))
     return answer.result if isinstance(answer, Oversized) else answer
 
 

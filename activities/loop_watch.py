@@ -1,8 +1,8 @@
-"""A watch over the event loop: beats for the calls of one that is blocked, and names what blocks it.
+"""A watch over the event loop: sends heartbeats for the calls of a blocked loop, and names what blocks it.
 
 Hundreds of calls share a worker's event loop. A tool that blocks it (`time.sleep`, a driver without
-`await`) would cost all of them their heartbeats: the server would give them up and have them done
-again elsewhere. So a thread beats for them meanwhile, and tells the operator what to mend.
+`await`) would cost all of them their heartbeats: the server would time them out and repeat them
+elsewhere. So a thread sends heartbeats meanwhile, and logs for the operator what to change.
 """
 
 import asyncio
@@ -23,50 +23,50 @@ from sojourn.serving.loop_guard import give_up
 __all__ = ["CURRENT", "LATE", "LoopWatch", "Watched", "watch_of"]
 
 TICK = 1.0
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 
 LATE = 2.0
-"""Seconds after which a beat is overdue, and the thread beats in place of the loop."""
+"""Seconds after which a heartbeat is overdue, and the thread sends it in place of the loop."""
 
 BLOCKED = 3.0
-"""Seconds without an answer after which the loop counts as blocked; told again each time they have doubled."""
+"""Seconds without an answer after which the loop counts as blocked; logged again each time they have doubled."""
 
 HELD_UP = 10.0
-"""Seconds between two looks after which the whole process was held up: stopped, frozen, or in code that keeps the GIL."""
+"""Seconds between two checks after which the whole process was held up: stopped, frozen, or in code that keeps the GIL."""
 
 GIVEN_UP = 120.0
-"""Seconds after which a blocked loop counts as lost: its calls are better off elsewhere, and its worker ends."""
+"""Seconds after which a blocked loop counts as lost: its calls should run elsewhere, and its worker ends."""
 
 _DEBUGGERS = {"bdb", "pdb", "_pydevd_bundle", "debugpy"}
 
 _MAX_LINES = 8
 _RUN_ONE: CodeType = vars(asyncio.Handle)["_run"].__code__
-"""Runs one callback of the loop, or one step of a task, in its context."""
+"""The code that runs one callback of the loop, or one step of a task, in its context."""
 
 _log = structlog.get_logger("sojourn.worker")
 
 
 class Watched(Protocol):
-    """The beats of one activity."""
+    """The heartbeats of one activity."""
 
     who: dict[str, str]
-    """Whose they are, for the log."""
+    """The ids of the call or planner, for the log."""
 
     def is_overdue(self, now: float) -> bool:
-        """Whether the loop should have beaten by now."""
+        """Whether the loop should have sent a heartbeat by now."""
         ...
 
     async def beat_aside(self, now: float, blocks: str) -> None:
-        """Beat from the thread's own loop; `blocks` says what it does to the worker's loop, if anything."""
+        """Heartbeat from the thread's own loop; `blocks` describes how the call blocks the worker's loop, if it does."""
         ...
 
 
 CURRENT: ContextVar[Watched | None] = ContextVar("sojourn_watched", default=None)
-"""The call that this context belongs to; its tasks and threads have it too."""
+"""The call of this context; its tasks and threads have the same context."""
 
 
 class LoopWatch:
-    """Watches one event loop as long as that is open, from a thread of its own.
+    """Watches one event loop until it is closed, from a thread of its own.
 
     Args:
         loop: The loop.
@@ -84,15 +84,15 @@ class LoopWatch:
         threading.Thread(target=self._look_on, name="sojourn-loop-watch", daemon=True).start()
 
     def add(self, call: Watched) -> None:
-        """Beat for a call when the loop does not."""
+        """Send heartbeats for a call whenever the loop does not."""
         self._calls.add(call)
 
     def remove(self, call: Watched) -> None:
-        """Beat for it no more."""
+        """Stop sending heartbeats for a call."""
         self._calls.discard(call)
 
     def was_blocked(self) -> bool:
-        """Whether the loop was blocked a moment ago: what begins now may have been given up meanwhile."""
+        """Whether the loop was blocked a moment ago: the server may have timed out meanwhile what begins now."""
         return self._loop.time() - self._ended_at < GIVEN_UP / 10
 
     def _look_on(self) -> None:
@@ -100,7 +100,7 @@ class LoopWatch:
             time.sleep(TICK)
             try:
                 self._look()
-            except Exception:  # noqa: BLE001 - whatever it is, the next look is needed all the same
+            except Exception:  # noqa: BLE001 - whatever it is, the next check is needed all the same
                 _log.warning("loop_watch_failed", exc_info=True)
         if self._aside is not None:
             self._aside.close()
@@ -112,7 +112,7 @@ class LoopWatch:
         self._looked_at = now
         if not calls and self._asked is None:
             return
-        asked = self._asked  # the loop may answer in this moment
+        asked = self._asked  # the loop may answer at this moment
         if asked is None:
             asked = self._asked = now
             try:
@@ -129,11 +129,11 @@ class LoopWatch:
                 give_up(self._loop, f"the event loop is blocked for {blocked:.0f} s, at {at}")
         overdue = [call for call in calls if call.is_overdue(now)]
         if overdue:
-            said = f"blocks its worker's event loop for {blocked:.0f} s, at {at}"
-            self._beat([call.beat_aside(now, said if call is blocker else "") for call in overdue])
+            description = f"blocks its worker's event loop for {blocked:.0f} s, at {at}"
+            self._beat([call.beat_aside(now, description if call is blocker else "") for call in overdue])
 
     def _answer(self, asked: float) -> None:
-        """In the loop: it is free."""
+        """Record, in the loop, that the loop is free."""
         self._asked = None
         now = self._loop.time()
         if now - asked >= BLOCKED:
@@ -158,10 +158,10 @@ class LoopWatch:
             self._aside = asyncio.new_event_loop()
         self._aside.run_until_complete(_each(beats))
 
-    # Who it is.
+    # Which call blocks.
 
     def _frames(self) -> list[FrameType]:
-        """The frames of what the loop runs now, the innermost last."""
+        """The frames that the loop executes now, the innermost last."""
         frames: list[FrameType] = []
         frame = sys._current_frames().get(self._thread_id)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - documented, for debuggers
         while frame is not None and frame.f_code is not _RUN_ONE:
@@ -170,7 +170,7 @@ class LoopWatch:
         return [] if frame is None else [frame, *reversed(frames)]
 
     def _blocker(self) -> tuple[Watched | None, str]:
-        """The call whose code runs now, by the context that its tasks and callbacks have; and where it is."""
+        """The call whose code runs now, by the context of its tasks and callbacks; and the place in the code."""
         frames = self._frames()
         if not frames:
             return None, ""
@@ -179,7 +179,7 @@ class LoopWatch:
         return found, _place(frames[-1])
 
     def _is_debugged(self) -> bool:
-        """Whether somebody looks at the code that runs, step by step."""
+        """Whether a debugger steps through the code that runs."""
         names = (str(frame.f_globals.get("__name__")) for frame in self._frames())
         return any(name.split(".", 1)[0] in _DEBUGGERS for name in names)
 
@@ -191,7 +191,7 @@ _WATCHES: WeakKeyDictionary[asyncio.AbstractEventLoop, LoopWatch] = WeakKeyDicti
 
 
 def watch_of(loop: asyncio.AbstractEventLoop) -> LoopWatch:
-    """The watch over a loop, begun with its first call; asked for in the loop's own thread."""
+    """The watch over a loop, made for its first call; call it in the loop's own thread."""
     watch = _WATCHES.get(loop)
     if watch is None:
         watch = _WATCHES[loop] = LoopWatch(loop)

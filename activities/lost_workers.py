@@ -1,7 +1,7 @@
-"""How many workers this activity has lost, found and recorded before it does anything.
+"""How many workers an activity has lost, determined and recorded before the activity does anything.
 
-The first attempt asks nobody. A later one asks the server how the one before ended, and records
-the new count before the tool runs: a tool that kills its worker at once is counted too.
+The first attempt asks nobody. A later one asks the server how the attempt before ended, and records
+the new count before the tool runs: so a tool that kills its worker at once is counted too.
 """
 
 import asyncio
@@ -24,10 +24,10 @@ _log = structlog.get_logger("sojourn.activity")
 
 
 async def lost_before() -> int:
-    """Workers lost under this activity before this attempt.
+    """The number of workers lost under this activity before this attempt.
 
     Raises:
-        ApplicationError: the server has given this attempt up before it began.
+        ApplicationError: The server timed this attempt out before it began.
     """
     info, task = activity.info(), OwnTask.current()
     if info.is_local or task is None:
@@ -35,12 +35,12 @@ async def lost_before() -> int:
     if info.attempt == 1:
         await _still_wanted(task)
         return 0
-    before = retry.told(info.heartbeat_details)
+    before = retry.read_lost(info.heartbeat_details)
     try:
         failure = await task.last_failure()
         kind = TimeoutType.Name(failure.timeout_failure_info.timeout_type) if failure else ""
-        lost = retry.counted(before, kind.removeprefix("TIMEOUT_TYPE_").lower())
-        if lost and not await task.beat(await task.encoded([retry.written(lost)])):
+        lost = retry.count_lost(before, kind.removeprefix("TIMEOUT_TYPE_").lower())
+        if lost and not await task.beat(await task.encoded([retry.lost_details(lost)])):
             raise _given_up()
     except RPCError as error:
         _log.warning("lost_workers_unknown", reason=str(error), attempt=info.attempt)
@@ -51,7 +51,7 @@ async def lost_before() -> int:
 
 
 async def _still_wanted(task: OwnTask) -> None:
-    """What waited behind a blocked loop may have been given to another worker meanwhile: it must not run twice."""
+    """Raise if the server gave this attempt, which waited behind a blocked loop, to another worker: it must not run twice."""
     if not watch_of(asyncio.get_running_loop()).was_blocked():
         return
     try:

@@ -1,4 +1,4 @@
-"""Offload: what is too large for a run's history goes whole to external storage, or is refused."""
+"""Offload: what is too large for a run's history goes to external storage, or is refused."""
 
 import structlog
 from temporalio import activity
@@ -20,12 +20,12 @@ from sojourn.storage import StorageDriver, codec_for, store
 __all__ = ["WHOLE_RESULT", "offloaded"]
 
 WHOLE_RESULT = "result"
-"""The kind of the artifact that is a result which was too large."""
+"""The kind of the artifact that holds a whole result that was too large."""
 
 _log = structlog.get_logger("sojourn.tool")
 
 _ROOM = 10_000
-"""What may stand around the result."""
+"""Bytes reserved for what surrounds the result."""
 
 
 async def offloaded(
@@ -35,16 +35,16 @@ async def offloaded(
     call: ToolRequest,
     info: activity.Info,
 ) -> ToolResult:
-    """The result with its large parts in storage; without storage the answer that says how to narrow it.
+    """The result with its large parts in storage; without storage the result that says how to narrow the call.
 
-    A result becomes `{omitted, bytes, artifact}`; `run.artifact(ref)` gives it whole.
+    A stored result becomes `{omitted, bytes, artifact}`; `run.artifact(ref)` returns it whole.
     """
     if storage is None or over.size > MAX_STORED_BYTES:
         limit = MAX_RESULT_BYTES if storage is None else MAX_STORED_BYTES
         return refusal(call, hints.oversized_result(spec, over.size, limit))
     try:
         return await _stored(over, storage, call, info)
-    except Exception as error:  # noqa: BLE001 - the tool has run: the call is answered rather than made again
+    except Exception as error:  # noqa: BLE001 - the tool has run: the call is answered, not executed again
         _log.error(
             "result_not_stored",
             tool=spec.id,
@@ -52,9 +52,9 @@ async def offloaded(
             bytes=over.size,
             raised=described(error),
         )
-        said, hint = hints.oversized_result(spec, over.size)
-        why = f"{said.message}, and external storage did not take it ({type(error).__name__})"
-        return refusal(call, (said.model_copy(update={"message": why}), hint))
+        error_value, hint = hints.oversized_result(spec, over.size)
+        why = f"{error_value.message}, and external storage did not take it ({type(error).__name__})"
+        return refusal(call, (error_value.model_copy(update={"message": why}), hint))
 
 
 async def _stored(
@@ -68,13 +68,13 @@ async def _stored(
     codec = codec_for(activity.client().data_converter, info.namespace, info.workflow_id or "")
     artifacts: list[Artifact] = []
     room = MAX_ARTIFACT_BYTES
-    for one in sorted(over.result.artifacts, key=lambda artifact: artifact.size):
-        if one.size <= room:
-            room -= one.size
-            artifacts.append(one)
+    for artifact in sorted(over.result.artifacts, key=lambda item: item.size):
+        if artifact.size <= room:
+            room -= artifact.size
+            artifacts.append(artifact)
         else:
-            claim = await store(storage, encode(one.data), context, codec)
-            artifacts.append(one.model_copy(update={"data": None, "claim": claim}))
+            claim = await store(storage, encode(artifact.data), context, codec)
+            artifacts.append(artifact.model_copy(update={"data": None, "claim": claim}))
     result = over.result.result
     data = encode(result)
     if len(data) > MAX_RESULT_BYTES - _ROOM:

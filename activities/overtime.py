@@ -1,7 +1,7 @@
-"""Overtime: a call that is out of time is answered, even when its coroutine will not end.
+"""Overtime: a call that is out of time is answered, even when its coroutine does not end.
 
-Were it waited for, the server would give the whole activity up and have it done again. And what looks like
-a cancellation is one only when somebody asked for it.
+If the activity waited for the coroutine, the server would time the activity out and repeat it. And a
+CancelledError is a cancellation only when somebody asked for one.
 """
 
 import asyncio
@@ -16,13 +16,13 @@ from sojourn.contracts import raised
 __all__ = ["await_with_grace", "is_cancellation"]
 
 GRACE = 2.0
-"""Seconds that a cancelled tool has to put things in order; within the 5 s after its own time limit."""
+"""Seconds that a cancelled tool has for its clean-up; within the 5 s after its own time limit."""
 
 _log = structlog.get_logger("sojourn.tool")
 
 
 def is_cancellation(error: BaseException) -> bool:
-    """Whether an activity is cancelled, by its run or with its worker; a stranger's code may raise the same."""
+    """Whether an activity is cancelled, by its run or with its worker; foreign code may raise the same error."""
     if not raised.is_a(error, asyncio.CancelledError):
         return False
     this = asyncio.current_task()
@@ -30,11 +30,11 @@ def is_cancellation(error: BaseException) -> bool:
 
 
 async def await_with_grace(tool_id: str, work: Awaitable[Any]) -> Any:
-    """What the work gives; cancelled, it has 2 s to end, and is then left to itself.
+    """The value of an awaitable; when cancelled, it has 2 s to end, and is then abandoned.
 
     Raises:
-        RuntimeError: the work raised what an event loop takes for its own (`KeyboardInterrupt`,
-            `GeneratorExit`, a `CancelledError` that nobody asked for); that is the cause.
+        RuntimeError: The awaitable raised an error that an event loop would act on (`KeyboardInterrupt`,
+            `GeneratorExit`, a `CancelledError` that nobody asked for); that error is the cause.
     """
     task = asyncio.create_task(_contained(work))
     try:
@@ -51,7 +51,7 @@ async def await_with_grace(tool_id: str, work: Awaitable[Any]) -> Any:
             raise
         if task.cancelled() or task.exception() is not None:
             raise
-        value = task.result()  # it ended well in spite of it
+        value = task.result()  # it returned in spite of the cancellation
     if not raised.is_a(value, _Exit):
         return value
     if raised.is_a(value.error, SystemExit):
@@ -65,17 +65,17 @@ class _Exit:
 
 
 async def _contained(work: Awaitable[Any]) -> Any:
-    """What is no `Exception` as a value: it would end the event loop, or be taken for the task's own end."""
+    """The value of an awaitable; an error that is no `Exception` becomes a value too, since raised it would end the loop."""
     try:
         return await work
     except asyncio.CancelledError:
         raise
     except Exception:
         raise
-    except BaseException as error:  # noqa: BLE001 - it is the caller's to judge
+    except BaseException as error:  # noqa: BLE001 - the caller judges it
         return _Exit(error)
 
 
 def _forget(task: "asyncio.Future[Any]") -> None:
     if not task.cancelled():
-        task.exception()  # looked at, so that nobody is warned of it
+        task.exception()  # retrieved, so that asyncio does not warn about it

@@ -1,7 +1,7 @@
-"""What an activity says and asks of itself at the server, directly and so with an answer.
+"""Direct requests of an activity to the server about itself, each with an answer.
 
-`activity.heartbeat` belongs to the worker's event loop and says nothing of what became of the beat;
-these calls may be made in any loop, and are made on rare paths only.
+`activity.heartbeat` belongs to the worker's event loop and does not report what happened to a heartbeat;
+these requests work in any loop, and are made on rare paths only.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ __all__ = ["OwnTask"]
 _PATIENCE = timedelta(seconds=5)
 
 _TAIL = 100
-"""Events looked at, the last ones."""
+"""Events read, the last ones."""
 
 _NO_PROGRESS = (
     EventType.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED,
@@ -40,11 +40,11 @@ _NO_PROGRESS = (
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED,
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED,
 )
-"""What a history gains while a workflow task is tried again."""
+"""Events that a history gains while a workflow task is attempted again."""
 
 
 class OwnTask:
-    """The task that this activity is, as the server knows it."""
+    """The server's view of the current activity."""
 
     def __init__(self, client: Client, info: activity.Info) -> None:
         self._client = client
@@ -52,14 +52,14 @@ class OwnTask:
 
     @classmethod
     def current(cls) -> "OwnTask | None":
-        """Of the activity that runs here; None where no server knows it."""
+        """The task of the current activity; None where no server knows it."""
         try:
             return cls(activity.client(), activity.info())
         except RuntimeError:
             return None
 
     async def encoded(self, details: Sequence[Any]) -> list[Payload]:
-        """Heartbeat details as the next attempt reads them."""
+        """Heartbeat details, encoded as the next attempt reads them."""
         info = self._info
         context = ActivitySerializationContext(
             namespace=info.namespace,
@@ -78,10 +78,10 @@ class OwnTask:
         return self._client.data_converter.payload_codec is not None
 
     async def beat(self, details: Sequence[Payload]) -> bool:
-        """Send a heartbeat and wait until the server has it; false when it has given this attempt up.
+        """Send a heartbeat and wait until the server has it; false when the server has timed this attempt out.
 
         Raises:
-            RPCError: the server cannot be reached.
+            RPCError: The server cannot be reached.
         """
         request = RecordActivityTaskHeartbeatRequest(
             namespace=self._info.namespace,
@@ -98,10 +98,10 @@ class OwnTask:
         return True
 
     async def last_failure(self) -> Failure | None:
-        """How the attempt before this one ended.
+        """The failure of the attempt before this one.
 
         Raises:
-            RPCError: the server cannot be reached, or does not let a worker ask.
+            RPCError: The server cannot be reached, or does not allow a worker to ask.
         """
         pending = (await self._described()).pending_activities
         mine = (each for each in pending if each.activity_id == self._info.activity_id)
@@ -109,13 +109,13 @@ class OwnTask:
         return found.last_failure if found and found.HasField("last_failure") else None
 
     async def lost_workflow_tasks(self) -> int:
-        """How often the workflow task that this local activity is part of has timed out before.
+        """How often the workflow task of this local activity has timed out before.
 
-        The history tells the first ones, those of a worker that knew the run among them; after that
-        only the attempt is counted.
+        The history records the first time-outs, among them those of a worker that knew the run; later ones
+        are visible only in the number of the attempt.
 
         Raises:
-            RPCError: the server cannot be reached, or does not let a worker ask.
+            RPCError: The server cannot be reached, or does not allow a worker to ask.
         """
         request = GetWorkflowExecutionHistoryReverseRequest(
             namespace=self._info.namespace, execution=self._execution, maximum_page_size=_TAIL

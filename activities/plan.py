@@ -1,7 +1,7 @@
 """PlanActivity: one planner turn, judged, with a Dispatch for every call.
 
 All that the workflow needs is in the result, and so recorded: users may deploy renamed tools,
-new planners and changed policies under running runs.
+new planners and changed policies while runs are open.
 """
 
 import difflib
@@ -29,7 +29,7 @@ from .transcripts import Transcripts
 __all__ = ["PlanActivity"]
 
 AGENT_ATTEMPTS = 3
-"""Attempts before an unknown agent fails the run: during a deploy another worker may know it."""
+"""Attempts before an unknown agent fails the run: during a deploy another worker may know the agent."""
 
 
 class PlanActivity:
@@ -44,11 +44,11 @@ class PlanActivity:
 
     @activity.defn(name="PlanActivity")
     async def plan(self, task: PlanTask) -> PlanOutcome:
-        """Run the planner on what is new and judge its plan.
+        """Run the planner on the new messages and judge its plan.
 
         Raises:
-            ApplicationError: `AgentNotFound` or `InvalidInput` at once or soon; the planner's own
-                exception, with its type, after 5 attempts; after 20, where it says when to try again;
+            ApplicationError: `AgentNotFound`, after 3 attempts, or `InvalidInput`, at once; the planner's own
+                exception, with its type, after 5 attempts, or after 20 where it says when to try again;
                 `PlannerLost` when 3 workers were lost under it.
         """
         info = activity.info()
@@ -84,7 +84,9 @@ class PlanActivity:
         if outcome.final or outcome.failure:
             self.transcripts.drop(key)
         else:
-            self.transcripts.keep(key, [*messages, *_said(outcome)], plan=task.plan, attempt=info.attempt)
+            self.transcripts.keep(
+                key, [*messages, *_assistant_messages(outcome)], plan=task.plan, attempt=info.attempt
+            )
         self._first_time.planned(key[1], outcome)
         outcome = outcome.recorded()
         if policy is None and info.attempt == 1:
@@ -110,7 +112,7 @@ class PlanActivity:
 
 
 def _attempt(task: PlanTask) -> Attempt:
-    """Whose deltas the planner writes."""
+    """The attempt that the planner's deltas belong to."""
     info = activity.info()
     return Attempt(
         topic=topic_of(info.workflow_namespace or "", info.workflow_id or ""),
@@ -121,7 +123,7 @@ def _attempt(task: PlanTask) -> Attempt:
     )
 
 
-def _said(outcome: PlanOutcome) -> list[Message]:
+def _assistant_messages(outcome: PlanOutcome) -> list[Message]:
     """The assistant message by which the workflow will extend the transcript, if any."""
     if outcome.calls:
         return [outcome.message or Message.calls(outcome.calls)]

@@ -1,7 +1,7 @@
-"""Planning: one turn, from what is new to a judged plan.
+"""Planning: one turn, from the new messages to a judged plan.
 
 The policy's own question, if it has one; else the policy engine, the planner, the engine again on the calls
-that it asks for, and a Dispatch for each of them.
+that the planner requests, and a Dispatch for each of them.
 """
 
 import asyncio
@@ -61,15 +61,15 @@ class Planning:
     limits: Limits
     caps: Caps
     attempt: int
-    """Of the activity."""
+    """The attempt of the activity, from 1."""
     waited: timedelta = timedelta(0)
-    """Since the first attempt was scheduled."""
+    """Time since the first attempt was scheduled."""
 
     async def outcome(self) -> PlanOutcome:
         """The plan, judged, with all that the workflow needs to carry it out.
 
         Raises:
-            ApplicationError: the planner or the policy engine raised, or took too long.
+            ApplicationError: The planner or the policy engine raised, or exceeded the time limit.
         """
         asked = self._policy_question()
         if asked:
@@ -79,8 +79,8 @@ class Planning:
         try:
             async with clock:
                 decision = await self._decision([], None)
-                said = await self._plan(decision)
-                made = await aside(lambda: self._shaped(said), on=getattr(said, "result", None) or "")
+                planned = await self._plan(decision)
+                made = await aside(lambda: self._shaped(planned), on=getattr(planned, "result", None) or "")
                 if isinstance(made, PlanOutcome):
                     return made
                 plan, external = made
@@ -102,12 +102,12 @@ class Planning:
             outcome = PlanOutcome(fault=f"the plan cannot be written as JSON: {str(error)[:300]}")
         spent = timedelta(seconds=asyncio.get_running_loop().time() - began)
         if self._ends_with_the_budget and self.caps.time is not None and spent >= self.caps.time:
-            return PlanOutcome(overtime=True, usage=plan.usage)  # interceptors took what was left
+            return PlanOutcome(overtime=True, usage=plan.usage)  # interceptors used up the time
         return outcome.model_copy(update={"usage": plan.usage}) if outcome.fault else outcome
 
     @property
     def _limit(self) -> timedelta:
-        """How long this turn may take."""
+        """Time limit of this turn."""
         limits, finalize = self.limits, self.task.finalize
         if finalize and finalize.reason == "time_budget":
             return min(limits.plan_timeout, limits.finalizer_grace)
@@ -117,7 +117,7 @@ class Planning:
 
     @property
     def _ends_with_the_budget(self) -> bool:
-        """Whether the first turn, whose run does not know its policy yet, is limited by the time budget."""
+        """Whether the time budget limits the first turn, whose run does not know its policy yet."""
         left = self.caps.time
         return self.task.plan == 1 and left is not None and left < self.limits.plan_timeout
 
@@ -127,11 +127,11 @@ class Planning:
         may = self.task.plan == 1 and not failure.non_retryable
         return may and left is not None and delay is not None and self.waited + delay > left
 
-    # What the planner is given.
+    # The planner's input.
 
     @cached_property
     def _fresh(self) -> list[Message]:
-        """What no planner has seen."""
+        """The messages that no planner has received."""
         unseen = self.task.unseen
         return self.messages[self.task.after if unseen is None else unseen :]
 
@@ -178,7 +178,7 @@ class Planning:
         )
 
     def _policy_question(self) -> AwaitClarification | None:
-        """What the policy has a person asked before the planner is: the fields that a call lacks."""
+        """The policy's question to a person about missing fields, before the planner is asked; or None."""
         task, limits = self.task, self.limits
         may = limits.interrupts_allowed and task.finalize is None and task.unseen is None
         if not may or limits.on_missing_fields != "await_clarification":
@@ -187,7 +187,7 @@ class Planning:
         return self._with_form(question) if question else None
 
     def _with_form(self, question: AwaitClarification) -> AwaitClarification:
-        """The question with what its answer has to fit, from the tool that it repairs."""
+        """The question with the form that its answer has to fit, from the tool that the answer repairs."""
         step = next((message for message in reversed(self.messages) if message.tool_results), None)
         question = placed(question, step.tool_results if step else [])
         form = question.form
@@ -198,7 +198,7 @@ class Planning:
         closed = is_closed(form) if form else bool(question.missing_fields)
         return question.model_copy(update={**own, "form": form, "closed": closed})
 
-    # Who else decides.
+    # The policy engine.
 
     async def _decision(
         self, requested: list[ToolRequest], before: PolicyDecision | None
@@ -207,7 +207,7 @@ class Planning:
         if engine is None or self.task.finalize is not None:
             return before
         specs = self.app.tool_specs_for_agent(self.task.agent_id) or []
-        given = PolicyInput(
+        engine_input = PolicyInput(
             run=self._run(before),
             specs=offered(specs, self.limits, before),
             requested=requested,
@@ -215,21 +215,21 @@ class Planning:
             bounds=[result.bounds for result in self._results if result.bounds],
             caps=stricter_caps(self.caps, before.caps if before else None),
         )
-        decided: Any = await engine.decide(given)
+        decided: Any = await engine.decide(engine_input)
         fault = policy_fault(decided)
         if fault:
             raise TypeError(fault)
         return merged(before, decided)
 
     def _failure(self, error: BaseException, whose: str, *, timed_out: bool) -> ApplicationError:
-        """What Temporal retries, with its reason; the final turn of a used-up time budget is not repeated."""
+        """The error that fails the attempt, with its retry; the final turn after a used-up time budget is not repeated."""
         timed_out = timed_out and raised.is_a(error, TimeoutError)
         limit = self._limit
-        # Temporal's own error says by itself when, and whether, it is tried again.
-        said = raised.is_a(error, ApplicationError)
-        outermost = carried(error)  # its causes stand beside it, and are not said twice
+        # Temporal's own error says itself when, and whether, to try again.
+        is_own = raised.is_a(error, ApplicationError)
+        outermost = carried(error)  # the causes are sent beside it, and not repeated in the text
         message = f"no plan within {limit}" if timed_out else outermost.message
-        wanted = retry.delay_of(raised.attribute(error, "next_retry_delay" if said else "retry_after"))
+        wanted = retry.delay_of(raised.attribute(error, "next_retry_delay" if is_own else "retry_after"))
         delay = None if wanted is None else bounded(wanted)
         is_last = self.task.finalize is not None and self.task.finalize.reason == "time_budget"
         most = retry.planner_attempts(delay, is_last_turn=is_last)
@@ -238,14 +238,14 @@ class Planning:
             type=outermost.type,
             non_retryable=self.attempt >= most
             or (is_last and (timed_out or (delay is not None and delay > limit)))
-            or (said and raised.attribute(error, "non_retryable") is True),
+            or (is_own and raised.attribute(error, "non_retryable") is True),
             next_retry_delay=delay,
         )
 
     # Judge.
 
     def _shaped(self, plan: Any) -> tuple[PlanResult, AwaitExternalTools | None] | PlanOutcome:
-        """A plan that can be carried out, with what of it is executed outside; or why it is refused."""
+        """A plan that can be carried out, with its external calls; or the fault."""
         task = self.task
         fault = fault_of(
             plan,
@@ -266,7 +266,8 @@ class Planning:
 
     def _stamped(self, calls: list[ToolRequest]) -> list[ToolRequest]:
         """The calls with their final ids, by which the policy engine and people know them."""
-        # Ids we make cannot meet others; the whole transcript is read only where the planner made some.
+        # Derived ids cannot collide with others; the whole transcript is read only where the planner chose an
+        # id.
         named = any(call.tool_call_id for call in calls)
         taken = call_ids(self.messages) if named else ()
         task = self.task
@@ -287,7 +288,8 @@ class Planning:
         work = [
             dispatcher.dispatch(call, omitted.get(call.tool_call_id)) for call in asked[: admission.count]
         ]
-        # Together, since an interceptor may have to ask somebody for each of them; one needs no task.
+        # Concurrently, since an interceptor may have to ask somebody for each call; a single one needs no
+        # task.
         dispatches = [await work[0]] if len(work) == 1 else await asyncio.gather(*work)
         if isinstance(plan.await_, AwaitClarification):
             return self._question(plan, plan.await_, decision)
@@ -311,7 +313,7 @@ class Planning:
     def _question(
         self, plan: PlanResult, question: AwaitClarification, decision: PolicyDecision | None
     ) -> PlanOutcome:
-        """A plan that asks, with the message by which a model did so."""
+        """The outcome of a plan that asks, with the model's message that holds the question."""
         calls = [part.request for part in plan.message.tool_calls] if plan.message else []
         stamped = self._stamped(calls)
         omitted = [call.tool_call_id for call in stamped if unfit(call)]
@@ -339,7 +341,7 @@ def _calls_of(external: AwaitExternalTools) -> list[ToolRequest]:
 def _with_shares(
     calls: Sequence[ToolRequest], dispatches: list[Dispatch], caps: Caps, limits: Limits
 ) -> list[Dispatch]:
-    """The child runs' dispatches with what each may spend of what is left; with nothing to spend none is started."""
+    """The dispatches with the share of each child run; without tokens or money left no child run is started."""
     children = sum(dispatch.kind == "child" for dispatch in dispatches)
     if not children:
         return dispatches

@@ -1,10 +1,10 @@
 """Threads of sync tools.
 
 A thread cannot be killed. A call that is overdue or cancelled is *abandoned*: its thread runs on,
-is counted, and holds no slot, so that one stuck tool does not take the others with it. When too
-many of a tool's calls are abandoned, its further calls are refused until some end; other tools go on.
-An exit of the worker waits for no thread, which is why this is no `ThreadPoolExecutor`: the
-interpreter joins its threads.
+is counted, and holds no slot, so that one stuck tool does not block the others. When too
+many of a tool's calls are abandoned, its further calls are refused until some end; other tools continue.
+The worker's exit waits for no thread, which is why this is no `ThreadPoolExecutor`: the
+interpreter joins the threads of an executor.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ SYNC_THREADS = 64
 """Sync tools running at once on one worker."""
 
 OWN_SHARE = 16
-"""A tool has this part of the threads, one at least, whatever the other tools do."""
+"""Each tool has one in this many of the threads for itself, at least one, whatever the other tools do."""
 
 _log = structlog.get_logger("sojourn.tool")
 
@@ -38,10 +38,10 @@ class SyncThreads:
     """Runs sync calls in threads, for one event loop, which alone counts them.
 
     Args:
-        threads: Calls that can run at once, not counting the abandoned; where they are taken, a
-            sixteenth of them more for each tool.
-        most_abandoned: Abandoned calls that are shared among the tools that have some; one that
-            exceeds its share is refused. Half of `threads` when none.
+        threads: Calls that can run at once, not counting abandoned ones; where all are taken, each tool may run
+            a sixteenth of them more.
+        most_abandoned: Abandoned calls, shared among the tools that have some; a tool that
+            exceeds its share is refused. Half of `threads` by default.
     """
 
     def __init__(self, threads: int = SYNC_THREADS, *, most_abandoned: int | None = None) -> None:
@@ -57,18 +57,18 @@ class SyncThreads:
             inbox.put(None)
 
     async def run(self, tool_id: str, call: Callable[[], Any]) -> Any:
-        """Give what the call returns, or raise what it raises; it runs in a copy of the caller's context.
+        """Return the result of a call, or raise its error; the call runs in a copy of the caller's context.
 
-        Cancelled, by an `asyncio.timeout` around it too, it returns at once and abandons the thread.
+        When cancelled, by an `asyncio.timeout` around it too, it returns at once and abandons the thread.
 
         Raises:
-            ToolUnavailable: too many abandoned calls of this tool run on, or the system gives no more threads.
-            RuntimeError: the call raised what an event loop would take for its own (`StopIteration`,
-                `KeyboardInterrupt`, `CancelledError`); that is the cause.
+            ToolUnavailable: Too many abandoned calls of this tool still run, or the system gives no more threads.
+            RuntimeError: The call raised an error that an event loop would act on (`StopIteration`,
+                `KeyboardInterrupt`, `CancelledError`); that error is the cause.
         """
         self._refuse_when_held(tool_id)
-        async with self._turns.one(tool_id):
-            self._refuse_when_held(tool_id)  # others were abandoned while this one waited
+        async with self._turns.place(tool_id):
+            self._refuse_when_held(tool_id)  # others were abandoned while this call waited
             job = self._start(tool_id, call)
             try:
                 await job.ended.wait()
@@ -105,7 +105,7 @@ class SyncThreads:
             job.value = job.error = None  # nobody reads them
             self._abandoned[job.tool_id] -= 1
             left = self._abandoned[job.tool_id]
-            self._abandoned = +self._abandoned  # less the tools that have none
+            self._abandoned = +self._abandoned  # removes tools whose count is zero
             _log.info("sync_tool_ended_late", tool=job.tool_id, abandoned=left)
         else:
             self._running -= 1
@@ -117,7 +117,7 @@ class SyncThreads:
 
 @dataclass(eq=False)
 class _Job:
-    """A call and what came of it; only `run` is the thread's, all else the event loop's."""
+    """A call and its outcome; the thread calls only `run`, the event loop everything else."""
 
     tool_id: str
     call: Callable[[], Any]
@@ -130,10 +130,10 @@ class _Job:
     error: BaseException | None = None
 
     def run(self, inbox: "_Inbox") -> bool:
-        """Call, and tell the loop; false when that has been closed meanwhile: nobody asks any more."""
+        """Run the call, and notify the loop; false when the loop has been closed meanwhile."""
         try:
             self.value = self.context.run(self.call)
-        except BaseException as error:  # noqa: BLE001 - it is the caller's to judge
+        except BaseException as error:  # noqa: BLE001 - the caller judges it
             self.error = error
         try:
             self.loop.call_soon_threadsafe(self.on_end, self, inbox, context=self.context.copy())
@@ -142,7 +142,7 @@ class _Job:
         return True
 
     def outcome(self) -> Any:
-        """Give the value or raise the error, once."""
+        """Return the value or raise the error, once."""
         error, self.error = self.error, None
         try:
             if error is None:
@@ -158,7 +158,7 @@ _Inbox = SimpleQueue[_Job | None]
 
 
 def _thread() -> _Inbox:
-    """Start a thread that runs what is put into its inbox, until that is None."""
+    """Start a thread that runs jobs from its inbox, until it gets None."""
     inbox: _Inbox = SimpleQueue()
     try:
         threading.Thread(target=_work, args=(inbox,), name="sojourn-tool", daemon=True).start()

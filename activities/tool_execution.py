@@ -1,9 +1,10 @@
-"""ToolExecution: one call on its way through the tool boundary and back.
+"""ToolExecution: one call through the tool boundary and back.
 
-The order: read (size and depth, parse, drop injected fields), inject, interceptors, validate once, decode, run,
-validate and encode the result, artifacts, bounds, the gate. A bad call is data: everything but a transient fault
-and a cancellation comes back as a `ToolResult` (SR-51, SR-115, SR-133, SR-140). What is raised here is what
-`sojourn.core.run.retry` has repeated; all else would only be executed again.
+The order: read (size and depth, parse, drop injected fields), inject, interceptors, validate once, decode,
+run, validate and encode the result, artifacts, bounds, the gate. A bad call is data: everything but a
+transient failure and a cancellation becomes a `ToolResult` (SR-51, SR-115, SR-133, SR-140). This module
+raises only what `sojourn.core.run.retry` decides to repeat; any other exception would make Temporal execute
+the call again.
 """
 
 import asyncio
@@ -54,16 +55,16 @@ _log = structlog.get_logger("sojourn.tool")
 
 
 class ToolExecution:
-    """One call on its way through the boundary and back.
+    """One call through the boundary and back.
 
     Args:
-        app: Has the interceptors and the storage.
-        threads: Where what is not async runs.
+        app: The app, with its interceptors and storage.
+        threads: The threads of sync tools.
         tool: The tool that is called.
         call: The call as its planner made it.
-        task: What the workflow sent.
-        info: Of the activity.
-        lost: Attempts that say nothing of the tool's own faults: their workers were lost.
+        task: The task from the workflow.
+        info: The activity's info.
+        lost: Attempts that do not count for the tool's `Retry`: their workers were lost.
     """
 
     def __init__(
@@ -88,10 +89,10 @@ class ToolExecution:
         self._injection = Injection(tool.fillers, app.interceptors)
         self._started = time.monotonic()
         self._is_its_own = False
-        """Whether the answer is the tool's: the boundary's own examples are judged already."""
+        """Whether the result is the tool's own; examples of the boundary's results are known to fit."""
 
     async def answer(self) -> ToolResult:
-        """The call's answer, in which no injected value is told."""
+        """The call's result, without any injected value."""
         sent = self._tool.read(self._call)
         if isinstance(sent, ToolResult):
             return await self._recorded(sent)
@@ -104,7 +105,7 @@ class ToolExecution:
             return await self._recorded(await self._outcome(sent, meta))
 
     async def _outcome(self, sent: ToolRequest, meta: ToolCallMeta) -> ToolResult:
-        """What came of the call, whatever was raised on the way; only a cancellation is one."""
+        """The result of the call, whatever it raised; only a cancellation is raised."""
         clock = asyncio.timeout(self._limit.total_seconds())
         try:
             async with clock:
@@ -114,18 +115,20 @@ class ToolExecution:
         except retry.TRANSIENT as error:
             return self._transient(error)
         except ToolFailed as error:
-            given = raised.attribute(error, "hint")
+            own_hint = raised.attribute(error, "hint")
             hint = (
-                given.model_copy(update={"tool": self._call.name}) if raised.is_a(given, RetryHint) else None
+                own_hint.model_copy(update={"tool": self._call.name})
+                if raised.is_a(own_hint, RetryHint)
+                else None
             )
-            return refusal(self._call, (self._told(error), hint))
+            return refusal(self._call, (self._tool_error(error), hint))
         except BaseException as error:
             if is_cancellation(error):
                 raise
             return self._failed(error)
 
     async def _recorded(self, result: ToolResult) -> ToolResult:
-        """The answer as it passes the gate, with what is too large for a history in storage."""
+        """The result after the gate, with parts that are too large for a history in storage."""
         local = self._info.is_local
         answer = passed(self._spec, self._call, self._timed(result), self._masking, local=local)
         if isinstance(answer, Oversized) and local:
@@ -133,13 +136,13 @@ class ToolExecution:
         if isinstance(answer, Oversized):
             stored = await offloaded(answer, self._app.storage, self._spec, self._call, self._info)
             answer = passed(self._spec, self._call, stored)
-        if isinstance(answer, Oversized):  # by what no storage takes
+        if isinstance(answer, Oversized):  # by a part that storage does not take
             return refusal(self._call, hints.oversized_result(self._spec, answer.size))
         self._tell_oddities(result, answer)
         return await with_fitting_example(self._tool, answer) if self._is_its_own else answer
 
     def _tell_oddities(self, result: ToolResult, answer: ToolResult) -> None:
-        """Tell the operator what a tool's author should mend, and no planner can."""
+        """Log what the tool's author should change, and no planner can."""
         is_whole = answer.ok and answer.input_required is None
         if self._spec.bounded and is_whole and (odd := oddity(answer.bounds, result.result)):
             _log.warning("bounds_odd", tool=self._spec.id, run_id=self._info.workflow_id, why=odd)
@@ -147,7 +150,7 @@ class ToolExecution:
             _log.warning("hint_left_out", tool=self._spec.id, run_id=self._info.workflow_id)
 
     def _timed(self, result: ToolResult) -> ToolResult:
-        """The result with the time and the attempts that it took, where the tool itself says nothing of them."""
+        """The result with its duration and attempts, where the tool itself states none."""
         spent = round((time.monotonic() - self._started) * 1000)
         measured = ToolTelemetry(duration_ms=spent, attempts=self._info.attempt)
         own = result.telemetry
@@ -155,7 +158,7 @@ class ToolExecution:
             return (
                 result if measured == ToolTelemetry() else result.model_copy(update={"telemetry": measured})
             )
-        if not isinstance(own, ToolTelemetry):  # pyright: ignore[reportUnnecessaryIsInstance] - a copy of a record is not validated
+        if not isinstance(own, ToolTelemetry):  # pyright: ignore[reportUnnecessaryIsInstance] - `model_copy` does not validate
             return result
         blank = ToolTelemetry()
         filled = {
@@ -166,7 +169,7 @@ class ToolExecution:
         return result.model_copy(update={"telemetry": own.model_copy(update=filled)})
 
     async def _carried_out(self, sent: ToolRequest, meta: ToolCallMeta) -> ToolResult:
-        """Inject and intercept, validate once, run, and deliver what came of it."""
+        """Inject and intercept, validate once, run, and encode the result."""
         call = await self._injection.prepare(sent, meta)
         work = await self._work(sent, call, meta)
         if isinstance(work, ToolResult):
@@ -184,7 +187,7 @@ class ToolExecution:
     async def _work(
         self, sent: ToolRequest, call: ToolRequest, meta: ToolCallMeta
     ) -> Callable[[], Any] | ToolResult:
-        """What is left to run once the payload is valid, or the answer that says what is wrong with it."""
+        """The function to run once the payload is valid, or the result that says what is wrong with the payload."""
         tool = self._tool
         if self._spec.decode_in_executor:
             return tool.prepare({}, call, meta)
@@ -215,24 +218,24 @@ class ToolExecution:
 
     def _failed(self, error: BaseException) -> ToolResult:
         _log.info("tool_raised", tool=self._spec.id, run_id=self._info.workflow_id, raised=described(error))
-        return refusal(self._call, (self._told(error), None))
+        return refusal(self._call, (self._tool_error(error), None))
 
     def _timed_out(self) -> ToolResult:
-        said = f"{self._spec.id} did not answer within {self._limit}"
-        return self._again_or(retry.timed_out(self._spec, self._limit), said, "Timeout")
+        message = f"{self._spec.id} did not answer within {self._limit}"
+        return self._again_or(retry.timed_out(self._spec, self._limit), message, "Timeout")
 
     def _transient(self, error: BaseException) -> ToolResult:
-        said = self._told(error).message
-        return self._again_or(retry.transient(self._spec, error, said), said, raised.kind(error))
+        message = self._tool_error(error).message
+        return self._again_or(retry.transient(self._spec, error, message), message, raised.kind(error))
 
-    def _again_or(self, failure: retry.Failure, said: str, kind: str) -> ToolResult:
-        """The answer to a call that is not repeated; what Temporal is told of one that is holds no strangers' object."""
+    def _again_or(self, failure: retry.Failure, message: str, kind: str) -> ToolResult:
+        """The result of a call that is not repeated; a call that is repeated raises an error that holds no foreign object."""
         decided = retry.decide(self._spec, failure, self._info.attempt - self._lost)
         if isinstance(decided, retry.Retry):
-            raise ApplicationError(said, type=kind, next_retry_delay=decided.delay) from None
+            raise ApplicationError(message, type=kind, next_retry_delay=decided.delay) from None
         return refusal(self._call, decided)
 
-    def _told(self, error: BaseException) -> ToolError:
+    def _tool_error(self, error: BaseException) -> ToolError:
         return ToolError.from_error(error, self._hidden)
 
     def _hidden(self, text: str) -> str:
@@ -241,7 +244,7 @@ class ToolExecution:
 
     @property
     def _masking(self) -> Callable[[ToolResult], ToolResult] | None:
-        """Hides injected values, and in words the payload's own secrets; None when there are none."""
+        """Masks injected values, and in messages the payload's own secrets; None when there are none."""
         return self._masked if self._injection.whole else None
 
     def _masked(self, result: ToolResult) -> ToolResult:

@@ -1,7 +1,7 @@
-"""Transcripts: the worker's cache of them, and on a miss the run's own query.
+"""Transcripts: the worker's cache of transcripts, and on a miss the run's query.
 
-A plan is passed only what is new. The rest is here when the last plan of the run was made on
-this worker; else the run tells it, in byte slices (8 ms, whatever the length).
+A plan's input holds only new messages. The rest is in this cache when the last plan of the run was made on
+this worker; else the run returns it, in byte slices (8 ms, whatever the length).
 """
 
 from collections import OrderedDict
@@ -31,15 +31,15 @@ class _Entry:
 
 
 class Transcripts:
-    """A bounded, least-recently-used cache of transcripts, one entry a run.
+    """A bounded, least-recently-used cache of transcripts, one entry per run.
 
-    An entry is read only when its length is what the plan's input says and it was made by the
-    plan before, in the attempt whose result the workflow accepted: a late first attempt must not
-    be read after the second was accepted.
+    An entry is used only when its length matches the plan's input and it was made by the previous plan, in
+    the attempt whose result the workflow accepted: the entry of a late first attempt must not be used after
+    the second attempt was accepted.
 
     Args:
-        max_entries: Runs kept.
-        max_bytes: Bytes kept, as they are on the wire; as objects they take ten times as many.
+        max_entries: Most runs kept.
+        max_bytes: Most bytes kept, as they are on the wire; as objects they take ten times as many.
     """
 
     def __init__(self, max_entries: int = 2_000, max_bytes: int = 25_000_000) -> None:
@@ -51,7 +51,7 @@ class Transcripts:
         self.misses = 0
 
     async def read(self, key: Key, task: PlanTask) -> list[Message]:
-        """The whole transcript of a plan, its new messages included."""
+        """The whole transcript for a plan, its new messages included."""
         known = self._known(key, task)
         if known is None:
             return await self._ask(key, 0, task.until if task.until is not None else task.after) + list(
@@ -62,7 +62,7 @@ class Transcripts:
         return known + list(task.new)
 
     def keep(self, key: Key, messages: Sequence[Message], *, plan: int, attempt: int) -> None:
-        """Remember a run's transcript as it will be once this attempt's plan is accepted."""
+        """Keep a run's transcript as it will be once this attempt's plan is accepted."""
         size = self._size(self._entries.get(key), messages)
         self.drop(key)
         if size > self._max_bytes:
@@ -75,14 +75,14 @@ class Transcripts:
 
     @staticmethod
     def _size(known: _Entry | None, messages: Sequence[Message]) -> int:
-        """Bytes on the wire; only what the entry before did not hold is encoded, or a run would cost n²."""
+        """Bytes on the wire; only messages that the previous entry did not hold are encoded, or a run would cost n²."""
         held = len(known.messages) if known else 0
         if known and held and held <= len(messages) and known.messages[-1] is messages[held - 1]:
             return known.size + sum(size_of(message) for message in messages[held:])
         return sum(size_of(message) for message in messages)
 
     def drop(self, key: Key) -> None:
-        """Forget a run."""
+        """Remove a run."""
         entry = self._entries.pop(key, None)
         if entry:
             self.bytes -= entry.size
@@ -101,7 +101,7 @@ class Transcripts:
 
     @staticmethod
     async def _ask(key: Key, after: int, until: int) -> list[Message]:
-        """Read `after` to `until` from the run itself; a retried plan reads exactly what the first read."""
+        """Read the messages `after` to `until` from the run itself; a retried plan reads exactly what its first attempt did."""
         handle = activity.client().get_workflow_handle(key[0], run_id=key[1])
         data = b""
         while True:

@@ -1,7 +1,7 @@
 """Turns: who may run now, so that no tool takes all places for itself.
 
-A place is given to whoever asks first, while there are free ones. A tool that has fewer than its own
-few gets one even then: calls of another tool that hang hold up only their like.
+While places are free, the first to ask gets one. A tool that holds fewer than its own few
+gets one even when none is free: hanging calls of one tool delay only further calls of that tool.
 """
 
 import asyncio
@@ -13,27 +13,27 @@ __all__ = ["Turns"]
 
 
 class Turns:
-    """Places of one event loop.
+    """The places of one event loop.
 
     Args:
-        places: How many there are.
-        own: How many of them a tool has in any case, beyond those where all are taken.
+        places: Number of places.
+        own: How many places a tool may hold in any case, even when all are taken.
     """
 
     def __init__(self, places: int, own: int) -> None:
         self.taken: Counter[str] = Counter()
-        """By tool."""
+        """Number of places taken by each tool."""
         self._places = places
         self._own = own
         self._waiting: deque[tuple[str, asyncio.Future[None]]] = deque()
 
     @asynccontextmanager
-    async def one(self, tool_id: str) -> AsyncGenerator[None]:
+    async def place(self, tool_id: str) -> AsyncGenerator[None]:
         """Wait for a place, and hold it while the body runs."""
         if self._is_free(tool_id):
             self.taken[tool_id] += 1
         else:
-            await self._given(tool_id)
+            await self._wait_for_place(tool_id)
         try:
             yield
         finally:
@@ -42,7 +42,7 @@ class Turns:
     def _is_free(self, tool_id: str) -> bool:
         return self.taken.total() < self._places or self.taken[tool_id] < self._own
 
-    async def _given(self, tool_id: str) -> None:
+    async def _wait_for_place(self, tool_id: str) -> None:
         waiter = asyncio.get_running_loop().create_future()
         self._waiting.append((tool_id, waiter))
         try:
@@ -50,7 +50,7 @@ class Turns:
         except asyncio.CancelledError:
             if waiter.cancelled():
                 self._waiting.remove((tool_id, waiter))
-            else:  # given in the same moment
+            else:  # the place was given at this moment
                 self._give_back(tool_id)
             raise
 

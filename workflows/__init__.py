@@ -1,1 +1,6 @@
-"""The durable shell: Temporal workflow definitions."""
+"""The Temporal workflow `AgentRun`: plan, call tools, wait, repeat.
+
+The workflow awaits activities, child runs, timers and messages, and leaves every decision to `sojourn.core`;
+it runs no user code and may import all of `sojourn`, not the activities. Begin with `agent_run.py`, then
+`step.py`.
+"""

@@ -1,7 +1,7 @@
-"""AgentRun: the durable story of one run: plan, call tools, wait, repeat.
+"""AgentRun: one durable run: plan, call tools, wait, repeat.
 
 No user code runs here and nothing is read from the app: the policy, and a `Dispatch` for
-every call, are in the recorded results of `PlanActivity`. What decides is in `sojourn.core`;
+every call, are in the recorded results of `PlanActivity`. The decisions are in `sojourn.core`;
 this file awaits, and keeps the transcript.
 """
 
@@ -52,18 +52,18 @@ from .step import Step
 from .unread import WRONG_FIGURES, refused_by_hand, taken
 
 PLAN_LIMIT = timedelta(hours=1)
-"""Start-to-close of a plan: a net; `PlanActivity` enforces the policy's `plan_timeout` itself."""
+"""Start-to-close time-out of a plan, as a fallback; `PlanActivity` enforces the policy's `plan_timeout` itself."""
 
 RETRY = RetryPolicy(maximum_interval=LONGEST_INTERVAL, maximum_attempts=ACTIVITY_ATTEMPTS)
-"""1 s, doubled, at most 30 s apart: three deploys during one activity use up three attempts."""
+"""Intervals of 1 s, doubled, at most 30 s: three deploys during one activity use up three attempts."""
 
 OPENING_COPIES = 5
-"""What a run was started with is in memory beside its transcript: here, and four times in Temporal's core (measured)."""
+"""Copies of the opening in memory beside the transcript: one here, and four in Temporal's core (measured)."""
 
 _PLAN: Any = OrUnread(PlanOutcome)
 
 MAX_FAULTS = 2
-"""Planner faults in a row that are corrected; the next ends the run."""
+"""Planner faults in a row that are corrected; the next one ends the run."""
 
 
 @workflow.defn(name="AgentRun")
@@ -72,10 +72,10 @@ class AgentRun(RunQueries, MessageHandlers):
 
     @workflow.init
     def __init__(self, *given: Any) -> None:
-        """Start with the caller's messages; the policy comes with the first plan.
+        """Start with the opening's messages; the policy comes with the first plan.
 
-        The input is read here, not by the SDK: anybody with a Temporal client may have written it, and
-        what the SDK cannot decode or count would fail the workflow task for ever.
+        This method reads the input, not the SDK: anybody with a Temporal client may have written it, and
+        an input that the SDK cannot decode would fail the workflow task for ever.
         """
         opening = _opened(given)
         self._fault = opening if isinstance(opening, Exception) else None
@@ -116,7 +116,7 @@ class AgentRun(RunQueries, MessageHandlers):
             self._state = self._state.ended()
 
     async def _go(self) -> RunOutput:
-        """Turn after turn; what begins looks for a cancellation first."""
+        """Run turn after turn; everything that begins checks for a cancellation first."""
         while True:
             plan = await self._plan()
             if plan.failure:
@@ -134,14 +134,14 @@ class AgentRun(RunQueries, MessageHandlers):
                 return output
 
     def observe(self, observer: Observer) -> None:
-        """Let somebody on this worker watch; nothing they do may change the run."""
+        """Let an observer on this worker follow the run; the observer cannot change it."""
         self._observer = self.awaits.observer = observer
         observer.begins(self._state.opening)
 
     # Plan.
 
     async def _plan(self) -> PlanOutcome:
-        """The planner's next plan; a faulty one goes back with the reason, at most twice in a row."""
+        """The planner's next plan; a faulty plan goes back with the reason, at most twice in a row."""
         await self.awaits.while_paused()
         if not self._state.limit and self.awaits.room.is_full:
             self._state = self._state.history_full()
@@ -158,7 +158,7 @@ class AgentRun(RunQueries, MessageHandlers):
         raise self._failed(ToolError.new(f"{refused}: {plan.fault}", code=plan.fault_code or "PlannerError"))
 
     async def _timed_plan(self) -> PlanOutcome:
-        """A plan within the time budget; when that is used up meanwhile, the final one."""
+        """A plan within the time budget; when the budget is used up meanwhile, the final plan."""
         await self.awaits.while_paused()
         with self._clock.busy():
             plan = await self._clock.within(self._plan_once())
@@ -172,7 +172,7 @@ class AgentRun(RunQueries, MessageHandlers):
         stop_if_canceled()
         task = self._plan_task()
         try:
-            given: PlanOutcome | Unread = await workflow.execute_activity(
+            result: PlanOutcome | Unread = await workflow.execute_activity(
                 "PlanActivity",
                 task,
                 result_type=_PLAN,
@@ -190,13 +190,13 @@ class AgentRun(RunQueries, MessageHandlers):
                 return self._unanswered(cause)
             failed = self._failed(cause)
             raise failed from failed.__cause__
-        plan = self._taken(given)
+        plan = self._taken(result)
         self._state = self._state.planned(plan, workflow.now())
         self._clock.watch()
         return plan
 
     def _taken(self, plan: PlanOutcome | Unread) -> PlanOutcome:
-        """What the activity gave; anybody may have completed it with anything."""
+        """The activity's result, or a fault where somebody completed the activity by hand with something else."""
         fault = plan_fault(plan, final_turn=self._state.limit is not None)
         why = refused_by_hand(f"by-hand-plan-{self._state.plans}", plan, fault)
         if why is not None or isinstance(plan, Unread):
@@ -207,7 +207,7 @@ class AgentRun(RunQueries, MessageHandlers):
         return plan.model_copy(update={"usage": usage})
 
     def _plan_task(self) -> PlanTask:
-        """What the planner is passed: only what is new, by reference when it is large."""
+        """The input of the plan: only new messages, by reference when they are large."""
         state, run, after = self._state, self._state.opening, len(self._transcript)
         new = [*state.new, *state.said]
         size = self._transcript.extend(new)
@@ -248,7 +248,7 @@ class AgentRun(RunQueries, MessageHandlers):
         if not is_canceled():
             step.open_external(calls, plan.external)
         if len(calls) == 1 and self._clock.active.budget is None:
-            # The usual step; a task of its own for the one call would only cost.
+            # The usual step; a task for its only call would be a needless cost.
             self._settle(plan, [await step.carry_out(*calls[0])])
             return
         tasks = [asyncio.create_task(step.carry_out(call, dispatch)) for call, dispatch in calls]
@@ -262,7 +262,7 @@ class AgentRun(RunQueries, MessageHandlers):
         self._settle(plan, _results(calls, tasks))
 
     def _settle(self, plan: PlanOutcome, executed: list[ToolResult]) -> None:
-        """Count, judge the limits and pass the results on, in call order."""
+        """End a step: count its calls, judge the limits and pass the results on, in call order."""
         now = workflow.now()
         safeguards = self._judged(self._state.safeguards.settle(plan.calls, executed, now))
         self._state = self._state.settled(plan, executed, safeguards, now)
@@ -274,7 +274,7 @@ class AgentRun(RunQueries, MessageHandlers):
 
     @staticmethod
     def _judged(safeguards: SafeguardState) -> SafeguardState:
-        """By today's rules; where the first ones say otherwise, by those that the history was made with."""
+        """The safeguards by the current rules; by version 1 where that decides otherwise and the history was made with it."""
         if safeguards.is_judged_otherwise and not workflow.patched(SECOND_RULES):
             return safeguards.by_first_rules()
         return safeguards
@@ -295,22 +295,22 @@ class AgentRun(RunQueries, MessageHandlers):
         self._state = self._state.slept(duration, workflow.now(), is_over=is_over)
 
     async def _ask(self, plan: PlanOutcome) -> None:
-        """Park until the question is answered or expires; an answer begins a new user turn."""
+        """Wait until the question is answered or expires; an answer begins a new user turn."""
         assert plan.await_ is not None
         self._transcript.append(question_message(plan))
         self._state = self._state.waiting()
         answer = await self.awaits.answer_to(plan.await_)
         self._state = self._state.answered(plan, answer if isinstance(answer, Clarified) else None)
 
-    def steer(self, given: Paused | Resumed | Released) -> None:
-        """Pause, go on, or stop asking about tools."""
-        if isinstance(given, Released):
-            self.awaits.release(given)
+    def steer(self, message: Paused | Resumed | Released) -> None:
+        """Pause, resume, or stop asking about tools."""
+        if isinstance(message, Released):
+            self.awaits.release(message)
             return
-        self._state, is_heeded = self._state.steered(given, workflow.now())
+        self._state, is_heeded = self._state.steered(message, workflow.now())
         if is_heeded:
             self.awaits.show()
-            self.children.tell(given)
+            self.children.tell(message)
 
     # End.
 
@@ -321,30 +321,30 @@ class AgentRun(RunQueries, MessageHandlers):
         return self._state.output(plan, workflow.info().workflow_id, workflow.now())
 
     def _unanswered(self, why: ToolError) -> PlanOutcome:
-        """The end of a run whose final turn failed: clear, not an error."""
+        """The final answer of a run whose last turn failed; the run completes, it does not fail."""
         limit = self._state.limit
         assert limit is not None
         self._state = self._state.unanswered(why)
         return PlanOutcome(final=outcomes.unanswered(str(why), limit.message))
 
     def _failed(self, error: ToolError) -> ApplicationError:
-        """The end of a run that failed, with what it has spent: whoever called it gets both."""
+        """The failure of a run, with what it has spent, for its caller."""
         return closing(error, self._state.spent(workflow.now()))
 
     @property
     def held(self) -> int:
-        """Bytes that it takes in the worker's memory, about."""
+        """Memory that the run takes on its worker, in bytes, about."""
         return self._transcript.held + OPENING_COPIES * self._opening_bytes
 
     def _messages(self) -> Iterable[bytes]:
         return [*self._transcript, *map(encode, (*self._state.new, *self._state.said))]
 
 
-def _opened(given: Sequence[Any]) -> RunInput | Exception:
-    """The run's input, or what the run fails with."""
+def _opened(values: Sequence[Any]) -> RunInput | Exception:
+    """The run's input, or the error that fails the run."""
     try:
-        opening = taken("unread-start", given)
-    except RuntimeError as error:  # raised by `run`: the SDK has begun that already
+        opening = taken("unread-start", values)
+    except RuntimeError as error:  # `run` raises it: the SDK has already begun this method
         return error
     if isinstance(opening, Refused):
         return _invalid(f"AgentRun takes one RunInput: {opening.reason}")
@@ -363,7 +363,7 @@ def _invalid(fault: str) -> ApplicationError:
 def _results(
     calls: Sequence[tuple[ToolRequest, Dispatch]], tasks: Sequence[asyncio.Task[ToolResult]]
 ) -> list[ToolResult]:
-    """The calls' answers, in their order; a task that was cancelled before it began has none of its own."""
+    """The calls' results, in call order; a task that was cancelled before it began has no result of its own."""
     reason = workflow.cancellation_reason()
     return [
         task.result() if not task.cancelled() else outcomes.canceled(call, reason)

@@ -1,11 +1,11 @@
-"""Cancellation: a run that was asked to cancel begins nothing more, whatever became of what was in flight.
+"""Cancellation: a run that was asked to cancel begins nothing more, whatever happened to what was in flight.
 
-An activity or a child run that ends in spite of its cancellation gives its result; the SDK then takes the
-cancellation of the task back, and `asyncio.wait_for` may prefer a result that is ready. Only the workflow
+An activity or a child run that ends in spite of its cancellation returns its result; the SDK then withdraws
+the cancellation of the task, and `asyncio.wait_for` may prefer a result that is ready. Only the workflow
 itself remembers the request for good.
 
-Whether the task itself still is being cancelled is the SDK's to say, and depends on its version and flags. So
-a marker says that the request was seen.
+Whether the task itself is still being cancelled depends on the SDK's version and flags. So
+a marker records that the request was seen.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ _PATCH = "cancel-wins"
 
 
 def is_canceled() -> bool:
-    """Whether the run was asked to cancel; a history in which that was overlooked replays as it went."""
+    """Whether the run was asked to cancel; a history in which the request was overlooked replays as it went."""
     if workflow.cancellation_reason() is None:
         return False
     if workflow.patched(_PATCH):
@@ -28,6 +28,6 @@ def is_canceled() -> bool:
 
 
 def stop_if_canceled() -> None:
-    """Raise `CancelledError` where the run was asked to cancel; stands before whatever begins."""
+    """Raise `CancelledError` where the run was asked to cancel; called before anything begins."""
     if is_canceled():
         raise asyncio.CancelledError

@@ -1,7 +1,8 @@
-"""Children: the child runs at work, which pause and go on with their parent.
+"""Children: the open child runs, which pause and resume with their parent.
 
-Signals between workflows may overtake each other, and one to a child that has not started yet is lost. So each
-tells the whole state with a number, a child heeds only a higher one than the last, and a child that has started is told again.
+Signals between workflows may arrive out of order, and a signal to a child run that has not started yet is
+lost. So each signal carries the whole state with a number, a child run applies only a higher number than the
+last, and a child run gets the signal again once it has started.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from sojourn.core.run.spent import SPENT
 
 
 class Children:
-    """Child runs by id, while they live."""
+    """The child runs, by id, while they are open."""
 
     def __init__(self) -> None:
         self._ids: dict[str, None] = {}
@@ -29,7 +30,7 @@ class Children:
 
     @contextlib.contextmanager
     def living(self, run_id: str) -> Generator[None]:
-        """A child run lives meanwhile."""
+        """Register a child run while the body runs."""
         self._ids[run_id] = None
         try:
             yield
@@ -37,53 +38,53 @@ class Children:
             self._ids.pop(run_id, None)
 
     def started(self, run_id: str) -> None:
-        """Tell a child that the run was paused while the child was started."""
+        """Signal a child run that this run was paused while the child run was being started."""
         if isinstance(self._last, Paused) and workflow.patched("told-again"):
             self._send(run_id, self._last)
 
-    def told(self, run_id: str, spent: Spent) -> None:
-        """A child run that is being cancelled says what it has spent."""
+    def record_spent(self, run_id: str, spent: Spent) -> None:
+        """Record what a cancelled child run reports to have spent."""
         if run_id in self._ids:
             self._spent[run_id] = spent
 
     def spent(self, run_id: str) -> Spent | None:
-        """What a child run that was cancelled has spent, as far as it said so."""
+        """What a cancelled child run has spent, if it reported that."""
         return self._spent.pop(run_id, None)
 
-    def tell(self, given: Paused | Resumed) -> None:
-        """Tell each to pause or to go on, too; nobody waits for that."""
-        self._last = given
+    def tell(self, message: Paused | Resumed) -> None:
+        """Signal every child run to pause or to resume, without waiting for the signals."""
+        self._last = message
         self._number += 1
         for run_id in self._ids:
-            self._send(run_id, given)
+            self._send(run_id, message)
 
-    def _send(self, run_id: str, given: Paused | Resumed) -> None:
-        task = asyncio.create_task(_told(run_id, given, self._number))
+    def _send(self, run_id: str, message: Paused | Resumed) -> None:
+        task = asyncio.create_task(_signal(run_id, message, self._number))
         self._errands.add(task)
         task.add_done_callback(self._errands.discard)
 
 
-async def _told(run_id: str, given: Paused | Resumed, number: int) -> None:
-    """One that has ended needs it no more."""
-    name, said = (PAUSE, "reason") if isinstance(given, Paused) else (RESUME, "note")
-    text = given.reason if isinstance(given, Paused) else given.note
+async def _signal(run_id: str, message: Paused | Resumed, number: int) -> None:
+    """Signal a child run; one that has ended ignores the signal."""
+    name, text_field = (PAUSE, "reason") if isinstance(message, Paused) else (RESUME, "note")
+    text = message.reason if isinstance(message, Paused) else message.note
     with contextlib.suppress(FailureError):
         await workflow.get_external_workflow_handle(run_id).signal(
-            name, {said: text, "by": given.by, NUMBER: number}
+            name, {text_field: text, "by": message.by, NUMBER: number}
         )
 
 
 PATCH = "tell-what-was-spent"
-"""Histories of cancelled child runs from before have no such signal."""
+"""The patch of histories in which cancelled child runs report what they spent; older histories have no such signal."""
 
 
 async def tell_parent(link: RunLink | None, spent: Spent | None) -> None:
-    """Tell the parent run, if it is one of ours, what this one has spent that is being cancelled."""
+    """Report to the parent run what this run has spent, before it ends as canceled."""
     parent = workflow.info().parent
     if not (link and parent and parent.workflow_id == link.parent_run_id):
         return
     if spent is None or not workflow.patched(PATCH):
         return
     handle = workflow.get_external_workflow_handle(parent.workflow_id)
-    with contextlib.suppress(FailureError):  # it has ended, and nobody counts any more
+    with contextlib.suppress(FailureError):  # the parent run has ended
         await handle.signal(SPENT, {"run_id": workflow.info().workflow_id, "spent": spent})

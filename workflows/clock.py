@@ -1,6 +1,6 @@
 """Clock: the active time of a run, and what happens when its budget is used up.
 
-Planning and executing count; waiting for people, sleeping and being paused do not. The clock is
+Plans and calls count; waits for people, sleeps and pauses do not. The clock is
 the workflow's, so that a replay counts the same.
 """
 
@@ -23,10 +23,10 @@ T = TypeVar("T")
 
 
 class Clock:
-    """Counts while something is busy and nothing is paused.
+    """Counts active time while a plan or call is in progress and the run is not paused.
 
     Args:
-        kept: Whose active time is counted.
+        kept: The run's state.
     """
 
     def __init__(self, kept: Kept) -> None:
@@ -41,21 +41,21 @@ class Clock:
 
     @property
     def spent(self) -> timedelta:
-        """Active time so far."""
+        """Active time until now."""
         return self.active.spent(workflow.now())
 
     @property
     def left(self) -> timedelta | None:
-        """Active time left; None is no budget."""
+        """Active time left; None is no limit."""
         return self.active.left(workflow.now())
 
     @property
     def is_expired(self) -> bool:
-        """Whether the budget was used up in the middle of something."""
+        """Whether the budget ran out during a plan or a call."""
         return self.active.expired
 
     async def within(self, work: Coroutine[Any, Any, T]) -> T | None:
-        """What this gives, or None when the budget is used up first."""
+        """The result of a coroutine, or None when the budget is used up first."""
         if self.active.budget is None or self.active.expired:
             return await work
         task = asyncio.create_task(work)
@@ -67,7 +67,7 @@ class Clock:
         return task.result()
 
     async def bound(self, works: Sequence[asyncio.Task[Any]]) -> None:
-        """Let these end; they are cancelled when the budget is used up, or with the run."""
+        """Wait for these tasks; they are cancelled when the budget is used up, or with the run."""
         self._works = works
         try:
             await asyncio.gather(*works, return_exceptions=True)
@@ -76,7 +76,7 @@ class Clock:
 
     @contextmanager
     def busy(self) -> Generator[None]:
-        """Something runs meanwhile."""
+        """Count the body as active."""
         self._count(self.active.begun(workflow.now()))
         try:
             yield
@@ -87,7 +87,7 @@ class Clock:
                 self._count(self.active.ended(workflow.now()))
 
     def add(self, spent: timedelta) -> None:
-        """Count what a child run spent while this one only waited for it."""
+        """Add the time that a child run was active while this run only waited for it."""
         self._count(self.active.added(spent))
 
     def watch(self) -> None:
@@ -96,7 +96,7 @@ class Clock:
             self._watch = asyncio.create_task(self._watched())
 
     def stop(self) -> None:
-        """Watch no more."""
+        """Stop watching the budget."""
         if self._watch:
             self._watch.cancel()
 
@@ -104,7 +104,7 @@ class Clock:
         self._kept.state = changed(self._kept.state, active=active)
 
     async def _watched(self) -> None:
-        """One timer for each stretch of activity; from a plan to its calls there is no gap."""
+        """Wait with one timer for each active period; from a plan to its calls there is no gap."""
         while True:
             await workflow.wait_condition(lambda: self.active.since is not None)
             budget, left = self.active.budget, self.left

@@ -1,4 +1,4 @@
-"""Listed: whether a run sets search attributes; one that met a namespace without them goes on without."""
+"""Listed: whether a run sets search attributes; a run whose namespace lacks them continues without."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import cast
@@ -10,20 +10,20 @@ from sojourn.search_attributes import AGENT, UNREGISTERED
 
 
 class Listed:
-    """Asked before each command that sets search attributes; a marker tells a replay when it began to say no.
+    """Decides before each command that sets search attributes; a marker records for replays when the answer became no.
 
     Args:
-        is_listed: Whether the run's input says that it was started with some.
+        is_listed: Whether the run's input says that the start set search attributes.
     """
 
     def __init__(self, *, is_listed: bool) -> None:
         self.is_listed = is_listed or workflow.info().typed_search_attributes.get(AGENT) is not None
-        """Whether the run was started with any."""
+        """Whether the start set search attributes."""
         self._asked = 0
         self._is_off = False
 
     def may_set(self, *keys: SearchAttributeKey[str]) -> bool:
-        """Whether the namespace has these, as far as this worker knows."""
+        """Whether the namespace has these attributes, as far as this worker knows."""
         if self._is_off or not self.is_listed:
             return False
         self._asked += 1
@@ -34,7 +34,7 @@ class Listed:
 
 
 def _unregistered() -> Collection[str]:
-    """What the worker has found to be missing; nothing where it does not look."""
+    """The attributes that the worker found to be missing; empty where it does not check."""
     functions = cast("Mapping[str, Callable[[], Collection[str]]]", workflow.extern_functions())  # pyright: ignore[reportUnknownMemberType]
     look = functions.get(UNREGISTERED)
     return look() if look else ()

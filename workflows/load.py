@@ -1,8 +1,8 @@
-"""Load: how many bytes of large inputs are on their way at once.
+"""Load: how many bytes of large inputs may be sent at once.
 
-All that begins in one workflow task is sent in one message, of 4 MB at most; what is larger ends the run by force.
-Calls and their plans are bounded together; what people and systems send, and what child runs are given, comes
-on top, and any number of them in the same task.
+All commands of one workflow task are sent in one message of at most 4 MB; the server terminates a run that
+sends more. Calls and their plans are bounded together; answers from outside and the inputs of child runs come
+on top, any number of them in the same task.
 """
 
 from collections.abc import Generator
@@ -15,20 +15,20 @@ from sojourn.core.values.wire import size_of
 __all__ = ["Load"]
 
 MOST = 1_800_000
-"""Bytes on their way; one input that is larger goes alone."""
+"""Most bytes in flight; a larger input goes alone."""
 
 
 class Load:
-    """The inputs on their way, of one run."""
+    """The inputs in flight, of one run."""
 
     def __init__(self) -> None:
         self._bytes = 0
 
     async def of(self, value: object) -> AbstractContextManager[None]:
-        """Hold the input back until it fits beside the others; it is on its way in the body of a `with`."""
+        """Wait until an input fits beside the others in flight; it is in flight during the body of a `with`."""
         size = size_of(value)
         while not self._fits(size) and workflow.patched("large-inputs-in-turn"):
-            await workflow.wait_condition(lambda: self._fits(size))  # several are woken at once
+            await workflow.wait_condition(lambda: self._fits(size))  # several waiters wake at once
         return self._on_its_way(size)
 
     @contextmanager

@@ -1,7 +1,7 @@
 """Message handlers: the updates and signals by which people and systems reach a run.
 
-Each is an update, which answers with a reason when it refuses and then leaves no trace, and a signal
-of the same name for Temporal's CLI and UI, where what is refused becomes a note. Neither harms a run.
+Each message has an update, which returns the reason when it is refused and then leaves no trace, and a signal
+of the same name for Temporal's CLI and UI, whose refusal becomes a note. No message can harm a run.
 """
 
 from abc import ABC, abstractmethod
@@ -29,7 +29,7 @@ from sojourn.core.awaits.steering import (
     read_resume,
 )
 from sojourn.core.awaits.waits import Released
-from sojourn.core.run.spent import SPENT, read_told
+from sojourn.core.run.spent import SPENT, read_child_spent
 
 from .children import Children
 from .kept import Kept
@@ -40,17 +40,17 @@ _Steering = Paused | Resumed | Released | Refused
 
 
 class MessageHandlers(ABC):
-    """What of a run can be reached from outside."""
+    """The handlers of a run's messages from outside."""
 
     kept: Kept
     awaits: OpenAwaits
     children: Children
     _signals: int = 0
-    """Signals that were received, of the names above."""
+    """Number of signals received, of the names below."""
 
     @abstractmethod
-    def steer(self, given: Paused | Resumed | Released) -> None:
-        """Carry out what an operator asked for."""
+    def steer(self, message: Paused | Resumed | Released) -> None:
+        """Apply an operator's request."""
 
     # Answers.
 
@@ -88,7 +88,7 @@ class MessageHandlers(ABC):
         unfinished_policy=HandlerUnfinishedPolicy.ABANDON,
     )
     async def supply_by_update(self, *values: Any) -> str:
-        """Take results, and say which do not fit their tools; returns the await's id."""
+        """Take results, and report those that do not fit their tools; returns the await's id."""
         return await self._answered(TOOL_RESULTS, values)
 
     @supply_by_update.validator
@@ -104,7 +104,7 @@ class MessageHandlers(ABC):
 
     @workflow.update(name=PAUSE, description="Start nothing new until the run is resumed.")
     async def pause_by_update(self, *values: Any) -> None:
-        """Pause; what runs finishes."""
+        """Pause; calls in progress finish."""
         self._steered(read_pause(as_before(values)))
 
     @pause_by_update.validator
@@ -118,7 +118,7 @@ class MessageHandlers(ABC):
 
     @workflow.update(name=RESUME, description="Go on after a pause.")
     async def resume_by_update(self, *values: Any) -> None:
-        """Go on; messages begin a new user turn."""
+        """Resume; messages begin a new user turn."""
         self._steered(self._resume(as_before(values)))
 
     @resume_by_update.validator
@@ -127,12 +127,12 @@ class MessageHandlers(ABC):
 
     @workflow.signal(name=RESUME, description="Go on after a pause.")
     async def resume_by_signal(self, *values: Any) -> None:
-        """Go on, from Temporal's CLI or UI."""
+        """Resume, from Temporal's CLI or UI."""
         self._signalled_to(RESUME, values, self._resume)
 
     @workflow.update(name=STOP_ASKING, description="Approve these tools for the rest of the run.")
     async def release_by_update(self, *values: Any) -> None:
-        """Stop asking about tools; their open calls go on."""
+        """Stop asking about tools; their open calls continue."""
         self._steered(read_release(as_before(values)))
 
     @release_by_update.validator
@@ -146,26 +146,26 @@ class MessageHandlers(ABC):
 
     @workflow.signal(dynamic=True, description="Another name: it is passed over.")  # noqa: B027 - that is all
     async def pass_over(self, _name: str, _values: Sequence[RawValue]) -> None:
-        """Pass over a signal of a name that is none; a run that waits looks at its history's length with each."""
+        """Ignore a signal with an unknown name; a waiting run checks the length of its history with each signal."""
 
     # Child runs.
 
     @workflow.signal(name=SPENT, description="What a child run has spent that is about to end as canceled.")
     async def child_spent(self, *values: Any) -> None:
-        """Keep it until the child's end; of a run that is no child at work it is ignored."""
-        given = self._received(values)
-        run_id, spent = ("", None) if isinstance(given, Refused) else read_told(given)
+        """Record what a child run has spent, until it ends; ignored from a run that is no open child run."""
+        received = self._received(values)
+        run_id, spent = ("", None) if isinstance(received, Refused) else read_child_spent(received)
         if spent:
-            self.children.told(run_id, spent)
+            self.children.record_spent(run_id, spent)
 
-    # All of them.
+    # Shared by all handlers.
 
     def _resume(self, values: Sequence[Any]) -> Resumed | Refused:
         return read_resume(values, is_paused=self.kept.state.paused is not None)
 
     @staticmethod
     def _check(judged: object) -> None:
-        """Refuse what is none; a refused update leaves no trace in the history."""
+        """Refuse an invalid update, which then leaves no trace in the history."""
         if isinstance(judged, Refused):
             raise ApplicationError(judged.reason, type=judged.kind, non_retryable=True)
 
@@ -178,29 +178,29 @@ class MessageHandlers(ABC):
         return answer.await_id
 
     def _signalled(self, kind: str, values: Sequence[Any]) -> None:
-        given = self._received(values)
-        answer = given if isinstance(given, Refused) else self.awaits.receive(kind, given, "signal")
+        received = self._received(values)
+        answer = received if isinstance(received, Refused) else self.awaits.receive(kind, received, "signal")
         if isinstance(answer, Refused):
             self.awaits.refuse_signal(kind, values, answer)
 
     def _received(self, values: Sequence[Any]) -> Sequence[Any] | Refused:
-        """What came by a signal, counted."""
+        """The values of a signal, after counting it, or a refusal."""
         self._signals += 1
         return taken(f"unread-{self._signals}", values)
 
-    def _steered(self, given: _Steering) -> None:
-        self._check(given)
-        assert not isinstance(given, Refused)
-        self.steer(given)
+    def _steered(self, message: _Steering) -> None:
+        self._check(message)
+        assert not isinstance(message, Refused)
+        self.steer(message)
 
     def _signalled_to(
         self, name: str, values: Sequence[Any], read: Callable[[Sequence[Any]], _Steering]
     ) -> None:
         received = self._received(values)
-        given = received if isinstance(received, Refused) else read(received)
-        if isinstance(given, Refused):
-            self.awaits.note(f"{name} refused: {given.reason}")
+        message = received if isinstance(received, Refused) else read(received)
+        if isinstance(message, Refused):
+            self.awaits.note(f"{name} refused: {message.reason}")
             return
         if rest := not_understood(name, values):
             self.awaits.note(f"left out: {rest.reason}")
-        self.steer(given)
+        self.steer(message)

@@ -1,4 +1,4 @@
-"""The open waits of a run, parked on here and shown on Temporal's own screens."""
+"""The open waits of a run: the workflow waits on them, and Temporal's screens show them."""
 
 import asyncio
 from collections.abc import Sequence
@@ -26,14 +26,14 @@ from .listed import Listed
 from .room import Room
 
 _Part = tuple[str, str]
-"""A wait's id and a call's."""
+"""The id of an external wait, and of one of its calls."""
 
 
 class OpenAwaits:
-    """Waits to park on, one future each; what is sent in answer comes in by `receive`.
+    """The open waits, one future each; `receive` takes answers.
 
     Args:
-        kept: The run's state, whose `waits` these are.
+        kept: The run's state, which holds the `waits`.
         listed: Whether search attributes are set.
     """
 
@@ -52,7 +52,7 @@ class OpenAwaits:
 
     @property
     def waits(self) -> Waits:
-        """What is waited for, and what was answered."""
+        """The waits of the run."""
         return self._kept.state.waits
 
     @waits.setter
@@ -63,7 +63,7 @@ class OpenAwaits:
     def _is_paused(self) -> bool:
         return self._kept.state.paused is not None
 
-    # Park.
+    # Wait.
 
     async def answer_to(self, wait: Await) -> Answer | None:
         """The one answer to a wait; None when it expires before anybody answers."""
@@ -78,7 +78,7 @@ class OpenAwaits:
             self._close(opened.id)
             return None
         except asyncio.CancelledError:
-            # Not `finally`: a run that is only dropped from a worker's memory still waits.
+            # Not `finally`: a run that is only evicted from a worker's memory still waits.
             self._close(opened.id)
             raise
         self._close(opened.id)
@@ -86,7 +86,7 @@ class OpenAwaits:
         return future.result() if future.done() else None
 
     def open_external(self, wait: AwaitExternalTools) -> AwaitExternalTools:
-        """Begin to wait for results from outside."""
+        """Open the wait for external results."""
         self.waits, opened = self.waits.opened(wait)
         assert isinstance(opened, AwaitExternalTools)
         self._opened_at[opened.id] = workflow.now()
@@ -97,7 +97,7 @@ class OpenAwaits:
         return opened
 
     async def result_of(self, wait: AwaitExternalTools, tool_call_id: str) -> dict[str, Any] | None:
-        """What was sent for one call; None when the wait expires first."""
+        """The result that was sent for one call; None when the wait expires first."""
         future = self._parts[wait.id, tool_call_id]
         stop_if_canceled()
         left = None
@@ -112,10 +112,10 @@ class OpenAwaits:
         return future.result() if future.done() else None
 
     async def _answered(self, future: asyncio.Future[Any], left: timedelta | None, await_id: str) -> None:
-        """Wait for an answer, while there is room for what follows.
+        """Wait for an answer, as long as the history has room for what follows.
 
         Raises:
-            TimeoutError: nobody answered in time.
+            TimeoutError: Nobody answered in time.
         """
 
         def goes_on() -> bool:
@@ -129,12 +129,12 @@ class OpenAwaits:
     def settle_part(
         self, await_id: str, tool_call_id: str, result: ToolResult, *, is_read: bool = True
     ) -> bool:
-        """Whether what was sent for a call answers it; else whoever sent it is told why, and it is awaited again."""
+        """Whether an external result answers its call; otherwise its sender gets the reason, and another result is awaited."""
         part = (await_id, tool_call_id)
         self.waits, final = self.waits.checked(await_id, tool_call_id, result)
         if not final:
-            said = result.error.message if result.error else ""
-            self.note(f"result refused: {said}")
+            reason = result.error.message if result.error else ""
+            self.note(f"result refused: {reason}")
             self._parts[part] = asyncio.get_running_loop().create_future()
         check = self._checks.pop(part, None)
         if check and not check.done():
@@ -143,14 +143,14 @@ class OpenAwaits:
         return final
 
     async def while_paused(self) -> None:
-        """Hold back what would start while the run is paused; once it was asked to cancel nothing starts."""
+        """Wait while the run is paused; raise once it was asked to cancel."""
         while self._is_paused and not self.room.is_full:
-            stop_if_canceled()  # what ended in spite of the request has taken it from the task: nothing would wake it
+            stop_if_canceled()  # a call that ended in spite of the request has taken it from the task: nothing would wake this wait
             await workflow.wait_condition(lambda: not self._is_paused or self.room.looks_full)
         stop_if_canceled()
 
     async def sleep(self, duration: timedelta) -> bool:
-        """Sleep durably, while there is room for what follows; whether the time is over."""
+        """Sleep durably, as long as the history has room; returns whether the whole time has passed."""
         left = bounded(duration)
         try:
             await workflow.wait_condition(lambda: self.room.is_full, timeout=left, timeout_summary=WAITS)
@@ -159,39 +159,42 @@ class OpenAwaits:
         return False
 
     def note(self, note: str) -> None:
-        """Keep a note for the status."""
+        """Add a note to the status."""
         self._kept.state = self._kept.state.noted(note)
 
     # Receive.
 
     def read(self, kind: str, values: Sequence[Any], door: Door) -> Answer | Repeated | Refused:
-        """Judge what was sent, and change nothing."""
+        """Read a message, and change nothing."""
         return self.waits.read(kind, values[0] if len(values) == 1 else list(values), door)
 
     def receive(self, kind: str, values: Sequence[Any], door: Door) -> Answer | Repeated | Refused:
-        """Judge what was sent, and go on with it when it is an answer."""
+        """Read a message, and apply it when it is an answer."""
         answer = self.read(kind, values, door)
         if not isinstance(answer, (Repeated, Refused)):
             self._take(answer)
         return answer
 
     def refuse_signal(self, kind: str, values: Sequence[Any], refused: Refused) -> None:
-        """Note a signal that is no answer; one that came with the very task that asks may be one yet."""
+        """Note a refused signal; a signal in the very workflow task that opens the wait may become an answer yet."""
         note = f"answer refused: {refused.reason}"
         self.note(note)
         if refused.kind == "AwaitNotOpen":
             now = workflow.info().get_current_history_length()
-            early = [*(one for one in self._early if one[0] == now), (now, kind, values, note)]
+            early = [
+                *(early_signal for early_signal in self._early if early_signal[0] == now),
+                (now, kind, values, note),
+            ]
             self._early = early[:MAX_NOTES]
 
     def release(self, released: Released) -> None:
-        """Stop asking about these tools; open calls of theirs go on."""
+        """Stop asking about these tools; their open calls continue."""
         self.waits, settled = self.waits.released(released)
         for decision in settled:
             self._resolve(decision)
 
     async def checked(self, supplied: Supplied) -> list[str]:
-        """Why results that were sent do not fit their tools, once they are checked."""
+        """Why results do not fit their tools, once they are checked."""
         waiting = [
             (call_id, check)
             for call_id in supplied.results
@@ -220,21 +223,21 @@ class OpenAwaits:
             if future and not future.done():
                 future.set_result(answer)
             return
-        for call_id, given in answer.results.items():
+        for call_id, result in answer.results.items():
             part = (answer.await_id, call_id)
             future = self._parts.get(part)
             if future and not future.done():
                 self._checks[part] = asyncio.get_running_loop().create_future()
-                future.set_result(given)
+                future.set_result(result)
 
     def _take_early(self, await_id: str) -> None:
-        """An answer signalled in the very workflow task in which was asked counts.
+        """Accept an answer that was signalled in the very workflow task that opened its wait.
 
         The history, and so whoever follows the run, shows the question as soon as the plan is in;
-        but Temporal hands a workflow task's signals over before its results, whichever came first.
+        but Temporal delivers a workflow task's signals before its results, whichever came first.
         """
         now = workflow.info().get_current_history_length()
-        left: list[tuple[int, str, Any, str]] = []
+        remaining: list[tuple[int, str, Any, str]] = []
         for early in self._early:
             length, kind, values, note = early
             if length != now:
@@ -244,8 +247,8 @@ class OpenAwaits:
                 self._take(answer)
                 self._kept.state = self._kept.state.unnoted(note)
             else:
-                left.append(early)
-        self._early = left
+                remaining.append(early)
+        self._early = remaining
 
     # Show.
 
@@ -255,7 +258,7 @@ class OpenAwaits:
         self.show()
 
     def show(self) -> None:
-        """Say on Temporal's own screens what the run waits for, and how to answer."""
+        """Show on Temporal's screens what the run waits for, and how to answer."""
         self.observer.waits(self.waits.open)
         paused = self._kept.state.paused
         workflow.set_current_details(self._details.of(self.waits.open, paused.reason if paused else None))

@@ -18,32 +18,33 @@ from .kept import Kept
 
 
 class RunQueries(ABC):
-    """What can be asked of a run while it is open."""
+    """The queries of an open run."""
 
     kept: Kept
 
     @abstractmethod
     def _messages(self) -> Iterable[bytes]:
-        """The transcript, and what no planner has seen yet, each message as JSON."""
+        """The transcript with messages that no planner has received yet, each as JSON."""
 
     @workflow.query(name="status", description="How the run stands.")
     def status(self) -> RunStatus:
-        """How the run stands, for callers and operators."""
+        """The run's status, for callers and operators."""
         return status_of(self.kept.state, workflow.info().workflow_id, workflow.now())
 
     @workflow.query(name=APPROVAL, description="A call that waits for approval, whole, in lines.")
     def approval(self, await_id: str = "") -> list[str]:
-        """The call of this wait, or the oldest, with every field; the last line names its digest."""
+        """The call of this wait, or of the oldest, with every field; the last line is its digest."""
         waits = self.kept.state.waits.open.values()
         calls = [wait for wait in waits if isinstance(wait, AwaitConfirmation)]
-        meant = [call for call in calls if await_id in ("", call.id)]
-        return whole_call(meant[0]) if meant else ["no such call waits for approval"]
+        matching = [call for call in calls if await_id in ("", call.id)]
+        return whole_call(matching[0]) if matching else ["no such call waits for approval"]
 
     @workflow.query(name="transcript", description="The transcript as a JSON array, in slices of 1.5 MB.")
     def transcript(self, after: int = 0, until: int | None = None, offset: int = 0) -> RawValue:
         """Messages `after` to `until` as JSON from byte `offset`; a slice under 1.5 MB is the last.
 
-        What no planner has seen yet is told too, such as the answers to the calls of a cancelled run.
+        The transcript includes messages that no planner has received yet, such as the results of a cancelled
+        run's calls.
         """
         data, whole = slice_of(self._messages(), after, until, offset)
         encoding = b"json/plain" if whole else b"binary/plain"

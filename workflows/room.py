@@ -1,7 +1,8 @@
-"""Room: how much history the server still lets a run write.
+"""Room: how much more history the server allows a run to write.
 
-At its limit, 51,200 events or 50 MB, the server ends a run by force: with no answer, and with calls in flight. So
-well before it nothing new is begun, and the planner gets its last turn. What is left is for what is in flight.
+At its limit, 51,200 events or 50 MB, the server terminates a run: without an answer, and with calls in
+flight. So well before the limit nothing new begins, and the planner gets its last turn. The rest is for calls
+in flight.
 """
 
 from collections.abc import Generator
@@ -10,20 +11,20 @@ from contextlib import AbstractContextManager, contextmanager
 from temporalio import workflow
 
 MAX_EVENTS = 45_000
-"""Events from which on nothing new begins; 32 calls in flight write 400 more."""
+"""Number of events from which on nothing new begins; 32 calls in flight write 400 more."""
 
 MAX_BYTES = 18_000_000
-"""The same in bytes."""
+"""Size of the history in bytes from which on nothing new begins."""
 
 MOST_BYTES = 49_000_000
-"""Bytes of history, with room for every answer in flight, up to which a call begins."""
+"""Size of the history in bytes, with room for every answer in flight, up to which a call begins."""
 
 LARGEST_ANSWER = 1_850_000
-"""Bytes that one answer may take: a result with its artifacts."""
+"""Largest answer in bytes: a result with its artifacts."""
 
 
 class Room:
-    """Asked before anything begins; what it says is the same in a replay, since the server tells it with each task."""
+    """Decides whether anything may begin; the same in a replay, since the server sends the numbers with each task."""
 
     def __init__(self) -> None:
         self._is_ignored = False
@@ -31,7 +32,7 @@ class Room:
 
     @property
     def looks_full(self) -> bool:
-        """Whether the limit is near, as far as the numbers tell."""
+        """Whether the history's numbers are near the limit."""
         if self._is_ignored:
             return False
         info = workflow.info()
@@ -39,18 +40,18 @@ class Room:
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing new may begin; a run that an earlier version let go on past this goes on."""
+        """Whether nothing new may begin; a run that an earlier version let continue past the limit continues."""
         if self.looks_full and not workflow.patched("history-limit"):
             self._is_ignored = True
         return self.looks_full
 
     async def for_answer(self) -> AbstractContextManager[None]:
-        """Hold a call back until its answer has a place beside those in flight; it is in flight in the body of a `with`.
+        """Wait until an answer has room beside those in flight; it is in flight during the body of a `with`.
 
-        In a history that is new 26 have one at a time, near its limit 16.
+        A new history has room for 26 at a time, one near its limit for 16.
         """
         while not self._has_place() and workflow.patched("answers-in-turn"):
-            await workflow.wait_condition(self._has_place)  # several are woken at once
+            await workflow.wait_condition(self._has_place)  # several waiters wake at once
         return self._placed()
 
     @contextmanager

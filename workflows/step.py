@@ -1,4 +1,4 @@
-"""Step: carry out one call, as an activity, a child run, or answered already.
+"""Step: carry out one call, as an activity, a child run or an external call, or take its recorded result.
 
 Whatever happens, the call is answered: nothing here raises but a cancellation of the run,
 and that only after the call is answered too.
@@ -70,10 +70,10 @@ class Step:
 
     Args:
         kept: The run's state.
-        awaits: Where to ask people.
-        clock: Counts the time that calls take; a child run's is its own.
-        children: Told of child runs while they live.
-        observer: Told how each was answered.
+        awaits: The run's open waits.
+        clock: Counts the time of calls, but not of child runs, which count their own.
+        children: The registry of open child runs.
+        observer: Receives the answer of each call.
     """
 
     def __init__(
@@ -98,18 +98,18 @@ class Step:
     def open_external(
         self, calls: Sequence[tuple[ToolRequest, Dispatch]], wait: AwaitExternalTools | None
     ) -> None:
-        """Begin to wait for the results of the calls that are executed outside."""
+        """Open the wait for the results of external calls."""
         opened = external_wait(calls, wait)
         if opened:
             self._external = self._awaits.open_external(opened)
 
     def spent_by_children(self) -> timedelta:
-        """Active time of the child runs that ended, less what this run itself was active meanwhile."""
+        """Active time of the child runs that ended, without the time in which this run itself was active."""
         return self._child_time.beyond(self._clock.spent - self._began)
 
     @property
     def _time_left(self) -> timedelta | None:
-        """Of the run's time budget, for a child run that starts now."""
+        """The part of the time budget that is left for a child run that starts now."""
         left = self._clock.left
         return None if left is None else max(left - self.spent_by_children(), timedelta(0))
 
@@ -132,7 +132,7 @@ class Step:
         self._kept.state = self._kept.state.shown(shown)
 
     def _is_overtime(self) -> bool:
-        """Whether the time budget was used up while a call ran that ended in spite of it."""
+        """Whether the time budget was used up while a call ran that ended in spite of its cancellation."""
         return self._clock.is_expired and workflow.patched("overtime-asks-nobody")
 
     def _cut_short(self, call: ToolRequest) -> ToolResult:
@@ -140,7 +140,7 @@ class Step:
         return outcomes.overtime(call) if self._clock.is_expired else outcomes.canceled(call, reason)
 
     async def _approved(self, call: ToolRequest, dispatch: Dispatch) -> ToolResult | None:
-        """None when the call may run; else the answer of a call that was decided against."""
+        """None when the call may run; else the result of a call that was denied."""
         confirm = dispatch.confirm
         if confirm is None or not self._awaits.waits.asks(confirm):
             return None
@@ -168,7 +168,7 @@ class Step:
         return outcomes.failed(call, ToolError.new(f"this worker does not know dispatch {dispatch.kind!r}"))
 
     async def _executed(self, call: ToolRequest, dispatch: Dispatch) -> ToolResult:
-        """By a worker; a tool that needs a person's input goes on when it has it."""
+        """Execute a call on a worker; a tool that needs a person's input is called again with the answers."""
         task, rounds = self._task(call, dispatch), 0
         while True:
             result = await self._in_turn(call, dispatch, task)
@@ -182,15 +182,15 @@ class Step:
             if rounds > MAX_INPUT_ROUNDS:
                 return outcomes.too_much_input(call, needed.server)
             self._show(call, "waiting")
-            given = await self._input(call, needed)
-            if size_of(given) > MAX_FORMS_BYTES and workflow.patched("answers-bounded-together"):
+            answers = await self._input(call, needed)
+            if size_of(answers) > MAX_FORMS_BYTES and workflow.patched("answers-bounded-together"):
                 return outcomes.too_long_input(call, needed.server)
             self._show(call, "running")
-            task = task.model_copy(update={"input": given})
+            task = task.model_copy(update={"input": answers})
 
     async def _in_turn(self, call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult:
         async with self._slots:
-            # A local answer is small; the others need a place each.
+            # A local result is small; the others need room each.
             with nullcontext() if dispatch.kind == "local" else await self._awaits.room.for_answer():
                 await self._awaits.while_paused()
                 if refused := self._no_room(call):
@@ -201,7 +201,7 @@ class Step:
                     return await self._by_worker(call, dispatch, task)
 
     def _no_room(self, call: ToolRequest) -> ToolResult | None:
-        """The answer to a call that would begin where the run's history is full."""
+        """The result of a call that would begin where the run's history is full, or None."""
         if not self._awaits.room.is_full:
             return None
         return not_executed(call, "history", limits_of(self._policy))
@@ -211,7 +211,10 @@ class Step:
             try:
                 made = execute_locally if dispatch.kind == "local" else execute
                 result = await made(call, dispatch, task)
-            except (ActivityError, ApplicationError) as error:  # a local one comes without its wrapper
+            except (
+                ActivityError,
+                ApplicationError,
+            ) as error:  # the error of a local activity comes without a wrapper
                 if is_cancelled_exception(error):
                     self._carried_out.add(call.tool_call_id)
                     return self._cut_short(call)
@@ -222,8 +225,10 @@ class Step:
         return outcomes.by_reference(outcomes.attach_call(call, result, workflow.info().workflow_id))
 
     def _taken(self, call: ToolRequest, result: ToolResult | Unread) -> ToolResult:
-        """What the activity gave; anybody may have completed it with anything."""
-        self._results += 1  # a call that needs input, or is checked again, has several: each its own marker
+        """The activity's result, or an error where somebody completed the activity by hand with something else."""
+        self._results += (
+            1  # a call that needs input, or is checked again, has several results: each has its own marker
+        )
         fault = result.reason if isinstance(result, Unread) else None
         why = refused_by_hand(f"by-hand-{call.tool_call_id}-{self._results}", result, fault)
         if why is not None or isinstance(result, Unread):
@@ -246,7 +251,7 @@ class Step:
         )
 
     async def _input(self, call: ToolRequest, needed: InputRequired) -> ToolInput:
-        """A person's answers to what a tool asks, one form after the other."""
+        """A person's answers to a tool's forms, one form after the other."""
         responses = dict(needed.responses)
         for form in needed.forms:
             answer = await self._awaits.answer_to(input_wait(call, needed, form))
@@ -254,23 +259,24 @@ class Step:
         return ToolInput(responses=responses, request_state=needed.request_state)
 
     async def _supplied(self, call: ToolRequest, dispatch: Dispatch) -> ToolResult:
-        """Somebody outside executes the call; what they send is checked like any result.
+        """Wait for the result of an external call, which is checked like any result.
 
-        A check takes no turn and no place, and no pause holds it up, since whoever sent the result waits for it.
+        A check takes no slot and no room, and no pause delays it, since the sender of the result waits for
+        it.
         """
         stop_if_canceled()
         wait = self._external
         assert wait is not None
         while True:
-            given = await self._awaits.result_of(wait, call.tool_call_id)
+            sent = await self._awaits.result_of(wait, call.tool_call_id)
             room, is_read = self._awaits.room, True
-            if given is None:
+            if sent is None:
                 result = outcomes.not_read(call) if room.is_full else not_supplied(call)
             elif room.looks_full and workflow.patched("checks-need-room"):
                 result, is_read = outcomes.not_read(call), False
             else:
-                task = self._task(call, dispatch).model_copy(update={"given": given})
-                with await self._load.of(given):
+                task = self._task(call, dispatch).model_copy(update={"given": sent})
+                with await self._load.of(sent):
                     result = await self._by_worker(call, dispatch, task)
             if self._awaits.settle_part(wait.id, call.tool_call_id, result, is_read=is_read):
                 return result
@@ -310,7 +316,8 @@ class Step:
                         id=link.run_id,
                         result_type=RunOutput,
                         task_queue=dispatch.task_queue,
-                        # A parent that was reset starts its child anew; the one before it would run on unheard.
+                        # A parent run that was reset starts its child run anew; the earlier one would run on
+                        # without a listener.
                         id_reuse_policy=WorkflowIDReusePolicy.TERMINATE_IF_RUNNING,
                         parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
                         search_attributes=attributes,
@@ -336,7 +343,7 @@ class Step:
         return with_bounds(result) if dispatch.bounded else result
 
     def _search_attributes(self, agent_id: str) -> TypedSearchAttributes | None:
-        """The child's own, where this server knows them: a child inherits nothing."""
+        """The child run's own search attributes, where this server knows them: a child run inherits none."""
         if not self._awaits.listed.may_set(AGENT, SESSION):
             return None
         return attributes_of(agent_id, self._run.session_id)

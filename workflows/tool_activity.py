@@ -1,4 +1,4 @@
-"""How the workflow has one call executed: as an activity, or as a local one, beside the workflow."""
+"""How the workflow has one call executed: as an activity, or as a local activity."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ _RESULT: Any = OrUnread(ToolResult)
 
 
 async def execute(call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult | Unread:
-    """Carry out a call as an ordinary activity, on any worker of its queue."""
+    """Execute a call as an ordinary activity, on any worker of its task queue."""
     result: ToolResult | Unread = await workflow.execute_activity(
         "ExecuteToolActivity",
         task,
@@ -44,7 +44,7 @@ async def execute(call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> Tool
 
 
 async def execute_locally(call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> ToolResult | Unread:
-    """Beside the workflow, on its own worker: a third more runs a second, and four events less a call.
+    """Execute a call as a local activity, on the workflow's worker: a third more runs per second, four events less per call.
 
     Nobody can complete it by hand.
     """
@@ -63,17 +63,17 @@ async def execute_locally(call: ToolRequest, dispatch: Dispatch, task: ToolTask)
         lost = _lost_under(error)
         if not lost or is_canceled():
             raise
-        # As an ordinary activity, under which workers are counted: this one has cost one already.
+        # As an ordinary activity, which counts lost workers: one has been lost already.
         return await execute(call, dispatch, task.model_copy(update={"lost": lost}))
     return result
 
 
 def _lost_under(error: ApplicationError) -> int:
-    """Workers lost under a local call that is to be made as an ordinary one; 0 of any other failure."""
+    """Workers lost under a local call that must be repeated as an ordinary activity; 0 for any other failure."""
     if error.type != REPEATED:
         return 0
-    told = error.details[0] if error.details else 1
-    return told if isinstance(told, int) else 1
+    count = error.details[0] if error.details else 1
+    return count if isinstance(count, int) else 1
 
 
 def _retry(dispatch: Dispatch) -> RetryPolicy:
@@ -81,7 +81,7 @@ def _retry(dispatch: Dispatch) -> RetryPolicy:
 
 
 def answer_to(call: ToolRequest, dispatch: Dispatch, error: ActivityError | ApplicationError) -> ToolResult:
-    """The answer to a call whose activity gave none: it failed, or was given up by the server."""
+    """The result of a call whose activity returned none: it failed, or timed out."""
     if isinstance(error, ApplicationError):
         return outcomes.failed(call, chain_of(error).told_once())
     cause = error.cause

@@ -1,7 +1,7 @@
-"""Taking: what came from outside in payloads that could not be read, or not in the way that is asked for.
+"""Taking: messages from outside whose payloads cannot be decoded, or are in clear text where that is not accepted.
 
-Which those are depends on the keys and settings that a worker has, and these change under running workflows. So a
-message that is refused for it leaves a marker: a replay refuses the same ones, whatever could be read by then.
+Which payloads those are depends on a worker's keys and settings, which change while workflows are open. So a
+refused message leaves a marker: a replay refuses the same messages, whatever can be decoded by then.
 """
 
 from collections.abc import Sequence
@@ -18,15 +18,15 @@ _TAKEN_BEFORE = (
 )
 _UNREAD = "it could not be read"
 WRONG_FIGURES = "figures-by-hand"
-"""The marker of a run in which figures that are none count as nothing; before, they were counted as they were."""
+"""The marker of a run that counts invalid figures as zero; older runs counted them unchanged."""
 
 
 def taken(marker: str, values: Sequence[Any]) -> Sequence[Any] | Refused:
-    """What was sent, or why it is refused unread.
+    """The values of a message, or a refusal where they cannot be accepted.
 
     Args:
         marker: Names the message in the run; written only when it is refused.
-        values: What the converter made of it.
+        values: The values that the converter decoded.
     """
     unread = unread_in(values)
     if workflow.unsafe.is_replaying():
@@ -40,10 +40,10 @@ def taken(marker: str, values: Sequence[Any]) -> Sequence[Any] | Refused:
 
 
 def as_before(values: Sequence[Any]) -> Sequence[Any]:
-    """What was accepted, when it comes again in a replay.
+    """The values of a message that was accepted before, in a replay.
 
     Raises:
-        RuntimeError: it cannot be read any more, so that the workflow task is tried until it can be.
+        RuntimeError: A value can no longer be decoded; the workflow task is attempted again until it can.
     """
     if any(isinstance(value, Unread) and not value.is_clear for value in values):
         raise RuntimeError(_READ_BEFORE)
@@ -51,17 +51,17 @@ def as_before(values: Sequence[Any]) -> Sequence[Any]:
 
 
 def refused_by_hand(marker: str, value: Any, fault: str | None) -> str | None:
-    """Why what an activity was completed with is refused, or None.
+    """Why the result of an activity is refused, or None.
 
-    What can be decoded, and carried out, may change with the code. So what is refused leaves a marker here too.
+    What can be decoded, and carried out, may change with the code. So a refusal leaves a marker here too.
 
     Args:
         marker: Names the activity in the run; written only when its result is refused.
-        value: What the converter made of the result.
-        fault: What is wrong with it.
+        value: The result that the converter decoded.
+        fault: What is wrong with the result.
 
     Raises:
-        RuntimeError: it was taken before, and cannot be decoded now.
+        RuntimeError: The result was accepted before, and can no longer be decoded.
     """
     if workflow.unsafe.is_replaying():
         if workflow.patched(marker):

@@ -31,32 +31,32 @@ A = TypeVar("A")
 V = TypeVar("V")
 
 Prompt = str | Callable[[Any], str]
-"""A template in which `{field}` is filled for declared fields only, or a function of the typed payload."""
+"""A template, in which `{field}` is filled in for declared fields, or a function of the typed payload."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentTool(Generic[A, V]):
-    """One way to ask an agent, declared in `Agent.export`."""
+    """One tool of an exported agent, declared in `Agent.export`."""
 
     name: str
     """The tool's name in the exported toolset."""
     args: type[A]
-    """The payload's type."""
+    """The type of the payload."""
     result: type[V] = str  # pyright: ignore[reportAssignmentType] - V is str where it is left out
-    """The answer's type; with another than text, an answer that does not fit is refused."""
+    """The type of the answer; for a type other than `str`, an answer that does not fit is refused."""
     system: Prompt | None = None
-    """The child's system message."""
+    """The child run's system message."""
     user: Prompt | None = None
-    """The child's user message; the payload's own JSON when left out."""
+    """The child run's user message; by default the payload as JSON."""
     title: str | None = None
     description: str = ""
     tags: Sequence[str] = ()
     example: dict[str, Any] | None = None
-    """A payload that validates."""
+    """A valid payload."""
     confirmation: str | None = None
-    """What a person is asked before each call; `{field}` is filled in."""
+    """The question to a person before each call; `{field}` is filled in."""
     bounded: bool = False
-    """Its answer is a bounded view and says so in `returned`, `total`, `truncated` (SR-22, SR-31)."""
+    """Whether the answer is a bounded view, which states `returned`, `total`, `truncated` (SR-22, SR-31)."""
 
 
 class ExportedTool(Generic[P, V]):
@@ -94,26 +94,26 @@ class ExportedTool(Generic[P, V]):
 
     @cached_property
     def validator(self) -> Validator:
-        """Checks a payload against the schema."""
+        """Validates a payload against the schema."""
         return Validator(self.spec.payload.json_schema)
 
     def takes(self, payload: dict[str, Any]) -> bool:
-        """Whether the payload's type reads a payload that fits the schema."""
+        """Whether the payload's type accepts a payload that fits the schema."""
         return self.payload.takes(payload)
 
     def check(self, call: ToolRequest) -> dict[str, Any] | ToolResult:
-        """The payload of a call, valid by the schema, or why it is not."""
+        """The valid payload of a call, or the result that says why it is invalid."""
         return boundary.checked(self.spec, self.validator, call, self.takes)
 
     def call(self, *args: P.args, **fields: P.kwargs) -> ToolRequest:
-        """A request to this tool."""
+        """A call of this tool."""
         return ToolRequest(name=self.id, payload=as_payload(args, fields))
 
     def result_of(self, result: ToolResult) -> V:
         """The typed answer of a successful result of this tool.
 
         Raises:
-            ValueError: it is another tool's, or a failure.
+            ValueError: The result is another tool's, or a failure.
         """
         if result.name != self.id or result.error:
             raise ValueError(f"{result.name} ({result.error or 'a success'}) holds no result of {self.id}")
@@ -121,18 +121,18 @@ class ExportedTool(Generic[P, V]):
 
     @property
     def answer_schema(self) -> dict[str, Any] | None:
-        """What the child's answer must fit; None where its text is the answer."""
+        """The schema of the child run's typed answer; None where the answer is text."""
         return None if self.declared.result is str else self.spec.result.json_schema
 
     def messages(self, payload: dict[str, Any], raw: str | None = None) -> list[Message]:
-        """The child's first messages: the system prompt, then the user message (SR-53).
+        """The child run's first messages: the system message, then the user message (SR-53).
 
-        The payload is decoded only when a prompt is a function; with no prompt the arguments go on as
-        they came (SR-11).
+        The payload is decoded only when a prompt is a function; without a prompt the user message is the
+        arguments unchanged (SR-11).
 
         Args:
             payload: A valid payload.
-            raw: The same as its model wrote it.
+            raw: The arguments as the model wrote them.
         """
         system, user = self.declared.system, self.declared.user
         messages = [Message.system(self._filled(system, payload))] if system else []
@@ -146,7 +146,7 @@ class ExportedTool(Generic[P, V]):
 
 
 def _as_written(raw: str | None, payload: dict[str, Any]) -> str:
-    """The arguments as their model wrote them, where that is JSON with nothing to mend."""
+    """The arguments as the model wrote them, where they are a JSON object; else the payload as JSON."""
     try:
         if raw is not None and isinstance(json.loads(raw), dict):
             return raw
@@ -156,7 +156,7 @@ def _as_written(raw: str | None, payload: dict[str, Any]) -> str:
 
 
 class AgentToolset:
-    """An agent under the tool contract, for other agents to use."""
+    """An agent as a toolset, for other agents to use."""
 
     def __init__(
         self, id: str, agent: "Agent", tools: "Sequence[AgentTool[Any, Any]]", description: str
@@ -179,7 +179,7 @@ class AgentToolset:
     @overload
     def __getitem__(self, tool: AgentTool[A, V]) -> ExportedTool[[A], V]: ...
     def __getitem__(self, tool: str | AgentTool[Any, Any]) -> ExportedTool[..., Any]:
-        """The tool of this name, or made of this declaration, which type checkers know the types of."""
+        """The tool with this name, or of this declaration, which lets type checkers infer its types."""
         return self.tools[tool if isinstance(tool, str) else tool.name]
 
 
@@ -189,13 +189,13 @@ class Agent:
     Args:
         id: `<service>.<agent>`.
         planner: An object with `plan_start` and `plan_resume`, or an async function of the turn.
-        uses: The toolsets, its own service's or others'.
+        uses: The toolsets that its planner may use.
         policy: The limits of its runs.
-        description: For catalogues and for agents that use it.
-        task_queue: Where its runs live when started as a tool; the caller's queue when left out.
+        description: For catalogues, and for agents that use this agent as a tool.
+        task_queue: The task queue of its runs when started as a tool; by default the caller's.
 
     Raises:
-        DefinitionError: the id, the planner or a toolset is not one.
+        DefinitionError: The id, the planner or a toolset is invalid.
     """
 
     def __init__(
@@ -225,9 +225,9 @@ class Agent:
         self.task_queue = task_queue
 
     def export(self, id: str, *, tools: Sequence[AgentTool[Any, Any]], description: str = "") -> AgentToolset:
-        """This agent as a toolset for others (SR-7); each call of it is a child run.
+        """This agent as a toolset for others (SR-7); each call is a child run.
 
         Raises:
-            DefinitionError: the id has another form, a name is taken, a type has no schema.
+            DefinitionError: The id has another form, a name is taken, or a type has no schema.
         """
         return AgentToolset(id, self, tools, description or self.description)

@@ -1,4 +1,4 @@
-"""App: the agents of a deployment, checked as a whole, and their catalogue."""
+"""App: the agents of a deployment, validated as a whole, and their catalogue."""
 
 import asyncio
 import inspect
@@ -24,34 +24,36 @@ from sojourn.live.transport import LiveTransport
 from sojourn.policy import PolicyEngine, as_policy_engine
 
 if TYPE_CHECKING:
-    from sojourn.storage import StorageDriver  # it loads the Temporal SDK, which declaring does not need
+    from sojourn.storage import (
+        StorageDriver,
+    )  # importing it loads the Temporal SDK, which a declaration does not need
 
 __all__ = ["AnyTool", "App"]
 
 AnyTool = Runnable | ExportedTool[..., Any]
-"""What an agent may call: a tool that a worker carries out, or an agent, whose calls are child runs."""
+"""A tool of an agent: one that a worker executes, or an agent, whose calls are child runs."""
 
 
 class App:
-    """What a worker serves.
+    """The agents that a worker serves.
 
     Args:
-        agents: Every agent whose runs this deployment plans, those used as tools included.
-        services: The objects behind bound tools, or name to object.
-        executors: Toolset, or its id, to what carries out its declared tools: an `Executor` or one
+        agents: Every agent whose runs this deployment plans, including those used as tools.
+        services: The objects behind bound tools, or a mapping of name to object.
+        executors: The executor of each toolset with declared tools, by toolset or id: an `Executor` or an
             async function of meta and call.
-        interceptors: They prepare every call, in this order: a worker's as it runs, an agent's and one that is
-            executed outside as it is dispatched.
-        storage: Where what is too large for a run's history is kept whole; without it such a result
-            is refused with its size and how to narrow it.
+        interceptors: Prepare every call, in this order: a worker's call when it is executed, a child run's or external
+            call when it is dispatched.
+        storage: Keeps what is too large for a run's history; without it such a result
+            is refused, with its size and how to narrow the call.
         policy_engine: Tightens what runs may do, turn by turn.
-        live: What carries what planners say while they say it: a transport, or `redis://HOST:PORT/DB`;
+        live: The transport of what planners are writing: a transport, or `redis://HOST:PORT/DB`;
             `SOJOURN_LIVE`, else within this process. Clients need the same.
-        allow_loosening: Whether the limits given with a run's start may be looser than its agent's.
+        allow_loosening: Whether the limits given at a run's start may be looser than its agent's.
 
     Raises:
-        DefinitionError: two agents, toolsets or tools share an id; an exported agent, a service, a
-            method or an executor is missing; a bound tool's types do not fit its method's.
+        DefinitionError: Two agents, toolsets or tools share an id; an exported agent, a service, a
+            method or an executor is missing; or a bound tool's types do not fit its method's.
     """
 
     def __init__(
@@ -69,13 +71,13 @@ class App:
         if not agents:
             raise DefinitionError("App(agents=[...]) has at least one agent")
         self.storage = storage
-        self.interceptors = [_checked_interceptor(one) for one in interceptors]
+        self.interceptors = [_checked_interceptor(item) for item in interceptors]
         self.policy_engine = None if policy_engine is None else as_policy_engine(policy_engine)
         self._live = live
         self._allow_loosening = allow_loosening
         self._services = Services(services)
         self._executors = {
-            _toolset_id(key): _checked_executor(key, one) for key, one in (executors or {}).items()
+            _toolset_id(key): _checked_executor(key, item) for key, item in (executors or {}).items()
         }
         self._agents: dict[str, Agent] = {}
         self._toolsets: dict[str, Toolset | AgentToolset | RemoteToolset] = {}
@@ -110,7 +112,7 @@ class App:
             raise DefinitionError(f"App(executors=...) names toolset {unused[0]}, which no agent uses")
 
     def _check_asking(self, agent: Agent) -> None:
-        """Refuse a tool that a person would be asked about where nobody may be asked: it would never run."""
+        """Refuse an agent that uses a tool that needs approval, but may ask nobody: the tool would never run."""
         if agent.policy.interrupts_allowed or self._allow_loosening:
             return
         for toolset in agent.uses:
@@ -124,10 +126,10 @@ class App:
                         f"approval=ApprovalPolicy(run_tools=[{str(spec.id)!r}])"
                     )
 
-    # What bound and declared tools ask for (`sojourn.authoring.tool.Parts`).
+    # For the binding of tools (`sojourn.authoring.tool.Parts`).
 
     def service(self, owner: Any, place: str) -> Any:
-        """The registered service that has a method, or that has a name."""
+        """The registered service that has this method, or this name."""
         return (
             self._services.named(owner, place)
             if isinstance(owner, str)
@@ -142,22 +144,22 @@ class App:
             )
         return self._executors[toolset_id]
 
-    # What the activities ask for.
+    # For the activities.
 
     def agent(self, agent_id: str) -> Agent | None:
-        """The agent of this id."""
+        """The agent with this id, or None."""
         return self._agents.get(agent_id)
 
     def policy_of(self, agent: Agent, override: RunPolicyOverride | None, *, is_child: bool) -> RunPolicy:
-        """The limits of a run of this agent that was started with these of its own.
+        """The limits of a run of this agent, from the agent's policy and the run's override.
 
-        What a parent gives its child to spend only ever tightens.
+        A parent run's override only ever tightens its child run's limits.
         """
         loosens = self._allow_loosening and not is_child
         return agent.policy.overridden(override) if loosens else agent.policy.tightened(override)
 
     def tools_of(self, agent_id: str) -> Mapping[str, AnyTool]:
-        """The tools an agent uses, by id, as far as they are known now; empty for an unknown agent."""
+        """The tools that an agent uses, by id, as far as they are known now; empty for an unknown agent."""
         if agent_id in self._fixed:
             return self._fixed[agent_id]
         agent = self._agents.get(agent_id)
@@ -170,7 +172,7 @@ class App:
         return tools
 
     def why_unknown(self, agent_id: str, tool_id: str) -> str | None:
-        """Why a tool that the agent may use is not known now: its remote toolset cannot be asked."""
+        """Why a tool of the agent is unknown now: its remote toolset is unavailable; None for another reason."""
         agent = self._agents.get(agent_id)
         for toolset in agent.uses if agent else ():
             if isinstance(toolset, RemoteToolset) and tool_id.startswith(f"{toolset.id}."):
@@ -178,9 +180,13 @@ class App:
         return None
 
     def unavailable(self) -> list[str]:
-        """Which remote toolsets cannot be used now, and why."""
-        remote = (one for one in self._toolsets.values() if isinstance(one, RemoteToolset))
-        return [f"toolset {one.id} is unavailable: {one.unavailable}" for one in remote if one.unavailable]
+        """The remote toolsets that are unavailable now, each with the reason."""
+        remote = (toolset for toolset in self._toolsets.values() if isinstance(toolset, RemoteToolset))
+        return [
+            f"toolset {toolset.id} is unavailable: {toolset.unavailable}"
+            for toolset in remote
+            if toolset.unavailable
+        ]
 
     def _tools_in(self, toolset: Toolset | AgentToolset | RemoteToolset) -> Iterable[AnyTool]:
         if isinstance(toolset, Toolset):
@@ -189,37 +195,37 @@ class App:
 
     @cached_property
     def live(self) -> LiveTransport:
-        """What carries deltas; the settings are read when a worker first asks.
+        """The transport of deltas; the settings are read at the first use.
 
         Raises:
             DefinitionError: `SOJOURN_LIVE` cannot be read.
         """
-        from sojourn.connection import settings  # noqa: PLC0415 - it loads the Temporal SDK, which declaring does not need
+        from sojourn.connection import settings  # noqa: PLC0415 - importing it loads the Temporal SDK, which a declaration does not need
 
         return as_transport(self._live or settings.live())
 
     async def open(self) -> None:
-        """Open the remote toolsets; a worker does so when it starts."""
-        _ = self.live  # a setting that is wrong is told here
+        """Open the remote toolsets, when a worker starts."""
+        _ = self.live  # raises here when the setting is invalid
         await asyncio.gather(
-            *(one.open() for one in self._toolsets.values() if isinstance(one, RemoteToolset))
+            *(toolset.open() for toolset in self._toolsets.values() if isinstance(toolset, RemoteToolset))
         )
 
     async def close(self) -> None:
-        """Close the remote toolsets, and what carries deltas."""
+        """Close the remote toolsets and the live transport."""
         await asyncio.gather(
             self.live.close(),
-            *(one.close() for one in self._toolsets.values() if isinstance(one, RemoteToolset)),
+            *(toolset.close() for toolset in self._toolsets.values() if isinstance(toolset, RemoteToolset)),
         )
 
     # Introspection (SR-84, SR-95 to SR-100).
 
     def list_agents(self) -> list[str]:
-        """The agents' ids (SR-100)."""
+        """The ids of the agents (SR-100)."""
         return list(self._agents)
 
     def list_toolsets(self) -> list[str]:
-        """The toolsets' ids (SR-100)."""
+        """The ids of the toolsets (SR-100)."""
         return list(self._toolsets)
 
     def tool_spec(self, tool_id: str) -> ToolSpec | None:
@@ -244,7 +250,7 @@ class App:
         return [tool.spec for tool in self.tools_of(agent_id).values()] if agent_id in self._agents else None
 
     def catalog(self, agent_id: str | None = None) -> list[dict[str, Any]]:
-        """Every tool, or every tool of one agent, as an entry for machines, ordered by id (SR-95 to SR-99)."""
+        """A catalogue entry for every tool, or for every tool of one agent, as JSON, ordered by id (SR-95 to SR-99)."""
         specs = (
             [tool.spec for toolset in self._toolsets.values() for tool in toolset.tools.values()]
             if agent_id is None
@@ -256,7 +262,7 @@ class App:
         ]
 
     def toolset_description(self, toolset_id: str) -> str:
-        """What a toolset is for, as its declaration says; empty for an unknown one."""
+        """The description of a toolset; empty for an unknown one."""
         toolset = self._toolsets.get(toolset_id)
         return toolset.description if toolset else ""
 
@@ -268,7 +274,7 @@ class App:
 
 
 def _entry(spec: ToolSpec, about: str) -> dict[str, Any]:
-    """One tool of the catalogue (SR-98), with what its toolset is for."""
+    """The catalogue entry of a tool (SR-98), with its toolset's description."""
     entry: dict[str, Any] = {
         "id": str(spec.id),
         "service": ToolId(spec.id).service,

@@ -1,4 +1,4 @@
-"""ArtifactKind: a kind of artifact with its type, under one name for declaring, giving and reading it."""
+"""ArtifactKind: the name and the type of an artifact, for declaring, attaching and reading it."""
 
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -10,9 +10,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ArtifactKind(Generic[T]):
-    """What a tool may return beside its result, so that type checkers know of it too (SR-104, SR-108)."""
+    """A kind of artifact that a tool may return, with its type for type checkers (SR-104, SR-108)."""
 
     name: str
-    """Such as `time_series`; interfaces choose their view by it."""
+    """The kind, such as `time_series`; a user interface chooses its view by it."""
     data: type[T]
     """The type of its data."""

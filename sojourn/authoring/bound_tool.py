@@ -1,4 +1,4 @@
-"""BoundTool: a declared tool together with what carries out its calls in one app."""
+"""BoundTool: a declared tool, bound to the function, method or executor that runs its calls in one app."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -18,11 +18,11 @@ __all__ = ["BoundTool"]
 
 
 class BoundTool(ABC):
-    """A `Runnable` in the shapes of its declaration; each kind of source has its own `prepare`.
+    """A `Runnable` with the shapes of its declaration; each kind of source implements `prepare`.
 
     Args:
         tool: The declaration.
-        is_async: Whether what `prepare` gives is awaited.
+        is_async: Whether the result of the prepared function is awaited.
     """
 
     def __init__(self, tool: Tool[..., Any], *, is_async: bool = True) -> None:
@@ -31,30 +31,30 @@ class BoundTool(ABC):
 
     @property
     def spec(self) -> ToolSpec:
-        """What the tool is."""
+        """The tool's spec."""
         return self.tool.spec
 
     @property
     def fillers(self) -> Mapping[str, Filler | None]:
-        """The injected fields, each with what fills it, if anything does."""
+        """The injected fields, each with its filler, if it has one."""
         return self.tool.fillers
 
     @property
     def validator(self) -> Validator:
-        """Checks what a planner sends."""
+        """Validates a payload without injected fields."""
         return self.tool.validator
 
     @property
     def whole_validator(self) -> Validator:
-        """Checks a payload with its injected fields."""
+        """Validates a payload with its injected fields."""
         return self.tool.whole_validator
 
     def takes(self, payload: dict[str, Any]) -> bool:
-        """Whether the payload's type reads a payload that fits the schema."""
+        """Whether the payload's type accepts a payload that fits the schema."""
         return self.tool.takes(payload)
 
     def check(self, call: ToolRequest) -> dict[str, Any] | ToolResult:
-        """The payload, valid by the schema and, where nothing is injected yet, by its type; or why it is not."""
+        """The payload, valid by the schema and, without injected fields, by its type; or the result that refuses it."""
         payload = boundary.checked(self.spec, self.validator, call, self.takes)
         if isinstance(payload, ToolResult) or self.fillers:
             return payload
@@ -66,7 +66,7 @@ class BoundTool(ABC):
         return payload
 
     def read(self, call: ToolRequest) -> ToolRequest | ToolResult:
-        """The call with its payload parsed, as it came with `decode_in_executor`, or why it cannot be read."""
+        """The call with its payload parsed (unchanged with `decode_in_executor`), or the result that says why it cannot be read."""
         if self.spec.decode_in_executor:
             return call
         payload = boundary.parsed(self.spec, call, self.takes)
@@ -76,15 +76,15 @@ class BoundTool(ABC):
 
     @abstractmethod
     def prepare(self, payload: dict[str, Any], call: ToolRequest, meta: ToolCallMeta) -> Callable[[], Any]:
-        """What is left to run (see `Runnable.prepare`)."""
+        """The function to run (see `Runnable.prepare`)."""
 
     def deliver(self, call: ToolRequest, value: Any) -> ToolResult:
-        """The result and artifacts, encoded by their declared types, or why they cannot be."""
+        """The result and artifacts, encoded by their declared types, or why they cannot be encoded."""
         beside = {kind: shape.encode for kind, shape in self.tool.artifacts.items()}
         return boundary.delivered(self.spec, call, value, self.tool.result_shape.encode, beside)
 
     def accept(self, call: ToolRequest, value: Any) -> ToolResult:
-        """The result that somebody outside sent, read by its declared type, or why it cannot be."""
+        """An external result, decoded by its declared type, or why it cannot be decoded."""
         try:
             decoded = self.tool.result_shape.decode(value)
         except ValidationError as error:
@@ -92,5 +92,5 @@ class BoundTool(ABC):
         return self.deliver(call, decoded)
 
     def __repr__(self) -> str:
-        """Its id."""
+        """The class and the tool's id."""
         return f"<{type(self).__name__} {self.spec.id}>"

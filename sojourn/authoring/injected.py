@@ -1,8 +1,8 @@
-"""Injected: what a typed call leaves out, and what its setter takes (SR-43, SR-46).
+"""Injected: which fields a typed call leaves out, and which values their setter accepts (SR-43, SR-46).
 
-A value that a planner sends is dropped at the boundary, but by then it is recorded; so that what
-is meant to be hidden is not written down, a typed call has none of these fields. What a setter
-is given is checked there, where its author can be told, and repeated in no message.
+The boundary drops an injected field that a planner sends, but by then it is recorded. So that a
+hidden value is not recorded, a typed call has none of these fields. The setter validates a value
+at once, where its author gets the error, and no message repeats the value.
 """
 
 from collections.abc import Collection, Mapping
@@ -24,7 +24,7 @@ class Injected:
     Args:
         place: The tool, for messages.
         names: Its injected fields.
-        schema: Of the whole payload.
+        schema: The schema of the whole payload.
     """
 
     def __init__(self, place: str, names: Collection[str], schema: Schema) -> None:
@@ -33,10 +33,10 @@ class Injected:
         self._schema = schema
 
     def left_out(self, payload: dict[str, Any]) -> dict[str, Any]:
-        """A payload without them, whose every other field the tool has.
+        """The payload without injected fields; each other field must be declared.
 
         Raises:
-            TypeError: the tool has no such field; type checkers do not see it here.
+            TypeError: The tool has no such field; type checkers do not see it here.
         """
         if not self._names:
             return payload
@@ -52,7 +52,7 @@ class Injected:
         """The values as JSON.
 
         Raises:
-            TypeError: one of them is not injected.
+            TypeError: A field is not injected.
         """
         made: dict[str, Any] = {}
         for name, value in values.items():
@@ -67,18 +67,18 @@ class Injected:
         return made
 
     def check(self, filled: Mapping[str, Any]) -> None:
-        """Make sure that each value is one of its field's type.
+        """Check that each value fits its field.
 
         Raises:
-            TypeError: names the field and the rule that it breaks, and not the value.
+            TypeError: A value does not fit; the message has the field and the constraint, not the value.
         """
         for name, value in filled.items():
             faults = self._validators[name].issues({name: value})
             if faults:
                 where = ".".join(faults[0].field.split("/")[1:])
                 wanted = faults[0].expected_type
-                said = f"{faults[0].constraint}" + (f", {wanted} is wanted" if wanted else "")
-                raise TypeError(f"{self._place}: the value of {where} does not fit ({said})")
+                why = f"{faults[0].constraint}" + (f", {wanted} is wanted" if wanted else "")
+                raise TypeError(f"{self._place}: the value of {where} does not fit ({why})")
 
     @cached_property
     def _top(self) -> Schema:
@@ -91,7 +91,7 @@ class Injected:
 
     @cached_property
     def _validators(self) -> dict[str, Validator]:
-        """One a field: the others are not there yet."""
+        """A validator for each field, since the other fields are still missing."""
         rest = {word: value for word, value in self._schema.items() if word == "$defs"}
         return {
             name: Validator({**rest, "type": "object", "properties": {name: self._properties[name]}})

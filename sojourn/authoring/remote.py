@@ -1,4 +1,4 @@
-"""RemoteToolset: tools that another process has, known only while it can be asked."""
+"""RemoteToolset: the tools of another process, known only while that process can be reached."""
 
 from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
@@ -17,18 +17,18 @@ class RemoteToolset(Protocol):
 
     @property
     def tools(self) -> Mapping[str, Runnable]:
-        """What is known now, by bare name; replaced as a whole."""
+        """The tools known now, by bare name; replaced as a whole."""
         ...
 
     @property
     def unavailable(self) -> str | None:
-        """Why it cannot be used now, in a clause, or None."""
+        """Why the toolset is unavailable now, as a clause, or None."""
         ...
 
     async def open(self) -> None:
-        """Connect and learn the tools, within a bounded time; never raises because the other side is down."""
+        """Connect and list the tools, within a bounded time; never raises because the other process is down."""
         ...
 
     async def close(self) -> None:
-        """Let go of connections and processes."""
+        """Close connections and processes."""
         ...

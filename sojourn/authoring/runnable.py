@@ -1,7 +1,8 @@
-"""Runnable: what a worker can carry out, whoever implements it.
+"""Runnable: a tool that a worker can execute, whoever implements it.
 
-Functions, methods of services and executors are bound to an app as `BoundTool`; the tools of a remote toolset, such
-as an MCP server's, are their own. The tool boundary knows no other difference than the members here.
+Functions, methods of services and executors are bound to an app as `BoundTool`; the tools of a remote
+toolset, such as an MCP server's, implement it themselves. The tool boundary distinguishes tools only by the
+members here.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,66 +16,66 @@ from sojourn.core.schema.validate import Validator
 __all__ = ["Filler", "Runnable"]
 
 Filler = Callable[[ToolCallMeta], Any]
-"""Gives the value of an injected field, or an awaitable of it."""
+"""Returns the value of an injected field, or an awaitable of it."""
 
 
 class Runnable(Protocol):
-    """One tool that a worker carries out; its members stand in the order in which a call meets them."""
+    """One tool that a worker executes; its members are in the order in which a call uses them."""
 
     @property
     def spec(self) -> ToolSpec:
-        """What the tool is."""
+        """The tool's spec."""
         ...
 
     @property
     def validator(self) -> Validator:
-        """Checks what a planner sends."""
+        """Validates a payload without injected fields."""
         ...
 
     @property
     def whole_validator(self) -> Validator:
-        """Checks a payload with its injected fields."""
+        """Validates a payload with its injected fields."""
         ...
 
     @property
     def fillers(self) -> Mapping[str, Filler | None]:
-        """The injected fields, each with what fills it, if anything does."""
+        """The injected fields, each with its filler, if it has one."""
         ...
 
     @property
     def is_async(self) -> bool:
-        """Whether what `prepare` gives is awaited; else it runs in a thread."""
+        """Whether the prepared function is async; a sync one runs in a thread."""
         ...
 
     def takes(self, payload: dict[str, Any]) -> bool:
-        """Whether the tool's own types take a payload that fits the schema."""
+        """Whether the tool's own types accept a payload that fits the schema."""
         ...
 
     def check(self, call: ToolRequest) -> dict[str, Any] | ToolResult:
-        """The payload of a call that is shown to a person or sent outside, or why it is not valid."""
+        """The valid payload of a call that needs approval or is external, or the result that says why it is invalid."""
         ...
 
     def read(self, call: ToolRequest) -> ToolRequest | ToolResult:
-        """The call with its payload parsed, as it came with `decode_in_executor`, or why it cannot be read."""
+        """The call with its payload parsed (unchanged with `decode_in_executor`), or the result that says why it cannot be read."""
         ...
 
     def prepare(self, payload: dict[str, Any], call: ToolRequest, meta: ToolCallMeta) -> Callable[[], Any]:
-        """What is left to run: the tool's own work, with decoded arguments.
+        """The function to run: the tool's own work, with decoded arguments.
 
         Args:
             payload: Valid against the whole schema, injected fields included; empty with `decode_in_executor`.
-            call: The call as it came out of the interceptors.
-            meta: Whose call it is.
+            call: The call after the interceptors.
+            meta: The run, turn and agent of the call.
 
         Raises:
-            pydantic.ValidationError: a type's own validators refuse the payload.
+            pydantic.ValidationError: A type's own validators refuse the payload.
         """
         ...
 
     def deliver(self, call: ToolRequest, value: Any) -> ToolResult:
-        """The result made of what the tool's work gave, or why that cannot be used."""
+        """The result of a call from the function's return value, or why that cannot be used."""
         ...
 
     def accept(self, call: ToolRequest, value: Any) -> ToolResult:
-        """The result made of the JSON value that somebody outside sent, or why that cannot be used."""
+        """The result of a call from an external JSON value, or why that cannot be used."""
         ...

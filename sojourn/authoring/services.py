@@ -1,4 +1,4 @@
-"""Services: the objects behind bound tools, found by the method or by name."""
+"""Services: the objects behind bound tools, found by method or by name."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
@@ -11,14 +11,14 @@ __all__ = ["Services"]
 class Services:
     """The services of an app.
 
-    A service is known by its class's name, by that name without `Service` in any case (`SiteService` is
-    `site` too), and by the name it has when a mapping is given.
+    A service is known by its class's name, by that name without `Service`, ignoring case (`SiteService` is
+    `site` too), and by its name in a mapping.
 
     Args:
-        services: Objects, or name to object.
+        services: The objects, or a mapping of name to object.
 
     Raises:
-        DefinitionError: a class is given in place of an object, or two services share a name.
+        DefinitionError: A class is given in place of an object, or two services share a name.
     """
 
     def __init__(self, services: Iterable[Any] | Mapping[str, Any] = ()) -> None:
@@ -26,7 +26,7 @@ class Services:
         if isinstance(services, Mapping):
             named = list(cast("Mapping[str, Any]", services).items())
         else:
-            named = [(None, one) for one in services]
+            named = [(None, item) for item in services]
         self._services: list[Any] = [service for _, service in named]
         self._by_name: dict[str, Any] = {}
         for name, service in named:
@@ -44,9 +44,9 @@ class Services:
         """The service whose class, or a base of it, has this method.
 
         Raises:
-            DefinitionError: none or several have it.
+            DefinitionError: No service has it, or several have.
         """
-        found = [one for one in self._services if _has(cast("type[Any]", type(one)), method)]
+        found = [service for service in self._services if _has(cast("type[Any]", type(service)), method)]
         if len(found) == 1:
             return found[0]
         owner = method.__qualname__.rsplit(".", 1)[0]
@@ -57,10 +57,10 @@ class Services:
         )
 
     def named(self, name: str, place: str) -> Any:
-        """The service of this name.
+        """The service with this name.
 
         Raises:
-            DefinitionError: there is none; lists those there are.
+            DefinitionError: There is none; the message lists the services.
         """
         service = self._by_name.get(_plain(name))
         if service is None:

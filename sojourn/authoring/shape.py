@@ -21,13 +21,13 @@ class Shape:
 
     Args:
         source: The type.
-        name: What to call it in the catalogue; its own name when left out.
-        place: Where it is declared, for messages.
-        output: Whether values leave (a result) or come in (a payload).
+        name: The name in the catalogue; by default the type's own.
+        place: The place of the declaration, for messages.
+        output: Whether the type is a result's; else a payload's.
         example: An example by the author.
 
     Raises:
-        DefinitionError: the type has no JSON Schema, or makes no object where it is a payload.
+        DefinitionError: The type has no JSON Schema, or is a payload's and no object.
     """
 
     def __init__(
@@ -54,19 +54,19 @@ class Shape:
         )
 
     def decode(self, value: Any) -> Any:
-        """The typed value of a JSON value.
+        """Decode a JSON value into a typed value.
 
         Raises:
-            pydantic.ValidationError: the type's own validators refuse it.
+            pydantic.ValidationError: The type's own validators refuse the value.
         """
         try:
             return self._adapter.validate_python(value)
         except ValidationError:
-            # A strict type takes the text of a date or an id only from JSON.
+            # A strict type accepts the text of a date or an id only from JSON.
             return self._adapter.validate_json(to_json(value))
 
     def takes(self, value: Any) -> bool:
-        """Whether the type reads a JSON value: its own validators too, which no schema tells."""
+        """Whether the type decodes a JSON value, by its own validators too, which no schema states."""
         try:
             self.decode(value)
         except Exception:  # noqa: BLE001 - a validator is the author's code
@@ -74,11 +74,11 @@ class Shape:
         return True
 
     def encode(self, value: Any) -> Any:
-        """The JSON value of what a tool returned, checked against the type.
+        """Encode a tool's return value as JSON, after validating it with the type.
 
         Raises:
-            pydantic.ValidationError: it is not of the type.
-            ValueError: it holds a number for which JSON has none.
+            pydantic.ValidationError: The value is not of the type.
+            ValueError: The value holds a number that JSON does not have.
         """
         checked = self._adapter.validate_python(value)
         if not isinstance(checked, (str, bool, int)) and (why := non_finite(checked)):
@@ -87,10 +87,10 @@ class Shape:
 
 
 def check_example(place: str, example: Any, validator: Validator) -> None:
-    """Make sure that an author's example is a payload that validates (SR-144).
+    """Check that an author's example is a valid payload (SR-144).
 
     Raises:
-        DefinitionError: it is none; names the first fault.
+        DefinitionError: The example is invalid; the message has the first issue.
     """
     if faults := validator.issues(example):
         field = faults[0].field or "payload"
@@ -100,7 +100,7 @@ def check_example(place: str, example: Any, validator: Validator) -> None:
 
 
 def as_payload(args: tuple[Any, ...], fields: dict[str, Any]) -> dict[str, Any]:
-    """The JSON payload of a typed call: one model, or values by field; nothing is checked yet."""
+    """The JSON payload of a typed call, from one model or from values by field; not validated."""
     if args:
         (model,) = args
         if isinstance(model, BaseModel):

@@ -1,4 +1,4 @@
-"""Signature: what a function asks for and gives, read once from its annotations."""
+"""Signature: a function's parameters and result, read once from its annotations."""
 
 import dataclasses
 import functools
@@ -26,11 +26,11 @@ class Signature:
 
     Args:
         function: Sync or async.
-        place: Where it is declared, for messages.
-        method: Whether its first parameter is the service it belongs to.
+        place: The place of the declaration, for messages.
+        method: Whether the first parameter is the service.
 
     Raises:
-        DefinitionError: a parameter has no annotation, cannot be passed by name, or makes no payload.
+        DefinitionError: A parameter has no annotation, cannot be passed by name, or cannot be part of a payload.
     """
 
     def __init__(self, function: Callable[..., Any], place: str, *, method: bool = False) -> None:
@@ -43,12 +43,12 @@ class Signature:
         rest = [name for name in self._found if name != self.meta_parameter]
         self.model_parameter = rest[0] if len(rest) == 1 and is_model(self._found[rest[0]][0]) else None
         self.payload_type: Any = self._found[self.model_parameter][0] if self.model_parameter else None
-        """The one model it takes; None with plain parameters."""
+        """The type of the single model parameter; None with plain parameters."""
         self.result: Any = _value_type(hints.get("return", Any))
 
     @functools.cached_property
     def payload(self) -> Shape:
-        """The parameters as one payload: the model, or a model made of the plain ones."""
+        """The parameters as one payload: the model, or a model made from plain parameters."""
         if self.model_parameter:
             return Shape(self.payload_type, place=self.place)
         fields: dict[str, Any] = {}
@@ -59,7 +59,7 @@ class Signature:
         return Shape(_model_of(self.function.__name__, fields, self.place), place=self.place)
 
     def arguments(self, decoded: Any, meta: ToolCallMeta) -> dict[str, Any]:
-        """A decoded payload, or a mapping of plain parameters, as keyword arguments, with the meta where asked for."""
+        """A decoded payload, or a mapping of plain parameters, as keyword arguments, with the meta if the function takes it."""
         if self.model_parameter:
             arguments: dict[str, Any] = {self.model_parameter: decoded}
         elif isinstance(decoded, Mapping):
@@ -82,17 +82,17 @@ def is_model(annotation: Any) -> bool:
 
 
 def _is_typed_dict(kind: type[Any]) -> bool:
-    """Whether it is a TypedDict, of typing_extensions too, which pydantic asks for before Python 3.12."""
+    """Whether a type is a TypedDict, of typing_extensions too, which pydantic requires before Python 3.12."""
     return typing.is_typeddict(kind) or type(kind).__name__ == "_TypedDictMeta"
 
 
 def _is_meta(annotation: Any) -> bool:
-    """Whether a parameter takes the meta, `Annotated` and optional ones included."""
+    """Whether a parameter takes the meta, by an `Annotated` or optional type too."""
     return annotation is ToolCallMeta or ToolCallMeta in typing.get_args(annotation)
 
 
 def _value_type(annotation: Any) -> Any:
-    """The type of the result itself, less `WithArtifacts[...]` around it and `| ToolResult` beside it."""
+    """The type of the result itself, without `WithArtifacts[...]` around it and `| ToolResult` beside it."""
     if typing.get_origin(annotation) in (typing.Union, UnionType):
         rest = tuple(part for part in typing.get_args(annotation) if part is not ToolResult)
         return _value_type(rest[0]) if len(rest) == 1 else typing.Union[rest]  # noqa: UP007 - of a tuple

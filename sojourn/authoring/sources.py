@@ -1,4 +1,4 @@
-"""Where a tool's work is done: in a function, in a method of a service, or in an executor."""
+"""Sources: what executes a tool's calls: a function, a method of a service, or an executor."""
 
 import functools
 from collections.abc import Callable
@@ -28,21 +28,21 @@ _BY_HAND = "pass {}= to convert by hand"
 
 @runtime_checkable
 class Executor(Protocol):
-    """Carries out the calls of a toolset (SR-6, SR-20, SR-56, SR-68)."""
+    """Executes the calls of a toolset (SR-6, SR-20, SR-56, SR-68)."""
 
     async def execute(self, meta: ToolCallMeta, call: ToolRequest) -> ToolResult:
-        """Answer one call; its payload is valid. What it raises becomes the call's error."""
+        """Answer one call, whose payload is valid. An exception becomes the call's error."""
         ...
 
 
 class FunctionSource:
-    """A function declared with `@toolset.tool`; it needs nothing of the app."""
+    """A function declared with `@toolset.tool`; needs nothing of the app."""
 
     def __init__(self, signature: Signature) -> None:
         self.signature = signature
 
     def bind(self, tool: Tool[..., Any], parts: Parts) -> Runnable:
-        """The function in this tool's shapes."""
+        """Bind the function to the tool's shapes."""
         del parts
         return _BoundFunction(tool, self.signature)
 
@@ -59,7 +59,7 @@ class _BoundFunction(BoundTool):
 
 
 class MethodSource:
-    """A method of a service, as the class has it: `toolset.bind(SiteService.list_sites)` (SR-17)."""
+    """A method of a service's class: `toolset.bind(SiteService.list_sites)` (SR-17)."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class MethodSource:
         self._to_result = to_result
 
     def bind(self, tool: Tool[..., Any], parts: Parts) -> Runnable:
-        """The method of the one registered service that has it."""
+        """Bind the method of the one registered service that has it."""
         service = parts.service(self._signature.function, str(tool.id))
         bound = getattr(service, self._signature.function.__name__)
         return _bound_method(tool, self._signature, bound, self._to_method, self._to_result)
@@ -96,7 +96,7 @@ class NamedMethodSource:
         self._to_result = to_result
 
     def bind(self, tool: Tool[..., Any], parts: Parts) -> Runnable:
-        """The method of this name on that service."""
+        """Bind the method with this name of that service."""
         place = str(tool.id)
         service = parts.service(self._service or tool.id.service, place)
         bound = getattr(service, self._method, None)
@@ -115,7 +115,7 @@ def _bound_method(
     to_method: Mapper | None,
     to_result: Mapper | None,
 ) -> Runnable:
-    """A bound tool that converts where the tool's types are not the method's own."""
+    """A bound tool that converts where the tool's types differ from the method's."""
     place = str(tool.id)
     own = tool.payload is signature.payload or tool.payload.source == signature.payload_type
     if to_method is None and not own:
@@ -127,9 +127,9 @@ def _bound_method(
     else:
         to_arguments = to_method
     if to_result is None and tool.result_shape.source != signature.result:
-        given = Shape(signature.result, place=place, output=True)
+        method_shape = Shape(signature.result, place=place, output=True)
         to_result = Transform[Any, Any](
-            given,
+            method_shape,
             tool.result_shape,
             place=f"{place}: result",
             lossless=False,
@@ -183,13 +183,13 @@ class _BoundMethod(BoundTool):
 
 
 class DeclaredSource:
-    """A tool declared with `toolset.declare`; the app's executor for its toolset does the work."""
+    """A tool declared with `toolset.declare`; the app's executor for its toolset executes it."""
 
     def __init__(self, toolset_id: str) -> None:
         self._toolset_id = toolset_id
 
     def bind(self, tool: Tool[..., Any], parts: Parts) -> Runnable:
-        """The executor, with this tool's calls."""
+        """Bind the executor to the tool."""
         return _BoundExecutor(tool, parts.executor(self._toolset_id, str(tool.id)))
 
 
@@ -200,15 +200,17 @@ class _BoundExecutor(BoundTool):
 
     def prepare(self, payload: dict[str, Any], call: ToolRequest, meta: ToolCallMeta) -> Callable[[], Any]:
         if not self.tool.spec.decode_in_executor:
-            self.tool.payload.decode(payload)  # so that what its type refuses is told as for every tool
+            self.tool.payload.decode(
+                payload
+            )  # decoded so that an error of the payload's type is reported as for every tool
         return functools.partial(self._execute, meta, call)
 
 
 class OutsideSource:
-    """A tool of an external toolset: the run waits for its results, and no worker carries it out."""
+    """A tool of an external toolset: the run waits for its results, and no worker executes it."""
 
     def bind(self, tool: Tool[..., Any], parts: Parts) -> Runnable:
-        """A bound tool that is never run."""
+        """Bind the tool to nothing: it is never executed here."""
         del parts
         return _External(tool)
 

@@ -1,7 +1,7 @@
-"""Tool: one tool's identity, shapes and spec, with the typed builders and readers of its calls.
+"""Tool: one tool's identity, shapes and spec, with typed builders and readers of its calls and results.
 
-Who carries a call out is the tool's `source`: a function, a method of a service, or an executor
-that the app knows. The app binds it once (`Runnable`); until then a tool knows nothing of services.
+The tool's `source` says what executes a call: a function, a method of a service, or an executor
+of the app. The app binds the source once (`Runnable`); until then a tool needs no services.
 """
 
 import functools
@@ -30,16 +30,16 @@ P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
 T = TypeVar("T")
 A_co = typing_extensions.TypeVar("A_co", covariant=True, default=Any)
-"""The payload's type, where the declaration states it."""
+"""The type of the payload, where the declaration states it."""
 
 injecting: ContextVar[Callable[[Mapping[str, Any]], None] | None] = ContextVar(
     "sojourn_injecting", default=None
 )
-"""Learns, where a call is prepared, of what an interceptor injects at once: it may speak of it before it returns."""
+"""Called, while a call is prepared, with the values that an interceptor injects, before it returns: it may log them."""
 
 
 class MalformedResultError(Exception):
-    """What a tool's code returned cannot be read as the tool's result; says why, and repeats no value."""
+    """A tool's return value cannot be converted to the tool's result; the text has the reason, and no value."""
 
     def __init__(self, why: str) -> None:
         super().__init__(why)
@@ -47,10 +47,10 @@ class MalformedResultError(Exception):
 
 
 class Parts(Protocol):
-    """What an app has for tools that need more than a function."""
+    """What an app provides for tools that need more than a function."""
 
     def service(self, owner: Any, place: str) -> Any:
-        """The registered service: by its class, or by its name."""
+        """The registered service, by its class or by its name."""
         ...
 
     def executor(self, toolset_id: str, place: str) -> Any:
@@ -59,19 +59,19 @@ class Parts(Protocol):
 
 
 class Source(Protocol):
-    """Where a tool's work is done."""
+    """What executes a tool's calls."""
 
     def bind(self, tool: "Tool[..., Any]", parts: Parts) -> Runnable:
-        """Bind the tool to what carries out its calls in this app.
+        """Bind the tool to what executes its calls in this app.
 
         Raises:
-            DefinitionError: the app lacks what it needs.
+            DefinitionError: The app lacks what the tool needs.
         """
         ...
 
 
 class Tool(Generic[P, R_co, A_co]):
-    """One tool; still callable as the function it was made of (SR-83 to SR-85)."""
+    """One tool; callable as the function that it was made from (SR-83 to SR-85)."""
 
     def __init__(
         self,
@@ -102,16 +102,16 @@ class Tool(Generic[P, R_co, A_co]):
 
     @functools.cached_property
     def validator(self) -> Validator:
-        """Checks what a planner sends."""
+        """Validates a payload without injected fields."""
         return Validator(self.spec.payload.json_schema)
 
     @functools.cached_property
     def whole_validator(self) -> Validator:
-        """Checks a payload with its injected fields."""
+        """Validates a payload with its injected fields."""
         return Validator(self.payload.spec.json_schema) if self.fillers else self.validator
 
     def takes(self, payload: dict[str, Any]) -> bool:
-        """Whether the payload's type reads a payload that fits the schema, with made-up values for injected fields."""
+        """Whether the payload's type accepts a payload that fits the schema, with sample values for injected fields."""
         if self.spec.decode_in_executor:
             return True
         try:
@@ -132,12 +132,12 @@ class Tool(Generic[P, R_co, A_co]):
         return self.function(*args, **kwargs)
 
     def call(self, *args: P.args, **fields: P.kwargs) -> ToolRequest:
-        """A request to this tool: a model argument as the model, plain parameters by keyword.
+        """A call of this tool: a model argument as the model, plain parameters by keyword.
 
-        Of a tool with injected fields, all others by keyword; an injected one in it is left out.
+        For a tool with injected fields, pass the other fields by keyword; an injected field is left out.
 
         Raises:
-            TypeError: the tool has injected fields, and no field of this name.
+            TypeError: The tool has injected fields, and no field of this name.
         """
         return ToolRequest(name=self.id, payload=self._injected.left_out(as_payload(args, fields)))
 
@@ -145,8 +145,8 @@ class Tool(Generic[P, R_co, A_co]):
         """The call with these injected fields set, for interceptors (SR-43).
 
         Raises:
-            TypeError: a field is not an injected one of this tool, or its value not of its type.
-            ValueError: it is a call of another tool.
+            TypeError: A field is not an injected one of this tool, or its value does not fit.
+            ValueError: The call is of another tool.
         """
         if call.name != self.id:
             raise ValueError(f"{call.name} is not called with the injected fields of {self.id}")
@@ -160,15 +160,15 @@ class Tool(Generic[P, R_co, A_co]):
         """The typed arguments of a call, for executors (SR-6).
 
         Raises:
-            pydantic.ValidationError: the type's own validators refuse the payload.
+            pydantic.ValidationError: The type's own validators refuse the payload.
         """
         return self.payload.decode(call.payload)
 
     def result(self, call: ToolRequest, value: Any, **artifacts: Any) -> ToolResult:
-        """A result of this tool made of a typed value, for executors (SR-60).
+        """A result of this tool from a typed value, for executors (SR-60).
 
         Raises:
-            pydantic.ValidationError: the value is not of the result's type.
+            pydantic.ValidationError: The value is not of the result's type.
         """
         return ToolResult(
             name=call.name,
@@ -182,12 +182,12 @@ class Tool(Generic[P, R_co, A_co]):
     @overload
     def attach(self, result: ToolResult, kind: str, data: Any) -> ToolResult: ...
     def attach(self, result: ToolResult, kind: ArtifactKind[Any] | str, data: Any) -> ToolResult:
-        """A successful result of this tool with this artifact, in place of one of its kind (SR-108).
+        """A successful result of this tool with an artifact, which replaces one of the same kind (SR-108).
 
         Raises:
-            ValueError: it is another tool's result, or a failure.
-            KeyError: the tool declares no such kind, or one of another type.
-            pydantic.ValidationError: the data is not of the artifact's type.
+            ValueError: The result is another tool's, or a failure.
+            KeyError: The tool declares no such kind, or declares it with another type.
+            pydantic.ValidationError: The data is not of the artifact's type.
         """
         if result.name or result.error:
             self._check_own(result)
@@ -211,7 +211,7 @@ class Tool(Generic[P, R_co, A_co]):
         """The typed value of a successful result of this tool.
 
         Raises:
-            ValueError: it is another tool's, or a failure.
+            ValueError: The result is another tool's, or a failure.
         """
         self._check_own(result)
         return self.result_shape.decode(result.result)
@@ -224,8 +224,8 @@ class Tool(Generic[P, R_co, A_co]):
         """The typed artifact of this kind, or None when the result has none (SR-108).
 
         Raises:
-            ValueError: it is another tool's result, a failure, or carries only the artifact's reference.
-            KeyError: the tool declares no such kind, or one of another type.
+            ValueError: The result is another tool's, a failure, or has only the artifact's reference.
+            KeyError: The tool declares no such kind, or declares it with another type.
         """
         shape = self.artifact_shape(kind)
         self._check_own(result)
@@ -241,7 +241,7 @@ class Tool(Generic[P, R_co, A_co]):
         """The declared shape of an artifact.
 
         Raises:
-            KeyError: the tool declares no such kind, or one of another type.
+            KeyError: The tool declares no such kind, or declares it with another type.
         """
         name = kind if isinstance(kind, str) else kind.name
         shape = self.artifacts.get(name)
@@ -257,5 +257,5 @@ class Tool(Generic[P, R_co, A_co]):
             raise ValueError(f"{result.name} ({result.error or 'a success'}) holds no result of {self.id}")
 
     def __repr__(self) -> str:
-        """Its id."""
+        """The tool's id."""
         return f"<Tool {self.id}>"

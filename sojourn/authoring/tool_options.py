@@ -1,4 +1,4 @@
-"""ToolOptions: what a tool's declaration says beside its code, and what of it contradicts itself."""
+"""ToolOptions: the options of a tool's declaration, and the check for contradictions."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -14,53 +14,53 @@ from sojourn.errors import DefinitionError
 __all__ = ["Inject", "OpenOptions", "ToolOptions", "artifact_types", "check_options", "fillers_of"]
 
 _OWN_IDS = ("run_id", "session_id", "turn_id", "tool_call_id")
-"""Injected fields of these names fill themselves from the meta."""
+"""Injected fields with these names are filled from the meta without a filler."""
 
 
 Inject = Sequence[str] | Mapping[str, Filler | None]
-"""Names of fields, or field to what fills it."""
+"""Names of injected fields, or a mapping of field to filler."""
 
 
 class OpenOptions(TypedDict, total=False):
-    """What a tool without injected fields is declared with."""
+    """The options of a tool without injected fields."""
 
     name: str
-    """The last part of the id; the function's name when left out."""
+    """The last part of the id; by default the function's name."""
     title: str
-    """For people."""
+    """Title for people."""
     description: str
-    """For planners; the docstring's first paragraph when left out."""
+    """Description for planners; by default the docstring's first paragraph."""
     tags: Sequence[str]
-    """For policies and catalogues."""
+    """Tags for policies and catalogues."""
     bounded: bool
-    """Its result is a bounded view and says so in `returned`, `total`, `truncated` (SR-31)."""
+    """Whether the result is a bounded view, which states `returned`, `total`, `truncated` (SR-31)."""
     artifacts: Mapping[str, Any] | Sequence[ArtifactKind[Any]]
-    """What it may return beside its result: `ArtifactKind`s, or kind to type (SR-104)."""
+    """The artifacts that the tool may return beside its result: `ArtifactKind`s, or a mapping of kind to type (SR-104)."""
     read_only: bool
-    """It changes nothing."""
+    """The tool changes nothing."""
     destructive: bool
-    """It may destroy or overwrite."""
+    """The tool may destroy or overwrite."""
     idempotent: bool
-    """Twice is as once; False: a lost attempt is never repeated."""
+    """Repeating a call has no further effect; False means that a lost attempt is never repeated."""
     open_world: bool
-    """It reaches systems outside the service."""
+    """The tool reaches systems outside the service."""
     confirmation: str
-    """What a person is asked before each call, such as "Overwrite the profile of {name}?"; fields are filled in."""
+    """The question to a person before each call, such as "Overwrite the profile of {name}?"; fields are filled in."""
     local: bool
-    """Run it beside the workflow, as a local activity; only for what is `read_only` or `idempotent`."""
+    """Whether the tool runs as a local activity; only for a tool that is `read_only` or `idempotent`."""
     timeout: timedelta
-    """Its own time limit; the policy's `tool_timeout` when left out."""
+    """Time limit of one attempt; by default the policy's `tool_timeout`."""
     retry: Retry
-    """For transient faults."""
+    """The retry of transient failures."""
     examples: Sequence[dict[str, Any]]
-    """Payloads that validate; the first goes into hints."""
+    """Valid payloads; the first is used in hints."""
 
 
 class ToolOptions(OpenOptions, total=False):
-    """What `Toolset.tool`, `bind` and `declare` take beside the code."""
+    """The options of `Toolset.tool`, `bind` and `declare` beside the code."""
 
     inject: Inject
-    """Payload fields that no planner sees; a function of the meta fills one, else an interceptor (SR-41)."""
+    """Payload fields that no planner sees; filled by a function of the meta, else by an interceptor (SR-41)."""
 
 
 def check_options(spec: ToolSpec) -> None:
@@ -90,7 +90,7 @@ def check_options(spec: ToolSpec) -> None:
 
 
 def artifact_types(artifacts: Mapping[str, Any] | Sequence[ArtifactKind[Any]], place: str) -> dict[str, Any]:
-    """Each declared kind of artifact with its type."""
+    """The type of each declared kind of artifact."""
     if isinstance(artifacts, Mapping):
         return dict(artifacts)
     types: dict[str, Any] = {}
@@ -106,14 +106,16 @@ def artifact_types(artifacts: Mapping[str, Any] | Sequence[ArtifactKind[Any]], p
 
 
 def fillers_of(inject: Inject) -> dict[str, Filler | None]:
-    """Each injected field with what fills it; None where an interceptor has to."""
-    given: Mapping[str, Filler | None]
-    given = (
+    """The filler of each injected field; None where an interceptor has to fill it."""
+    by_field: Mapping[str, Filler | None]
+    by_field = (
         inject
         if isinstance(inject, Mapping)
         else dict.fromkeys([inject] if isinstance(inject, str) else inject)
     )
-    return {name: filler or (_own_id(name) if name in _OWN_IDS else None) for name, filler in given.items()}
+    return {
+        name: filler or (_own_id(name) if name in _OWN_IDS else None) for name, filler in by_field.items()
+    }
 
 
 def _own_id(name: str) -> Filler:

@@ -1,7 +1,7 @@
 """Toolset: a named set of tools that one service owns, declared where their code is.
 
-Schemas, decoders and encoders are made at the declaration, so that whatever is wrong with it is a
-`DefinitionError` at import; what needs the services themselves is checked by the `App`.
+Schemas, decoders and encoders are made at the declaration, so that an error in it is a
+`DefinitionError` at import; the `App` checks what needs the services.
 """
 
 import functools
@@ -43,7 +43,7 @@ S = TypeVar("S")
 
 
 class _Declare(Protocol):
-    """`@toolset.tool(...)`: waits for the function."""
+    """The decorator `@toolset.tool(...)`, which takes the function."""
 
     @overload
     def __call__(self, function: Callable[[A, ToolCallMeta], R], /) -> Tool[[A], R]: ...
@@ -54,7 +54,7 @@ class _Declare(Protocol):
 
 
 class _DeclareInjected(Protocol):
-    """`@toolset.tool(inject=...)`: a call takes the other fields, which no type checker can tell apart."""
+    """The decorator `@toolset.tool(inject=...)`: a call takes the other fields, which type checkers cannot infer."""
 
     def __call__(self, function: Callable[..., R], /) -> Tool[..., R]: ...
 
@@ -65,11 +65,11 @@ class Toolset:
     Args:
         id: `<service>.<toolset>`.
         description: For catalogues.
-        task_queue: Where its tools run; the run's own queue when left out.
-        external: Whether its tools, all declared, are executed by somebody outside, who sends the results.
+        task_queue: The task queue of its tools; by default the run's own.
+        external: Whether a program outside the run executes its tools, all of them declared, and sends the results.
 
     Raises:
-        DefinitionError: the id has another form.
+        DefinitionError: The id has another form.
     """
 
     def __init__(
@@ -96,17 +96,17 @@ class Toolset:
     def tool(self, function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOptions]) -> Any:
         """Declare a function, sync or async, as a tool of this set.
 
-        Its parameters are the payload: one model (pydantic, dataclass or TypedDict), or plain
-        annotated parameters. A parameter annotated `ToolCallMeta` receives whose call it is; put it
-        last beside a model, or first, so that type checkers know what `.call(...)` takes.
+        Its parameters are the payload: one model (pydantic, dataclass or TypedDict), or plain annotated
+        parameters. A parameter annotated `ToolCallMeta` receives the call's run, turn and ids; put it last
+        beside a model, or first, so that type checkers know what `.call(...)` takes.
 
         Args:
             function: The function, when used without arguments.
             **options: See `ToolOptions`.
 
         Raises:
-            DefinitionError: the name is taken, a parameter has no annotation or no schema, an
-                example does not validate, an injected field is not a parameter.
+            DefinitionError: The name is taken, a parameter has no annotation or no schema, an
+                example is invalid, or an injected field is not a parameter.
         """
         if function is None:
             return functools.partial(self._function, options)
@@ -203,26 +203,26 @@ class Toolset:
         to_result: Callable[[Any], Any] | None = None,
         **options: Unpack[ToolOptions],
     ) -> Tool[..., Any]:
-        """Bind a tool to a method of a service that is in `App(services=[...])` (SR-16, SR-17, SR-32, SR-80).
+        """Bind a tool to a method of a service in `App(services=[...])` (SR-16, SR-17, SR-32, SR-80).
 
         Either `bind(SiteService.list_sites)`, with name and types from the method, or
         `bind("search", service="SearchService", method="search", args=Search, result=Hits)`.
-        Where the tool's types are not the method's, fields are carried over by name when every
+        Where the tool's types differ from the method's, fields are converted by name when every
         value fits; else `to_method` and `to_result` convert.
 
         Args:
-            target: The method as its class has it, or the tool's name.
-            args: The payload's type, where it is not the method's.
-            result: The result's type, where it is not the method's.
+            target: The method of the class, or the tool's name.
+            args: The payload's type, where it differs from the method's.
+            result: The result's type, where it differs from the method's.
             method: The method's name, for binding by names.
-            service: The service's name; the toolset's own service when left out.
-            to_method: From the typed arguments to the method's one argument, or to its keyword arguments.
-            to_result: From what the method returns to the tool's result.
+            service: The service's name; by default the toolset's own service.
+            to_method: Converts the typed arguments to the method's one argument, or to its keyword arguments.
+            to_result: Converts the method's return value to the tool's result.
             **options: See `ToolOptions`.
 
         Raises:
-            DefinitionError: here, what is wrong by itself; at `App(...)`, a service or method that is
-                not there, and types that do not fit, with the fields.
+            DefinitionError: Here for an invalid declaration; at `App(...)` for a missing service or
+                method, and for types that do not fit, with the fields.
         """
         if isinstance(target, str):
             return self._bind_by_name(target, service, method, args, result, to_method, to_result, options)
@@ -233,12 +233,12 @@ class Toolset:
         name = options.get("name") or target.__name__
         place = f"{self.id}.{name}"
         signature = Signature(target, place, method=True)
-        given = signature.result if result is None else result
+        result_type = signature.result if result is None else result
         return self._add(
             name,
             options,
             payload=signature.payload if args is None else Shape(args, place=place),
-            result=Shape(given, place=f"{place} -> result", output=True),
+            result=Shape(result_type, place=f"{place} -> result", output=True),
             source=MethodSource(signature, to_method=to_method, to_result=to_result),
             function=target,
         )
@@ -301,20 +301,21 @@ class Toolset:
         decode_in_executor: bool = False,
         **options: Unpack[ToolOptions],
     ) -> Tool[..., R, A]:
-        """Declare a tool that an executor in `App(executors={toolset: ...})` carries out (SR-18 to SR-20).
+        """Declare a tool that an executor in `App(executors={toolset: ...})` executes (SR-18 to SR-20).
 
-        In an external toolset somebody outside does, and `timeout` is how long the run waits for the result.
+        In an external toolset a program outside the run executes it, and `timeout` is how long the run waits
+        for the result.
 
         Args:
             name: The last part of the id.
             args: The payload's type.
             result: The result's type.
-            decode_in_executor: Hand the arguments to the executor as they came, neither read nor
+            decode_in_executor: Whether the executor gets the arguments unchanged, neither parsed nor
                 validated (SR-13, SR-14).
             **options: See `ToolOptions`.
 
         Raises:
-            DefinitionError: the name is taken, a type has no schema, an example does not validate.
+            DefinitionError: The name is taken, a type has no schema, or an example is invalid.
         """
         place = f"{self.id}.{name}"
         return self._add(
@@ -393,7 +394,7 @@ class Toolset:
 
 
 def _advertised(payload: Shape, injected: Mapping[str, Any], place: str, example: Any) -> TypeSpec:
-    """The payload as planners see it."""
+    """The payload's type as planners see it."""
     try:
         shown = advertised(payload.spec.json_schema, injected)
     except ValueError as error:

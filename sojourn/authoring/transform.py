@@ -1,10 +1,10 @@
-"""Transform: values of one shape as values of another, made once where a tool is bound or an executor declared.
+"""Transform: convert values of one shape to another; made once, where a tool is bound or an executor declared.
 
 A tool shows a model what the model needs to know; the service method behind it has shapes of
-its own. Where every value of the one can be read as the other, by the names of fields in
-JSON, no mapper is written by hand. Whether it can is decided from the schemas when the tool
-is declared, so that what can go wrong in a run is a value (a bound, a pattern, a validator)
-and never a name or a type.
+its own. Where every value of one shape can be read as the other, by the names of fields in
+JSON, nobody has to write a mapper. The schemas decide that when the tool
+is declared, so that only a value (a bound, a pattern, a validator) can fail in a run,
+never a name or a type.
 """
 
 from typing import Any, Generic, Literal, TypeVar
@@ -25,21 +25,21 @@ B = TypeVar("B")
 
 
 class Transform(Generic[A, B]):
-    """Values of one shape as values of another, by field (SR-60, SR-80 to SR-82).
+    """Converts values of one shape to another, by field (SR-60, SR-80 to SR-82).
 
-    `bind` makes them by itself; an executor makes its own, at import: `to_query = Transform(Ask, Query)`,
+    `bind` makes transforms itself; an executor makes its own, at import: `to_query = Transform(Ask, Query)`,
     and then calls `to_query(ask)`.
 
     Args:
-        source: What is written: a tool's arguments, or a method's result.
-        target: What reads it: the method's payload, or the tool's result.
-        place: Where it is declared, for messages.
-        lossless: Whether nothing may get lost (arguments); otherwise a field that the target does
-            not know is dropped at every level (a result, of which the model sees less).
-        by_hand: How to do without it, for messages.
+        source: The shape of the written values: a tool's arguments, or a method's result.
+        target: The shape that reads them: the method's payload, or the tool's result.
+        place: The place of the declaration, for messages.
+        lossless: Whether every field must be kept (arguments); otherwise a field that the target does
+            not declare is dropped at every level (a result, of which the model sees less).
+        by_hand: What to do instead, for messages.
 
     Raises:
-        DefinitionError: some value of the source cannot be read as the target; lists the fields.
+        DefinitionError: Some value of the source cannot be read as the target; the message lists the fields.
     """
 
     def __init__(
@@ -71,19 +71,19 @@ class Transform(Generic[A, B]):
         if reasons := misfits(written, read, lossless=lossless):
             raise DefinitionError(f"{place}: {pair}: {'; '.join(reasons)}; {by_hand}")
         kept = _unknown_kept(read)
-        if False in kept and not (lossless and True in kept):  # what is kept may hold what the model said
+        if False in kept and not (lossless and True in kept):  # a kept field may be one that the model wrote
             self._extra = "ignore"
 
     def __call__(self, value: A) -> B:
-        """A value of the source, typed or as JSON, as a typed value of the target.
+        """Convert a value of the source, typed or as JSON, to a typed value of the target.
 
         Raises:
-            pydantic.ValidationError: it is no value of the source, or the target's own constraints
+            pydantic.ValidationError: The value is not of the source, or the target's own constraints
                 and validators refuse it.
         """
         if self._is_same:
             return self.target.decode(value)
-        # Read as JSON, since a strict target takes the text of a date or an id only there.
+        # Read as JSON, since a strict target accepts the text of a date or an id only from JSON.
         return self._reader.validate_json(to_json(self.source.encode(value)), extra=self._extra)
 
 
@@ -92,10 +92,10 @@ def _shape(source: Any, place: str) -> Shape:
 
 
 class _WrittenSchema(GenerateJsonSchema):
-    """Of what `Shape.encode` writes: `required` names exactly the fields that are always there."""
+    """The schema of what `Shape.encode` writes: `required` has exactly the fields that are always written."""
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
-        """Without the default: a field that has one is written too, unless `exclude_if` leaves it out."""
+        """Omit the default: a field with a default is written too, unless `exclude_if` leaves it out."""
         return self.generate_inner(schema["schema"])
 
     def field_is_required(
@@ -103,13 +103,13 @@ class _WrittenSchema(GenerateJsonSchema):
         field: core_schema.ModelField | core_schema.DataclassField | core_schema.TypedDictField,
         total: bool,
     ) -> bool:
-        """Whether it is always written: also where its default comes from a factory, which no schema tells."""
+        """Whether a field is always written, also where its default comes from a factory, which no schema states."""
         always = field.get("required", total) if field["type"] == "typed-dict-field" else True
         return always and field.get("serialization_exclude_if") is None
 
 
 def _unknown_kept(schema: Schema) -> set[bool]:
-    """Of each object with named fields that says so, whether fields it does not name are kept or refused."""
+    """For each object with named fields and `additionalProperties`: whether it keeps undeclared fields."""
     says = "properties" in schema and "additionalProperties" in schema
     own = {schema["additionalProperties"] is not False} if says else set[bool]()
     return own.union(*(_unknown_kept(child) for _, child in children(schema)))

@@ -21,17 +21,17 @@ from sojourn.storage import StorageDriver, codec_for, load
 __all__ = ["POLLER_SEEN", "Access"]
 
 POLLER_SEEN = timedelta(seconds=75)
-"""A worker's poll lasts up to a minute; one seen longer ago is gone."""
+"""Age of the last poll up to which a worker counts as present; a worker's poll lasts up to a minute."""
 
 
 class Access:
-    """A Temporal client, and where runs are started and read; `Client` starts and finds runs with it.
+    """A Temporal client, with the task queue, storage and live transport of runs; `Client` adds starting and finding runs.
 
     Args:
         temporal: A Temporal client made with `sojourn.data_converter`.
-        task_queue: Where runs are started; `SOJOURN_TASK_QUEUE`, else `sojourn`.
+        task_queue: The task queue of new runs; `SOJOURN_TASK_QUEUE`, else `sojourn`.
         storage: Where the workers keep what is too large for a history, as `App(storage=...)`.
-        live: What carries deltas, as `App(live=...)`; `SOJOURN_LIVE`, else within this process.
+        live: The transport of deltas, as `App(live=...)`; `SOJOURN_LIVE`, else within this process.
 
     Raises:
         DefinitionError: `SOJOURN_LIVE` cannot be read.
@@ -52,13 +52,13 @@ class Access:
         self.task_queue = settings.task_queue(task_queue)
 
     async def artifact(self, ref: str) -> Artifact:
-        """An artifact with its data, by the reference that results and outputs carry (SR-102, SR-110).
+        """An artifact with its data, by the reference in a result or output (SR-102, SR-110).
 
         Raises:
-            InvalidInput: the text is no reference, or the data is in a storage this client was not given.
-            ArtifactNotFound: the run made no such artifact, or the stored data was removed.
-            RunNotFound: there is no such run.
-            ServerUnavailable: the server was away for a minute.
+            InvalidInput: The text is no reference, or the data is in a storage that this client does not have.
+            ArtifactNotFound: The run made no such artifact, or the stored data was removed.
+            RunNotFound: There is no such run.
+            ServerUnavailable: The server did not answer for a minute.
         """
         run_id, _, rest = ref.partition("#")
         call_id, _, kind = rest.partition("/")
@@ -88,7 +88,7 @@ class Access:
         return artifact.model_copy(update={"data": from_json(data)})
 
     async def has_worker(self, task_queue: str | None = None) -> bool:
-        """Whether a worker polled the task queue (the client's, when left out) within the last 75 s."""
+        """Whether a worker polled the task queue (by default the client's) within the last 75 s."""
         answer = await self.temporal.workflow_service.describe_task_queue(
             DescribeTaskQueueRequest(
                 namespace=self.temporal.namespace,

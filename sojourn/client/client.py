@@ -54,13 +54,13 @@ WORKER_GRACE = 2.0
 
 
 class Client(Access):
-    """Starts and finds runs; wraps a Temporal client, which stays reachable as `temporal`.
+    """Starts and finds runs; wraps a Temporal client, which is available as `temporal`.
 
     Args:
         temporal: A Temporal client made with `sojourn.data_converter`.
-        task_queue: Where runs are started; `SOJOURN_TASK_QUEUE`, else `sojourn`.
+        task_queue: The task queue of new runs; `SOJOURN_TASK_QUEUE`, else `sojourn`.
         storage: Where the workers keep what is too large for a history, as `App(storage=...)`.
-        live: What carries deltas, as `App(live=...)`; `SOJOURN_LIVE`, else within this process.
+        live: The transport of deltas, as `App(live=...)`; `SOJOURN_LIVE`, else within this process.
 
     Raises:
         DefinitionError: `SOJOURN_LIVE` cannot be read.
@@ -78,20 +78,20 @@ class Client(Access):
         codec: PayloadCodec | None = None,
         encrypted_only: bool = False,
     ) -> "Client":
-        """Connect by the standard Temporal settings; what is given here wins.
+        """Connect by the standard Temporal settings; an argument takes precedence over a setting.
 
         Args:
-            address: The server's.
-            namespace: In it.
-            task_queue: As for `Client`, like `storage` and `live`.
-            storage: See there.
-            live: See there.
-            codec: Encrypts what is written, and opens it; `SOJOURN_CODEC`, else nothing. Workers need the same.
-            encrypted_only: Whether what others sent in clear text counts as refused; `SOJOURN_ENCRYPTED_ONLY` says so too.
+            address: The server's address, as `host:port`.
+            namespace: The namespace.
+            task_queue: The task queue of new runs; `SOJOURN_TASK_QUEUE`, else `sojourn`.
+            storage: Where the workers keep what is too large for a history, as `App(storage=...)`.
+            live: The transport of deltas, as `App(live=...)`; `SOJOURN_LIVE`, else within this process.
+            codec: Encrypts and decrypts payloads; `SOJOURN_CODEC`, else none. Workers need the same codec.
+            encrypted_only: Whether messages in clear text are refused; also set by `SOJOURN_ENCRYPTED_ONLY`.
 
         Raises:
-            ServerUnavailable: nothing answers there.
-            DefinitionError: a setting cannot be read, or names no codec.
+            ServerUnavailable: No server answers at the address.
+            DefinitionError: A setting cannot be read, or names no codec.
         """
         options = settings.connect_options(address, namespace)
         temporal = await connect(options, codec=codec, encrypted_only=encrypted_only)
@@ -113,21 +113,21 @@ class Client(Access):
         """Start a run of an agent.
 
         Args:
-            agent_id: Which agent; checked by the worker, which fails the run within seconds if it has none.
+            agent_id: The agent; checked by the worker, which fails the run within seconds if it has no such agent.
             messages: A user message, or the whole opening.
-            session_id: Groups runs of one conversation; no quotes, backslashes or control characters, at most 200 characters.
-            run_id: Letters, digits and `_.:@=+-`, at most 200; made up when left out.
+            session_id: Groups the runs of a conversation; no quotes, backslashes or control characters, at most 200 characters.
+            run_id: Letters, digits and `_.:@=+-`, at most 200; generated when left out.
             turn_id: The first user turn's id; `t1` when left out.
-            labels: Carried to planners, tools and listings; they authorise nothing.
-            policy: This run's own limits; only tighter ones count.
-            attach: Follow the run when it exists already, in place of `RunAlreadyExists`.
-            wait_for_worker: Start even though nobody polls the queue yet.
+            labels: Labels for planners, tools and listings; they authorise nothing.
+            policy: Limits of this run; a value applies only where it is tighter.
+            attach: Return the run when it exists already, instead of `RunAlreadyExists`.
+            wait_for_worker: Start even though no worker polls the task queue yet.
 
         Raises:
-            InvalidInput: an argument breaks its rule.
-            NoWorker: nobody polls the task queue.
-            RunAlreadyExists: a run of this id was started before.
-            ServerUnavailable: the server does not answer.
+            InvalidInput: An argument breaks its rule.
+            NoWorker: No worker polls the task queue.
+            RunAlreadyExists: A run of this id was started before.
+            ServerUnavailable: The server does not answer.
         """
         run_id = run_id or f"{str(agent_id).rsplit('.', 1)[-1]}-{uuid.uuid4().hex[:12]}"
         run = _opened(
@@ -179,12 +179,12 @@ class Client(Access):
     async def execute(
         self, agent_id: str, messages: str | Message | Sequence[Message], **options: Any
     ) -> RunOutput:
-        """Start a run and wait for its answer; takes and raises what `start` and `Run.result` do."""
+        """Start a run and wait for its answer; takes the arguments and raises the errors of `start` and `Run.result`."""
         run = await self.start(agent_id, messages, **options)
         return await run.result()
 
     def get_run(self, run_id: str) -> "Run":
-        """The run of this id; nothing is asked of the server yet."""
+        """A handle of the run with this id; sends no request."""
         return Run(self, run_id)
 
     async def list_runs(
@@ -195,19 +195,19 @@ class Client(Access):
         status: str | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[RunStatus]:
-        """Runs of this namespace, open ones before ended ones, each newest first, as far as visibility tells.
+        """Runs of this namespace, open ones before ended ones, each newest first, from Temporal's visibility store.
 
-        It lags by about a second. What a run waits for is told by id, in `awaiting`.
+        The store lags by about a second. `awaiting` has the id of the oldest wait of a run.
 
         Args:
             agent_id: Only runs of this agent.
             session_id: Only runs of this session.
             status: As `RunStatus.status`; `running` includes waiting and paused ones, `waiting` paused ones.
-            limit: At most so many.
+            limit: Most runs to return.
 
         Raises:
-            ServerUnavailable: the server does not answer.
-            InvalidInput: the search attributes are not registered on this server.
+            ServerUnavailable: The server does not answer.
+            InvalidInput: The search attributes are not registered on this server.
         """
         clauses = ["WorkflowType = 'AgentRun'"]
         if agent_id:
@@ -237,7 +237,7 @@ class Client(Access):
             raise translated(error, None) from error
 
     async def _worker_soon(self) -> bool:
-        """A worker that starts at this moment has not polled yet, so that a no is asked again for 2 s."""
+        """Whether a worker polls the task queue, asked for 2 s, since a worker that is just starting has not polled yet."""
         deadline = time.monotonic() + WORKER_GRACE
         while not await self.has_worker():
             if time.monotonic() > deadline:
@@ -252,10 +252,10 @@ def _opening(messages: str | Message | Sequence[Message]) -> list[Message]:
     return [messages] if isinstance(messages, Message) else list(messages)
 
 
-def _opened(run_id: str, **given: Any) -> RunInput:
-    """The run's input, checked here: a run that cannot start should not exist."""
+def _opened(run_id: str, **fields: Any) -> RunInput:
+    """The run's input, validated before the start: a run with an invalid opening should not exist."""
     try:
-        run = RunInput(**given)
+        run = RunInput(**fields)
         encode_readable(run)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
@@ -271,7 +271,7 @@ def _opened(run_id: str, **given: Any) -> RunInput:
 
 def _fault_of(run_id: str, run: RunInput) -> str | None:
     if not AGENT_ID.match(run.agent_id):
-        return opening_fault(run)  # a run id is made of it
+        return opening_fault(run)  # the run id is derived from the agent id
     if not RUN_ID.match(run_id):
         return "run_id holds letters, digits and _.:@=+- and is at most 200 characters long"
     return opening_fault(run) or messages_fault(run.messages) or labels_fault(run.labels)
@@ -286,7 +286,7 @@ def _status_of(found: WorkflowExecution) -> str:
 
 
 def quoted(text: str) -> str:
-    """A text as it stands in a query of visibility."""
+    """A text as a quoted literal in a visibility query."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
 

@@ -1,4 +1,4 @@
-"""Run: one run, seen from outside: its end, its events, its standing, its questions."""
+"""Run: one run, seen from outside: its result, events, status and open waits."""
 
 import asyncio
 import builtins
@@ -58,16 +58,16 @@ from sojourn.events.stream import stream
 __all__ = ["Run", "status_name"]
 
 QUERY_DEADLINE = timedelta(seconds=1)
-"""For `status()`: with no worker alive the history answers instead."""
+"""Time limit of the query in `status()`; without a worker the history is read instead."""
 
 MAX_CHILDREN_ASKED = 20
-"""Child runs of one run that its status looks into."""
+"""Most child runs that a run's status reads."""
 
 ANSWER_DEADLINE = 30.0
-"""Seconds in which a worker must take an answer."""
+"""Seconds in which a worker must accept an answer."""
 
 TASK_FAILS = "Workflow Task in failed state"
-"""What the server says of a run whose newest workflow task has failed and is not tried again yet."""
+"""The server's error for a run whose newest workflow task has failed and is not attempted again yet."""
 
 _STATUS = {
     WorkflowExecutionStatus.RUNNING: "running",
@@ -81,17 +81,17 @@ _STATUS = {
 
 
 def _several(texts: Sequence[str] | str) -> list[str]:
-    """A list of texts; one text is no list of its letters."""
+    """The texts as a list; a single text becomes a list of one."""
     return [texts] if isinstance(texts, str) else list(texts)
 
 
 def status_name(status: WorkflowExecutionStatus | None) -> str:
-    """Our name of Temporal's status."""
+    """The name of Temporal's status in `RunStatus`."""
     return _STATUS.get(status or WorkflowExecutionStatus.RUNNING, "running")
 
 
 class Run:
-    """One run: a handle, cheap to make, valid before, during and after."""
+    """A handle of one run: cheap to make, and valid before the run starts, while it is open and after it ends."""
 
     def __init__(self, client: Access, run_id: str) -> None:
         self.client = client
@@ -99,7 +99,7 @@ class Run:
 
     @property
     def run_id(self) -> str:
-        """Its id, under the name that everything recorded of it has."""
+        """The run's id, under the name used in all records."""
         return self.id
 
     @property
@@ -107,13 +107,13 @@ class Run:
         return self.client.temporal.get_workflow_handle(self.id, result_type=RunOutput)
 
     async def result(self) -> RunOutput:
-        """Wait for the end; through a reset too.
+        """Wait for the run's output, through resets too.
 
         Raises:
-            RunFailed: it failed; `RunCanceled`, `RunTerminated` and `RunTimedOut` are kinds of it.
-            RunNotFound: there is no such run.
-            RunUnreadable: its answer cannot be read here.
-            ServerUnavailable: the server was away for a minute.
+            RunFailed: The run failed; `RunCanceled`, `RunTerminated` and `RunTimedOut` are subclasses.
+            RunNotFound: There is no such run.
+            RunUnreadable: The output cannot be decoded here.
+            ServerUnavailable: The server did not answer for a minute.
         """
         handle, away = self._handle, Patience()
         while True:
@@ -140,24 +140,24 @@ class Run:
         children: bool = False,
         deltas: bool = False,
     ) -> AsyncGenerator[Event]:
-        """What happened and, with `follow`, what happens, to the last event `run_stream_end`.
+        """The recorded events and, with `follow`, the coming ones, to the last event `run_stream_end`.
 
-        With `follow`, `tool_retry` and `tool_update` tell of calls that are in flight for more than a second;
-        these have no `event_id`, and whoever comes later does not get them.
+        With `follow`, `tool_retry` and `tool_update` report on calls in flight for more than a second;
+        these events have no `event_id`, and a later subscriber does not get them.
 
         Args:
-            after: An event_id of this run; only later events come. With `children`, perhaps one for each run, by
+            after: An event_id of this run, after which the events begin. With `children`, perhaps one for each run, by
                 run id.
-            follow: Wait for more until the run ends.
-            children: The events of child runs too, each with its own `run_id` and `parent_tool_call_id`: after
+            follow: Wait for more events until the run ends.
+            children: Include the events of child runs, each with its own `run_id` and `parent_tool_call_id`: after
                 the `agent_run_started` of their call and before its `tool_end`.
-            deltas: With `follow`, what a planner is saying too, while it says it: `text_delta`, `thinking_delta`,
+            deltas: With `follow`, include what a planner is writing: `text_delta`, `thinking_delta`,
                 `tool_call_delta` and `stream_restarted`, as far as the client's live transport carries them. These
-                have no `event_id` either; the `assistant_message` that follows holds it all.
+                have no `event_id` either; the `assistant_message` that follows holds the whole text.
 
         Raises:
-            RunNotFound: there is no such run.
-            ServerUnavailable: the server was away for a minute.
+            RunNotFound: There is no such run.
+            ServerUnavailable: The server did not answer for a minute.
         """
         cursors = {self.id: after} if isinstance(after, str) else after or {}
         live = self.client.live if deltas else None
@@ -169,13 +169,13 @@ class Run:
                 yield event
 
     async def transcript(self) -> list[Message]:
-        """What was said so far: messages, calls and their answers, as the planner is given them.
+        """The transcript so far: messages, calls and their results, as the planner receives them.
 
-        It is read from the history: with no worker alive too, and for closed runs.
+        It is read from the history, without a worker, and also for closed runs.
 
         Raises:
-            RunNotFound: there is no such run.
-            ServerUnavailable: the server does not answer.
+            RunNotFound: There is no such run.
+            ServerUnavailable: The server does not answer.
         """
         return await transcript_of(self.client.temporal, self.id)
 
@@ -184,12 +184,12 @@ class Run:
         return await self.client.artifact(ref)
 
     async def status(self) -> RunStatus:
-        """How the run stands; answers with no worker alive too, and for closed runs.
+        """The run's status; available without a worker, and for closed runs.
 
         Raises:
-            RunNotFound: there is no such run.
-            RunUnreadable: what it recorded cannot be read here.
-            ServerUnavailable: the server does not answer.
+            RunNotFound: There is no such run.
+            RunUnreadable: The run's records cannot be decoded here.
+            ServerUnavailable: The server does not answer.
         """
         try:
             described = await self._handle.describe()
@@ -216,18 +216,20 @@ class Run:
         )
 
     async def _hints(self, described: WorkflowExecutionDescription, found: RunStatus) -> list[str]:
-        """What an operator should know of an open run that its own status does not tell."""
+        """Hints for an operator about an open run: a missing worker, and activities that are attempted again."""
         queue, pending = described.task_queue, described.raw_description.pending_activities
         gone = [] if await self.client.has_worker(queue) else [f"no worker polls task queue {queue}"]
         tools = {call.tool_call_id: call.name for call in found.calls}
         return [*gone, *await retrying(pending, self.client.temporal.data_converter, tools)]
 
     async def _child_awaits(self, status: RunStatus) -> dict[str, list[Await]]:
-        """What the child runs at work wait for, and theirs, by their run ids."""
+        """The open waits of open child runs, and of those below them, by run id."""
         links = [call.run_link for call in status.calls if call.run_link and call.state == "running"]
         below: dict[str, list[Await]] = {}
         for link in links[:MAX_CHILDREN_ASKED]:
-            with contextlib.suppress(RunNotFound, ServerUnavailable):  # it has ended, or is only starting
+            with contextlib.suppress(
+                RunNotFound, ServerUnavailable
+            ):  # the child run has ended, or is only starting
                 child = await Run(self.client, link.run_id).status()
                 below |= {link.run_id: child.awaits} if child.awaits else {}
                 below |= child.child_awaits
@@ -247,20 +249,20 @@ class Run:
         """Answer a question of the run; returns the await's id.
 
         Args:
-            await_id: Which; None while exactly one is open.
+            await_id: The wait's id; None while exactly one question is open.
             answer: Text, or values by field.
-            by: Who answers, recorded as said.
+            by: Name of the person who answers, recorded unchecked.
 
         Raises:
-            AwaitClosed: it is not open, or the run has ended.
-            InvalidInput: it is no answer, or does not fit what is asked.
-            NoWorker: no worker took the answer within 30 s.
-            RunNotFound: there is no such run.
+            AwaitClosed: The wait is not open, or the run has ended.
+            InvalidInput: The answer is invalid, or does not fit the question.
+            NoWorker: No worker accepted the answer within 30 s.
+            RunNotFound: There is no such run.
         """
         return await self._send(CLARIFICATION, {"id": await_id or "", "answer": answer, "by": by})
 
     async def decline(self, await_id: str | None, reason: str = "", *, by: str | None = None) -> str:
-        """Say that a question will not be answered; the planner, or the tool that asks, is told. Raises as `answer`."""
+        """Decline to answer a question; the planner, or the tool that asks, gets the reason. Raises as `answer`."""
         sent = {"id": await_id or "", "declined": True, "reason": reason, "by": by}
         return await self._send(CLARIFICATION, sent)
 
@@ -273,23 +275,24 @@ class Run:
         reason: str = "",
         for_run: bool = False,
     ) -> str:
-        """Let a call run that a person is asked about; returns the await's id.
+        """Approve a call that waits for a person; returns the await's id.
 
-        A decision names the arguments it is about, and counts for no others. Hand over the wait that the person
-        saw, or its id with its `payload_digest`; with less, the arguments are those of the call that is open now.
+        A decision names the arguments of the call, and applies to no others. Pass the wait that the person
+        saw, or its id with its `payload_digest`; with less, the decision applies to the call that is open
+        now.
 
         Args:
-            await_id: Which: the wait as it was seen, or its id; None while exactly one is open.
-            payload_digest: Which arguments were seen; of a wait that is handed over, its own.
-            by: Who approves, recorded as said.
-            reason: Why, recorded.
+            await_id: The wait as the person saw it, or its id; None while exactly one is open.
+            payload_digest: Digest of the arguments that the person saw; by default that of the wait passed.
+            by: Name of the person who approves, recorded unchecked.
+            reason: The reason, recorded.
             for_run: Whether to stop asking about this tool for the rest of the run; its other open calls run too.
 
         Raises:
-            AwaitClosed: it is not open, or the run has ended.
-            InvalidInput: it is about other arguments.
-            NoWorker: no worker took the decision within 30 s.
-            RunNotFound: there is no such run.
+            AwaitClosed: The wait is not open, or the run has ended.
+            InvalidInput: The decision names other arguments.
+            NoWorker: No worker accepted the decision within 30 s.
+            RunNotFound: There is no such run.
         """
         scope = "tool" if for_run else "call"
         sent = {"approved": True, "by": by, "reason": reason, "scope": scope}
@@ -303,7 +306,7 @@ class Run:
         payload_digest: str | None = None,
         by: str | None = None,
     ) -> str:
-        """Do not let a call run; the planner is told the reason. Names it, and raises, as `approve`."""
+        """Deny a call; the planner gets the reason. The wait is named, and errors are raised, as for `approve`."""
         return await self._decide(await_id, payload_digest, {"approved": False, "by": by, "reason": reason})
 
     async def _decide(
@@ -315,18 +318,18 @@ class Run:
         sent = {"id": seen or "", "payload_digest": payload_digest, **decision}
 
         async def named() -> dict[str, Any]:
-            """What is sent, with the arguments of the open call where none were named."""
+            """The decision, with the digest of the open call where the caller gave none."""
             calls = [] if payload_digest else await self._open_calls(seen)
             only = calls[0] if len(calls) == 1 else None
             if not (calls or seen or payload_digest):
                 raise AwaitClosed(f"{self.id}: nobody is asked about a call now", run_id=self.id)
             return {**sent, "id": only.id, "payload_digest": only.payload_digest} if only else sent
 
-        # Of a call that opens later nobody has said anything: what is open is looked for once.
+        # Looked up once, without a wait's id: the decision must not apply to a call that opens later.
         return await self._send(CONFIRMATION, named if seen else await named())
 
     async def _open_calls(self, await_id: str | None) -> list[AwaitConfirmation]:
-        """The calls that a person is asked about, of this id or all."""
+        """The open confirmations: with this id, or all."""
         status = await self._queried() or await status_in_history(self.client.temporal, self.id)
         calls = [wait for wait in status.awaits if isinstance(wait, AwaitConfirmation)]
         return [call for call in calls if await_id in (None, "", call.id)]
@@ -339,19 +342,19 @@ class Run:
         by: str | None = None,
         reason: str = "",
     ) -> None:
-        """Approve these for the rest of the run; their open calls run now.
+        """Approve these tools for the rest of the run; their open calls run now.
 
         Args:
-            tools: Tools by id, as `ops.devices.*`, or `*` for all; a text is one.
-            tags: Tools by their tags; a text is one.
-            by: Who says so, recorded as said.
-            reason: Why, recorded.
+            tools: A tool's id, a toolset as `ops.devices.*`, or `*` for all; one text or several.
+            tags: Tags of tools; one text or several.
+            by: Name of the person who decides, recorded unchecked.
+            reason: The reason, recorded.
 
         Raises:
-            InvalidInput: it names nothing, or is too long.
-            AwaitClosed: the run has ended.
-            NoWorker: no worker took it within 30 s.
-            RunNotFound: there is no such run.
+            InvalidInput: No tool or tag is given, or too many.
+            AwaitClosed: The run has ended.
+            NoWorker: No worker accepted the decision within 30 s.
+            RunNotFound: There is no such run.
         """
         await self._send(
             STOP_ASKING, {"tools": _several(tools), "tags": _several(tags), "by": by, "reason": reason}
@@ -360,59 +363,59 @@ class Run:
     async def provide_tool_results(
         self, await_id: str | None, results: Sequence[Mapping[str, Any]], *, by: str | None = None
     ) -> str:
-        """Send results of calls that are executed outside, all or some; returns the await's id.
+        """Send results of external calls, all or some; returns the await's id.
 
         Args:
-            await_id: Which; None while exactly one is open.
+            await_id: The wait's id; None while exactly one is open.
             results: For each call `tool_call_id` and `result`, or `error` (a text, or an object with `message` and
                 `code`) and perhaps `retry_hint`.
-            by: Who sends them, recorded as said.
+            by: Name of the sender, recorded unchecked.
 
         Raises:
-            AwaitClosed: it is not open, the call was answered before, or the run has ended.
-            InvalidInput: a result does not fit its tool; send that one again.
-            NoWorker: no worker took them within 30 s.
-            RunNotFound: there is no such run.
+            AwaitClosed: The wait is not open, the call was answered before, or the run has ended.
+            InvalidInput: A result does not fit its tool; send that result again.
+            NoWorker: No worker accepted the results within 30 s.
+            RunNotFound: There is no such run.
         """
-        sent = {"id": await_id or "", "results": [dict(one) for one in results], "by": by}
+        sent = {"id": await_id or "", "results": [dict(result) for result in results], "by": by}
         return await self._send(TOOL_RESULTS, sent)
 
     async def pause(self, reason: str = "", *, by: str | None = None) -> None:
-        """Start nothing new until `resume`; what runs finishes. Child runs pause too.
+        """Pause: start nothing new until `resume`; calls in progress finish. Child runs pause too.
 
         Raises:
-            AwaitClosed: the run has ended.
-            NoWorker: no worker took it within 30 s.
-            RunNotFound: there is no such run.
+            AwaitClosed: The run has ended.
+            NoWorker: No worker accepted the pause within 30 s.
+            RunNotFound: There is no such run.
         """
         await self._send(PAUSE, {"reason": reason, "by": by})
 
     async def resume(
         self, note: str = "", *, messages: Sequence[str] | str = (), by: str | None = None
     ) -> None:
-        """Go on after a pause; messages begin a new user turn, and a text is one message.
+        """Resume after a pause; messages begin a new user turn, and a single text is one message.
 
         Raises:
-            AwaitClosed: the run is not paused, or has ended.
-            NoWorker: no worker took it within 30 s.
-            RunNotFound: there is no such run.
+            AwaitClosed: The run is not paused, or has ended.
+            NoWorker: No worker accepted the resume within 30 s.
+            RunNotFound: There is no such run.
         """
         await self._send(RESUME, {"note": note, "messages": _several(messages), "by": by})
 
     async def _send(self, name: str, value: dict[str, Any] | Callable[[], Awaitable[dict[str, Any]]]) -> Any:
-        """Send an update, made anew for each try where it has to be, and say in our words why it is refused."""
+        """Send an update and translate its refusal; a callable `value` is called again for each attempt."""
         deadline: float | None = None
         failing: float | None = None
         while True:
-            said = await value() if callable(value) else value
-            given = {field: each for field, each in said.items() if each not in (None, "")}
+            message = await value() if callable(value) else value
+            fields = {name: each for name, each in message.items() if each not in (None, "")}
             try:
-                update = self._handle.execute_update(name, given)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+                update = self._handle.execute_update(name, fields)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
                 return await asyncio.wait_for(update, ANSWER_DEADLINE)  # pyright: ignore[reportUnknownArgumentType]
             except WorkflowUpdateFailedError as error:
                 refused = getattr(error.cause, "type", None)
-                # An event stream shows a question before the run can take its answer: by a few milliseconds,
-                # or, when its worker died just then, by as long as the next one needs to start.
+                # An event stream shows a question before the run can accept its answer: by a few
+                # milliseconds, or, when its worker was lost just then, until another worker has the run.
                 deadline = deadline or time.monotonic() + 2.0
                 if refused in ("AwaitNotOpen", "NotBound") and time.monotonic() < deadline:
                     await asyncio.sleep(0.05)
@@ -420,29 +423,29 @@ class Run:
                 kind = InvalidInput if refused in ("InvalidAnswer", "NotBound") else AwaitClosed
                 raise kind(f"{self.id}: {getattr(error.cause, 'message', error)}", run_id=self.id) from error
             except (builtins.TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError) as error:
-                said = (
+                reason = (
                     f"no worker took it within {ANSWER_DEADLINE:g} s; it may still take effect when one runs"
                 )
-                raise NoWorker(f"{self.id}: {said}", run_id=self.id) from error
+                raise NoWorker(f"{self.id}: {reason}", run_id=self.id) from error
             except RPCError as error:
                 if error.status == RPCStatusCode.NOT_FOUND and "completed" in error.message:
                     raise AwaitClosed(f"{self.id} has ended; it takes no answers", run_id=self.id) from error
-                if TASK_FAILS in error.message:  # the server refuses at once, and tries the task again
+                if TASK_FAILS in error.message:  # the server refuses at once, and attempts the task again
                     failing = failing or time.monotonic() + ANSWER_DEADLINE
                     if time.monotonic() < failing:
                         await asyncio.sleep(0.5)
                         continue
-                    said = "its workflow task fails again and again; `sojourn list --stuck` says why"
-                    raise NoWorker(f"{self.id}: {said}", run_id=self.id) from error
+                    reason = "its workflow task fails again and again; `sojourn list --stuck` says why"
+                    raise NoWorker(f"{self.id}: {reason}", run_id=self.id) from error
                 raise translated(error, self.id) from error
 
     async def cancel(self, reason: str | None = None) -> None:
-        """Ask the run to cancel: tools in flight are cancelled and answered, children asked too.
+        """Ask the run to cancel: calls in flight are cancelled and answered, child runs are asked too.
 
-        A run that has ended stays as it ended.
+        A run that has ended does not change.
 
         Raises:
-            RunNotFound: there is no such run.
+            RunNotFound: There is no such run.
         """
         try:
             await self._handle.cancel(reason=reason or "")
@@ -450,15 +453,15 @@ class Run:
             raise translated(error, self.id) from error
 
     async def _goes_on(self) -> bool:
-        """Whether the execution that was terminated was only reset: a newer one goes on, or has ended."""
+        """Whether the terminated execution was only reset: a newer execution is open or has ended."""
         return (await self._handle.describe()).status != WorkflowExecutionStatus.TERMINATED
 
     async def _failure(self, cause: BaseException | None) -> RunError:
         if isinstance(cause, CancelledError):
             reason, by = await self._cancel_request()
-            said = f": {reason}" if reason else ""
+            suffix = f": {reason}" if reason else ""
             return RunCanceled(
-                f"run {self.id} was canceled by {by}{said}", run_id=self.id, reason=reason, by=by
+                f"run {self.id} was canceled by {by}{suffix}", run_id=self.id, reason=reason, by=by
             )
         if isinstance(cause, TerminatedError):
             return RunTerminated(
@@ -473,7 +476,7 @@ class Run:
         return RunFailed(f"run {self.id} failed: {error}", run_id=self.id, code=code, error=error)
 
     async def _cancel_request(self) -> tuple[str | None, str | None]:
-        """Who asked for the cancellation, and why: a workflow that closes as Canceled carries no output."""
+        """The reason of a cancellation and its sender, from the history: a workflow that closes as Canceled has no output."""
         async for event in self._handle.fetch_history_events():
             if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED:
                 asked = event.workflow_execution_cancel_requested_event_attributes

@@ -1,5 +1,5 @@
-"""How a process reaches the Temporal server: its settings, the connection, and what each fault of the way means.
+"""How a process reaches the Temporal server: its settings, the connection, and the error for each failure on the way.
 
-It decides which settings count, and turns TLS and RPC errors into Sojourn's own; workers, clients and commands use it,
-it knows none of them. Begin with `connect.py`.
+The package decides which settings apply, and turns TLS and RPC errors into Sojourn's errors; it imports none
+of its users: workers, clients and commands. Begin with `connect.py`.
 """

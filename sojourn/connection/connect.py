@@ -1,4 +1,4 @@
-"""Connection: a Temporal client that speaks Sojourn's data converter."""
+"""Connect: make a Temporal client that uses Sojourn's data converter."""
 
 import dataclasses
 import re
@@ -25,13 +25,13 @@ async def connect(
     """Connect, with the options of `settings.connect_options`.
 
     Args:
-        options: Where to.
-        codec: Encrypts payloads; `SOJOURN_CODEC`, else nothing.
-        encrypted_only: Whether messages in clear text are refused; `SOJOURN_ENCRYPTED_ONLY` says so too.
+        options: Arguments of `temporalio.client.Client.connect`.
+        codec: Encrypts payloads; `SOJOURN_CODEC`, else none.
+        encrypted_only: Whether messages in clear text are refused; also set by `SOJOURN_ENCRYPTED_ONLY`.
 
     Raises:
-        ServerUnavailable: nothing answers there, or TLS keeps us apart.
-        DefinitionError: the address is none, the client certificate cannot be read, or the codec cannot be loaded.
+        ServerUnavailable: No server answers at the address, or the TLS handshake fails.
+        DefinitionError: The address is invalid, the client certificate cannot be read, or the codec cannot be loaded.
     """
     converter = converter_with(codec, encrypted_only=encrypted_only)
     end_quietly()
@@ -46,15 +46,15 @@ async def connect(
 
 
 async def _fault(text: str, options: dict[str, Any]) -> SojournError:
-    """Why there is no connection, and what to do about it."""
+    """The error for a failed connection, with what to do about it."""
     address = options["target_host"]
     if is_key_fault(text):
         return DefinitionError(
             "the client certificate or its key cannot be read; TEMPORAL_TLS_CLIENT_CERT_PATH and "
             "TEMPORAL_TLS_CLIENT_KEY_PATH name PEM files"
         )
-    if said := tls_fault(text, in_tls=_is_tls(options)):
-        return ServerUnavailable(f"no connection to the server at {address}: {said}")
+    if tls_message := tls_fault(text, in_tls=_is_tls(options)):
+        return ServerUnavailable(f"no connection to the server at {address}: {tls_message}")
     if "after connection" in text and not _is_tls(options) and await speaks_tls(address):
         return ServerUnavailable(
             f"no connection to the server at {address}: it speaks TLS and was spoken to without; set TEMPORAL_TLS=true"
@@ -73,12 +73,12 @@ def _is_tls(options: dict[str, Any]) -> bool:
 def converter_with(
     codec: PayloadCodec | None = None, *, encrypted_only: bool = False
 ) -> GuardedDataConverter:
-    """Sojourn's data converter with a codec, for a Temporal client of one's own; what is given here wins.
+    """Sojourn's data converter with a codec, for a Temporal client of your own; an argument takes precedence over a setting.
 
-    The texts of errors are encrypted with the rest.
+    Texts of errors are encrypted too.
 
     Raises:
-        DefinitionError: the codec cannot be loaded, or clear text is to be refused without one.
+        DefinitionError: The codec cannot be loaded, or clear text is to be refused without a codec.
     """
     target = settings.codec()
     codec = codec or (load_codec(target) if target else None)
@@ -98,6 +98,6 @@ def converter_with(
 
 
 def _brief(text: str) -> str:
-    """What went wrong, out of all the layers it went through."""
+    """The innermost message of an error that many layers have wrapped."""
     found = re.search(r'message: "([^"]+)"', text)
     return (found[1] if found else text.split("\n", 1)[0])[:200]

@@ -1,4 +1,4 @@
-"""RPC errors, and payloads that cannot be read: as one of ours; and bridged while a server restarts."""
+"""RPC errors and undecodable payloads as Sojourn's errors; and patience while a server restarts."""
 
 import asyncio
 import time
@@ -11,7 +11,7 @@ from sojourn.errors import InvalidInput, RunError, RunNotFound, RunUnreadable, S
 __all__ = ["Patience", "translated", "unreadable"]
 
 SERVER_PATIENCE = 60.0
-"""Seconds without an answer that are bridged while a server restarts."""
+"""Seconds without an answer before a restarting server counts as unavailable."""
 
 _AWAY = {
     RPCStatusCode.UNAVAILABLE,
@@ -22,24 +22,24 @@ _AWAY = {
 
 
 class Patience:
-    """Bridges a server's restart: retries with growing delays, for a minute without an answer."""
+    """Bridges a server's restart: retries with growing delays, until a minute has passed without an answer."""
 
     def __init__(self) -> None:
         self._since: float | None = None
         self._delay = 0.1
 
     def answered(self) -> None:
-        """The server is there again; what fails from now on is another outage."""
+        """Record an answer; a later failure begins another outage."""
         self._since = None
 
     async def bridges(self, error: RPCError) -> bool:
-        """Wait a little when the server is away; False when the error says more, or it was away for too long."""
+        """Wait before a retry when the server is unavailable; False for another error, or after too long an outage."""
         if error.status not in _AWAY:
             return False
         now = time.monotonic()
         if self._since is None:
             self._since = now
-        # By the first failure: where a server is silent, each attempt lasts for longer than a minute.
+        # Measured from the first failure: where a server is silent, each attempt lasts longer than a minute.
         if now - self._since > SERVER_PATIENCE:
             return False
         await asyncio.sleep(self._delay)
@@ -48,12 +48,12 @@ class Patience:
 
 
 def translated(error: RPCError, run_id: str | None) -> RunError:
-    """An RPC error as one of ours; the one place that does it."""
+    """An RPC error as one of Sojourn's errors; the only place that translates them."""
     if error.status == RPCStatusCode.NOT_FOUND:
         return RunNotFound(f"no run {run_id!r} here, or it has ended: {error.message}", run_id=run_id)
     if error.status in _AWAY:
-        if said := tls_fault(error.message):
-            return ServerUnavailable(f"no connection to the Temporal server: {said}", run_id=run_id)
+        if tls_message := tls_fault(error.message):
+            return ServerUnavailable(f"no connection to the Temporal server: {tls_message}", run_id=run_id)
         return ServerUnavailable(
             f"the Temporal server does not answer ({error.message[:200]}); is it running?", run_id=run_id
         )
@@ -61,7 +61,7 @@ def translated(error: RPCError, run_id: str | None) -> RunError:
 
 
 def unreadable(run_id: str, reason: str) -> RunUnreadable:
-    """That what a run recorded cannot be read by this client, and what to do."""
+    """The error for a run whose records this client cannot decode, with what to do."""
     return RunUnreadable(
         f"what run {run_id} recorded cannot be read here ({reason}); read it with the codec that its workers have: "
         "--codec MODULE:OBJECT, SOJOURN_CODEC, or Client.connect(codec=...)",

@@ -1,4 +1,4 @@
-"""Settings: where the server is, by the standard Temporal settings, and Sojourn's own few.
+"""Settings: the standard Temporal settings of the server, and a few of Sojourn's own.
 
 The address, namespace, API key and TLS come from `temporalio.envconfig`: environment variables
 (`TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TEMPORAL_TLS_*`, ...) over a profile of `temporal.toml`.
@@ -24,16 +24,16 @@ __all__ = [
 ]
 
 DEFAULT_TASK_QUEUE = "sojourn"
-"""Where workers look and clients start runs, unless told otherwise."""
+"""The default task queue of workers and of new runs."""
 
 _DEFAULT_ADDRESS = "localhost:7233"
 
 
 def connect_options(address: str | None = None, namespace: str | None = None) -> dict[str, Any]:
-    """Keyword arguments for `temporalio.client.Client.connect`; what is given here wins.
+    """Keyword arguments for `temporalio.client.Client.connect`; an argument takes precedence over a setting.
 
     Raises:
-        DefinitionError: a setting cannot be read; told here, where everything starts.
+        DefinitionError: A setting cannot be read; raised here, where every program starts.
     """
     check_timeouts()
     try:
@@ -42,7 +42,7 @@ def connect_options(address: str | None = None, namespace: str | None = None) ->
         raise DefinitionError(
             f"the Temporal settings cannot be read ({_brief(error)}); see TEMPORAL_PROFILE, TEMPORAL_CONFIG_FILE "
             "and TEMPORAL_TLS_*"
-        ) from None  # its text quotes what it cannot read
+        ) from None  # its text quotes the setting that it cannot read
     options.setdefault("target_host", _DEFAULT_ADDRESS)
     if address:
         options["target_host"] = address
@@ -51,39 +51,39 @@ def connect_options(address: str | None = None, namespace: str | None = None) ->
     return options
 
 
-def task_queue(given: str | None = None) -> str:
-    """The task queue: given, else `SOJOURN_TASK_QUEUE`, else `sojourn`."""
-    return given or os.environ.get("SOJOURN_TASK_QUEUE") or DEFAULT_TASK_QUEUE
+def task_queue(explicit: str | None = None) -> str:
+    """The task queue: the argument, else `SOJOURN_TASK_QUEUE`, else `sojourn`."""
+    return explicit or os.environ.get("SOJOURN_TASK_QUEUE") or DEFAULT_TASK_QUEUE
 
 
 def _brief(error: Exception) -> str:
-    """What is wrong, and where; without the lines of the file, which a TOML parser quotes and which hold keys."""
+    """What is wrong, and where; without the lines of the file, which a TOML parser quotes and which may hold keys."""
     lines = [line for line in str(error).splitlines() if not re.match(r"\s*\d*\s*\|", line)]
     return " ".join(" ".join(lines).split())[:200]
 
 
-def metrics_port(given: str | None = None) -> str | None:
-    """Where the Temporal SDK's own metrics are served: given, else `SOJOURN_METRICS_PORT`, else nowhere."""
-    return given or os.environ.get("SOJOURN_METRICS_PORT") or None
+def metrics_port(explicit: str | None = None) -> str | None:
+    """The address of the Temporal SDK's own metrics: the argument, else `SOJOURN_METRICS_PORT`, else None."""
+    return explicit or os.environ.get("SOJOURN_METRICS_PORT") or None
 
 
 def live() -> str | None:
-    """What carries live text between processes: `SOJOURN_LIVE`, such as `redis://host:6379/0`; else nothing."""
+    """The live transport between processes: `SOJOURN_LIVE`, such as `redis://host:6379/0`; else None."""
     return os.environ.get("SOJOURN_LIVE") or None
 
 
 def codec() -> str | None:
-    """What encrypts payloads: `SOJOURN_CODEC`, as MODULE:CODEC; else nothing."""
+    """The codec that encrypts payloads: `SOJOURN_CODEC`, as MODULE:CODEC; else None."""
     return os.environ.get("SOJOURN_CODEC") or None
 
 
 def encrypted_only() -> bool:
-    """Whether messages in clear text are refused: `SOJOURN_ENCRYPTED_ONLY`, `1` or `true`; else not.
+    """Whether messages in clear text are refused: `SOJOURN_ENCRYPTED_ONLY`, `1` or `true`; by default not.
 
     Raises:
-        DefinitionError: it says neither yes nor no.
+        DefinitionError: The setting is neither true nor false.
     """
-    said = os.environ.get("SOJOURN_ENCRYPTED_ONLY", "").strip().lower()
-    if said not in ("", "0", "false", "no", "off", "1", "true", "yes", "on"):
+    value = os.environ.get("SOJOURN_ENCRYPTED_ONLY", "").strip().lower()
+    if value not in ("", "0", "false", "no", "off", "1", "true", "yes", "on"):
         raise DefinitionError("SOJOURN_ENCRYPTED_ONLY is 1 or 0; what it is set to is neither")
-    return said in ("1", "true", "yes", "on")
+    return value in ("1", "true", "yes", "on")

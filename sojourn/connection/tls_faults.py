@@ -1,7 +1,7 @@
-"""TLS faults: why two that want to speak in secret do not, and whose setting mends it.
+"""TLS faults: why a handshake fails, and which setting to change.
 
-A server that cannot be trusted is there: to start another one is no help. What the SDK says of it
-is the text of an error of its TLS library.
+A server whose certificate is not trusted is running, so starting another one would not help. The SDK reports
+only the text of its TLS library's error.
 """
 
 import asyncio
@@ -44,34 +44,34 @@ _FAULTS = (
     ),
     (r"fatal alert|PeerIncompatible|PeerMisbehaved", "the two cannot agree on how to speak TLS"),
 )
-"""The first that fits; the words are those of rustls."""
+"""The first pattern that matches decides; the texts are those of rustls."""
 
 
 def tls_fault(text: str, *, in_tls: bool = False) -> str | None:
-    """What is wrong between here and a server, in a clause with its mend; None when it is not TLS.
+    """What is wrong with the TLS connection to a server, as a clause that says what to do; None for another error.
 
     Args:
-        text: Of the error that the SDK raised.
-        in_tls: Whether we spoke TLS: a connection that was made and broke at once is then a fault of it, since
-            who refuses a certificate may be gone before its word for that has been read.
+        text: The text of the SDK's error.
+        in_tls: Whether the client used TLS: a connection that breaks at once is then a TLS fault, since a
+            server that refuses a certificate may close the connection before its alert has been read.
     """
-    said = next((said for pattern, said in _FAULTS if re.search(pattern, text)), None)
+    clause = next((clause for pattern, clause in _FAULTS if re.search(pattern, text)), None)
     if (
-        said is None
+        clause is None
         and in_tls
         and re.search(r"BrokenPipe|ConnectionReset|UnexpectedEof|connection closed", text)
     ):
         return _HUNG_UP
-    return said
+    return clause
 
 
 def is_key_fault(text: str) -> bool:
-    """Whether the client certificate or its key cannot be read."""
+    """Whether the error is that the client certificate or its key cannot be read."""
     return bool(re.search(r"PrivateKeyParseError|CertificateParseError|InvalidClientCert", text))
 
 
 async def speaks_tls(address: str, within: float = 2.0) -> bool:
-    """Whether a server to which we spoke in the clear would rather have TLS; its certificate is not looked at."""
+    """Whether a server that was contacted without TLS speaks TLS; its certificate is not checked."""
     host, _, port = address.rpartition(":")
     unchecked = ssl.create_default_context()
     unchecked.check_hostname, unchecked.verify_mode = False, ssl.CERT_NONE

@@ -1,7 +1,7 @@
-"""Everything that crosses a durable boundary: frozen records, one noun a file.
+"""The contracts: the frozen records that cross a durable boundary, one noun a file.
 
 Records that only Sojourn writes and reads derive from `Record`: they ignore unknown
-fields, because during every deploy an old and a new worker share a queue. What a
-person, planner or client hands in derives from `Input` and refuses unknown fields.
+fields, because during every deploy an old and a new worker share a queue. Records that a
+person, a planner or a client writes derive from `Input`, which refuses unknown fields.
 On the wire, defaults are left out, so a default here never changes (a test holds them).
 """

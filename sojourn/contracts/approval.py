@@ -11,68 +11,69 @@ from sojourn.contracts.record import Input
 __all__ = ["ApprovalPolicy", "Asks", "in_both"]
 
 Asks = Literal["nothing", "marked", "changes", "everything"]
-"""From the least asked about to the most."""
+"""How many calls a person is asked about, from the fewest to all."""
 
 _STRICTNESS: dict[Asks, int] = {"nothing": 0, "marked": 1, "changes": 2, "everything": 3}
 
 
 class ApprovalPolicy(Input):
-    """Who decides before a call runs; the first rule that fits, in the order of the fields.
+    """Who decides before a call runs. The rules apply in this order, and the first that fits decides.
 
     Denied tools and tags; read-only tools run; named tools and tags run; what the policy engine
-    says; else `asks_for` decides whether a person is asked. A tool is named by its id, or with
-    others as `ops.devices.*`.
+    decides; else `asks_for` decides whether a person is asked. A tool is named by its id, a whole
+    toolset as `ops.devices.*`.
     """
 
     denied_tools: list[str] = []
-    """Calls of these are answered as denied."""
+    """Tools whose calls are denied."""
     denied_tags: list[str] = []
-    """The same, by a tool's tags."""
+    """Tags whose tools' calls are denied."""
     read_only_runs: bool = True
-    """Whether a tool declared `read_only` runs unasked."""
+    """Whether a tool declared `read_only` runs without asking a person."""
     run_tools: list[str] = []
-    """These run unasked, whatever they do."""
+    """Tools that run without asking a person, whatever their annotations."""
     run_tags: list[str] = []
-    """The same, by a tool's tags."""
+    """Tags whose tools run without asking a person."""
     asks_for: Asks = "marked"
-    """What else a person is asked about: `nothing`; `marked`: tools declared `destructive` or with a
-    `confirmation`; `changes`: all that is not declared `read_only`; `everything`."""
+    """Which other calls a person is asked about: `nothing`; `marked`: tools declared `destructive` or with a
+    `confirmation`; `changes`: tools not declared `read_only`; `everything`.
+    """
     asks: bool = True
-    """Whether a person may be asked at all; False denies in place of asking."""
+    """Whether a person may be asked at all; False denies the call instead."""
     expires_after: Expiry | None = None
-    """How long to wait for a decision; the call is denied then. None waits for as long as it takes."""
+    """How long to wait for a decision before the call is denied; None waits without limit."""
 
     @model_serializer(mode="wrap")
     def _in_full(self, _handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Every field, defaults too: a later default never changes a recorded policy."""
+        """Write every field, defaults too: a later default never changes a recorded policy."""
         return {name: getattr(self, name) for name in type(self).model_fields}
 
     @classmethod
     def unattended(cls) -> "ApprovalPolicy":
-        """Nobody is asked: every call runs."""
+        """A policy that asks nobody: every call runs."""
         return cls(asks_for="nothing")
 
     @classmethod
     def supervised(cls) -> "ApprovalPolicy":
-        """A person is asked about whatever is not declared `read_only`."""
+        """A policy that asks a person about every tool not declared `read_only`."""
         return cls(asks_for="changes")
 
     @classmethod
     def read_only(cls) -> "ApprovalPolicy":
-        """What is not declared `read_only` is denied."""
+        """A policy that denies every tool not declared `read_only`."""
         return cls(asks_for="changes", asks=False)
 
     def tightened(self, other: "ApprovalPolicy | None") -> "ApprovalPolicy":
-        """The stricter of the two, rule by rule: what either denies is denied, and only what both run runs unasked."""
+        """The stricter of both policies, rule by rule: what either denies is denied; what runs unasked runs so in both."""
         if other is None:
             return self
-        limits = [one for one in (self.expires_after, other.expires_after) if one is not None]
+        limits = [item for item in (self.expires_after, other.expires_after) if item is not None]
         return ApprovalPolicy(
             denied_tools=_union(self.denied_tools, other.denied_tools),
             denied_tags=_union(self.denied_tags, other.denied_tags),
             read_only_runs=self.read_only_runs and other.read_only_runs,
             run_tools=in_both(self.run_tools, other.run_tools),
-            run_tags=[one for one in self.run_tags if one in other.run_tags],
+            run_tags=[item for item in self.run_tags if item in other.run_tags],
             asks_for=other.asks_for
             if _STRICTNESS[other.asks_for] > _STRICTNESS[self.asks_for]
             else self.asks_for,
@@ -82,14 +83,16 @@ class ApprovalPolicy(Input):
 
 
 def in_both(left: Sequence[str], right: Sequence[str]) -> list[str]:
-    """What two lists both name of tools, which stand there by id, as `ops.devices.*`, or `*` for all."""
-    narrower = [one for one in left if _covered(one, right)]
-    return list(dict.fromkeys([*narrower, *(one for one in right if _covered(one, left))]))
+    """The tool patterns that both lists cover; a pattern is a tool's id, a toolset as `ops.devices.*`, or `*` for all."""
+    narrower = [pattern for pattern in left if _covered(pattern, right)]
+    return list(dict.fromkeys([*narrower, *(pattern for pattern in right if _covered(pattern, left))]))
 
 
 def _covered(pattern: str, by: Sequence[str]) -> bool:
-    """Whether all that a pattern names is named by one of the others too."""
-    return any(one in (pattern, "*") or (one.endswith(".*") and pattern.startswith(one[:-1])) for one in by)
+    """Whether one pattern of `by` covers every tool that `pattern` covers."""
+    return any(
+        other in (pattern, "*") or (other.endswith(".*") and pattern.startswith(other[:-1])) for other in by
+    )
 
 
 def _union(left: list[str], right: list[str]) -> list[str]:

@@ -9,32 +9,33 @@ __all__ = ["Artifact", "WithArtifacts"]
 
 
 class Artifact(Record):
-    """Data too rich for a model (SR-101 to SR-111); recorded once, in the call's own completion.
+    """Data too rich for a model (SR-101 to SR-111), recorded once, in the completion of its call.
 
-    Transcripts, plans and parents carry it without `data`; `run.artifact(ref)` and events give it whole.
+    Transcripts, plans and parent runs carry the artifact without `data`; `run.artifact(ref)` and events
+    include the data.
     """
 
     kind: str
-    """Which declared artifact it is, such as `time_series`; interfaces choose their view by it."""
+    """The declared kind, such as `time_series`; a user interface chooses its view by it."""
     source_tool: str = ""
-    """The tool that made it."""
+    """The tool that made the artifact."""
     size: int = 0
-    """Bytes of the data as JSON."""
+    """Size of the data as JSON, in bytes."""
     ref: str = ""
     """`<run id>#<tool_call_id>/<kind>`, for `run.artifact(ref)`."""
     run_link: RunLink | None = None
-    """The child run whose tool made it."""
+    """The child run whose tool made the artifact."""
     data: Any = None
-    """The data as JSON; None where only the reference is carried."""
+    """The data as JSON; None where the artifact is carried by reference."""
     claim: dict[str, str] | None = None
-    """Where the data lies in external storage, when it was too large for the history."""
+    """The reference into external storage, when the data was too large for the history."""
 
 
 R = TypeVar("R")
 
 
 class WithArtifacts(Generic[R]):
-    """What a tool returns when it has more for interfaces than for the model (SR-101, SR-109).
+    """What a tool returns when it has artifacts beside its result (SR-101, SR-109).
 
     Args:
         result: The result, for the model.

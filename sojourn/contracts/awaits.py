@@ -1,4 +1,4 @@
-"""What a run waits for; what may be sent in answer is read by hand in `sojourn.core.awaits.answers`."""
+"""The waits of a run; `sojourn.core.awaits.kinds` reads what is sent in answer to each."""
 
 from datetime import timedelta
 from typing import Annotated, Any
@@ -10,52 +10,53 @@ from sojourn.contracts.record import Input, Record
 __all__ = ["Await", "AwaitClarification", "AwaitConfirmation", "AwaitExternalTools", "ExternalCall"]
 
 Expiry = Annotated[timedelta, Field(gt=timedelta(0), le=timedelta(days=3650))]
-"""How long a wait may last; Temporal takes no timer that is not positive."""
+"""How long a wait may last; Temporal refuses a timer that is not positive."""
 
 
 class AwaitClarification(Input):
-    """A question to a person; the run parks until it is answered (SR-94).
+    """A question to a person; the run waits until a person answers (SR-94).
 
-    Answered by the update or signal `provide_clarification`: `{"id", "answer": text or values by
+    A client answers by the update or signal `provide_clarification`: `{"id", "answer": text or values by
     field, "by"}`, or `{"id", "declined": true}`.
     """
 
     id: str = ""
-    """Unique in the run; made so when it is not, and derived when left out (D-16)."""
+    """Unique in the run; changed when another wait has the id, and derived when left out (D-16)."""
     question: str
-    """What to ask."""
+    """The question."""
     missing_fields: list[str] = []
-    """Fields of `restrict_to_tool` that the answer should give: by name, nested ones by JSON pointer."""
+    """Fields of `restrict_to_tool` that the answer should give: a name, or a JSON pointer for a nested field."""
     restrict_to_tool: str | None = None
     """The tool whose call the answer repairs."""
     example_input: dict[str, Any] | None = None
-    """A payload that would do."""
+    """A payload that the tool would take."""
     clarifying_prompt: str | None = None
-    """More detail, for the person."""
+    """More detail for the person."""
     expires_after: Expiry | None = None
-    """How long to wait; then the planner is told that nobody answered. None waits for as long as it takes."""
+    """How long to wait before the planner learns that nobody answered; None waits without limit."""
     form: dict[str, Any] | None = None
-    """JSON Schema of values by field, filled in from `restrict_to_tool`: an answer by field has to fit it."""
+    """JSON Schema that an answer by field has to fit; filled in from `restrict_to_tool`."""
     closed: bool = False
-    """Whether an answer by field holds no other fields; filled in from `form` and `missing_fields`."""
+    """Whether an answer by field may have no other fields; filled in from `form` and `missing_fields`."""
     tool_call_id: str | None = None
-    """The call that asks, where a tool needs input to go on; the answer goes to the tool. Of a planner: the call of
-    `PlanResult.message` by which its model asks; the answer is its result."""
+    """In a tool's question: the call that needs input, and gets the answer. In a planner's question: the call of
+    `PlanResult.message` by which the model asks; the answer is that call's result.
+    """
     server: str | None = None
-    """Who asks then: the toolset."""
+    """The toolset that asks, where a tool does."""
 
 
 class AwaitConfirmation(Record):
-    """A call that a person is asked about before it runs.
+    """A question to a person whether a call may run.
 
-    Answered by the update or signal `provide_confirmation`: `{"id", "approved", "payload_digest", "by",
-    "reason", "scope"}`; the scope `tool` stops asking about this tool for the rest of the run.
+    A client answers by the update or signal `provide_confirmation`: `{"id", "approved", "payload_digest",
+    "by", "reason", "scope"}`; the scope `tool` approves this tool for the rest of the run.
     """
 
     id: str
     """Unique in the run."""
     tool_call_id: str
-    """The call."""
+    """The call that waits for the decision."""
     tool: str
     """The tool's id."""
     tags: list[str] = []
@@ -63,21 +64,21 @@ class AwaitConfirmation(Record):
     title: str = ""
     """The tool's title."""
     prompt: str = ""
-    """What approving it means, in a sentence."""
+    """One sentence for the person: what the call does when approved."""
     payload: dict[str, Any] = {}
-    """The arguments that will run, less what is injected."""
+    """The arguments of the call, without injected fields."""
     payload_digest: str = ""
-    """Of these arguments, SHA-256; what is approved is what runs."""
+    """SHA-256 of the arguments, so that the approved call is the call that runs."""
     binds: bool = False
-    """Whether a decision by signal has to name `payload_digest` too; by update it always has to."""
+    """Whether a decision by signal has to give `payload_digest`; a decision by update always has to."""
     spec_digest: str = ""
-    """Of the tool as it is declared; one that was changed since does not run."""
+    """SHA-256 of the tool's declaration; the call does not run when the declaration has changed since."""
     expires_after: Expiry | None = None
-    """How long to wait; then the call is denied. None waits for as long as it takes."""
+    """How long to wait before the call is denied; None waits without limit."""
 
 
 class ExternalCall(Input):
-    """One call that somebody outside executes."""
+    """A call that a program outside the run executes."""
 
     tool_call_id: str = ""
     """Unique in the run; derived when left out."""
@@ -88,10 +89,10 @@ class ExternalCall(Input):
 
 
 class AwaitExternalTools(Input):
-    """Calls that somebody outside executes; the run waits for their results.
+    """Calls that a program outside the run executes; the run waits for their results.
 
-    Answered by the update or signal `provide_tool_results`: `{"id", "results": [{"tool_call_id",
-    "result" or "error", "retry_hint"}], "by"}`, in parts as they come.
+    A client answers by the update or signal `provide_tool_results`: `{"id", "results": [{"tool_call_id",
+    "result" or "error", "retry_hint"}], "by"}`; the results may come in several parts.
     """
 
     id: str = ""
@@ -99,8 +100,8 @@ class AwaitExternalTools(Input):
     items: list[ExternalCall]
     """The calls."""
     expires_after: Expiry | None = None
-    """How long to wait; what is missing then is answered as `timeout`. None waits for as long as it takes."""
+    """How long to wait before missing results are answered as `timeout`; None waits without limit."""
 
 
 Await = AwaitClarification | AwaitConfirmation | AwaitExternalTools
-"""Anything a run waits for; told apart by `question`, `tool_call_id` and `items`."""
+"""Any wait; `question`, `tool_call_id` and `items` tell the kinds apart."""

@@ -10,12 +10,12 @@ __all__ = ["Bounds"]
 
 
 class Bounds(Record):
-    """How much of a result is here, and how to get the rest (SR-23 to SR-27)."""
+    """How much of the full data a result holds, and how to get the rest (SR-23 to SR-27)."""
 
     returned: int
-    """Items in this result."""
+    """Number of items in this result."""
     total: int | None = None
-    """Items there are, when the tool knows."""
+    """Number of items in the full data, when the tool knows."""
     truncated: bool = False
     """Whether any cap was applied: paging, length, time window, depth or size."""
     refinement_hint: str | None = None
@@ -23,13 +23,13 @@ class Bounds(Record):
     next_cursor: str | None = None
     """Where the next page starts, for tools that page."""
     note: str | None = None
-    """What is odd about these figures, which stand as the tool gave them."""
+    """What is inconsistent in these numbers, which are unchanged from the tool."""
 
     @classmethod
     def of(cls, value: Any) -> "Bounds":
-        """The bounds that a bounded tool's typed result states, or the same as JSON (SR-35).
+        """Read the bounds from a bounded tool's typed result, or from the same result as JSON (SR-35).
 
         Raises:
-            pydantic.ValidationError: it states none.
+            pydantic.ValidationError: The result states no bounds.
         """
         return cls.model_validate(to_jsonable_python(value, by_alias=True))

@@ -1,4 +1,4 @@
-"""Dispatch: how one admitted call is carried out, as recorded in the plan's result."""
+"""Dispatch: how an admitted call is carried out, as recorded in the plan's result."""
 
 from datetime import timedelta
 from typing import Any
@@ -12,49 +12,49 @@ from sojourn.contracts.tool_result import ToolResult
 __all__ = ["ACTIVITY_ATTEMPTS", "HEARTBEAT", "NET", "REPEATED", "Dispatch"]
 
 ACTIVITY_ATTEMPTS = 20
-"""Executions in all: three deploys during one tool use up three. Of lost workers fewer are borne."""
+"""Attempts of an activity in all; three deploys during one call use up three. `MAX_LOST` limits lost workers separately."""
 
 HEARTBEAT = timedelta(seconds=15)
-"""A lost worker is noticed after this; activities beat from 3 s on, every 5 s."""
+"""Heartbeat time-out, after which a worker counts as lost; activities heartbeat every 5 s, from 3 s on."""
 
 NET = timedelta(seconds=5)
-"""How much wider than a tool's own time limit its start-to-close is; the activity takes it off again."""
+"""By how much an activity's start-to-close time-out exceeds the tool's time limit; the activity subtracts it again."""
 
 REPEATED = "RepeatedAfterLostWorker"
-"""How a local call fails that must be made as an ordinary one; its detail is the number of lost workers."""
+"""Failure type of a local activity whose call must be repeated as an ordinary one; its detail is the number of lost workers."""
 
 
 class Dispatch(Record):
-    """All that the workflow needs to know to carry out one call; nothing is read from the app there.
+    """All that the workflow needs to carry out one call; the workflow reads nothing from the app.
 
-    A plan's dispatches stand in the order of its calls.
+    A plan's dispatches are in the order of its calls.
     """
 
     kind: str = "activity"
-    """`activity` `local` `child` `external` `answered`; open."""
+    """`activity` `local` `child` `external` `answered`; an open set."""
     task_queue: str | None = None
-    """Where it runs; None is the run's own queue."""
+    """The task queue; None is the run's own."""
     schedule_to_start: timedelta | None = None
-    """How long another queue may leave it lying before it is answered as `tool_unavailable`."""
+    """How long a call may wait in another task queue before it is answered as `tool_unavailable`."""
     timeout: timedelta = timedelta(minutes=2)
-    """Time limit of one attempt, enforced in the activity; the server's net is 5 s wider."""
+    """Time limit of one attempt, enforced in the activity; the server's own time-out is 5 s longer."""
     max_attempts: int = ACTIVITY_ATTEMPTS
-    """Executions in all; 1 where a lost attempt must not be repeated."""
+    """Attempts in all; 1 where a lost attempt must not be repeated."""
     agent_id: str | None = None
-    """For a child: its agent."""
+    """For `child`: the agent."""
     messages: list[Message] = []
-    """For a child: its first messages."""
+    """For `child`: the first messages."""
     answer: dict[str, Any] | None = None
-    """For a child: JSON Schema of the typed answer it is to give."""
+    """For `child`: JSON Schema of the typed answer."""
     bounded: bool = False
-    """For a child: whether its answer states its bounds."""
+    """For `child`: whether the answer states its bounds."""
     policy: RunPolicyOverride | None = None
-    """For a child: what it may spend of what is left here."""
+    """For `child`: its share of the limits that are left."""
     confirm: AwaitConfirmation | None = None
-    """A person decides first; without the payload where it stands in the call."""
+    """The decision to wait for before the call runs; without `payload` when the call itself has it."""
     expires_after: timedelta | None = None
     """For `external`: how long to wait for the result."""
     payload: dict[str, Any] | None = None
-    """For `external`: what interceptors made of the arguments; None where the call's own are asked."""
+    """For `external`: the arguments after the interceptors; None where they are the call's own."""
     result: ToolResult | None = None
-    """For `answered`: the result, with no activity."""
+    """For `answered`: the result, without any activity."""

@@ -1,6 +1,6 @@
-"""Event: one thing that happened in a run, folded from its history; a class for each kind.
+"""Event: one thing that happened in a run, folded from the run's history; each kind has a class.
 
-The union `Event`, below the classes, is the one list of them: a new kind is a class and a line there.
+The union `Event`, below the classes, is the only list of kinds: a new kind is a class and a line there.
 """
 
 from datetime import datetime, timedelta
@@ -24,26 +24,26 @@ from sojourn.contracts.tool_result import ToolResult
 
 
 class BaseEvent(Record):
-    """What every event says, beside its `type`."""
+    """The fields of every event, beside its `type`."""
 
     run_id: str
-    """The run it happened in."""
+    """The run of the event."""
     session_id: str = ""
     """The run's session."""
     turn_id: str = ""
-    """The user turn it happened in."""
+    """The user turn of the event."""
     event_id: str = ""
-    """Monotone in a run, and where a stream resumes: chain index, history event, k; empty for what is only told live."""
+    """Increases within a run, and is where a stream resumes: chain index, history event, k; empty for a live-only event."""
     time: datetime
-    """When it happened, by the server's clock."""
+    """When the event happened, by the server's clock."""
     agent_id: str = ""
     """The run's agent."""
     parent_tool_call_id: str | None = None
-    """In a child run: the parent's call that it answers (SR-67)."""
+    """In a child run: the parent's call that the run answers (SR-67)."""
 
     @model_serializer(mode="wrap")
     def _with_type(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """The type comes first, and is never left out as a default."""
+        """Write the type first, although it is a default."""
         return {"type": type(self).model_fields["type"].default, **write(self)}
 
 
@@ -53,29 +53,29 @@ class RunStartedEvent(BaseEvent):
     type: Literal["run_started"] = "run_started"
     """The discriminator of `Event`."""
     message: Message | None = None
-    """The last user message that it began with."""
+    """The last user message of the opening."""
 
 
 class PlanStartedEvent(BaseEvent):
-    """The planner's turn."""
+    """The planner began a plan."""
 
     type: Literal["plan_started"] = "plan_started"
     """The discriminator of `Event`."""
 
 
 class PlannerNoteEvent(BaseEvent):
-    """A remark: of the planner, or about what somebody sent that was refused."""
+    """A note by the planner, or about a message from outside that was refused."""
 
     type: Literal["planner_note"] = "planner_note"
     """The discriminator of `Event`."""
     text: str
-    """What was said."""
+    """The note."""
     identity: str | None = None
-    """Who brought it about, as Temporal knows them."""
+    """The identity of the client that caused the note, as Temporal records it."""
 
 
 class AssistantMessageEvent(BaseEvent):
-    """What the planner said: its answer, or a message with calls."""
+    """A message of the planner: its answer, or a message with calls."""
 
     type: Literal["assistant_message"] = "assistant_message"
     """The discriminator of `Event`."""
@@ -84,7 +84,7 @@ class AssistantMessageEvent(BaseEvent):
 
 
 class UsageEvent(BaseEvent):
-    """What a plan used."""
+    """What a plan used of a model."""
 
     type: Literal["usage"] = "usage"
     """The discriminator of `Event`."""
@@ -93,66 +93,66 @@ class UsageEvent(BaseEvent):
 
 
 class PolicyDecisionEvent(BaseEvent):
-    """The policy engine changed something."""
+    """The policy engine changed the tools, approvals, limits or labels."""
 
     type: Literal["policy_decision"] = "policy_decision"
     """The discriminator of `Event`."""
     decision: PolicyDecision
-    """What."""
+    """The decision."""
 
 
 class ToolStartEvent(BaseEvent):
-    """A call began: with a worker, as a child run, or outside."""
+    """A call began: on a worker, as a child run, or outside."""
 
     type: Literal["tool_start"] = "tool_start"
     """The discriminator of `Event`."""
     call: ToolRequest
-    """The call, as the planner made it."""
+    """The call, as the planner requested it."""
 
     @property
     def tool_call_id(self) -> str:
-        """Which call (SR-66)."""
+        """The id of the call (SR-66)."""
         return self.call.tool_call_id
 
     @property
     def tool_name(self) -> str:
-        """Its tool."""
+        """The id of the tool."""
         return self.call.name
 
 
 class AgentRunStartedEvent(BaseEvent):
-    """The child run of a call of an agent tool started (SR-54)."""
+    """The child run of an agent tool's call started (SR-54)."""
 
     type: Literal["agent_run_started"] = "agent_run_started"
     """The discriminator of `Event`."""
     call: ToolRequest
-    """The call that it answers."""
+    """The call that the child run answers."""
     run_link: RunLink
     """The child run."""
 
     @property
     def tool_call_id(self) -> str:
-        """Which call (SR-66)."""
+        """The id of the call (SR-66)."""
         return self.call.tool_call_id
 
 
 class _Answer(BaseEvent):
     result: ToolResult
-    """The answer of the call, with the structured error, hint, bounds, artifacts and telemetry."""
+    """The result of the call, with error, hint, bounds, artifacts and telemetry."""
 
     @property
     def tool_call_id(self) -> str:
-        """Which call (SR-66)."""
+        """The id of the call (SR-66)."""
         return self.result.tool_call_id
 
     @property
     def tool_name(self) -> str:
-        """Its tool."""
+        """The id of the tool."""
         return self.result.name
 
     @property
     def error(self) -> ToolError | None:
-        """Why it failed; None when it did not (SR-133)."""
+        """The error of a failed call; None when the call succeeded (SR-133)."""
         return self.result.error
 
     @property
@@ -162,24 +162,24 @@ class _Answer(BaseEvent):
 
     @property
     def bounds(self) -> Bounds | None:
-        """What a bounded result holds of how much (SR-38); `total` may be None."""
+        """How much of the full data a bounded result holds (SR-38); `total` may be None."""
         return self.result.bounds
 
     @property
     def artifacts(self) -> list[Artifact]:
-        """What the result comes with, with data (SR-110)."""
+        """The artifacts, with data (SR-110)."""
         return self.result.artifacts
 
 
 class ToolResultReceivedEvent(_Answer):
-    """The run has the answer of a call, as its planner gets it (SR-133)."""
+    """The run has the result of a call, as the planner receives it (SR-133)."""
 
     type: Literal["tool_result_received"] = "tool_result_received"
     """The discriminator of `Event`."""
 
 
 class ToolEndEvent(_Answer):
-    """A call ended; each that started does, once."""
+    """A call ended; every call that started ends exactly once."""
 
     type: Literal["tool_end"] = "tool_end"
     """The discriminator of `Event`."""
@@ -188,21 +188,21 @@ class ToolEndEvent(_Answer):
 
 
 class AwaitClarificationEvent(BaseEvent):
-    """The run asks a person."""
+    """The run asks a person a question."""
 
     type: Literal["await_clarification"] = "await_clarification"
     """The discriminator of `Event`."""
     question: AwaitClarification
-    """What it asks."""
+    """The question."""
 
 
 class AwaitConfirmationEvent(BaseEvent):
-    """A person has to decide on a call."""
+    """The run asks a person whether a call may run."""
 
     type: Literal["await_confirmation"] = "await_confirmation"
     """The discriminator of `Event`."""
     confirmation: AwaitConfirmation
-    """The call."""
+    """The call, and what the person is asked."""
 
 
 class AwaitExternalToolsEvent(BaseEvent):
@@ -211,7 +211,7 @@ class AwaitExternalToolsEvent(BaseEvent):
     type: Literal["await_external_tools"] = "await_external_tools"
     """The discriminator of `Event`."""
     external: AwaitExternalTools
-    """The calls that somebody outside executes."""
+    """The calls that a program outside the run executes."""
 
 
 class AwaitAnsweredEvent(BaseEvent):
@@ -220,47 +220,47 @@ class AwaitAnsweredEvent(BaseEvent):
     type: Literal["await_answered"] = "await_answered"
     """The discriminator of `Event`."""
     await_id: str
-    """Which."""
+    """The id of the wait."""
     approved: bool | None = None
-    """Of a confirmation: what was decided; None when nobody did in time."""
+    """For a confirmation: the decision; None when nobody decided in time."""
     text: str | None = None
-    """What was said."""
+    """The text of the answer."""
     by: str | None = None
-    """Who, as they say."""
+    """Who answered, by the name in the answer."""
     identity: str | None = None
-    """Who, as Temporal knows them."""
+    """The identity of the client that answered, as Temporal records it."""
     code: str | None = None
     """`declined`, or `expired` when nobody answered in time."""
 
 
 class _Steered(BaseEvent):
     text: str | None = None
-    """Why."""
+    """The reason given."""
     by: str | None = None
-    """Who, as they say."""
+    """Who paused or resumed the run, by the name in the request."""
     identity: str | None = None
-    """Who, as Temporal knows them."""
+    """The identity of the client that paused or resumed the run, as Temporal records it."""
 
 
 class RunPausedEvent(_Steered):
-    """Nothing new starts from here on."""
+    """The run is paused: it starts no new plan or call."""
 
     type: Literal["run_paused"] = "run_paused"
     """The discriminator of `Event`."""
 
 
 class RunResumedEvent(_Steered):
-    """The run goes on after a pause."""
+    """The run continues after a pause."""
 
     type: Literal["run_resumed"] = "run_resumed"
     """The discriminator of `Event`."""
     messages: list[str] = []
-    """What was said to the planner with it, as a new user turn."""
+    """Messages to the planner that came with the resume; they begin a new user turn."""
 
 
 class _Limit(BaseEvent):
     limit: Finalize
-    """Which limit, and what it means."""
+    """The limit, and its message."""
 
 
 class LimitReachedEvent(_Limit):
@@ -271,7 +271,7 @@ class LimitReachedEvent(_Limit):
 
 
 class RetriesStoppedEvent(_Limit):
-    """A safeguard stopped what repeats itself in vain; the message is for the person."""
+    """A safeguard stopped a planner that repeats itself; the message is for the person."""
 
     type: Literal["retries_stopped"] = "retries_stopped"
     """The discriminator of `Event`."""
@@ -283,12 +283,12 @@ class RunCompletedEvent(BaseEvent):
     type: Literal["run_completed"] = "run_completed"
     """The discriminator of `Event`."""
     output: RunOutput | None = None
-    """How it ended; None where it cannot be read."""
+    """The output; None where it cannot be read."""
 
 
 class _Ended(BaseEvent):
     text: str | None = None
-    """What was said of it, with its causes."""
+    """The failure's message, with its causes."""
     code: str | None = None
     """The failure's type."""
 
@@ -299,7 +299,7 @@ class RunFailedEvent(_Ended):
     type: Literal["run_failed"] = "run_failed"
     """The discriminator of `Event`."""
     error: ToolError | None = None
-    """The chain of what led to it, outermost first; `text` tells it in one line."""
+    """The chain of causes, outermost first; `text` is the same in one line."""
 
 
 class RunCanceledEvent(_Ended):
@@ -331,41 +331,41 @@ class RunStreamEndEvent(BaseEvent):
 
 
 class ToolRetryEvent(BaseEvent):
-    """A call is tried again; told only live, with no `event_id`."""
+    """A call or a plan is attempted again; live only, with no `event_id`."""
 
     type: Literal["tool_retry"] = "tool_retry"
     """The discriminator of `Event`."""
     tool_call_id: str
-    """Which call; empty when it is the planner's turn."""
+    """The id of the call; empty for a plan."""
     tool_name: str = ""
-    """Its tool."""
+    """The id of the tool."""
     attempt: int
-    """The attempt that comes, from 2 on."""
+    """The coming attempt, from 2 on."""
     due: datetime | None = None
-    """When it starts; None when it has."""
+    """When the attempt starts; None when it has started."""
     error: str = ""
-    """What the last attempt failed with."""
+    """The error of the last attempt."""
 
 
 class ToolUpdateEvent(BaseEvent):
-    """What a call says of its progress; told only live, with no `event_id`."""
+    """The progress of a call; live only, with no `event_id`."""
 
     type: Literal["tool_update"] = "tool_update"
     """The discriminator of `Event`."""
     tool_call_id: str
-    """Which call; empty when it is the planner's turn."""
+    """The id of the call; empty for a plan."""
     tool_name: str = ""
-    """Its tool."""
+    """The id of the tool."""
     note: str = ""
-    """What is done, for a person."""
+    """What the call is doing, for a person."""
     done: float | None = None
-    """How much is done."""
+    """How much is done, in the unit of `total`."""
     total: float | None = None
-    """How much there is."""
+    """How much there is to do."""
 
 
 class TextDeltaEvent(BaseEvent):
-    """The next piece of the message that the planner is writing; told only live, with no `event_id`."""
+    """The next piece of the message that the planner is writing; live only, with no `event_id`."""
 
     type: Literal["text_delta"] = "text_delta"
     """The discriminator of `Event`."""
@@ -374,7 +374,7 @@ class TextDeltaEvent(BaseEvent):
 
 
 class ThinkingDeltaEvent(BaseEvent):
-    """The next piece of what the model thinks; told only live, with no `event_id`."""
+    """The next piece of the model's reasoning; live only, with no `event_id`."""
 
     type: Literal["thinking_delta"] = "thinking_delta"
     """The discriminator of `Event`."""
@@ -383,25 +383,25 @@ class ThinkingDeltaEvent(BaseEvent):
 
 
 class ToolCallDeltaEvent(BaseEvent):
-    """The next piece of a call that the planner is writing; told only live, with no `event_id`."""
+    """The next piece of a call that the planner is writing; live only, with no `event_id`."""
 
     type: Literal["tool_call_delta"] = "tool_call_delta"
     """The discriminator of `Event`."""
     index: int = 0
-    """Which call of the plan, from 0."""
+    """The index of the call in the plan, from 0."""
     tool_name: str
-    """Its tool, as the model names it."""
+    """The tool's name, as the model wrote it."""
     text: str
-    """The piece of its arguments' JSON."""
+    """A piece of the arguments' JSON."""
 
 
 class StreamRestartedEvent(BaseEvent):
-    """The planner begins its turn again: what was told of this plan by deltas no longer holds; told only live."""
+    """The planner begins its plan again, so that earlier deltas of this plan are void; live only."""
 
     type: Literal["stream_restarted"] = "stream_restarted"
     """The discriminator of `Event`."""
     plan: int
-    """Which plan of the run, from 1."""
+    """The number of the plan in the run, from 1."""
     attempt: int
     """The attempt that begins."""
 
@@ -438,12 +438,13 @@ Event: TypeAlias = (
     | ToolCallDeltaEvent
     | StreamRestartedEvent
 )
-"""Any event; `event.type`, or its class, says which fields it has."""
+"""Any event; `event.type`, or the event's class, says which fields it has."""
 
 EVENT_CLASSES: dict[str, type[BaseEvent]] = {
     kind.model_fields["type"].default: kind for kind in get_args(Event)
 }
-"""The class of each type."""
+"""The class of each event type."""
 
-if not TYPE_CHECKING:  # type checkers read no computed list, and take every class of the module without one
+# Type checkers cannot read a computed list; without `__all__` they take every class of the module.
+if not TYPE_CHECKING:
     __all__ = ["EVENT_CLASSES", "BaseEvent", "Event", *(kind.__name__ for kind in get_args(Event))]  # noqa: PLE0604

@@ -1,4 +1,4 @@
-"""Ids: what names a tool, an agent, a run, a call."""
+"""Ids: the formats of the ids of tools, agents, runs, calls and sessions."""
 
 import re
 from collections.abc import Iterable
@@ -19,13 +19,13 @@ AGENT_ID = TOOLSET_ID
 """`<service>.<agent>`."""
 
 CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
-"""A tool_call_id that is kept as the planner gave it."""
+"""A tool_call_id in this format is kept as the planner gave it."""
 
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@=+-]{0,199}\Z")
-"""A run id that a client may choose: no `/`, which separates a child's id from its parent's."""
+"""A run id that a client may choose: without `/`, which separates a child's id from its parent's."""
 
 SESSION_ID = re.compile(r"""[^"'\\\x00-\x1f\x7f]{0,200}\Z""")
-"""A session id that a client may choose: what Temporal's listings cannot quote would never be found."""
+"""A session id that a client may choose: Temporal's list queries cannot quote the excluded characters."""
 
 _TOOL_ID = re.compile(TOOLSET_ID.pattern.removesuffix(r"\Z") + r"\." + TOOL_NAME.pattern)
 
@@ -34,13 +34,13 @@ class ToolId(str):
     """`<service>.<toolset>.<tool>`, validated (SR-58, SR-83, SR-98).
 
     Raises:
-        ValueError: the text has another form.
+        ValueError: The text has another form.
     """
 
     __slots__ = ()
 
     def __new__(cls, value: str) -> Self:
-        """Check the form, once."""
+        """Check the form of a plain string; a ToolId is returned unchanged."""
         if isinstance(value, cls):
             return value
         if not _TOOL_ID.match(value):
@@ -49,32 +49,35 @@ class ToolId(str):
 
     @property
     def service(self) -> str:
-        """The first part."""
+        """The part before the first dot."""
         return self.split(".", 2)[0]
 
     @property
     def toolset(self) -> str:
-        """The second part."""
+        """The part between the first and the second dot."""
         return self.split(".", 2)[1]
 
     @property
     def toolset_id(self) -> str:
-        """The first two parts."""
+        """The part before the second dot."""
         return f"{self.service}.{self.toolset}"
 
     @property
     def tool(self) -> str:
-        """All that follows the second dot."""
+        """The part after the second dot."""
         return self.split(".", 2)[2]
 
     @classmethod
     def __get_pydantic_core_schema__(cls, _source: Any, _handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Let pydantic read and write it as a plain string."""
+        """Let pydantic read and write the id as a plain string."""
         return core_schema.no_info_after_validator_function(
             cls, core_schema.str_schema(), serialization=core_schema.to_string_ser_schema()
         )
 
 
 def matches_any(tool: str, patterns: Iterable[str]) -> bool:
-    """Whether a tool is named by one of these: its id, its toolset as `ops.devices.*`, or `*`."""
-    return any(one in (tool, "*") or (one.endswith(".*") and tool.startswith(one[:-1])) for one in patterns)
+    """Whether a pattern matches a tool: the tool's id, its toolset as `ops.devices.*`, or `*`."""
+    return any(
+        pattern in (tool, "*") or (pattern.endswith(".*") and tool.startswith(pattern[:-1]))
+        for pattern in patterns
+    )

@@ -1,4 +1,4 @@
-"""A tool that needs a person's input in the middle of a call, and what it is given."""
+"""A tool call that needs a person's input half-way, and the answers."""
 
 from typing import Any
 
@@ -8,33 +8,33 @@ __all__ = ["InputForm", "InputRequired", "ToolInput"]
 
 
 class InputForm(Record):
-    """One form that a person is to fill."""
+    """One form for a person to fill in."""
 
     key: str
-    """The request's name, as the tool gave it."""
+    """The name of the request, as the tool gave it."""
     message: str
-    """What it is about."""
+    """What the form is for."""
     form: dict[str, Any] = {}
     """JSON Schema of the answer: a flat object."""
 
 
 class InputRequired(Record):
-    """A call that stopped half-way: what it asks, and what it wants back with the answers."""
+    """A call that stopped half-way: the forms to fill in, and the state that the tool wants back with the answers."""
 
     server: str = ""
-    """Who asks: the toolset, filled in."""
+    """The toolset that asks, filled in by the activity."""
     forms: list[InputForm]
-    """What is asked."""
+    """The forms to fill in."""
     responses: dict[str, dict[str, Any]] = {}
-    """What was answered for the person already: requests that are declined as a matter of course."""
+    """Answers given without asking the person: requests that are always declined."""
     request_state: str | None = None
-    """The tool's own, returned as it is."""
+    """The tool's own state, sent back unchanged."""
 
 
 class ToolInput(Record):
-    """The answers to an `InputRequired`, with which the call goes on."""
+    """The answers to an `InputRequired`, with which the call continues."""
 
     responses: dict[str, dict[str, Any]]
-    """By the request's name: `{"action": "accept", "content": {...}}`, `decline` or `cancel`."""
+    """By the name of the request: `{"action": "accept", "content": {...}}`, `decline` or `cancel`."""
     request_state: str | None = None
-    """As it came."""
+    """The state of the `InputRequired`, unchanged."""

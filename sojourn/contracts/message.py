@@ -23,23 +23,23 @@ __all__ = [
 
 class _Part(Record):
     provider_metadata: dict[str, Any] | None = None
-    """What a model provider needs back unchanged."""
+    """What the model provider needs back unchanged."""
 
 
 class TextPart(_Part):
     """Plain text."""
 
     type: Literal["text"]
-    """Which kind of part it is."""
+    """The discriminator of `Part`."""
     text: str
     """The text."""
 
 
 class ToolCallPart(_Part):
-    """A call that the assistant asked for; answered by exactly one tool_result."""
+    """A call that the assistant requested; exactly one tool_result answers it."""
 
     type: Literal["tool_call"]
-    """Which kind of part it is."""
+    """The discriminator of `Part`."""
     tool_call_id: str
     """Unique in the run."""
     name: str
@@ -47,69 +47,69 @@ class ToolCallPart(_Part):
     payload: dict[str, Any] = {}
     """The arguments."""
     raw: str | None = None
-    """The arguments as a model wrote them, when the boundary parses them."""
+    """The arguments as the model wrote them, when the boundary parses them."""
 
     @property
     def request(self) -> ToolRequest:
-        """The call itself."""
+        """The call as a `ToolRequest`."""
         return ToolRequest(name=self.name, payload=self.payload, raw=self.raw, tool_call_id=self.tool_call_id)
 
 
 class ToolResultPart(_Part):
-    """The answer to one tool_call."""
+    """The result of one tool_call."""
 
     type: Literal["tool_result"]
-    """Which kind of part it is."""
+    """The discriminator of `Part`."""
     result: ToolResult
-    """What the call gave; it names the call."""
+    """The result, with the id of its call."""
 
 
 class ThinkingPart(_Part):
-    """A model's reasoning, kept because providers want it back."""
+    """A model's reasoning, kept because providers require it back."""
 
     type: Literal["thinking"]
-    """Which kind of part it is."""
+    """The discriminator of `Part`."""
     text: str = ""
     """The reasoning."""
     signature: str | None = None
-    """The provider's proof that it is unchanged."""
+    """The provider's proof that the reasoning is unchanged."""
 
 
 class ImagePart(_Part):
     """A picture: `data` (base64) or `url`; a URL is never fetched by Sojourn."""
 
     type: Literal["image"]
-    """Which kind of part it is."""
+    """The discriminator of `Part`."""
     media_type: str
-    """Such as `image/png`."""
+    """MIME type, such as `image/png`."""
     data: str | None = None
     """Base64."""
     url: str | None = None
-    """Where a provider may find it."""
+    """A URL that the provider may fetch."""
 
 
 class DocumentPart(_Part):
     """A document: `data` (base64) or `url`; a URL is never fetched by Sojourn."""
 
     type: Literal["document"]
-    """Which kind of part it is."""
+    """The discriminator of `Part`."""
     media_type: str
-    """Such as `application/pdf`."""
+    """MIME type, such as `application/pdf`."""
     data: str | None = None
     """Base64."""
     url: str | None = None
-    """Where a provider may find it."""
+    """A URL that the provider may fetch."""
     title: str | None = None
     """A name to show."""
 
 
 class OtherPart(_Part):
-    """A part of a kind that a newer version wrote; carried unchanged."""
+    """A part whose kind a newer version defined; carried unchanged."""
 
     model_config = ConfigDict(extra="allow")
 
     type: str
-    """Its kind, in the newer version's word."""
+    """The kind, as the newer version names it."""
 
 
 _KNOWN = frozenset({"text", "tool_call", "tool_result", "thinking", "image", "document"})
@@ -130,35 +130,35 @@ Part = Annotated[
     | Annotated[OtherPart, Tag("other")],
     Discriminator(_kind),
 ]
-"""One piece of a message, told apart by `type`."""
+"""One part of a message; `type` tells the kinds apart."""
 
 
 class Message(Record):
-    """One entry of a transcript: who speaks, in parts."""
+    """One entry of a transcript: a role, and its parts."""
 
     role: str
-    """`system` `user` `assistant` `tool`."""
+    """`system`, `user`, `assistant` or `tool`."""
     parts: list[Part]
-    """What is said, in order."""
+    """The parts, in order."""
 
     @classmethod
     def system(cls, text: str) -> "Message":
-        """Instructions or a notice."""
+        """A message with instructions or a notice."""
         return cls(role="system", parts=[TextPart(type="text", text=text)])
 
     @classmethod
     def user(cls, text: str) -> "Message":
-        """What a person said."""
+        """A message from a person."""
         return cls(role="user", parts=[TextPart(type="text", text=text)])
 
     @classmethod
     def assistant(cls, text: str) -> "Message":
-        """What the agent said."""
+        """A message from the agent."""
         return cls(role="assistant", parts=[TextPart(type="text", text=text)])
 
     @classmethod
     def calls(cls, requests: list[ToolRequest]) -> "Message":
-        """An assistant message that asks for these calls."""
+        """An assistant message that requests these calls."""
         parts: list[Any] = [
             ToolCallPart(
                 type="tool_call", tool_call_id=r.tool_call_id, name=r.name, payload=r.payload, raw=r.raw
@@ -180,10 +180,10 @@ class Message(Record):
 
     @property
     def tool_calls(self) -> list[ToolCallPart]:
-        """The calls asked for."""
+        """The calls that the message requests."""
         return [part for part in self.parts if isinstance(part, ToolCallPart)]
 
     @property
     def tool_results(self) -> list[ToolResult]:
-        """The results carried."""
+        """The results that the message holds."""
         return [part.result for part in self.parts if isinstance(part, ToolResultPart)]

@@ -1,4 +1,4 @@
-"""What a planner is given, and what it answers."""
+"""The input and the result of a planner."""
 
 from datetime import timedelta
 from typing import Any
@@ -20,24 +20,24 @@ __all__ = ["Finalize", "PlanInput", "PlanResult", "PlanResumeInput", "RunContext
 
 
 class RunContext(Record):
-    """Which run a planner decides for."""
+    """The run that a planner decides for."""
 
     run_id: str
-    """The run, which is also its workflow id."""
+    """The id of the run, which is also its workflow id."""
     agent_id: str
-    """The agent that runs."""
+    """The agent of the run."""
     session_id: str = ""
-    """Groups runs of one conversation."""
+    """Groups the runs of a conversation."""
     turn_id: str = ""
     """The user turn: `t1` at the start, then one more for each answer."""
     parent: RunLink | None = None
-    """In a child run: whose call it answers."""
+    """In a child run: the parent's call that the run answers."""
     labels: dict[str, str] = {}
-    """Given at the start; they authorise nothing."""
+    """Set at the start; they authorise nothing."""
     depth: int = 0
-    """Agents above this one."""
+    """Number of agents above this one."""
     callers: list[str] = []
-    """Their ids, the outermost first."""
+    """Ids of the agents above this one, outermost first."""
     interrupts_allowed: bool = False
     """Whether this run may ask a person."""
     answer: dict[str, Any] | None = None
@@ -60,28 +60,29 @@ class Usage(Record):
 
 
 class Finalize(Record):
-    """Why this turn must be the last: it may only answer."""
+    """Why this turn must be the last: the planner may only answer or fail."""
 
     reason: str
     """`max_tool_calls` `max_tool_rounds` `failure_streak` `retries_stopped` `loop` `time_budget` `max_tokens` `max_cost`
-    `missing_fields` `history`; open."""
+    `missing_fields` `history`; an open set.
+    """
     message: str
-    """The same in a sentence, or a block with what can be done about it: for the person."""
+    """The reason for a person: a sentence, or a block that also says what can be done."""
     instruction: str = ""
-    """What the planner is to do now."""
+    """The instruction to the planner."""
 
     @property
     def notice(self) -> str:
-        """Both, as they stand in the transcript."""
-        between = "\n" if "\n" in self.message else " "
-        return f"{self.message}{between}{self.instruction}" if self.instruction else self.message
+        """The message and the instruction, as the transcript holds them."""
+        separator = "\n" if "\n" in self.message else " "
+        return f"{self.message}{separator}{self.instruction}" if self.instruction else self.message
 
 
 class PlanInput(Record):
     """The first turn of a run."""
 
     run: RunContext
-    """Which run it is."""
+    """The run that the planner decides for."""
     messages: list[Message]
     """The transcript."""
     tools: list[ToolSpec]
@@ -95,71 +96,71 @@ class PlanInput(Record):
     hints: list[RetryHint] = []
     """The hints of the last step's failures, in call order; empty at the start."""
     finalize: Finalize | None = None
-    """When set, the only legal plan is a final response; never at the start."""
+    """When set, the plan must be a final response or a failure; never set at the start."""
 
 
 class PlanResumeInput(PlanInput):
-    """A later turn: a step was settled, or a question answered."""
+    """The input of a later turn: after a step, or after a question was answered."""
 
 
 Turn = PlanInput | PlanResumeInput
-"""Any turn of a run."""
+"""The input of any turn of a run."""
 
 
 class PlanResult(Input):
-    """What a planner decides: exactly one of `tool_calls`, `final_response`, `await_`, `wait_`, `failure`."""
+    """A planner's decision: exactly one of `tool_calls`, `final_response`, `await_`, `wait_`, `failure`."""
 
     tool_calls: list[ToolRequest] = []
-    """Calls to make, together."""
+    """Calls of one step."""
     final_response: Message | None = None
     """The run's answer."""
     await_: AwaitClarification | AwaitExternalTools | None = Field(
         default=None, validation_alias=AliasChoices("await", "await_"), serialization_alias="await"
     )
-    """A question to a person, or calls that somebody outside executes; needs `interrupts_allowed`."""
+    """A question to a person, or calls that a program outside the run executes; needs `interrupts_allowed`."""
     wait_: timedelta | None = Field(
         default=None, validation_alias=AliasChoices("wait", "wait_"), serialization_alias="wait"
     )
-    """Sleep durably, then plan again."""
+    """How long to sleep durably before the next plan."""
     wait_counts: bool = False
-    """Whether the sleep is active time, which a time budget limits."""
+    """Whether the sleep counts as active time, which a time budget limits."""
     failure: ToolError | None = None
-    """The run fails with this, at once; its callers get the chain whole."""
+    """The error that fails the run at once; callers get the whole chain of causes."""
     result: Any = None
-    """A typed answer beside `final_response`, as JSON."""
+    """The typed answer beside `final_response`, as JSON."""
     message: Message | None = None
-    """The assistant message as a model gave it, taken into the transcript as it is."""
+    """The assistant message as the model wrote it, taken into the transcript unchanged."""
     notes: list[str] = []
-    """For people who follow the run; not in the transcript."""
+    """Notes for people who follow the run; not in the transcript."""
     usage: Usage | None = None
-    """What the turn used of a model."""
+    """What the plan used of a model."""
 
     @classmethod
     def calls(cls, *requests: ToolRequest, notes: list[str] | None = None) -> "PlanResult":
-        """Make these calls."""
+        """Request these calls."""
         return cls(tool_calls=list(requests), notes=notes or [])
 
     @classmethod
     def final(cls, text: str, *, result: Any = None, notes: list[str] | None = None) -> "PlanResult":
-        """Answer."""
+        """Answer, and so end the run."""
         return cls(final_response=Message.assistant(text), result=result, notes=notes or [])
 
     @classmethod
     def ask(
         cls, question: AwaitClarification | AwaitExternalTools, *, notes: list[str] | None = None
     ) -> "PlanResult":
-        """Ask a person, or have calls executed outside, and park."""
+        """Ask a person, or have calls executed outside, and wait for the answer."""
         return cls(await_=question, notes=notes or [])
 
     @classmethod
     def wait(
         cls, duration: timedelta, *, counts: bool = False, notes: list[str] | None = None
     ) -> "PlanResult":
-        """Sleep durably, then plan again; with `counts` the sleep spends the time budget."""
+        """Sleep durably, then plan again; with `counts` the sleep uses the time budget."""
         return cls(wait_=duration, wait_counts=counts, notes=notes or [])
 
     @classmethod
     def fail(cls, error: ToolError | str, *, notes: list[str] | None = None) -> "PlanResult":
-        """Fail the run, at once and with no other attempt; a parent's call, clients and events get the chain (D-26)."""
+        """Fail the run at once, without another attempt; callers, clients and events get the chain of causes (D-26)."""
         failure = ToolError.new(error) if isinstance(error, str) else error
         return cls(failure=failure, notes=notes or [])

@@ -1,4 +1,4 @@
-"""What a policy engine is given, and what it decides."""
+"""The input and the decision of a policy engine."""
 
 from sojourn.contracts.bounds import Bounds
 from sojourn.contracts.plan import RunContext
@@ -15,11 +15,11 @@ class PolicyInput(Record):
     """What a policy engine decides about (SR-125)."""
 
     run: RunContext
-    """Which run it is."""
+    """The run that the decision is about."""
     specs: list[ToolSpec]
-    """The tools that the run's policy leaves."""
+    """The tools that the run's policy allows."""
     requested: list[ToolRequest] = []
-    """The calls a planner asks for; empty before it has planned."""
+    """The calls that the planner requests; empty before the planner has planned."""
     hints: list[RetryHint] = []
     """The hints of the last step's failures, in call order."""
     bounds: list[Bounds] = []
@@ -29,19 +29,19 @@ class PolicyInput(Record):
 
 
 class PolicyDecision(Input):
-    """What a policy engine changes; it may tighten, never loosen (D-20). Nothing said changes nothing."""
+    """What a policy engine changes; it may tighten, never loosen (D-20). An empty decision changes nothing."""
 
     allowed_tools: list[str] | None = None
-    """Only these are offered and run, this turn; a tool's id, or several as `ops.devices.*`."""
+    """Only these tools are offered and run in this turn; a tool's id, or a toolset as `ops.devices.*`."""
     disable_tools: list[str] = []
-    """These are not, this turn."""
+    """These tools are neither offered nor run in this turn."""
     approve: list[str] = []
-    """Tools, or calls by their tool_call_id, that run unasked where a person would be asked."""
+    """Tools, or calls by their tool_call_id, that run where a person would otherwise be asked."""
     ask: list[str] = []
     """Tools, or calls by their tool_call_id, that a person is asked about."""
     caps: Caps | None = None
-    """What is left of calls, rounds, time, tokens and cost from here on; only what is less than before counts."""
+    """New caps on calls, rounds, time, tokens and cost from now on; a cap applies only where it is lower than before."""
     labels: dict[str, str] = {}
-    """Added to the run's labels from here on."""
+    """Labels to add to the run's from now on."""
     reason: str = ""
-    """Why, for people."""
+    """The reason, for people."""

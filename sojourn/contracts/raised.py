@@ -1,7 +1,7 @@
-"""Reading what a stranger raised: no code of its class runs but where that is said, and none of it escapes.
+"""Read exceptions of foreign classes safely: only `attribute` and `text` run code of the class, and no exception escapes.
 
-What an exception was raised from, where, and by which class is read where Python keeps it, whatever the class or its
-metaclass overrides; and texts are copied, since a stranger's `str` may do anything.
+Cause, context, traceback and class name are read from Python's own descriptors, whatever the class or its
+metaclass overrides; texts are copied, since a `str` subclass may override anything.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from typing import Any, TypeGuard, TypeVar
 __all__ = ["attribute", "before", "chain", "copied", "is_a", "kind", "parts", "text", "trace"]
 
 MAX_KIND = 100
-"""Characters kept of a class's name."""
+"""Longest class name kept, in characters."""
 
 _T = TypeVar("_T")
 
@@ -24,27 +24,27 @@ _PARTS: Any = BaseExceptionGroup.__dict__["exceptions"]
 
 
 def is_a(value: object, kind: type[_T]) -> TypeGuard[_T]:
-    """Whether a value is of a class, whatever it says of its `__class__`."""
+    """Whether a value is an instance of a class, whatever its `__class__` claims."""
     return type.__subclasscheck__(kind, type(value))
 
 
 def copied(text: str) -> str:
-    """The same text, as a `str` and of no class of a stranger's."""
+    """The same text as a plain `str`, of no subclass."""
     return str.__str__(text)
 
 
 def kind(error: object) -> str:
-    """The name of its class, at most 100 characters."""
+    """The name of an exception's class, at most 100 characters."""
     return copied(_NAME.__get__(type(error)))[:MAX_KIND]
 
 
 def before(error: BaseException) -> BaseException | None:
-    """What it was raised from, or while that was handled."""
+    """The exception's cause, or its context where the context is not suppressed."""
     return (_CAUSE if _IS_SUPPRESSED.__get__(error) else _CONTEXT).__get__(error)
 
 
 def chain(error: BaseException, most: int) -> Iterator[BaseException]:
-    """It and what it was raised from, each once, the outermost first; at most so many."""
+    """The exception and its causes, each once, outermost first; at most `most` of them."""
     seen: set[int] = set()
     link: BaseException | None = error
     while link is not None and id(link) not in seen and len(seen) < most:
@@ -54,26 +54,26 @@ def chain(error: BaseException, most: int) -> Iterator[BaseException]:
 
 
 def parts(error: BaseException) -> tuple[BaseException, ...]:
-    """The exceptions of a group; none of any other."""
+    """The exceptions of an exception group; empty for any other exception."""
     return _PARTS.__get__(error) if is_a(error, BaseExceptionGroup) else ()
 
 
 def trace(error: BaseException) -> TracebackType | None:
-    """Where it was raised."""
+    """The traceback of an exception."""
     return _TRACEBACK.__get__(error)
 
 
 def attribute(error: BaseException, name: str) -> Any:
-    """What its class gives for a name; None where that raises. Its code runs."""
+    """The value of an attribute; None where the class raises. Runs code of the class."""
     try:
         return getattr(error, name, None)
-    except BaseException:  # noqa: BLE001 - a stranger's property
+    except BaseException:  # noqa: BLE001 - a foreign class's property
         return None
 
 
 def text(error: BaseException) -> str:
-    """What it says; nothing where that raises. Its code runs."""
+    """The text of an exception; empty where the class raises. Runs code of the class."""
     try:
         return copied(str(error))
-    except BaseException:  # noqa: BLE001 - a stranger's `__str__`; the class still tells something
+    except BaseException:  # noqa: BLE001 - a foreign class's `__str__`; the class name still helps
         return ""

@@ -1,4 +1,4 @@
-"""The two kinds of contract: tolerant records and strict inputs."""
+"""The two base classes of contracts: tolerant records and strict inputs."""
 
 import inspect
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationInfo,
 
 
 class Record(BaseModel):
-    """What Sojourn writes and reads: frozen, tolerant of fields a newer version adds."""
+    """What Sojourn writes and reads: frozen, and tolerant of fields that a newer version adds."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -21,7 +21,7 @@ class Record(BaseModel):
     )
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Make defaults such as `[]` and `Caps()` anew for each record: pydantic copies them, at four times the cost."""
+        """Use a factory for defaults such as `[]` and `Caps()`: pydantic would deep-copy them, at four times the cost."""
         super().__init_subclass__(**options)
         for name in inspect.get_annotations(cls):
             default = vars(cls).get(name)
@@ -31,10 +31,10 @@ class Record(BaseModel):
 
 
 class Input(Record):
-    """What somebody hands in: frozen, and a misspelt field is an error.
+    """What a person, planner or client writes: frozen, and an unknown field is an error.
 
-    Inside a record, as JSON, it was checked when it was handed in: an unknown field there is a
-    newer version's, which would fail every workflow task of an older worker during a deploy.
+    In JSON an unknown field is ignored: the input was checked when it was made, so the field comes from a
+    newer version, and refusing it would fail every workflow task of an older worker during a deploy.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -49,4 +49,4 @@ class Input(Record):
         for field in cls.model_fields.values():
             if isinstance(field.validation_alias, AliasChoices):
                 known.update(str(choice) for choice in field.validation_alias.choices)
-        return {name: given for name, given in fields.items() if name in known}
+        return {name: item for name, item in fields.items() if name in known}

@@ -1,4 +1,4 @@
-"""RetryHint: exactly how to repair a call that failed."""
+"""RetryHint: how to repair a call that failed."""
 
 from datetime import timedelta
 from typing import Any
@@ -11,32 +11,33 @@ __all__ = ["FieldIssue", "RetryHint", "RetryReason"]
 
 
 class RetryReason:
-    """Why a call failed, as far as a planner cares; the set is open (SR-90)."""
+    """Why a call failed, as far as a planner needs to know; the set is open (SR-90)."""
 
     INVALID_ARGUMENTS = "invalid_arguments"
-    """The payload breaks the tool's schema."""
+    """The payload does not fit the tool's schema."""
     MISSING_FIELDS = "missing_fields"
-    """Every fault of the payload is a required field that is absent."""
+    """Every issue of the payload is a required field that is missing."""
     MALFORMED_RESPONSE = "malformed_response"
-    """The tool answered with something that does not fit its own schema."""
+    """The tool's result does not fit the tool's own schema."""
     TIMEOUT = "timeout"
     """The tool did not answer in time."""
     RATE_LIMITED = "rate_limited"
-    """The tool is over a limit; see `retry_after`."""
+    """The tool is over a rate limit; see `retry_after`."""
     TOOL_UNAVAILABLE = "tool_unavailable"
     """There is no such tool, or it cannot be reached or used now."""
 
 
 class FieldIssue(Record):
-    """One fault of one field (SR-138, SR-139)."""
+    """One issue of one field (SR-138, SR-139)."""
 
     field: str
     """JSON pointer into the payload; empty for the payload itself."""
     constraint: str
     """`missing_field` `invalid_enum_value` `invalid_format` `invalid_pattern` `invalid_range` `invalid_length`
-    `invalid_field_type` `unknown_field`; open."""
+    `invalid_field_type` `unknown_field`; an open set.
+    """
     allowed: list[Any] | None = None
-    """The values an enum or const allows."""
+    """The values that `enum` or `const` allows."""
     minimum: float | None = None
     """Smallest value, length or count that fits."""
     maximum: float | None = None
@@ -46,49 +47,51 @@ class FieldIssue(Record):
     format: str | None = None
     """The JSON Schema format a string must have."""
     expected_type: str | None = None
-    """JSON type or types the schema asks for."""
+    """JSON type or types that the schema requires."""
     actual_type: str | None = None
-    """JSON type that was sent."""
+    """JSON type of the value in the payload."""
 
 
 class RetryHint(Record):
-    """What a planner needs to make the call right (SR-89, SR-124)."""
+    """What a planner needs to repair a call (SR-89, SR-124)."""
 
     reason: str
-    """One of `RetryReason`; open."""
+    """A value of `RetryReason`; an open set."""
     tool: str
-    """The tool that was called."""
+    """The id of the called tool."""
     restrict_to_tool: bool = False
     """Whether the next call should be to this tool again."""
     missing_fields: list[str] = []
-    """Bare names of required fields that are absent; `issues` tells where a nested one is."""
+    """Names of required fields that are missing, without their path; `issues` has the pointer of a nested one."""
     example_input: dict[str, Any] | None = None
-    """A payload that the tool takes, type and schema: the prior input mended, the author's example, or made of the schema."""
+    """A payload that fits type and schema: the prior input repaired, the author's example, or one derived from the schema."""
     prior_input: dict[str, Any] | None = None
-    """The payload as it was sent."""
+    """The payload of the failed call."""
     clarifying_question: str | None = None
     """One short question for a person who can supply what is missing."""
     message: str | None = None
     """What to change, in a sentence a model can act on."""
     issues: list[FieldIssue] = []
-    """Every fault of the payload, field by field."""
+    """Every issue of the payload."""
     retry_after: timedelta | None = None
     """How long to wait before the same call can succeed."""
 
     def question(self) -> AwaitClarification:
-        """The question to a person whose answer repairs the call; nested fields are named by JSON pointer (SR-94)."""
+        """The question whose answer repairs the call; nested fields are named by JSON pointer (SR-94)."""
         return AwaitClarification(
             id=f"fix-{self.tool}",
             question=self.clarifying_question or self.message or f"What should {self.tool} be called with?",
-            missing_fields=self._asked(),
+            missing_fields=self._missing_names(),
             restrict_to_tool=self.tool,
             example_input=self.example_input,
             clarifying_prompt=self.message,
         )
 
-    def _asked(self) -> list[str]:
-        """By bare name, or as a pointer where another field of the payload may have the same name."""
-        pointers = [one.field for one in self.issues if one.constraint == "missing_field" and one.field]
+    def _missing_names(self) -> list[str]:
+        """The missing fields: by name, or by JSON pointer where another field of the payload may have the same name."""
+        pointers = [
+            issue.field for issue in self.issues if issue.constraint == "missing_field" and issue.field
+        ]
         nested = [pointer for pointer in pointers if pointer.count("/") > 1]
         own = [
             pointer[1:].replace("~1", "/").replace("~0", "~") for pointer in pointers if pointer not in nested
@@ -96,5 +99,5 @@ class RetryHint(Record):
         return [*own, *nested] if nested else self.missing_fields
 
     def mended(self) -> ToolRequest | None:
-        """The call to make next, or None when no example could be built."""
+        """The repaired call, or None when there is no example."""
         return None if self.example_input is None else ToolRequest(name=self.tool, payload=self.example_input)

@@ -1,4 +1,4 @@
-"""A run as a whole: how it starts, how it ends, how it stands."""
+"""A run as a whole: its input, output and status."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -20,27 +20,27 @@ class RunInput(Record):
     """The one argument of the workflow `AgentRun`; its workflow id is the run id."""
 
     agent_id: str
-    """The agent that runs."""
+    """The agent of the run."""
     messages: list[Message]
-    """What it starts with."""
+    """The opening's messages."""
     session_id: str = ""
-    """Groups runs of one conversation."""
+    """Groups the runs of a conversation."""
     turn_id: str = ""
-    """The first user turn; `t1` when left out."""
+    """The id of the first user turn; `t1` when left out."""
     parent: RunLink | None = None
-    """In a child run: whose call it answers."""
+    """In a child run: the parent's call that the run answers."""
     policy: RunPolicyOverride | None = None
-    """This run's own, tighter limits."""
+    """Limits of this run, tighter than the agent's policy."""
     labels: dict[str, str] = {}
-    """Carried to planners, tools and listings."""
+    """Labels for planners, tools and listings."""
     depth: int = 0
-    """Agents above this one."""
+    """Number of agents above this one."""
     callers: list[str] = []
-    """The agents above this one, the outermost first."""
+    """Ids of the agents above this one, outermost first."""
     answer: dict[str, Any] | None = None
-    """JSON Schema of the typed answer that the parent expects; None takes the text."""
+    """JSON Schema of the typed answer that the parent expects; None means a text answer."""
     listed: bool = False
-    """Whether it was started with search attributes: of one that is removed later, the server tells nothing any more."""
+    """Whether the start set search attributes: where one is removed later, the server no longer says that it was set."""
 
 
 class RunOutput(Record):
@@ -51,30 +51,31 @@ class RunOutput(Record):
     agent_id: str
     """The agent that ran."""
     final: Message
-    """Its answer."""
+    """The answer."""
     result: Any = None
-    """Its typed answer, where the planner gave one."""
+    """The typed answer, where the planner gave one."""
     reason: str = "answered"
-    """Why it ended: `answered`, or the limit that ran out, as `Finalize.reason`."""
+    """Why the run ended: `answered`, or the limit that ran out, as `Finalize.reason`."""
     error: ToolError | None = None
-    """Why it gave up, when a limit or a safeguard ended it; its code is the reason, and its cause is set when the last
-    turn failed too. `final` then holds what the planner knew."""
+    """Why the run gave up, when a limit or a safeguard ended it: the code is the reason, and the cause is set when the last
+    turn failed too. `final` then holds what the planner knew.
+    """
     tool_calls: int = 0
-    """Calls admitted in this run; one that was denied, canceled or left without room counts too."""
+    """Calls admitted in this run; a call that was denied, canceled or had no room in the history counts too."""
     rounds: int = 0
     """Plans with calls in this run."""
     children_count: int = 0
-    """Calls admitted here and in child runs."""
+    """Calls admitted in this run and in its child runs."""
     telemetry: ToolTelemetry = ToolTelemetry()
     """Summed over calls and child runs."""
     usage: Usage = Usage()
-    """Summed over plans; what a child run used is in the telemetry of its call, and in `total_usage`."""
+    """Summed over plans; the usage of a child run is in the telemetry of its call, and in `total_usage`."""
     notes: list[str] = []
     """The last 20 notes."""
     artifacts: list[Artifact] = []
-    """The last 100 artifacts made here and in child runs, by reference."""
+    """The last 100 artifacts of this run and its child runs, by reference."""
     active_time: timedelta | None = None
-    """Active time of the run, its child runs' included; only where a time budget was set."""
+    """Active time of the run and its child runs; only where a time budget was set."""
 
     @property
     def text(self) -> str:
@@ -83,7 +84,7 @@ class RunOutput(Record):
 
     @property
     def total_usage(self) -> Usage:
-        """What the run and its child runs used of models, and what tools said that they did."""
+        """Usage of models by the run and its child runs, and by tools as they report it."""
         own, below = self.usage, self.telemetry
         known = own.cost is not None or below.cost is not None
         return own.model_copy(
@@ -96,14 +97,14 @@ class RunOutput(Record):
 
 
 class Safeguards(Record):
-    """What a run's safeguards have seen (ME-15)."""
+    """The state of a run's safeguards (ME-15)."""
 
     category: str = ""
     """The class of the last error."""
     similar: int = 0
-    """Errors of one kind in a row; the third stops retrying."""
+    """Similar errors in a row; retrying stops at the third."""
     stopped: bool = False
-    """Whether retrying was stopped."""
+    """Whether the safeguards stopped retrying."""
     loop: str | None = None
     """The calls that repeat, as `a → b → a`."""
     errors: list[dict[str, Any]] = []
@@ -118,7 +119,7 @@ class CallStatus(Record):
     name: str
     """The tool's id."""
     state: str
-    """`running` `waiting` `done` `failed` `denied` `not_executed`; open."""
+    """`running` `waiting` `done` `failed` `denied` `not_executed`; an open set."""
     error: str | None = None
     """The error in one line."""
     run_link: RunLink | None = None
@@ -126,7 +127,7 @@ class CallStatus(Record):
 
 
 class RunStatus(Record):
-    """How a run stands."""
+    """The status of a run."""
 
     run_id: str
     """The run."""
@@ -135,19 +136,19 @@ class RunStatus(Record):
     session_id: str = ""
     """The run's session."""
     turn_id: str = ""
-    """The user turn it is in."""
+    """The current user turn."""
     status: str = "running"
-    """`running` `waiting` `paused` `completed` `failed` `canceled` `terminated` `timed_out`; open."""
+    """`running` `waiting` `paused` `completed` `failed` `canceled` `terminated` `timed_out`; an open set."""
     phase: str = ""
-    """`planning` `executing_tools` `waiting` `finalizing` while it runs."""
+    """`planning`, `executing_tools`, `waiting` or `finalizing` while the run is open."""
     awaits: list[Await] = []
-    """What it waits for, oldest first: questions, confirmations, results from outside."""
+    """The open waits, oldest first: questions, confirmations, external tool calls."""
     awaiting: str = ""
     """In a listing, which has no `awaits`: the id of the oldest wait, or `(paused)`."""
     child_awaits: dict[str, list[Await]] = {}
-    """What its child runs wait for, by the child's run id, to which the answer goes."""
+    """The open waits of child runs, by the child's run id; an answer goes to the child run."""
     paused: str | None = None
-    """Why it is paused, as was said; None while it is not."""
+    """The reason given for the pause; None while the run is not paused."""
     caps: Caps = Caps()
     """What is left of the limits."""
     calls: list[CallStatus] = []
@@ -159,12 +160,12 @@ class RunStatus(Record):
     notes: list[str] = []
     """The last 20 notes."""
     safeguards: Safeguards | None = None
-    """What repeated failures and loops were seen; None where none was."""
+    """Repeated failures and loops; None where there were none."""
     started_at: datetime | None = None
-    """When it was started, by the server's clock."""
+    """When the run started, by the server's clock."""
     closed_at: datetime | None = None
-    """When it ended; None while it is open."""
+    """When the run ended; None while it is open."""
     failure: str | None = None
-    """Why it failed, when it did."""
+    """Why the run failed; None when it did not."""
     hints: list[str] = []
-    """For the operator, such as `no worker polls task queue sojourn`, or which attempt of what is due and why the last failed."""
+    """Hints for the operator, such as `no worker polls task queue sojourn`, or a pending attempt and its last error."""

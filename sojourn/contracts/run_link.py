@@ -13,6 +13,6 @@ class RunLink(Record):
     agent_id: str
     """The child's agent."""
     parent_run_id: str
-    """The run that asked."""
+    """The parent run."""
     parent_tool_call_id: str
-    """The call in that run."""
+    """The parent run's call that started the child run."""

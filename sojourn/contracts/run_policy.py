@@ -20,67 +20,67 @@ from sojourn.contracts.record import Input, Record
 __all__ = ["Caps", "Limits", "OnMissingFields", "PositiveDuration", "RunPolicy", "RunPolicyOverride"]
 
 PositiveDuration = Annotated[timedelta, Field(gt=timedelta(0))]
-"""A time limit: Temporal refuses one that is not positive again and again, and the run would hang."""
+"""A time limit. Temporal rejects a non-positive one at every attempt, and the run would hang."""
 
 OnMissingFields = Literal["resume", "await_clarification", "finalize"]
-"""What follows a call that lacks required fields: the planner decides, a person is asked, or the run ends."""
+"""What follows a call without required fields: the planner decides, a person is asked, or the run ends."""
 
 
 class Limits(Record):
-    """What of a policy a plan is judged by: recorded with each plan, so that a default here never changes."""
+    """The limits of a policy that concern one plan; recorded with each plan, so that a default here never changes."""
 
     max_calls_per_step: PositiveInt = 64
-    """Calls of one plan that are executed; the rest are answered as not executed."""
+    """Calls of one plan that are executed; the rest are answered as `not_executed`."""
     plan_timeout: PositiveDuration = timedelta(minutes=10)
-    """One planner turn."""
+    """Time limit of one planner turn."""
     tool_timeout: PositiveDuration = timedelta(minutes=2)
-    """One attempt of a tool that declares no time-out of its own."""
+    """Time limit of one attempt of a tool that declares no time-out of its own."""
     interrupts_allowed: bool = False
-    """Whether the agent may stop and ask a person (SR-74, D-18)."""
+    """Whether the agent may ask a person (SR-74, D-18)."""
     on_missing_fields: str = "resume"
-    """What follows a call that lacks required fields."""
+    """What follows a call without required fields."""
     approval: ApprovalPolicy = ApprovalPolicy()
     """Which calls a person is asked about before they run."""
     allowed_tools: list[str] | None = None
-    """Only these are offered and run; a tool's id, or several as `ops.devices.*`. None allows all."""
+    """Only these tools are offered and run; a tool's id, or a toolset as `ops.devices.*`. None allows all."""
     allowed_tags: list[str] | None = None
-    """Only tools with one of these tags are; None allows all."""
+    """Only tools with one of these tags are offered and run; None allows all."""
     denied_tools: list[str] = []
-    """These are neither offered nor run."""
+    """These tools are neither offered nor run."""
     denied_tags: list[str] = []
-    """Tools with one of these tags are not."""
+    """Tools with one of these tags are neither offered nor run."""
     max_depth: PositiveInt = 5
-    """Agents nested under agents."""
+    """How deep agents may call agents."""
     finalizer_grace: PositiveDuration = timedelta(seconds=10)
-    """What the final turn gets on top of a used-up time budget."""
+    """Time for the final turn once the time budget is used up."""
 
 
 class RunPolicy(Limits, Input):
-    """The limits of a run; written in full, once, in the first plan's result."""
+    """The limits of a run, recorded in full once, in the first plan's result."""
 
     model_config = ConfigDict(extra="forbid")
 
     max_tool_calls: NonNegativeInt | None = None
-    """Calls in a run, its child runs' included; None is no limit. A call over it is answered as not executed."""
+    """Calls in a run and its child runs; None is no limit. A call over the limit is answered as `not_executed`."""
     max_tool_rounds: PositiveInt = 20
     """Plans with calls in one user turn (ME-18 to ME-25)."""
     max_parallel_calls: PositiveInt = 32
     """Calls in flight at once."""
     max_consecutive_failed_tool_calls: PositiveInt | None = 3
-    """Steps in a row in which every call failed, until the planner gets its final turn; None is no limit."""
+    """Consecutive steps in which every call failed before the planner gets its final turn; None is no limit."""
     time_budget: PositiveDuration | None = None
-    """Active time, its child runs' included: planning and executing count, waiting and being paused do not.
-    Calls in flight when it is used up are cancelled and answered; None is no limit."""
+    """Active time of the run and its child runs: planning and executing count, waits and pauses do not.
+    Calls in flight when the budget is used up are cancelled and answered; None is no limit."""
     max_tokens: NonNegativeInt | None = None
-    """Tokens read and written by models, child runs' included; None is no limit."""
+    """Tokens read and written by models, in the run and its child runs; None is no limit."""
     max_cost: NonNegativeFloat | None = None
-    """US dollars spent on models, child runs' included; None is no limit."""
+    """US dollars spent on models, in the run and its child runs; None is no limit."""
     on_missing_fields: OnMissingFields = "resume"  # pyright: ignore[reportIncompatibleVariableOverride] - frozen
-    """What follows a call that lacks required fields."""
+    """What follows a call without required fields."""
 
     @model_serializer(mode="wrap")
     def _in_full(self, _handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Every field, defaults too: a later default never changes a recorded policy."""
+        """Write every field, defaults too: a later default never changes a recorded policy."""
         return {name: getattr(self, name) for name in type(self).model_fields}
 
     def tightened(self, override: "RunPolicyOverride | None") -> "RunPolicy":
@@ -89,8 +89,8 @@ class RunPolicy(Limits, Input):
             return self
         changes = {
             name: value
-            for name, given in override.given().items()
-            if (value := stricter(name, ours := getattr(self, name), given)) != ours
+            for name, theirs in override.given().items()
+            if (value := stricter(name, ours := getattr(self, name), theirs)) != ours
         }
         return self.model_copy(update=changes) if changes else self
 
@@ -100,10 +100,10 @@ class RunPolicy(Limits, Input):
 
 
 class RunPolicyOverride(Input):
-    """One run's own limits; None inherits, and only a tighter one counts unless the app allows more."""
+    """Limits of one run; None inherits, and a value applies only where it is tighter, unless the app allows looser ones."""
 
     max_tool_calls: NonNegativeInt | None = None
-    """Calls in the run, its child runs' included."""
+    """Calls in the run and its child runs."""
     max_tool_rounds: PositiveInt | None = None
     """Plans with calls in one user turn."""
     max_calls_per_step: PositiveInt | None = None
@@ -111,35 +111,35 @@ class RunPolicyOverride(Input):
     max_parallel_calls: PositiveInt | None = None
     """Calls in flight at once."""
     max_consecutive_failed_tool_calls: PositiveInt | None = None
-    """Steps in a row in which every call failed."""
+    """Consecutive steps in which every call failed."""
     time_budget: PositiveDuration | None = None
-    """Active time, its child runs' included."""
+    """Active time of the run and its child runs."""
     finalizer_grace: PositiveDuration | None = None
-    """What the final turn gets on top of a used-up time budget."""
+    """Time for the final turn once the time budget is used up."""
     plan_timeout: PositiveDuration | None = None
-    """One planner turn."""
+    """Time limit of one planner turn."""
     tool_timeout: PositiveDuration | None = None
-    """One attempt of a tool that declares no time-out of its own."""
+    """Time limit of one attempt of a tool that declares no time-out of its own."""
     interrupts_allowed: bool | None = None
-    """False forbids the agent, and agents it uses, to ask a person; True allows nothing that its policy forbids."""
+    """False forbids the agent, and its child runs, to ask a person; True has no effect where the policy forbids it."""
     on_missing_fields: OnMissingFields | None = None
-    """What follows a call that lacks required fields; `finalize` is the strictest."""
+    """What follows a call without required fields; `finalize` is the strictest."""
     approval: ApprovalPolicy | None = None
-    """Which calls a person is asked about; the stricter of both rules counts."""
+    """Which calls a person is asked about; the stricter of both rules applies."""
     allowed_tools: list[str] | None = None
-    """Only these are offered and run, of those that its policy allows."""
+    """Only these tools are offered and run, of those that the policy allows."""
     allowed_tags: list[str] | None = None
-    """Only tools with one of these tags are."""
+    """Only tools with one of these tags are offered and run, of those that the policy allows."""
     denied_tools: list[str] | None = None
-    """These are not offered, besides those of its policy."""
+    """These tools are neither offered nor run, nor are those that the policy denies."""
     denied_tags: list[str] | None = None
-    """Tools with one of these tags are not."""
+    """Tools with one of these tags are neither offered nor run."""
     max_depth: PositiveInt | None = None
-    """Agents nested under agents."""
+    """How deep agents may call agents."""
     max_tokens: NonNegativeInt | None = None
-    """Tokens read and written by models, child runs' included."""
+    """Tokens read and written by models, in the run and its child runs."""
     max_cost: NonNegativeFloat | None = None
-    """US dollars spent on models, child runs' included."""
+    """US dollars spent on models, in the run and its child runs."""
 
     def given(self) -> dict[str, Any]:
         """The fields that are set."""
@@ -149,7 +149,9 @@ class RunPolicyOverride(Input):
         """The stricter of two overrides, field by field."""
         if other is None:
             return self
-        changes = {name: stricter(name, getattr(self, name), given) for name, given in other.given().items()}
+        changes = {
+            name: stricter(name, getattr(self, name), theirs) for name, theirs in other.given().items()
+        }
         return self.model_copy(update=changes)
 
 
@@ -159,14 +161,14 @@ _STRICTER: dict[str, Callable[[Any, Any], Any]] = {
     "on_missing_fields": lambda ours, theirs: max(ours, theirs, key=_ON_MISSING.index),
     "approval": lambda ours, theirs: ours.tightened(theirs),
     "allowed_tools": in_both,
-    "allowed_tags": lambda ours, theirs: [one for one in theirs if one in ours],
+    "allowed_tags": lambda ours, theirs: [tag for tag in theirs if tag in ours],
     "denied_tools": lambda ours, theirs: list(dict.fromkeys([*ours, *theirs])),
     "denied_tags": lambda ours, theirs: list(dict.fromkeys([*ours, *theirs])),
 }
 
 
 def stricter(name: str, ours: Any, theirs: Any) -> Any:
-    """The stricter of two values of a policy's field; None is no limit."""
+    """The stricter of two values of a policy's field, where None is no limit."""
     if ours is None or theirs is None:
         return theirs if ours is None else ours
     return _STRICTER.get(name, min)(ours, theirs)
@@ -176,11 +178,11 @@ class Caps(Record):
     """What is left of a run's limits; None is no limit."""
 
     tool_calls: int | None = None
-    """Calls left in the run, its child runs' included."""
+    """Calls left in the run and its child runs."""
     rounds: int | None = None
-    """Plans with calls left in this turn, the coming one included."""
+    """Plans with calls left in this turn, the coming plan included."""
     failed_steps: int | None = 3
-    """Steps in a row that may still fail entirely."""
+    """Consecutive steps that may still fail entirely."""
     time: timedelta | None = None
     """Active time left."""
     tokens: int | None = None

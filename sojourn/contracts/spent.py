@@ -1,4 +1,4 @@
-"""Spent: what a run did and used, as its parent counts it when the run ends without an answer."""
+"""Spent: what a run did and used, for a parent run to count when the run ends without an answer."""
 
 from datetime import timedelta
 
@@ -10,7 +10,7 @@ __all__ = ["Spent"]
 
 
 class Spent(Record):
-    """Beside the failure of a child run, or told to its parent before it ends as canceled (SR-53)."""
+    """Sent beside the failure of a child run, or by signal before a child run ends as canceled (SR-53)."""
 
     children_count: int = 0
     """Tool calls executed in the run and in its child runs."""
@@ -19,9 +19,9 @@ class Spent(Record):
     artifacts: list[Artifact] = []
     """The last 100 artifacts, by reference."""
     active_ms: int = 0
-    """Active time, child runs' included; only where a time budget was set."""
+    """Active time of the run and its child runs, in milliseconds; only where a time budget was set."""
 
     @property
     def active_time(self) -> timedelta:
-        """The same as a duration."""
+        """The active time as a duration."""
         return timedelta(milliseconds=self.active_ms)

@@ -1,6 +1,6 @@
-"""What the workflow hands to its two activities, and gets back: internal, tolerant, small.
+"""The inputs and outputs of the workflow's two activities: internal, tolerant of unknown fields, small.
 
-These are written once a step into the history, so every default is left out there.
+The history holds one of each per step, so every default is left out there.
 """
 
 from datetime import timedelta
@@ -24,7 +24,7 @@ __all__ = ["Limits", "PlanOutcome", "PlanTask", "ToolTask"]
 
 
 class PlanTask(Record):
-    """The input of `PlanActivity`: which turn it is, and what is new since the last."""
+    """The input of `PlanActivity`: the turn, and what is new since the last plan."""
 
     agent_id: str
     """The agent that plans."""
@@ -33,52 +33,56 @@ class PlanTask(Record):
     turn_id: str = "t1"
     """The user turn that is planned."""
     parent: RunLink | None = None
-    """In a child run: whose call it answers."""
+    """In a child run: the parent's call that the run answers."""
     labels: dict[str, str] = {}
     """The run's labels."""
     depth: int = 0
-    """Agents above this one."""
+    """Number of agents above this one."""
     callers: list[str] = []
-    """The agents above this one, the outermost first."""
+    """Ids of the agents above this one, outermost first."""
     answer: dict[str, Any] | None = None
     """JSON Schema of the typed answer that the parent expects."""
     plan: int = 1
-    """Counts the plans of the run, from 1."""
+    """The number of the plan in the run, from 1."""
     after: int = 0
-    """Messages of the transcript before the new ones."""
+    """Number of messages of the transcript before the new ones."""
     new: list[Message] = []
     """The new messages, when they are small together."""
     until: int | None = None
-    """When the new messages are large: where they end; the activity reads them by query."""
+    """When the new messages are large: the index after the last, and the activity reads them by query."""
     accepted_attempt: int = 1
-    """The attempt whose result the workflow accepted for the plan before; a cache entry of another is stale."""
+    """The attempt of the previous plan that the workflow accepted; a cache entry of another attempt is stale."""
     override: RunPolicyOverride | None = None
-    """Until the policy is known: the run's own limits."""
+    """Until the policy is known: the limits that the run was started with."""
     unlimited: bool = False
-    """On a later plan: whether the policy is still not known, since the first was cut off."""
+    """On a later plan: whether the policy is still unknown, because the first plan was cut off."""
     limits: Limits = Limits()
-    """On later plans: the recorded policy's limits."""
+    """On later plans: the recorded policy's limits for one plan."""
     caps: Caps = Caps()
     """What is left of the limits."""
     finalize: Finalize | None = None
-    """When set, only an answer is legal."""
+    """When set, the planner may only answer or fail."""
     correction: str | None = None
     """Why the last plan was refused."""
     unseen: int | None = None
-    """The first message that no planner has seen, where it is not the first new one: a policy asked in between."""
+    """Index of the first message that no planner has seen, where it is not the first new one: the policy's own question came
+    between.
+    """
 
 
 class PlanOutcome(Record):
-    """The result of `PlanActivity`: the plan, with all the workflow needs to carry it out."""
+    """The result of `PlanActivity`: the plan, with all that the workflow needs to carry it out."""
 
     calls: list[ToolRequest] = []
-    """The calls, with their final ids; payloads that are not executed may be left out. On the wire they are left out
-    where `message` holds the same."""
+    """The calls, with their final ids; payloads of calls that are not executed may be left out. On the wire the calls
+    are left out where `message` holds the same.
+    """
     dispatches: list[Dispatch] = []
-    """How to carry out each, in the same order; the calls after the last are refused. On the wire they are left out
-    where nothing is refused and each is carried out in the usual way."""
+    """How to carry out each call, in the same order; the calls after the last dispatch are refused. On the wire they are left
+    out where no call is refused and every dispatch is the default.
+    """
     refused: str | None = None
-    """Why calls have no dispatch: `max_calls_per_step` `max_tool_calls` `max_tool_rounds` `plan_size` `final_turn`."""
+    """Why calls have no dispatch: `max_calls_per_step`, `max_tool_calls`, `max_tool_rounds`, `plan_size` or `final_turn`."""
     final: Message | None = None
     """The answer."""
     result: Any = None
@@ -88,9 +92,9 @@ class PlanOutcome(Record):
     )
     """The question."""
     asking: str | None = None
-    """The call of `message` by which a model asks: the answer is its result."""
+    """The call of `message` by which the model asks; the answer is that call's result."""
     asked_by_policy: bool = False
-    """Whether the question is the policy's own, so that the planner has not been asked about the last step."""
+    """Whether the policy asks, and not the planner: the planner has not seen the results of the last step."""
     external: AwaitExternalTools | None = None
     """For calls executed outside: the wait's id and expiry, without its items."""
     wait_: timedelta | None = Field(
@@ -98,30 +102,30 @@ class PlanOutcome(Record):
     )
     """How long to sleep."""
     wait_counts: bool = False
-    """Whether the sleep is active time."""
+    """Whether the sleep counts as active time."""
     failure: ToolError | None = None
-    """Why the run fails, as its planner decided."""
+    """The error with which the planner failed the run."""
     decision: PolicyDecision | None = None
-    """What the policy engine decided, where it changed anything."""
+    """The policy engine's decision, where it changed something."""
     message: Message | None = None
-    """The assistant message as a model gave it; else made from the calls."""
+    """The assistant message as the model wrote it; None where it can be made from the calls."""
     notes: list[str] = []
-    """For people who follow the run."""
+    """Notes for people who follow the run."""
     usage: Usage | None = None
-    """What the turn used of a model."""
+    """What the plan used of a model."""
     fault: str | None = None
-    """Why the planner's result is refused; it gets two more tries."""
+    """Why the planner's result is refused; the planner gets two more tries."""
     fault_code: str | None = None
-    """`MalformedAnswer` when the answer does not fit what the parent expects; else none."""
+    """`MalformedAnswer` when the answer does not fit the schema that the parent expects; else None."""
     policy: RunPolicy | None = None
-    """On the first plan: the run's policy, in full."""
+    """In the first plan's result: the run's policy, in full."""
     attempt: int = 1
-    """The attempt that made this."""
+    """The attempt that made this result."""
     overtime: bool = False
-    """Whether the time budget was used up before there was a plan."""
+    """Whether the time budget was used up before the planner answered."""
 
     def recorded(self) -> "PlanOutcome":
-        """The same, with calls that stand in the message left out, and dispatches that say nothing."""
+        """The outcome without calls that the message holds, and without default dispatches."""
         changes: dict[str, Any] = {}
         if self.message and self.calls == _calls_of(self.message):
             changes["calls"] = []
@@ -143,29 +147,29 @@ def _calls_of(message: Message) -> list[ToolRequest]:
 
 
 class ToolTask(Record):
-    """The input of `ExecuteToolActivity`; run id, call id and attempt come from the activity itself."""
+    """The input of `ExecuteToolActivity`; the activity's own context gives run id, call id and attempt."""
 
     name: str
     """The tool's id."""
     payload: dict[str, Any] = {}
     """The arguments."""
     raw: str | None = None
-    """The arguments as a model wrote them; when set, the boundary parses it."""
+    """The arguments as the model wrote them; when set, the boundary parses them."""
     agent_id: str
-    """The agent that asked."""
+    """The agent that requested the call."""
     session_id: str = ""
     """The run's session."""
     turn_id: str = "t1"
     """The user turn that produced the call."""
     parent_tool_call_id: str | None = None
-    """In a child run, the parent's call that started it."""
+    """In a child run: the parent's call that started the run."""
     labels: dict[str, str] = {}
     """The run's labels."""
     spec_digest: str | None = None
-    """For an approved call: the tool as it was shown; one that was changed since does not run."""
+    """For an approved call: digest of the tool's declaration at the approval; after a change the call does not run."""
     input: ToolInput | None = None
-    """For a call that needed input: the answers with which it goes on."""
+    """For a call that needed input: the answers with which it continues."""
     given: dict[str, Any] | None = None
-    """For a call executed outside: what was sent, `result` or `error` and `retry_hint`; it is only checked here."""
+    """For a call executed outside: the `result`, or `error` and `retry_hint`, that was sent; the activity only checks it."""
     lost: int = 0
-    """For a local call that is repeated as an ordinary one: the workers lost under it."""
+    """For a local call that is repeated as an ordinary activity: the number of workers it has lost."""

@@ -1,4 +1,4 @@
-"""ToolRequest and ToolCallMeta: a call, and whose call it is."""
+"""ToolRequest and ToolCallMeta: a call, and the run, turn and agent that it belongs to."""
 
 import hashlib
 import json
@@ -11,41 +11,41 @@ __all__ = ["ToolCallMeta", "ToolRequest"]
 
 
 class ToolRequest(Record):
-    """A tool call, as a planner asks for it and as an executor receives it (D-6)."""
+    """A tool call, as a planner requests it and as an executor receives it (D-6)."""
 
     name: str
-    """The tool's id; kept as asked for even when no such tool exists."""
+    """The tool's id; kept even when no such tool exists."""
     payload: dict[str, Any] = {}
     """The arguments, a JSON object."""
     raw: str | None = None
-    """The arguments exactly as a model wrote them; when set, the boundary parses it."""
+    """The arguments exactly as the model wrote them; when set, the boundary parses them."""
     tool_call_id: str = ""
     """Unique in the run; a planner may leave it out."""
 
 
 class ToolCallMeta(Record):
-    """Whose call it is, handed to every executor explicitly (SR-62 to SR-70)."""
+    """Where a call belongs, passed to every executor explicitly (SR-62 to SR-70)."""
 
     run_id: str
     """The durable run that owns the call; equal on every attempt (SR-63)."""
     session_id: str = ""
-    """Groups runs of one conversation (SR-64)."""
+    """Groups the runs of a conversation (SR-64)."""
     turn_id: str = ""
     """The conversation turn that produced the call (SR-65)."""
     tool_call_id: str = ""
     """Unique per invocation, equal on every attempt (SR-66)."""
     parent_tool_call_id: str | None = None
-    """In a child run, the parent's call that started it (SR-67)."""
+    """In a child run: the parent's call that started the run (SR-67)."""
     agent_id: str = ""
-    """The agent that asked for the call."""
+    """The agent that requested the call."""
     attempt: int = 1
-    """1 for the first execution; more when a worker was lost or a transient fault retried."""
+    """1 for the first attempt; more after a lost worker or a transient failure."""
     labels: dict[str, str] = {}
     """The run's labels; they authorise nothing."""
     idempotency_key: str = ""
     """Hash of run id, tool_call_id and payload: equal on every attempt, so a service can refuse a repeat (D-11)."""
     input: ToolInput | None = None
-    """A person's answers, where the call asked for input (`ToolResult.input_required`) and now goes on."""
+    """A person's answers, where the call asked for input (`ToolResult.input_required`) and continues with them."""
 
     @staticmethod
     def key_of(run_id: str, call: ToolRequest) -> str:

@@ -1,4 +1,4 @@
-"""ToolError: what went wrong in a tool call, as a value that survives every hop."""
+"""ToolError: what went wrong in a tool call, as a value with its chain of causes."""
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
@@ -12,22 +12,22 @@ from sojourn.contracts.record import Record
 __all__ = ["LEFT_OUT", "MAX_CAUSES", "MAX_CODE", "MAX_MESSAGE", "ToolError"]
 
 MAX_MESSAGE = 2_000
-"""Characters kept of one message."""
+"""Longest message kept, in characters."""
 
 MAX_CODE = 100
-"""Characters kept of an exception's own code."""
+"""Longest code kept, in characters."""
 
 MAX_CAUSES = 8
-"""Links kept of a chain of causes: the outermost ones and the root, of a longer one."""
+"""Longest chain of causes kept; of a longer chain, the outermost errors and the root are kept."""
 
 LEFT_OUT = "left_out"
-"""The code of the link that stands for those that were left out in the middle of a chain."""
+"""The code of the error that stands for the middle of a shortened chain."""
 
 _MAX_READ = 1_000
-"""Links of an exception's chain that are looked at, to find its root."""
+"""How many causes of an exception are read to find its root."""
 
 _MAX_COMPARED = 50
-"""Links of a chain whose texts are compared."""
+"""How many errors of a chain are compared for repeated texts."""
 
 
 class ToolError(Record):
@@ -36,38 +36,39 @@ class ToolError(Record):
     message: str
     """What happened, in one or two sentences; at most 2,000 characters."""
     cause: "ToolError | None" = None
-    """What led to it; of more than 8 links the middle is left out, never the root."""
+    """The cause; a chain of more than 8 errors loses its middle, never its root."""
     code: str | None = None
-    """A short machine-readable kind: the exception's class, or a tool's own code."""
+    """A short machine-readable kind: the exception's class name, or a tool's own code."""
 
     @classmethod
     def new(cls, message: str, *, code: str | None = None) -> "ToolError":
-        """An error with no cause (SR-88 `NewToolError`)."""
+        """An error without a cause (SR-88 `NewToolError`)."""
         return cls(message=_clip(message), code=code)
 
     @classmethod
     def with_cause(cls, message: str, cause: "BaseException | ToolError") -> "ToolError":
-        """An error that wraps another (SR-88 `NewToolErrorWithCause`); an exception becomes a chain."""
+        """An error with a cause (SR-88 `NewToolErrorWithCause`); an exception becomes a chain."""
         return _chained(_shortened([cls(message=_clip(message)), *cls.from_error(cause).chain()]))
 
     @classmethod
     def from_error(
         cls, error: "BaseException | ToolError", hide: Callable[[str], str] | None = None
     ) -> "ToolError":
-        """An exception with its `__cause__` and `__context__` as a chain; a ToolError unchanged (SR-123).
+        """Turn an exception with its `__cause__` and `__context__` into a chain; a ToolError stays unchanged (SR-123).
 
-        An exception that carries a ToolError as its `error`, as `RunFailed` does, goes on with that one's links.
+        An exception whose `error` is a ToolError, such as `RunFailed`, continues the chain with the causes of
+        that ToolError.
 
         Args:
             error: What was raised.
-            hide: Masks what an exception says, before it is cut: the half of a secret tells much.
+            hide: Masks secrets in a message before it is shortened, since half a secret would escape the mask.
         """
         if raised.is_a(error, ToolError):
             return error
         links: list[ToolError] = []
         for link in raised.chain(cast("BaseException", error), _MAX_READ):
-            kind, said = raised.kind(link), _text(link)
-            links.append(cls(message=_clip(hide(said) if hide else said) or kind, code=_code(link) or kind))
+            kind, text = raised.kind(link), _text(link)
+            links.append(cls(message=_clip(hide(text) if hide else text) or kind, code=_code(link) or kind))
             if carried := _carried(link):
                 return _chained([*links, *carried]).told_once()
         return _chained(_shortened(links))
@@ -85,35 +86,35 @@ class ToolError(Record):
             link = link.cause
 
     def told_once(self) -> "ToolError":
-        """The chain bounded, and without what a link says that its cause says again (SR-87).
+        """The chain bounded, and without texts that a cause repeats (SR-87).
 
-        A message that ends with the text of its causes keeps what stands before it; a link that
-        says no more than its cause is left out. So a chain neither doubles from one run to the
+        A message that ends with the text of its causes keeps only the part before that text; an error whose
+        message is no more than its cause's is left out. So a chain neither doubles from one run to the
         next nor loses its root.
         """
-        told: list[ToolError] = []
-        below, heard = "", ""
+        kept: list[ToolError] = []
+        causes_text, full_text = "", ""
         for link in reversed(_shortened([_clean(link) for link in self.chain()], _MAX_COMPARED)):
-            said = _without(link.message, (below, heard, told[-1].message if told else ""))
-            if said:
-                told.append(link.model_copy(update={"message": said, "cause": None}))
-                below = f"{said}: {below}" if below else said
-            elif told and link.code:
-                told[-1] = told[-1].model_copy(update={"code": link.code})
-            heard = f"{link.message}: {heard}" if heard else link.message
-        return _chained(_shortened(told[::-1] or [_clean(self)]))
+            message = _without(link.message, (causes_text, full_text, kept[-1].message if kept else ""))
+            if message:
+                kept.append(link.model_copy(update={"message": message, "cause": None}))
+                causes_text = f"{message}: {causes_text}" if causes_text else message
+            elif kept and link.code:
+                kept[-1] = kept[-1].model_copy(update={"code": link.code})
+            full_text = f"{link.message}: {full_text}" if full_text else link.message
+        return _chained(_shortened(kept[::-1] or [_clean(self)]))
 
     def __str__(self) -> str:
-        """The messages, outermost first; what the message before ends with is not said again."""
-        said = ""
+        """The messages joined, outermost first, without a message that the text before already ends with."""
+        text = ""
         for link in self.chain():
-            if said != link.message and not said.endswith(f": {link.message}"):
-                said = f"{said}: {link.message}" if said else link.message
-        return said
+            if text != link.message and not text.endswith(f": {link.message}"):
+                text = f"{text}: {link.message}" if text else link.message
+        return text
 
 
 def _chained(links: Iterable[ToolError]) -> ToolError:
-    """The links as one error, each the cause of the one before."""
+    """Join errors into one chain, each the cause of the one before."""
     built: ToolError | None = None
     for link in reversed(list(links)):
         built = link if link.cause is built else link.model_copy(update={"cause": built})
@@ -122,7 +123,7 @@ def _chained(links: Iterable[ToolError]) -> ToolError:
 
 
 def _shortened(links: list[ToolError], most: int = MAX_CAUSES) -> list[ToolError]:
-    """At most so many links: the outermost and the innermost, and one that says how many stood between."""
+    """At most `most` errors: the outermost and the innermost, with one between that counts the errors left out."""
     if len(links) <= most:
         return links
     head, tail = links[: most // 2], links[-(most // 2 - 1) :]
@@ -131,18 +132,18 @@ def _shortened(links: list[ToolError], most: int = MAX_CAUSES) -> list[ToolError
 
 
 def _counted(link: ToolError) -> int:
-    """How many links one stands for."""
+    """How many errors a link of the chain stands for."""
     number = link.message.removeprefix("(").removesuffix(" more)")
     return int(number) if link.code == LEFT_OUT and number.isdecimal() and len(number) < 10 else 1
 
 
 def _without(message: str, below: tuple[str, ...]) -> str:
-    """A message less what its causes say at its end; empty where it says nothing else."""
-    for said in filter(None, below):
-        if message == said:
+    """A message without the texts of its causes at its end; empty where nothing else is left."""
+    for text in filter(None, below):
+        if message == text:
             return ""
-        if message.endswith(f": {said}"):
-            return message.removesuffix(f": {said}")
+        if message.endswith(f": {text}"):
+            return message.removesuffix(f": {text}")
     return message
 
 
@@ -154,7 +155,7 @@ def _clean(link: ToolError) -> ToolError:
 
 
 def _carried(error: BaseException) -> list[ToolError]:
-    """The links that an exception carries as its `error`; none where they cannot be read."""
+    """The chain that an exception carries as its `error`; empty where it cannot be read."""
     carried = raised.attribute(error, "error")
     if not raised.is_a(carried, ToolError):
         return []
@@ -163,12 +164,12 @@ def _carried(error: BaseException) -> list[ToolError]:
             ToolError(message=_clip(link.message), code=link.code and _clip(link.code)[:MAX_CODE])
             for link in islice(ToolError.chain(carried), _MAX_READ)
         ]
-    except BaseException:  # noqa: BLE001 - a stranger's record, or one that is none
+    except BaseException:  # noqa: BLE001 - a foreign class's `error`, or one that only looks like a ToolError
         return []
 
 
 def _text(error: BaseException) -> str:
-    """What an exception says; of a validation error neither the input nor its link."""
+    """The text of an exception; of a validation error neither the input nor the link to its documentation."""
     if not raised.is_a(error, ValidationError):
         return raised.text(error)
     faults = error.errors(include_url=False, include_input=False, include_context=False)
@@ -183,7 +184,7 @@ def _code(error: BaseException) -> str | None:
 
 
 def _clip(text: str) -> str:
-    """The text within its limit, less its middle: what led to an error often stands at its end."""
+    """The text cut to its limit in the middle, since the end often names the cause."""
     text = raised.copied(text)
     if len(text) > MAX_MESSAGE:
         tail = MAX_MESSAGE // 4

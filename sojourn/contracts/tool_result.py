@@ -1,4 +1,4 @@
-"""ToolResult: the one shape in which every call is answered."""
+"""ToolResult: the one shape of the answer to a call."""
 
 from typing import Any
 
@@ -19,42 +19,42 @@ class ToolTelemetry(Record):
     duration_ms: int = 0
     """Wall time of the attempt that answered; summed over a child run's calls for an agent tool."""
     attempts: int = 1
-    """Executions until it answered."""
+    """Attempts until the call was answered."""
     input_tokens: int = 0
     """Tokens read by models."""
     output_tokens: int = 0
     """Tokens written by models."""
     model: str | None = None
-    """The model, when there was one."""
+    """The model's name; None where no model was used."""
     cost: float | None = None
-    """In US dollars, when known."""
+    """US dollars, when known."""
     extra: dict[str, Any] = {}
-    """A tool's own figures."""
+    """Figures of the tool's own."""
 
 
 class ToolResult(Record):
-    """What a call gave: a result, or an error with, where something can be done, a hint (SR-91, SR-130 to SR-132)."""
+    """The outcome of a call: a result, or an error with a hint where a repair is possible (SR-91, SR-130 to SR-132)."""
 
     name: str = ""
-    """The tool's id as called; left out where the call stands beside the result."""
+    """The tool's id as requested; left out where the call is recorded beside the result."""
     tool_call_id: str = ""
-    """The call that this answers."""
+    """The call that the result answers."""
     result: Any = None
     """The tool's result as JSON; None on failure."""
     error: ToolError | None = None
-    """What went wrong; None on success."""
+    """The error; None on success."""
     retry_hint: RetryHint | None = None
-    """How to repair the call, when something can be done."""
+    """How to repair the call, where a repair is possible."""
     telemetry: ToolTelemetry | None = None
     """What the call cost."""
     children_count: int = 0
-    """Tool calls made by the child run of an agent tool, its children's included."""
+    """Tool calls of an agent tool's child run and of the child runs below it."""
     run_link: RunLink | None = None
     """The child run of an agent tool."""
     bounds: Bounds | None = None
     """How the result was cut down, for bounded tools."""
     artifacts: list[Artifact] = []
-    """What it returned beside the result; without the data wherever a model may read it."""
+    """What the tool returned beside its result; without the data wherever a model may read it."""
     input_required: InputRequired | None = None
     """From a worker to its run only: the call is not over, a person has to give input first."""
 

@@ -1,4 +1,4 @@
-"""ToolSpec: what a tool is, as planners, validators and catalogues see it."""
+"""ToolSpec: a tool as planners, validators and catalogues see it."""
 
 from datetime import timedelta
 from typing import Any, Literal
@@ -15,33 +15,33 @@ class TypeSpec(Record):
     name: str
     """The type's name in the author's code."""
     json_schema: dict[str, Any]
-    """JSON Schema 2020-12, with no references outside itself."""
+    """JSON Schema 2020-12, self-contained: with no references outside itself."""
     example: Any = None
-    """An example the author wrote; it validates."""
+    """An example by the author, which fits the schema."""
     field_descriptions: dict[str, str] = {}
-    """Top-level field to its description."""
+    """Descriptions of the top-level fields, by name."""
 
 
 class Annotations(Record):
-    """What a tool does to the world, in MCP's words; None is undeclared."""
+    """What a tool changes, in the terms of MCP annotations; None is undeclared."""
 
     read_only: bool | None = None
-    """It changes nothing."""
+    """The tool changes nothing."""
     destructive: bool | None = None
-    """It may destroy or overwrite."""
+    """The tool may destroy or overwrite."""
     idempotent: bool | None = None
-    """Twice is as once; False means that a lost attempt is never repeated."""
+    """Repeating a call has no further effect; False means that a lost attempt is never repeated."""
     open_world: bool | None = None
-    """It reaches systems outside the service."""
+    """The tool reaches systems outside the service."""
 
 
 class Retry(Record):
-    """How often transient faults of a tool are retried before they are returned."""
+    """How often a transient failure of a tool is retried before it is returned."""
 
     max_attempts: int = 3
-    """Executions in all, for `RateLimited`, `ToolUnavailable` and, where repeating is safe, time-outs."""
+    """Attempts in all, for `RateLimited`, `ToolUnavailable` and, where repeating is safe, time-outs."""
     initial_interval: timedelta = timedelta(seconds=1)
-    """Before the second attempt, doubled after each, at most 30 s; a tool's `retry_after` wins."""
+    """Delay before the second attempt, doubled for each further one, at most 30 s; a tool's `retry_after` replaces it."""
 
 
 class ToolSpec(Record):
@@ -50,38 +50,38 @@ class ToolSpec(Record):
     id: ToolId
     """`<service>.<toolset>.<tool>`."""
     title: str
-    """For people."""
+    """Title for people."""
     description: str
-    """For planners."""
+    """Description for planners."""
     tags: list[str] = []
-    """For policies and catalogues."""
+    """Tags for policies and catalogues."""
     payload: TypeSpec
-    """What the tool is called with, less injected fields."""
+    """The payload, without injected fields."""
     result: TypeSpec
-    """What it answers."""
+    """The result."""
     artifacts: dict[str, TypeSpec] = {}
-    """What it may return beside its result, by kind (SR-104 to SR-107)."""
+    """The artifacts that the tool may return beside its result, by kind (SR-104 to SR-107)."""
     injected: list[str] = []
-    """Fields of the payload that no planner sees or sends, filled before the call (SR-41)."""
+    """Fields of the payload that no planner sees or sends, filled in before the call (SR-41)."""
     kind: Literal["service", "agent", "mcp", "executor", "external"] = "service"
-    """Who implements it; `external` is somebody outside, who sends the result."""
+    """Who implements the tool; `external` is a program outside the run, which sends the result."""
     decode_in_executor: bool = False
-    """Whether the arguments reach the executor as they came, to be read and validated there (SR-13)."""
+    """Whether the executor gets the arguments undecoded, and parses and validates them itself (SR-13)."""
     local: bool = False
-    """Whether it runs as a local activity, beside the workflow."""
+    """Whether the tool runs as a local activity."""
     bounded: bool = False
     """Whether its result is a bounded view (SR-22)."""
     annotations: Annotations = Annotations()
-    """What it does to the world."""
+    """What the tool changes."""
     trusted: bool = True
-    """Whether the annotations count when it is decided who is asked; an MCP server's own need not."""
+    """Whether approval may rely on the annotations; those of an MCP server need not be trusted."""
     confirmation: str | None = None
-    """What a person is asked before each call; `{field}` is filled in. None leaves it to the annotations."""
+    """The question to a person before each call; `{field}` is filled in. None leaves it to the annotations."""
     timeout: timedelta | None = None
-    """Its own time limit; None takes the policy's `tool_timeout`."""
+    """Time limit of one attempt; None takes the policy's `tool_timeout`."""
     retry: Retry = Retry()
-    """For transient faults."""
+    """The retry of transient failures."""
     task_queue: str | None = None
-    """Where it runs; None is the run's own queue."""
+    """The task queue; None is the run's own."""
     agent_id: str | None = None
     """The agent behind an agent tool."""

@@ -1,5 +1,6 @@
-"""What turns values into Temporal's payloads and back: JSON by pydantic, a codec over it, and neither breaks on a bad payload.
+"""What turns values into Temporal's payloads and back: JSON by pydantic, with a codec, both safe against bad payloads.
 
-It decides what a payload that cannot be read becomes; it knows contracts and Temporal's converters, no run.
-Begin with `data_converter.py`; a user's codec is wrapped in `codec.py`, failures are turned both ways in `failures.py`.
+The package decides what a payload that cannot be decoded becomes; it may import core, contracts and
+Temporal's converters. Begin with `data_converter.py`; `codec.py` wraps a user's codec, `failures.py` converts
+failures in both directions.
 """

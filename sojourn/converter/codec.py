@@ -1,8 +1,9 @@
-"""Codec: a payload codec that no payload can break, and how one is loaded.
+"""Codec: a wrapper that makes a payload codec safe against bad payloads, and the loading of a codec.
 
-A codec raises when a payload was not written with its keys, and Temporal fails the whole workflow task for it, for
-ever. `GuardedCodec` hands such a payload on as unreadable. It does so only after the codec has proved that it works:
-while a key service is away, what comes is not garbage, the task fails, and Temporal tries it again.
+A codec raises when a payload was not written with its keys, and Temporal fails the whole workflow task for
+it, for ever. `GuardedCodec` replaces such a payload by one that is marked as unreadable. It does so only
+after the codec has proved that it works: while a key service is unavailable, payloads may be valid, so the
+task fails, and Temporal attempts it again.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,7 +19,7 @@ from sojourn.target import load_target
 __all__ = ["GuardedCodec", "load_codec", "opened_singly"]
 
 _PROBE = Payload(metadata={"encoding": b"json/plain"}, data=b'"sojourn"')
-"""What a codec shows with that it works."""
+"""A payload by which a codec proves that it works."""
 
 Open = Callable[[Sequence[Payload]], Awaitable[list[Payload]]]
 
@@ -26,16 +27,16 @@ Open = Callable[[Sequence[Payload]], Awaitable[list[Payload]]]
 async def opened_singly(
     payloads: Sequence[Payload], open_: Open, works: Callable[[], Awaitable[object]], why: str
 ) -> list[Payload]:
-    """The payloads opened, after they could not be together; one that cannot be is replaced by one that says so.
+    """Open payloads one by one, after opening them together failed; one that cannot be opened is replaced by a marked one.
 
     Args:
-        payloads: What came.
-        open_: Opens them; raises when it cannot open one of them.
-        works: Raises while nothing can be opened, because what opens is away.
-        why: What is wrong with one that cannot be opened.
+        payloads: The payloads.
+        open_: Opens payloads; raises when it cannot open one of them.
+        works: Raises while no payload can be opened, such as while a key service is unavailable.
+        why: The reason in the mark of a payload that cannot be opened.
 
     Raises:
-        CodecFailedError: nothing can be opened now.
+        CodecFailedError: No payload can be opened now.
     """
     return [await _one(payload, open_, works, why) for payload in payloads]
 
@@ -50,7 +51,7 @@ async def _one(payload: Payload, open_: Open, works: Callable[[], Awaitable[obje
             raise CodecFailedError(f"what opens payloads does not work: {type(away).__name__}") from error
     else:
         return found
-    try:  # it may have come back only just now
+    try:  # the codec may have recovered only just now
         (found,) = await open_([payload])
     except Exception as error:  # noqa: BLE001
         return unread(f"{why} ({type(error).__name__})")
@@ -62,7 +63,7 @@ class GuardedCodec(PayloadCodec, WithSerializationContext):
 
     Args:
         codec: The codec.
-        encrypted_only: Whether what the codec finds to be in clear text is marked as such.
+        encrypted_only: Whether payloads that the codec finds in clear text are marked.
     """
 
     def __init__(self, codec: PayloadCodec, *, encrypted_only: bool = False) -> None:
@@ -70,10 +71,10 @@ class GuardedCodec(PayloadCodec, WithSerializationContext):
         self.encrypted_only = encrypted_only
 
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
-        """As the codec does.
+        """Encode with the codec.
 
         Raises:
-            CodecFailedError: it does not work.
+            CodecFailedError: The codec does not work.
         """
         try:
             return await self.codec.encode(payloads)
@@ -81,14 +82,14 @@ class GuardedCodec(PayloadCodec, WithSerializationContext):
             raise CodecFailedError(f"the codec could not write a payload: {type(error).__name__}") from error
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
-        """As the codec does, but for what it cannot open.
+        """Decode with the codec; payloads that it cannot open are replaced by marked ones.
 
         Raises:
-            CodecFailedError: the codec cannot open what it has itself written just now.
+            CodecFailedError: The codec cannot open a payload that it has just written.
         """
         try:
             found = await self._decoded(payloads)
-        except Exception:  # noqa: BLE001 - whatever a codec raises; found out one by one
+        except Exception:  # noqa: BLE001 - whatever a codec raises; the payloads are tried one by one
             found = await opened_singly(payloads, self._decoded, self.works, "it cannot be decrypted here")
         if not self.encrypted_only or len(found) != len(payloads):
             return found
@@ -101,10 +102,10 @@ class GuardedCodec(PayloadCodec, WithSerializationContext):
         await self._decoded(await self.codec.encode([_PROBE]))
 
     def with_context(self, context: SerializationContext) -> Self:
-        """The codec with the context, where it wants one."""
+        """The codec with the context, where it supports one."""
         if not isinstance(self.codec, WithSerializationContext):
             return self
-        return type(self)(self.codec.with_context(context), encrypted_only=self.encrypted_only)  # pyright: ignore[reportArgumentType] - the SDK's type of it is itself
+        return type(self)(self.codec.with_context(context), encrypted_only=self.encrypted_only)  # pyright: ignore[reportArgumentType] - the SDK's return type is the class itself
 
     async def _decoded(self, payloads: Sequence[Payload]) -> list[Payload]:
         found: list[Any] = list(await self.codec.decode(payloads))
@@ -114,10 +115,10 @@ class GuardedCodec(PayloadCodec, WithSerializationContext):
 
 
 def load_codec(target: str) -> PayloadCodec:
-    """The codec at `MODULE:CODEC`: a Temporal `PayloadCodec`, or a function without arguments that gives one.
+    """The codec at `MODULE:CODEC`: a Temporal `PayloadCodec`, or a function without arguments that returns one.
 
     Raises:
-        DefinitionError: there is none, or it cannot be made.
+        DefinitionError: There is no such codec, or it cannot be made.
     """
     found = load_target(target, "codec")
     if callable(found):

@@ -1,8 +1,8 @@
-"""The data converter of every Sojourn client and worker: pydantic JSON, defaults left out.
+"""The data converter of every Sojourn client and worker: pydantic JSON, without defaults.
 
 `temporalio.contrib.pydantic` can leave out unset fields, but not defaults; with defaults
 the history of a run is 1.6 times that of bare activities, without them 1.25. The SDK makes
-a converter for every activation and activity, so all that costs lives at module level.
+a converter for every activation and activity, so everything expensive is at module level.
 """
 
 import functools
@@ -57,25 +57,25 @@ _CONVERTERS = tuple(
 
 
 def _is_or_unread(hint: object) -> TypeGuard[OrUnread]:
-    """By name: in Temporal's sandbox a workflow has classes of its own."""
+    """Compare by name: in Temporal's sandbox a workflow has its own copies of classes."""
     return type(hint).__name__ == OrUnread.__name__
 
 
 class SojournPayloadConverter(CompositePayloadConverter):
-    """JSON by pydantic, the rest as in Temporal's default converter."""
+    """JSON by pydantic, everything else as in Temporal's default converter."""
 
     def __init__(self) -> None:
         super().__init__(*_CONVERTERS)
 
     def from_payloads(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
-        """Values of the payloads; where no type is asked for, what cannot be decoded stays raw or is `Unread`.
+        """Decode payloads; without type hints, one that cannot be decoded stays raw or becomes an `Unread`.
 
-        Whoever starts or signals a run by hand may send anything, and a workflow whose arguments
-        cannot be decoded has no way to say so: its workflow task fails for ever. Whoever completes an
-        activity by hand may too: an `OrUnread`, which stands alone, is a type that is asked for like this.
+        Whoever starts or signals a run by hand may send anything, and a workflow whose arguments cannot be
+        decoded has no way to report that: its workflow task fails for ever. The same holds for the result of
+        an activity that is completed by hand: its type hint is a single `OrUnread`.
 
         Raises:
-            UnreadableError: a type is asked for, and a payload is encrypted or kept elsewhere.
+            UnreadableError: There is a type hint, and its payload is encrypted or kept elsewhere.
         """
         if not type_hints:
             return [self._or_raw(payload) for payload in payloads]
@@ -104,7 +104,7 @@ class SojournPayloadConverter(CompositePayloadConverter):
         return value if isinstance(value, hint.of) else hint.unread(f"it is {type(value).__name__}, not JSON")
 
     def _unknown(self, payload: Payload) -> str | None:
-        """That nothing here knows this encoding: the payload is encrypted, as a rule."""
+        """Why a payload's encoding is unknown here, or None; the payload is usually encrypted."""
         encoding = payload.metadata.get("encoding", b"")
         if encoding in self.converters:
             return None
@@ -112,4 +112,4 @@ class SojournPayloadConverter(CompositePayloadConverter):
 
 
 data_converter = GuardedDataConverter(payload_converter_class=SojournPayloadConverter)
-"""Give this to any Temporal client that starts, signals or queries an `AgentRun`."""
+"""The data converter for any Temporal client that starts, signals or queries an `AgentRun`."""

@@ -1,4 +1,4 @@
-"""Failures of Temporal and our chain of errors: how a run closes as failed, and how that is read."""
+"""Temporal's failures and `ToolError` chains: how a run closes as failed, and how that failure is read."""
 
 from temporalio.exceptions import (
     ActivityError,
@@ -17,12 +17,14 @@ from sojourn.core.run.spent import read_spent
 __all__ = ["TERMINATED", "TIMED_OUT", "chain_of", "closing", "failure_of", "spent_of"]
 
 TERMINATED = ToolError(message="the run was terminated")
+"""The error of a child run that was terminated, so that it gave no reason itself."""
+
 TIMED_OUT = ToolError(message="the run timed out")
-"""How a child run ended that had no chance to say why."""
+"""The error of a child run that the server timed out, so that it gave no reason itself."""
 
 
 def closing(error: ToolError, spent: Spent | None) -> ApplicationError:
-    """The failure with which a run closes: one of Temporal's for each link, so that every screen shows the chain."""
+    """The failure with which a run closes: an ApplicationError for each error of the chain, so that every screen shows it."""
     failure: ApplicationError | None = None
     for depth, link in reversed(list(enumerate(error.chain()))):
         details = [spent] if spent and depth == 0 else []
@@ -34,14 +36,14 @@ def closing(error: ToolError, spent: Spent | None) -> ApplicationError:
 
 
 def failure_of(error: FailureError) -> ToolError:
-    """The chain of causes below an activity's or child's failure; the wrappers say nothing of their own."""
+    """The chain of causes of an activity's or child run's failure, without the wrappers."""
     if isinstance(error, ChildWorkflowError) and isinstance(error.cause, TimeoutError):
         return TIMED_OUT
     return chain_of(error.cause or error).told_once()
 
 
 def chain_of(cause: BaseException) -> ToolError:
-    """A failure as a chain, link by link."""
+    """A failure as a chain, error by error."""
     while isinstance(cause, (ActivityError, ChildWorkflowError)) and cause.cause is not None:
         cause = cause.cause
     if isinstance(cause, ApplicationError):
@@ -55,7 +57,7 @@ def chain_of(cause: BaseException) -> ToolError:
 
 
 def spent_of(error: ChildWorkflowError) -> Spent | None:
-    """What a child run that failed had spent; None where it did not say, or was stopped from outside."""
+    """What a failed child run had spent; None where it did not report that, or was stopped from outside."""
     cause = error.cause
     details = cause.details if isinstance(cause, ApplicationError) else ()
     return read_spent(details[0]) if details else None

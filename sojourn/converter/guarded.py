@@ -1,9 +1,9 @@
-"""GuardedDataConverter: a data converter that no payload can break.
+"""GuardedDataConverter: a data converter that is safe against bad payloads.
 
-A payload that says it is kept in external storage is looked up by Temporal's `DataConverter` before any codec or
-payload converter of ours sees it, and one that cannot be looked up fails the whole workflow task, for ever. There is
-no public way in between: this file overrides two methods of the SDK that are not public, and nothing else in Sojourn
-does. `tests/encrypted/test_guarded.py` fails when the SDK calls others.
+Temporal's `DataConverter` looks up a payload that refers to external storage before any codec or payload
+converter of Sojourn sees it, and one that cannot be looked up fails the whole workflow task, for ever. There
+is no public hook between: this file overrides two methods of the SDK that are not public, and nothing else in
+Sojourn does. `tests/encrypted/test_guarded.py` fails when the SDK calls others.
 """
 
 from collections.abc import Sequence
@@ -31,10 +31,10 @@ class GuardedDataConverter(DataConverter):
     """Temporal's data converter, for payloads that anybody may have sent."""
 
     encrypted_only: bool = field(default=False, kw_only=True)
-    """Whether messages that did not come through `payload_codec` are refused."""
+    """Whether messages that did not pass `payload_codec` are refused."""
 
     def __post_init__(self) -> None:
-        """Guard the codec."""
+        """Wrap the codec in a `GuardedCodec`."""
         super().__post_init__()
         codec: PayloadCodec | None = self.payload_codec
         if isinstance(codec, GuardedCodec):
@@ -46,7 +46,7 @@ class GuardedDataConverter(DataConverter):
         open_ = super()._decode_reference_payload_sequence
         try:
             return await open_(payloads)
-        except Exception:  # noqa: BLE001 - whatever a codec or a driver raises; found out one by one
+        except Exception:  # noqa: BLE001 - whatever a codec or a driver raises; the payloads are tried one by one
             return await opened_singly(payloads, open_, self._works, _NOT_THERE)
 
     async def _external_retrieve_payload_sequence(self, payloads: Sequence[Payload]) -> list[Payload]:

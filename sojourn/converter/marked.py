@@ -1,8 +1,8 @@
-"""Marked payloads: what could not be opened, or came in clear text, as our converter is told of it.
+"""Marked payloads: those that could not be opened, or came in clear text, as the converter sees them.
 
-A payload that cannot be opened is replaced by one that says so, so that reading goes on with the next; the
-converter then decides, by who asks. Where a type is asked for, the payload was written by our own side: it is
-an error, and a workflow task that meets it is tried again. Where none is, anybody may have sent it.
+A payload that cannot be opened is replaced by a marked one, so that decoding continues with the next; the
+converter then decides by its caller. Where there is a type hint, Sojourn wrote the payload: it is an error,
+and a workflow task that meets it is attempted again. Where there is none, anybody may have sent the payload.
 """
 
 from temporalio.api.common.v1 import Payload
@@ -15,27 +15,27 @@ _CLEAR = "sojourn-clear-text"
 
 
 class UnreadableError(ValueError):
-    """A payload of our own side cannot be read here; the text says why."""
+    """A payload that Sojourn wrote cannot be decoded here; the text says why."""
 
 
 class CodecFailedError(UnreadableError):
-    """What encrypts, or keeps payloads elsewhere, does not work now."""
+    """The codec, or the external storage, does not work now."""
 
 
 def unread(reason: str) -> Payload:
-    """In place of a payload that cannot be opened."""
+    """The marked payload in place of one that cannot be opened."""
     return Payload(metadata={"encoding": _ENCODING, _REASON: reason.encode(errors="replace")})
 
 
 def reason_of(payload: Payload) -> str | None:
-    """Why a payload could not be opened; None of any other."""
+    """Why a payload could not be opened; None for any other payload."""
     if payload.metadata.get("encoding") != _ENCODING:
         return None
     return payload.metadata.get(_REASON, b"").decode(errors="replace")[:300] or "it cannot be read"
 
 
 def clear(payload: Payload) -> Payload:
-    """The same payload, known to have come in clear text."""
+    """A copy of a payload, marked as clear text."""
     marked = Payload()
     marked.CopyFrom(payload)
     marked.metadata[_CLEAR] = b"true"
@@ -43,5 +43,5 @@ def clear(payload: Payload) -> Payload:
 
 
 def is_clear(payload: Payload) -> bool:
-    """Whether a payload came in clear text where only encrypted ones are taken."""
+    """Whether a payload came in clear text where only encrypted ones are accepted."""
     return _CLEAR in payload.metadata

@@ -1,5 +1,6 @@
-"""What decides, as pure functions over frozen values: no clock, randomness or I/O, no Temporal.
+"""The decisions, as pure functions over frozen values: no clock, randomness or I/O, no Temporal.
 
-Packages from the bottom: `values`, `schema`, `payload`, `safeguards`, `awaits`, `repair`, `run`, `history`; each knows
-those before it, and contracts. Workflow code may call all of it, so that a change here replays stored histories.
+Packages from the bottom: `values`; `schema` and `safeguards`; `payload`; `awaits`; `repair` and `run`;
+`history`. Each may import the packages below it, and contracts; workflow code may call all of it, so that a
+change here replays stored histories.
 """

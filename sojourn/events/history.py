@@ -1,4 +1,4 @@
-"""Temporal's history events, decoded into what the fold reads."""
+"""Decode Temporal's history events into the fold's records."""
 
 from datetime import UTC as _UTC
 from typing import Any
@@ -50,24 +50,24 @@ _CHILD_ENDS = {
         message="a run with this id exists already", code="run_already_exists"
     ),
 }
-"""How a child run may end without an answer, where its failure has no error; None is cancelled."""
+"""The error of a child run that ended without an answer, where the event has no failure; None for a cancellation."""
 
 
 class HistoryReader:
-    """Turns Temporal's history events into the fold's records; remembers what was scheduled as what."""
+    """Turns Temporal's history events into the fold's records; remembers the type of each scheduled activity and timer."""
 
     def __init__(self, converter: DataConverter) -> None:
         self.unreadable = ""
-        """Why something that workers wrote cannot be read here; empty while everything could be."""
+        """Why a payload that workers wrote cannot be decoded here; empty while all could be."""
         self._converter = converter
         self.opening_unreadable = ""
-        """The same of what the run was started with, which anybody may have written."""
+        """Why the run's input, which anybody may have written, cannot be decoded here; empty when it could be."""
         self._scheduled: dict[int, str] = {}
         self._timers: dict[str, str] = {}
         self._canceled_by = ""
 
     async def record(self, event: HistoryEvent) -> HistoryRecord | None:
-        """One event as a record, or None when the fold has no use for it."""
+        """One event as a record, or None when the fold does not need it."""
         kind = event.event_type
         if kind == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
             started = event.workflow_execution_started_event_attributes
@@ -131,7 +131,7 @@ class HistoryReader:
         return None
 
     async def _local(self, event: HistoryEvent) -> HistoryRecord | None:
-        """The marker that a local activity leaves: its id in `data`, its result, or its failure."""
+        """Read the marker of a local activity: its id in `data`, and its result or its failure."""
         if event.event_type != EventType.EVENT_TYPE_MARKER_RECORDED:
             return None
         marker = event.marker_recorded_event_attributes
@@ -169,12 +169,12 @@ class HistoryReader:
         return None
 
     async def _spent(self, failure: Failure) -> Spent | None:
-        """What stands beside the failure of a child run."""
+        """What a child run has spent, from the details of its failure."""
         details = failure.application_failure_info.details
         return read_spent(await self._value(details, dict[str, Any])) if details.payloads else None
 
     async def _sent(self, event: HistoryEvent) -> HistoryRecord | None:
-        """A signal, or an update that was accepted; one that was refused leaves no trace."""
+        """Read a signal, or an accepted update; a refused update leaves no trace."""
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
             signal = event.workflow_execution_signaled_event_attributes
             name, sent, identity, judged = signal.signal_name, signal.input, signal.identity, False
@@ -187,7 +187,7 @@ class HistoryReader:
         return self._made(event, "sent", name=name, value=value, identity=identity, judged=judged)
 
     async def _timer(self, event: HistoryEvent) -> HistoryRecord | None:
-        """A timer that fired, by what it was for."""
+        """Read a fired timer, with its purpose."""
         if event.event_type == EventType.EVENT_TYPE_TIMER_STARTED:
             started = event.timer_started_event_attributes
             summary = Payloads(payloads=[event.user_metadata.summary])
@@ -214,7 +214,7 @@ class HistoryReader:
         return self._made(event, kind, error=error)
 
     async def error_of(self, failure: Failure) -> ToolError:
-        """The chain of a failure, each link once, whose texts may be encrypted."""
+        """The chain of a failure, without repeated texts; the texts may be encrypted."""
         return _chain(await self._opened(failure)).told_once()
 
     async def _opened(self, failure: Failure) -> Failure:
@@ -227,7 +227,7 @@ class HistoryReader:
         return failure
 
     async def _values(self, payloads: Payloads) -> list[Any]:
-        """All payloads, decoded; none where one of them cannot be."""
+        """All payloads, decoded; empty where one of them cannot be decoded."""
         try:
             return await self._converter.decode(payloads.payloads)
         except CodecFailedError as error:
@@ -237,7 +237,7 @@ class HistoryReader:
             return []
 
     async def _value(self, payloads: Payloads, type_hint: Any) -> Any:
-        """The first payload, decoded; None where there is none or somebody sent something else."""
+        """The first payload, decoded; None where there is none, or where its value has another type."""
         if not payloads.payloads:
             return None
         try:
@@ -251,7 +251,7 @@ class HistoryReader:
 
 
 def _timeout_of(failure: Failure | None) -> str:
-    """Which time-out an activity ended by, as `schedule-to-start`; empty when it ended otherwise."""
+    """The kind of time-out that ended an activity, such as `schedule-to-start`; empty when none did."""
     if failure is None or not failure.HasField("timeout_failure_info"):
         return ""
     name = TimeoutType.Name(failure.timeout_failure_info.timeout_type)
@@ -259,7 +259,7 @@ def _timeout_of(failure: Failure | None) -> str:
 
 
 def _chain(failure: Failure) -> ToolError:
-    """The chain of a failure, less the wrappers that say nothing of their own."""
+    """The chain of a failure, without Temporal's wrappers."""
     wrapper = failure.HasField("activity_failure_info") or failure.HasField(
         "child_workflow_execution_failure_info"
     )

@@ -1,4 +1,4 @@
-"""Live text: the deltas of one run as events, each in its place and once, and none that no longer holds."""
+"""Live text: the deltas of one run as events, each once and in its place, without those that are obsolete."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -23,10 +23,10 @@ __all__ = ["COMMON", "LiveText", "Preview"]
 _log = structlog.get_logger("sojourn.live")
 
 COMMON = ("run_id", "session_id", "turn_id", "agent_id", "parent_tool_call_id")
-"""Fields that an event without a place in the history takes from the last event of its run."""
+"""Fields that an event without a history event copies from the last event of its run."""
 
 MAX_AHEAD = 50_000
-"""Deltas that wait for the `plan_started` of their plan."""
+"""Most deltas kept until the `plan_started` of their plan arrives."""
 
 _ENDS = {
     "assistant_message",
@@ -40,14 +40,15 @@ _ENDS = {
     "tool_start",
     "usage",
 }
-"""Events after which the plan is made."""
+"""Types of events after which the plan is complete."""
 
 
 class Preview:
-    """Takes events as they are read from the history, and deltas in any order, as often as they come.
+    """Takes events in the order of the history, and deltas in any order, repeated or not.
 
-    Deltas stand between the `plan_started` of their plan and its outcome. The deltas of a plan are the
-    beginning, without a gap, of its latest attempt; where the attempt changes, `stream_restarted` comes first.
+    Deltas are placed between the `plan_started` of their plan and its outcome. The deltas of a plan are the
+    beginning, without a gap, of its latest attempt; where the attempt changes, `stream_restarted` comes
+    first.
     """
 
     def __init__(self) -> None:
@@ -55,42 +56,42 @@ class Preview:
         self._begun: PlanStartedEvent | None = None
         """The last plan that began."""
         self._is_open = False
-        self._told: Delta | None = None
-        """The last delta of the open plan that became an event, or was taken."""
+        self._last_delta: Delta | None = None
+        """The last delta of the open plan that was taken."""
         self._has_text = False
         self._ahead: list[Delta] = []
 
     def feed(self, event: Event) -> list[Event]:
-        """Take the next event into account; return the events of deltas that waited for it."""
+        """Take the next event; return the events of deltas that waited for it."""
         self._last = event
         if isinstance(event, PlanStartedEvent):
             self._begun, self._is_open = event, True
-            self._told, self._has_text = None, False
+            self._last_delta, self._has_text = None, False
             ahead, self._ahead = self._ahead, []
-            return [told for delta in ahead for told in self.take(delta)]
+            return [live_event for delta in ahead for live_event in self.take(delta)]
         if event.type in _ENDS:
             self._is_open = False
         return []
 
     def take(self, delta: Delta) -> list[Event]:
-        """Take a delta; return its events, none while it waits or when it no longer holds."""
+        """Take a delta; return its events, none while it waits or when it is obsolete."""
         if self._begun is None or delta.scheduled > self._begun.time:
             if len(self._ahead) < MAX_AHEAD:
                 self._ahead.append(delta)
             return []
         if not self._is_open or delta.scheduled != self._begun.time:
             return []
-        if self._told is None or delta.started > self._told.started:
+        if self._last_delta is None or delta.started > self._last_delta.started:
             return self._anew(delta)
-        if delta.started < self._told.started or delta.seq != self._told.seq + 1:
+        if delta.started < self._last_delta.started or delta.seq != self._last_delta.seq + 1:
             return []
-        self._told = delta
+        self._last_delta = delta
         return self._events(delta)
 
     def _anew(self, delta: Delta) -> list[Event]:
         """Take the first delta of an attempt; only number 0 becomes an event."""
         restarted = self._restarted(delta)
-        self._told = delta if delta.seq == 0 else delta.model_copy(update={"seq": -1})
+        self._last_delta = delta if delta.seq == 0 else delta.model_copy(update={"seq": -1})
         return restarted + (self._events(delta) if delta.seq == 0 else [])
 
     def _restarted(self, delta: Delta) -> list[Event]:
@@ -117,7 +118,7 @@ class Preview:
 
 
 class LiveText:
-    """Tells events and deltas one after the other; a transport that fails costs only the deltas."""
+    """Delivers events and deltas one after the other; a failing transport loses only the deltas."""
 
     def __init__(
         self, transport: LiveTransport, topic: str, tell: Callable[[Event], Awaitable[None]]
@@ -130,7 +131,7 @@ class LiveText:
         self._task = asyncio.create_task(self._read(), name=f"deltas of {topic}")
 
     async def tell(self, event: Event, *, is_new: bool) -> None:
-        """Tell an event of the history, if it is new, and the deltas that waited for it."""
+        """Deliver an event of the history, if it is new, and the deltas that waited for it."""
         async with self._order:
             waited = self._preview.feed(event)
             for each in [event, *waited] if is_new else waited:
@@ -149,5 +150,5 @@ class LiveText:
                         for delta in deltas:
                             for event in self._preview.take(delta):
                                 await self._tell(event)
-        except Exception as error:  # noqa: BLE001 - a transport may be anybody's, and costs no stream
+        except Exception as error:  # noqa: BLE001 - a foreign transport must not end the stream
             _log.warning("live_text_failed", reason=f"{type(error).__name__}: {error}"[:200])

@@ -18,18 +18,18 @@ from sojourn.events.history import HistoryReader
 __all__ = ["MAX_CHAIN", "events_of", "status_in_history", "transcript_of"]
 
 MAX_CHAIN = 1_000
-"""Executions that one run may be continued through."""
+"""Most executions of one run that are followed."""
 
 
 async def events_of(client: Client, run_id: str, *, after: str = "", follow: bool) -> AsyncIterator[Event]:
-    """The events of a run after an event id; with `follow`, until it ends.
+    """The events of a run after an event id; with `follow`, until the run ends.
 
-    A run that is reset goes on in another execution, whose history begins as the old one's.
+    A run that is reset continues in another execution, whose history begins as the old one's.
 
     Raises:
-        RunNotFound: there is no such run.
-        RunUnreadable: what its workers recorded cannot be read here.
-        ServerUnavailable: the server does not answer; with `follow`, it was away for a minute.
+        RunNotFound: There is no such run.
+        RunUnreadable: The records of its workers cannot be decoded here.
+        ServerUnavailable: The server does not answer; with `follow`, it did not answer for a minute.
     """
     last, away = after, Patience()
     while True:
@@ -38,7 +38,7 @@ async def events_of(client: Client, run_id: str, *, after: str = "", follow: boo
             away.answered()
             async for event in _folded(client, run_id, execution, follow=follow):
                 if follow and event.type == "run_terminated" and await _first(client, run_id) != execution:
-                    break  # it was reset: its newer execution goes on
+                    break  # the run was reset: its newer execution continues
                 if event.event_id > last:
                     last = event.event_id
                     yield event
@@ -52,31 +52,31 @@ async def events_of(client: Client, run_id: str, *, after: str = "", follow: boo
 
 
 async def transcript_of(client: Client, run_id: str) -> list[Message]:
-    """The transcript of a run as far as it is recorded.
+    """The recorded transcript of a run.
 
     Raises:
-        RunNotFound: there is no such run.
-        RunUnreadable: what its workers recorded cannot be read here.
-        ServerUnavailable: the server does not answer.
+        RunNotFound: There is no such run.
+        RunUnreadable: The records of its workers cannot be decoded here.
+        ServerUnavailable: The server does not answer.
     """
-    retelling = TranscriptProjection()
+    projection = TranscriptProjection()
     try:
         async for record, events in _records(
             client, Fold(run_id), await _first(client, run_id), follow=False
         ):
-            retelling.feed(record, events)
+            projection.feed(record, events)
     except RPCError as error:
         raise translated(error, run_id) from error
-    return retelling.told()
+    return projection.messages_so_far()
 
 
 async def status_in_history(client: Client, run_id: str) -> RunStatus:
-    """How a run stands as far as it is recorded: with no worker alive, and long after its end.
+    """The recorded status of a run: without a worker, and long after the run's end.
 
     Raises:
-        RunNotFound: there is no such run.
-        RunUnreadable: what its workers recorded cannot be read here.
-        ServerUnavailable: the server does not answer.
+        RunNotFound: There is no such run.
+        RunUnreadable: The records of its workers cannot be decoded here.
+        ServerUnavailable: The server does not answer.
     """
     fold = Fold(run_id)
     try:
@@ -90,7 +90,7 @@ async def status_in_history(client: Client, run_id: str) -> RunStatus:
 async def _records(
     client: Client, fold: Fold, execution: str, *, follow: bool
 ) -> AsyncIterator[tuple[HistoryRecord, list[Event]]]:
-    """From the first history event of an execution on, and of those that continue it, with what each tells."""
+    """The records of an execution and of those that continue it, each with its events."""
     reader, run_id = HistoryReader(client.data_converter), fold.run_id
     for _ in range(MAX_CHAIN):
         handle: WorkflowHandle[Any, Any] = client.get_workflow_handle(run_id, run_id=execution)
@@ -117,12 +117,12 @@ async def _folded(client: Client, run_id: str, execution: str, *, follow: bool) 
 
 
 async def _first(client: Client, run_id: str) -> str:
-    """The execution that a run's current one began with: itself, unless it continues another."""
+    """The first execution of a run's current chain: the current one, unless it continues another."""
     described = await client.get_workflow_handle(run_id).describe()
     execution = described.run_id
     if described.raw_description.workflow_execution_info.first_run_id in ("", execution):
         return execution
-    for _ in range(MAX_CHAIN):  # the first of all may be one that was reset
+    for _ in range(MAX_CHAIN):  # the first execution of the run may be one that was reset
         before = await _before(client, run_id, execution)
         if not before:
             break
@@ -131,7 +131,7 @@ async def _first(client: Client, run_id: str) -> str:
 
 
 async def _before(client: Client, run_id: str, execution: str) -> str:
-    """The execution that this one continues, or none."""
+    """The execution that this one continues; empty when there is none."""
     handle: WorkflowHandle[Any, Any] = client.get_workflow_handle(run_id, run_id=execution)
     async for event in handle.fetch_history_events(page_size=1):
         return event.workflow_execution_started_event_attributes.continued_execution_run_id

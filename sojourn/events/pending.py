@@ -1,4 +1,4 @@
-"""Pending activities: what no history holds of a call in flight, its failed attempts and its heartbeats."""
+"""Pending activities: failed attempts and heartbeats of calls in flight, which no history holds."""
 
 import asyncio
 import time
@@ -29,17 +29,17 @@ from sojourn.events.live_text import COMMON
 __all__ = ["INTERVAL", "PendingActivities", "heartbeat_note", "retrying"]
 
 INTERVAL = 1.0
-"""Seconds that a call is in flight before it is looked after, and between two looks."""
+"""Seconds that a call is in flight before its activity is looked up, and between two look-ups."""
 
 MAX_TEXT = 500
-"""Characters of a heartbeat's note, and of a failure."""
+"""Longest note of a heartbeat or text of a failure, in characters."""
 
 MAX_RETRYING = 20
-"""Activities with a line."""
+"""Most activities in the list of retries."""
 
 
 async def heartbeat_note(pending: PendingActivityInfo, converter: DataConverter) -> dict[str, Any]:
-    """Return the note of the last heartbeat with its further fields, which anybody may have written; else nothing."""
+    """The last heartbeat's note with its further fields, which anybody may have written; empty without a note."""
     if not pending.heartbeat_details.payloads:
         return {}
     try:
@@ -52,12 +52,12 @@ async def heartbeat_note(pending: PendingActivityInfo, converter: DataConverter)
 async def retrying(
     pending: Sequence[PendingActivityInfo], converter: DataConverter, tools: Mapping[str, str]
 ) -> list[str]:
-    """One line an activity, such as `plan: attempt 3 is due at 09:14:07 UTC; the last failed: RateLimited: ...`.
+    """One line per activity, such as `plan: attempt 3 is due at 09:14:07 UTC; the last failed: RateLimited: ...`.
 
     Args:
         pending: The activities that have not ended.
-        converter: Reads their failures.
-        tools: By call, the tool.
+        converter: Decodes their failures.
+        tools: Tool ids by tool_call_id.
     """
     reader = HistoryReader(converter)
     failed = [each for each in pending if each.attempt > 1 and each.HasField("last_failure")]
@@ -69,9 +69,9 @@ async def retrying(
 
 
 class PendingActivities:
-    """Looks at the pending activities of a run while something has been in flight for a second.
+    """Looks up the pending activities of a run while something has been in flight for a second.
 
-    Quick calls are never asked about, and nothing is while the run waits.
+    Quick calls are never looked up, and nothing is while the run waits.
     """
 
     def __init__(self, client: Client, run_id: str, tell: Callable[[Event], Awaitable[None]]) -> None:
@@ -86,7 +86,7 @@ class PendingActivities:
         self._task: asyncio.Task[None] | None = None
 
     def feed(self, event: Event) -> None:
-        """Take an event of the run into account, as it is read."""
+        """Take an event of the run, in order."""
         self._last = event
         match event:
             case PlanStartedEvent():
@@ -110,7 +110,7 @@ class PendingActivities:
             self._task = asyncio.create_task(self._look(), name=f"pending calls of {self._run_id}")
 
     async def close(self) -> None:
-        """Stop looking."""
+        """Stop the look-ups."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
@@ -125,14 +125,14 @@ class PendingActivities:
             try:
                 described = await self._client.get_workflow_handle(self._run_id).describe()
             except RPCError:
-                continue  # the stream of the history says what is wrong
+                continue  # the stream of the history reports the error
             for pending in described.raw_description.pending_activities:
                 for event in await self._news(pending):
                     await self._tell(event)
         self._task = None
 
     async def _news(self, pending: PendingActivityInfo) -> list[Event]:
-        """Return the new events of one activity in flight."""
+        """The new events of one activity in flight."""
         is_plan = pending.activity_type.name == "PlanActivity"
         call_id = "" if is_plan else pending.activity_id
         if call_id not in self._open:

@@ -1,4 +1,4 @@
-"""One stream of a run's events, with those of its child runs and those that no history holds."""
+"""One stream of a run's events, with those of its child runs and the live ones."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
@@ -17,7 +17,7 @@ from sojourn.live.transport import topic_of
 __all__ = ["MAX_WAITING", "stream"]
 
 MAX_WAITING = 256
-"""Events that are read ahead of the subscriber."""
+"""Most events read ahead of the subscriber."""
 
 
 async def stream(
@@ -29,7 +29,7 @@ async def stream(
     children: bool,
     live: LiveTransport | None = None,
 ) -> AsyncGenerator[Event]:
-    """The events of a run; see `Run.events`. With `live`, the stream holds its deltas too."""
+    """The events of a run; see `Run.events`. With `live`, the stream includes its deltas."""
     queue: asyncio.Queue[Event | BaseException | None] = asyncio.Queue(MAX_WAITING)
     source = _Source(client, run_id, queue, after, children=children, live=live)
 
@@ -71,7 +71,7 @@ class _Source:
         self._follows = children
         self._live = live
         self._read = ""
-        """The last event that was read: a source that is read to its end goes on from here."""
+        """The id of the last event read: a source that has been read to its end continues from here."""
         self._children: dict[str, _Source] = {}
         self._task: asyncio.Task[None] | None = None
 
@@ -117,7 +117,7 @@ class _Source:
         self._task = asyncio.create_task(self._quietly(follow=True), name=f"events of {self._run_id}")
 
     async def _before(self, event: Event) -> None:
-        """A child run's events come before the end of its call, and all of them before the end of its parent."""
+        """Queue a child run's events before the end of its call, and those of all child runs before the end of the run."""
         if isinstance(event, ToolResultReceivedEvent):
             child = self._children.get(event.tool_call_id)
             if child:
@@ -129,9 +129,9 @@ class _Source:
                 del self._children[call_id]
 
     async def finish(self) -> None:
-        """Queue what is recorded and not queued yet; never waits for more.
+        """Queue all recorded events that are not queued yet; never waits for more.
 
-        One that is cancelled meanwhile can be called again: nothing comes twice, or lost.
+        A cancelled call of this method can be repeated: no event is queued twice, or lost.
         """
         await _ended(self._task)
         await self._quietly(follow=False)
@@ -140,12 +140,12 @@ class _Source:
         try:
             await self.tell(follow=follow)
         except RunNotFound:
-            pass  # Temporal keeps it no longer
+            pass  # Temporal has deleted the history
         except SojournError as error:
             await self._queue.put(error)
 
     async def close(self) -> None:
-        """Stop, with all below."""
+        """Stop this source and those of its child runs."""
         await _ended(self._task)
         for child in self._children.values():
             await child.close()

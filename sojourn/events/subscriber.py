@@ -1,4 +1,4 @@
-"""Subscribe: an object with a method for each kind of event it cares for."""
+"""Subscribe: call an object's method for each kind of event."""
 
 import inspect
 from collections.abc import AsyncIterable
@@ -14,7 +14,7 @@ _EVENT: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="t
 
 
 class EventHandler:
-    """What `subscribe` calls; give it methods named `on_` and an event's type, sync or async.
+    """The methods that `subscribe` calls: `on_` with an event's type, sync or async.
 
     ```python
     class Bounded(EventHandler):
@@ -29,12 +29,12 @@ class EventHandler:
 
 
 async def subscribe(events: AsyncIterable[Event], handler: EventHandler) -> None:
-    """Hand each event to the handler's method for it, in order, until the last.
+    """Call the handler's method for each event, in order, until the last.
 
     Args:
-        events: As `run.events(...)` gives them.
-        handler: Its `on_tool_end(event)` and the like are called; `on_event(event)` for the others. What it
-            raises ends the subscription, and nothing else.
+        events: The events of `run.events(...)`.
+        handler: Its `on_tool_end(event)` and the like are called; `on_event(event)` for the others. An error
+            in a method ends the subscription, and nothing else.
     """
     async for event in events:
         made = getattr(handler, f"on_{event.type}", handler.on_event)(event)
@@ -43,14 +43,14 @@ async def subscribe(events: AsyncIterable[Event], handler: EventHandler) -> None
 
 
 def event_line(event: BaseEvent) -> str:
-    """An event as one line of JSON, its type first; what is as usual is left out."""
+    """An event as one line of JSON, with its type first and without defaults."""
     return event.model_dump_json(exclude_defaults=True)
 
 
 def parse_event(data: str | bytes | dict[str, Any]) -> Event:
-    """An event read back from its line.
+    """Read an event from its line.
 
     Raises:
-        pydantic.ValidationError: it is none.
+        pydantic.ValidationError: The line is no event.
     """
     return _EVENT.validate_python(data) if isinstance(data, dict) else _EVENT.validate_json(data)

@@ -1,5 +1,5 @@
-"""What keeps a worker's process sound: its memory, its event loop, its registration and its end.
+"""What keeps a worker's process sound: its memory, its event loop, its search attributes and its exit.
 
-It decides when a cached run is dropped and when a blocked process ends; it knows the Temporal SDK's worker, no agent.
-Begin with `sojourn.worker`, which uses each of these.
+The package decides when a cached run is evicted and when a blocked process ends; it may import the Temporal
+SDK's worker, no agent. Begin with `sojourn.worker`, which uses each of these.
 """

@@ -1,7 +1,8 @@
-"""CachedRuns: what the runs in a worker's memory hold, bounded in bytes.
+"""CachedRuns: the runs in a worker's memory, bounded in bytes.
 
-Temporal bounds its cache by count, and one run may hold a thousand times what another does. So the worker looks now
-and then, and lets those go that have not moved for longest; one that goes on is brought back from its history.
+Temporal bounds its cache by count, and one run may take a thousand times the memory of another. So the worker
+checks periodically, and evicts the runs that have been idle for longest; an evicted run that continues is
+rebuilt from its history.
 """
 
 import asyncio
@@ -24,40 +25,40 @@ from temporalio.worker import (
 __all__ = ["LOOKED_AT_EVERY", "CachedRuns", "evict"]
 
 LOOKED_AT_EVERY = 5.0
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 
 _log = structlog.get_logger("sojourn.worker")
 
 
 def evict(worker: Worker, run_id: str) -> None:
-    """Ask that an execution leaves the worker's memory; nothing comes of it for one that is not there.
+    """Request that an execution be evicted from the worker's memory; ignored for one that is not there.
 
-    Temporal has no public way: this one is its worker's own, and private.
+    Temporal has no public way; this one is private to its worker.
     """
     worker._bridge_worker.request_workflow_eviction(run_id)  # noqa: SLF001
 
 
 class CachedRuns(Interceptor):
-    """The runs in a worker's memory; each tells by `held` how many bytes it takes.
+    """The runs in a worker's memory; the workflow's `held` is the number of bytes that a run takes.
 
     Args:
-        max_bytes: What they may take together.
+        max_bytes: Most bytes of all runs together.
     """
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._runs: dict[str, weakref.ref[Any]] = {}
-        """By execution; they come and go in Temporal's threads."""
+        """The workflows by execution id; they are added and removed in Temporal's threads."""
         self._seen: dict[str, int] = {}
-        """What each took at the last look; those that have not moved for longest come first."""
+        """Size of each run at the last check, those idle for longest first."""
         self._left: list[tuple[weakref.ref[Any], int]] = []
-        """Those that were asked to leave."""
+        """The runs whose eviction was requested, with their sizes."""
 
     def workflow_interceptor_class(
         self,
         input: WorkflowInterceptorClassInput,  # noqa: ARG002 - Temporal's signature
     ) -> type[WorkflowInboundInterceptor]:
-        """Note a run for as long as it is in memory: one that is evicted is cancelled first."""
+        """Register a run while it is in memory: an evicted run is cancelled first."""
         runs = self._runs
 
         class Noted(WorkflowInboundInterceptor):
@@ -73,13 +74,13 @@ class CachedRuns(Interceptor):
 
     @property
     def held(self) -> int:
-        """Bytes that the runs take together."""
+        """Size of all runs together, in bytes."""
         return sum(run.held for run in self._present().values())
 
     def look(self, worker: Worker) -> None:
-        """Ask those to leave that are too many, but none that has come or moved since the last look.
+        """Request the eviction of surplus runs, except of those that are new or have changed since the last check.
 
-        So one that takes more than there is room for is not brought back and let go again while it works.
+        So a run that exceeds the limit alone is not rebuilt and evicted again while it works.
         """
         present = self._present()
         held = {run_id: run.held for run_id, run in present.items()}
@@ -94,10 +95,10 @@ class CachedRuns(Interceptor):
             self._left.append((weakref.ref(present[run_id]), self._seen.pop(run_id)))
 
     def free(self) -> None:
-        """Free what has left: it is in cycles, and Python looks for those too seldom among what is old.
+        """Free evicted runs by a garbage collection: they are in cycles, and Python rarely collects its oldest generation.
 
-        What is still held then, as by the thread that lets it go, counts for half at the next look, so that what
-        something else keeps is not looked for again and again.
+        What is still referenced then, as by the thread that evicts it, counts half at the next check, so that
+        objects that something else keeps alive do not cause a collection each time.
         """
         self._left = [(run, held) for run, held in self._left if run() is not None]
         if sum(held for _, held in self._left) > self._max_bytes // 4:
@@ -106,7 +107,7 @@ class CachedRuns(Interceptor):
 
     @contextlib.asynccontextmanager
     async def watching(self, worker: Worker) -> AsyncGenerator[None]:
-        """Look now and then meanwhile."""
+        """Check periodically while the body runs."""
         task = asyncio.create_task(self._watch(worker))
         try:
             yield

@@ -1,9 +1,10 @@
-"""Enduring: a worker's event loop goes on, or its process ends, whatever code that tools left behind does to it.
+"""Enduring: a worker's event loop continues, or its process ends, whatever code that tools left behind does to it.
 
-A task that nobody awaits can raise `SystemExit` out of the loop, stop the loop, or cancel all that runs on it. The
-first two are told and gone on from; the last ends the process, with a status that says so. And a loop that cannot end,
-or does not come to it, is ended from a thread beside it, so that a signal always has its effect. So is one that is blocked
-for so long that its calls are given up: Temporal would go on handing it work, and each piece would be lost for a while.
+A task that nobody awaits can raise `SystemExit` out of the loop, stop the loop, or cancel all that runs on
+it. The first two are logged, and the loop continues; the last ends the process, with status 1. A thread ends
+the process of a loop that does not end in time, so that a signal always has its effect. It also ends a
+process whose loop has been blocked for so long that its calls are given up: Temporal would keep sending it
+tasks, and each would be lost for a while.
 """
 
 import asyncio
@@ -29,27 +30,27 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _FAILED = 1
 
 _CLOSING = 10.0
-"""Seconds that a loop has to end after its drain: what is left on it is cancelled."""
+"""Seconds that a loop has to end after its drain, while the rest of its tasks is cancelled."""
 
 _AT_ONCE = 5.0
-"""Seconds that it has after a second signal."""
+"""Seconds that a loop has to end after a second signal."""
 
 _OWN: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
-"""Loops whose process is there for them alone."""
+"""Loops that have a process of their own."""
 
 _log = structlog.get_logger("sojourn.worker")
 
 
 class Stop:
-    """Whether a worker is to stop, and whether at once."""
+    """Whether a worker has to stop, and whether at once."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Event()
         self.at_once = False
-        """Whether its task is cancelled by us, and not by a stranger."""
+        """Whether this class cancelled the worker's task, and no foreign code."""
 
     def ask(self, main: "asyncio.Task[Any]") -> None:
-        """Stop; asked again, at once."""
+        """Ask the worker to stop; at the second request, at once."""
         if self.asked.is_set():
             self.at_once = True
             main.cancel()
@@ -57,14 +58,14 @@ class Stop:
 
 
 def endure(serving: Callable[[Stop], Coroutine[Any, Any, None]], *, drain: timedelta) -> None:
-    """Run what serves until it has stopped, on a loop of its own; SIGTERM and Ctrl-C ask it to stop.
+    """Run a worker until it has stopped, on a loop of its own; SIGTERM and Ctrl-C ask it to stop.
 
     Args:
-        serving: What to run; it ends once it is asked to stop.
-        drain: How long it may take to do so; 10 s later the process is ended.
+        serving: The worker; it ends once it is asked to stop.
+        drain: How long the worker may take to stop; 10 s later the process is ended.
 
     Raises:
-        SystemExit: something else has cancelled it; with status 1, and the log says so.
+        SystemExit: Foreign code cancelled the worker; with status 1, and a log entry.
     """
     with _Overseer() as overseer, contextlib.ExitStack() as closing:
         runner = asyncio.Runner()
@@ -97,7 +98,7 @@ def endure(serving: Callable[[Stop], Coroutine[Any, Any, None]], *, drain: timed
 
 
 def give_up(loop: asyncio.AbstractEventLoop, reason: str) -> None:
-    """End the process of a worker whose loop does not come back; a program with a loop of its own goes on."""
+    """End the process of a worker whose loop stays blocked; a program that runs a loop of its own is left alone."""
     if loop in _OWN:
         try:
             _log.error("worker_given_up", reason=reason, status=_FAILED)
@@ -106,7 +107,7 @@ def give_up(loop: asyncio.AbstractEventLoop, reason: str) -> None:
 
 
 def _to_its_end(main: "asyncio.Task[None]") -> None:
-    """Run the loop until the task is done: an exception that a loop lets out leaves it as good as it was."""
+    """Run the loop until the task is done: an exception that a loop lets out does not damage the loop."""
     loop = main.get_loop()
     main.add_done_callback(lambda _: loop.stop())
     while not main.done():
@@ -123,7 +124,7 @@ def _to_its_end(main: "asyncio.Task[None]") -> None:
 
 
 def _close(runner: asyncio.Runner) -> None:
-    """Cancel what is left on the loop, and close it."""
+    """Cancel the remaining tasks of the loop, and close it."""
     try:
         runner.close()
     except (SystemExit, KeyboardInterrupt) as error:
@@ -132,7 +133,7 @@ def _close(runner: asyncio.Runner) -> None:
 
 @contextlib.contextmanager
 def _signals(tell: Callable[[int], None]) -> Generator[None]:
-    """Tell how many signals have come; not by the loop, which may be blocked. The third ends the process."""
+    """Call `tell` with the number of signals so far, not by the loop, which may be blocked; the third ends the process."""
     count = 0
 
     def on_signal(*_: Any) -> None:
@@ -151,16 +152,16 @@ def _signals(tell: Callable[[int], None]) -> Generator[None]:
 
 
 class _Overseer:
-    """A thread that ends the process when it takes longer than it is allowed to; as long as it likes, at first."""
+    """A thread that ends the process at a deadline; at first there is none."""
 
     def __init__(self) -> None:
         self.status = _FAILED
-        """The status with which the process is ended."""
+        """The exit status of the process when the thread ends it."""
         self._allowed: queue.SimpleQueue[float | None] = queue.SimpleQueue()
-        """Seconds; None is the end. The only queue that may be filled from a signal's handler."""
+        """Seconds until the deadline; None ends the thread. The only kind of queue that a signal handler may fill."""
 
     def allow(self, seconds: float) -> None:
-        """Allow so much from now on, or what was allowed before where that is less."""
+        """Set a deadline so many seconds from now, unless an earlier one is set."""
         self._allowed.put(seconds)
 
     def __enter__(self) -> Self:

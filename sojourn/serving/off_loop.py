@@ -1,7 +1,7 @@
-"""Aside: what keeps a processor busy for more than a moment runs in a thread, off the event loop.
+"""Aside: run work that keeps a processor busy for more than a moment in a thread, off the event loop.
 
-Hundreds of calls share one loop; a check of a large value would hold all of them up, and their
-heartbeats. The threads are few, so that checks take turns and not the whole machine.
+Hundreds of calls share one loop; validating a large value would delay all of them, and their
+heartbeats. There are only two threads, so that such work does not take the whole machine.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from sojourn.core.schema.validate import Validator
 __all__ = ["aside", "fits"]
 
 LITTLE = 4_000
-"""Bytes of what may be worked on in the loop itself."""
+"""Size in bytes up to which work on a value is done in the loop itself."""
 
 _T = TypeVar("_T")
 
@@ -24,11 +24,11 @@ _THREADS = ThreadPoolExecutor(2, thread_name_prefix="sojourn-check")
 
 
 async def aside(work: Callable[[], _T], *, on: object = None) -> _T:
-    """What the work gives or raises, from a thread, in this context.
+    """The result of a function, or its error, from a thread with this context.
 
     Args:
-        work: Reads and decides; it touches nothing of the event loop's.
-        on: What it works on; where that is little, there is no thread.
+        work: The function; it must not touch the event loop.
+        on: The value that it works on; for a small value no thread is used.
     """
     if on is not None and volume(on) <= LITTLE:
         return work()
@@ -37,5 +37,5 @@ async def aside(work: Callable[[], _T], *, on: object = None) -> _T:
 
 
 async def fits(validator: Validator, value: object) -> bool:
-    """Whether a value fits; said at once where that takes a moment only."""
+    """Whether a value fits; checked in the loop where that takes only a moment."""
     return validator.fits_at_once(value) or await aside(lambda: validator.is_valid(value))

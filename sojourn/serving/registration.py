@@ -1,7 +1,7 @@
 """Registered: whether the namespace still has the search attributes of runs, as a worker sees it.
 
-Without one, whatever sets it fails the workflow task, again and again. So the worker looks now and then, and its
-runs go on without: they are not listed by agent, session or what they wait for.
+Without one of them, setting it fails the workflow task, again and again. So the worker checks periodically,
+and its runs continue without: they are then not listed by agent, session or wait.
 """
 
 import asyncio
@@ -20,16 +20,16 @@ from sojourn.search_attributes import HOW_TO_REGISTER, NAMES, UNREGISTERED
 __all__ = ["LOOKED_AT_EVERY", "Registered"]
 
 LOOKED_AT_EVERY = 20.0
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 
 PATIENCE = timedelta(seconds=5)
-"""For one look."""
+"""Time limit of one check."""
 
 _log = structlog.get_logger("sojourn.worker")
 
 
 class Registered(Interceptor):
-    """Which search attributes are missing; none until the worker has looked."""
+    """Which search attributes are missing; none until the first check."""
 
     def __init__(self) -> None:
         self.missing: Collection[str] = ()
@@ -37,17 +37,17 @@ class Registered(Interceptor):
     def workflow_interceptor_class(
         self, input: WorkflowInterceptorClassInput
     ) -> type[WorkflowInboundInterceptor] | None:
-        """Let runs ask."""
+        """Let workflows read the missing search attributes."""
         input.unsafe_extern_functions[UNREGISTERED] = lambda: self.missing  # pyright: ignore[reportUnknownMemberType]
         return None
 
     async def look(self, client: Client) -> None:
-        """Look, and say what changed; where that is not allowed, nothing is missing."""
+        """Check, and log a change; a check that fails changes nothing."""
         asked = ListSearchAttributesRequest(namespace=client.namespace)
         try:
             known = await client.operator_service.list_search_attributes(asked, timeout=PATIENCE)
         except RPCError:
-            return  # whatever is wrong with the server is told elsewhere
+            return  # other code reports what is wrong with the server
         missing = tuple(name for name in NAMES if name not in known.custom_attributes)
         if missing and missing != self.missing:
             _log.warning("search_attributes_missing", missing=missing, mend=HOW_TO_REGISTER)
@@ -57,7 +57,7 @@ class Registered(Interceptor):
 
     @contextlib.asynccontextmanager
     async def watching(self, client: Client) -> AsyncGenerator[None]:
-        """Look at once, and now and then meanwhile."""
+        """Check at once, and then periodically while the body runs."""
         await self.look(client)
         task = asyncio.create_task(self._watch(client))
         try:

@@ -1,4 +1,4 @@
-"""Served: what a worker asks of what it serves; `App` is that, and knows of workers only to start one."""
+"""Served: what a worker needs of the agents that it serves; `App` implements it, and uses workers only to start one."""
 
 from typing import Any, Protocol
 
@@ -17,7 +17,7 @@ class Served(Protocol):
         ...
 
     def list_agents(self) -> list[str]:
-        """The agents' ids."""
+        """The ids of the agents."""
         ...
 
     def agent(self, agent_id: str) -> Any:

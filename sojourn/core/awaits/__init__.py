@@ -1,5 +1,6 @@
-"""What a run waits for from outside: questions, approvals, results of others, an operator's resume.
+"""What a run waits for from outside: answers to questions, approvals, external results, an operator's resume.
 
-It decides which wait is open, whether what was sent answers it, and what people see of it; it knows payloads, no plan.
-Begin with `waits.py` (what is open) and `kinds.py`, the table of kinds, each of which has a file of its own.
+The package decides which waits are open, whether a message from outside answers one, and what people see of
+it; it may import `payload` and the packages below it. Begin with `waits.py` (the open waits) and `kinds.py`,
+the table of kinds, each with its own file.
 """

@@ -1,4 +1,4 @@
-"""Questions: what answers one, and how Temporal's screens show it."""
+"""Questions: how an answer is read, and how Temporal's screens show a question."""
 
 from dataclasses import dataclass
 from typing import Any, cast
@@ -30,27 +30,27 @@ class Clarified:
 
     await_id: str
     text: str
-    """The text, or the values by field as JSON; why, where it was declined."""
+    """The text, or the values by field as JSON; the reason, where the question was declined."""
     by: str | None
     values: dict[str, Any] | None = None
-    """By field, where the question has a form; None where only a text was given."""
+    """The values by field, where the question has a form; None for a text."""
     declined: bool = False
 
     @property
     def digest(self) -> str:
-        """What tells a repetition of the answer from another one."""
+        """A digest that is equal for a repetition of the answer."""
         return digest([self.declined, "" if self.declined else self.text])
 
 
 def read_clarification(
     question: AwaitClarification, fields: dict[str, Any], by: str | None, _door: Door
 ) -> Clarified | Refused:
-    """Judge what was sent in answer to a question."""
+    """Read an answer to a question, or refuse it."""
     if fields.get("declined") is True:
         reason = text_of(fields, "reason")
         return reason if isinstance(reason, Refused) else Clarified(question.id, reason, by, declined=True)
     answer = fields.get("answer")
-    is_yes = answer == {} and question.tool_call_id is not None  # to a form with nothing that must be filled
+    is_yes = answer == {} and question.tool_call_id is not None  # an empty form needs no values
     if not isinstance(answer, (str, dict)) or not (answer or is_yes):
         return Refused(
             f"the answer to {question.id} is a text or an object of values by field, and not empty"
@@ -69,7 +69,7 @@ def read_clarification(
     values = cast("dict[str, Any]", answer) if isinstance(answer, dict) else values_of(question.form, answer)
     if values is None and question.tool_call_id is None:
         return Clarified(question.id, text, by)  # a person's own words, for the planner to read
-    if fault := json_fault(values, max_bytes=None):  # a text may say in JSON what cannot be written
+    if fault := json_fault(values, max_bytes=None):  # a text may contain JSON that cannot be written again
         return Refused(f"the answer to {question.id} cannot be used: {fault.message}")
     wrong = misfit_of(question.form, values, whole=question.tool_call_id is not None, closed=question.closed)
     if wrong:
@@ -78,14 +78,14 @@ def read_clarification(
 
 
 def shown_clarification(run_id: str, wait: AwaitClarification) -> str:
-    """A question on Temporal's screens, with the command that answers it."""
-    said = lines(_question(wait))
+    """A question in Markdown for Temporal's screens, with the command that answers it."""
+    text = lines(_question(wait))
     command = fenced_signal(run_id, CLARIFICATION, sample_clarification(wait))
-    return "\n\n".join(["**Waiting for an answer:**", fence(said), command])
+    return "\n\n".join(["**Waiting for an answer:**", fence(text), command])
 
 
 def sample_clarification(wait: AwaitClarification) -> dict[str, Any]:
-    """An answer, in which what is in capitals is to be replaced."""
+    """A sample answer, with placeholders in capitals."""
     return {"id": wait.id, "answer": "YOUR ANSWER"}
 
 
@@ -101,12 +101,12 @@ def _question(wait: AwaitClarification) -> list[str]:
 
 
 def wanted(wait: AwaitClarification) -> list[str]:
-    """The fields that a question asks for, by the names under which they are answered, with their types."""
+    """The fields that a question asks for, as an answer names them, with their types."""
     return [_typed(name, wait.form) for name in wait.missing_fields]
 
 
 def _typed(name: str, form: dict[str, Any] | None) -> str:
-    """A wanted field with its type, where the question's form tells it."""
+    """A field's name, with its type where the form states one."""
     fields = (form or {}).get("properties")
     field = cast("dict[str, Any]", fields).get(name) if isinstance(fields, dict) else None
     kind = cast("dict[str, Any]", field).get("type") if isinstance(field, dict) else None

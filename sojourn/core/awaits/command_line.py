@@ -1,4 +1,4 @@
-"""The command lines of Temporal's CLI that answer a run, as its own screens show them."""
+"""Commands of Temporal's CLI that answer a run, for Temporal's own screens."""
 
 import json
 import shlex
@@ -12,18 +12,18 @@ from sojourn.core.values.visible import fence, visible
 __all__ = ["APPROVAL", "expiry", "fenced_query", "fenced_signal", "indented", "lines", "signal_line"]
 
 APPROVAL = "approval"
-"""The query that tells a call that waits for approval whole."""
+"""The query that returns a call that waits for approval in full."""
 
 
 def fenced_signal(run_id: str, name: str, answer: dict[str, Any]) -> str:
-    """The signal, fenced for Markdown; an id that no screen shows as it is stands in no command."""
+    """The signal command, fenced for Markdown; no command for a run id that a screen would alter."""
     if visible(run_id) != run_id:
         return f"Answer by the signal `{name}`; no command can be shown for this run's id."
     return fence(signal_line(run_id, name, answer))
 
 
 def signal_line(run_id: str, name: str, answer: dict[str, Any]) -> str:
-    """The `temporal` command that sends an answer; what is in capitals is to be replaced."""
+    """The `temporal` command that sends an answer; placeholders are in capitals."""
     return (
         f"temporal workflow signal --workflow-id {shlex.quote(run_id)} "
         f"--name {name} --input {shlex.quote(json.dumps(answer))}"
@@ -31,7 +31,7 @@ def signal_line(run_id: str, name: str, answer: dict[str, Any]) -> str:
 
 
 def fenced_query(run_id: str, await_id: str) -> str:
-    """The query that tells a call whole, fenced for Markdown."""
+    """The command of the query that returns a call in full, fenced for Markdown."""
     if visible(run_id) != run_id:
         return "The query `approval`; no command can be shown for this run's id."
     name = shlex.quote(json.dumps(await_id))
@@ -41,15 +41,15 @@ def fenced_query(run_id: str, await_id: str) -> str:
 
 
 def indented(seen: Disclosure) -> list[str]:
-    """A payload's lines, below what it belongs to."""
+    """A payload's lines, indented."""
     return [f"  {line}" for line in seen.lines]
 
 
 def expiry(wait: Await) -> str:
-    """When a wait ends by itself, in a sentence; empty where it does not."""
+    """When a wait expires, in a sentence; empty where it does not."""
     return f"Expires {wait.expires_after} after it was asked." if wait.expires_after else ""
 
 
 def lines(texts: Iterable[str]) -> str:
-    """Texts below one another, empty ones left out."""
+    """The texts joined by line breaks, without empty ones."""
     return "\n".join(line for line in texts if line)

@@ -1,4 +1,4 @@
-"""Approvals: what decides on a call, how Temporal's screens show it, and what a call that is decided against gives."""
+"""Approvals: how a decision is read, how Temporal's screens show a call, and the result of a denied call."""
 
 import json
 from dataclasses import dataclass
@@ -27,15 +27,15 @@ __all__ = [
 CONFIRMATION = "provide_confirmation"
 
 _MAX_WHOLE = 64_000
-"""Characters of a payload that a query tells whole: it is put into words in workflow code, which has 2 s for it."""
+"""Largest payload that the query returns in full, in characters: workflow code formats it, and has 2 s for that."""
 
 _MAX_LINES = 1_500_000
-"""Characters of all lines: a query's answer has at most 2 MB."""
+"""Longest answer of the query, in characters of all lines: Temporal limits a query's answer to 2 MB."""
 
 _UNSEEN = "THE payload_digest THAT STANDS THERE LAST"
 
 _MAX_SHOWN = 10
-"""Lines of a call that is too large for a query."""
+"""Lines shown of a call that is too large for a query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,23 +47,23 @@ class Decided:
     reason: str
     by: str | None
     scope: str = "call"
-    """`call`, or `tool`: stop asking about it in this run."""
+    """`call`, or `tool`: approve every call of the tool in this run."""
 
     @property
     def text(self) -> str:
-        """What was said beside it."""
+        """The reason given."""
         return self.reason
 
     @property
     def digest(self) -> str:
-        """What tells a repetition of the decision from another one."""
+        """A digest that is equal for a repetition of the decision."""
         return digest([self.approved, self.scope])
 
 
 def read_confirmation(
     call: AwaitConfirmation, fields: dict[str, Any], by: str | None, door: Door
 ) -> Decided | Refused:
-    """Judge what was sent to decide on a call."""
+    """Read a decision on a call, or refuse it."""
     approved, scope = fields.get("approved"), fields.get("scope") or "call"
     if not isinstance(approved, bool):
         return Refused(f"the answer to {call.id} says `approved`: true or false")
@@ -84,7 +84,7 @@ def read_confirmation(
 
 
 def shown_confirmation(run_id: str, wait: AwaitConfirmation) -> str:
-    """A call, and the lines that decide on it; what is not all there is not approved from here."""
+    """A call in Markdown for Temporal's screens, with the commands that decide on it; for a shortened call, the query first."""
     seen = disclose(wait.payload)
     shown = [visible(wait.prompt), visible(wait.tool), *indented(seen), expiry(wait)]
     parts = ["**Waiting for approval:**", fence(lines(shown))]
@@ -103,7 +103,7 @@ def shown_confirmation(run_id: str, wait: AwaitConfirmation) -> str:
 
 
 def sample_confirmation(wait: AwaitConfirmation) -> dict[str, Any]:
-    """An approval, in which what is in capitals is to be replaced."""
+    """A sample approval, with placeholders in capitals."""
     return {"id": wait.id, "approved": True, **_bound(wait), "by": "YOUR NAME"}
 
 
@@ -112,12 +112,12 @@ def _denial(wait: AwaitConfirmation) -> dict[str, Any]:
 
 
 def _bound(wait: AwaitConfirmation) -> dict[str, str]:
-    """Which arguments it is about; a wait of long ago may not tell."""
+    """The digest of the arguments, for an answer; a wait recorded by an older version may have none."""
     return {"payload_digest": wait.payload_digest} if wait.payload_digest else {}
 
 
 def whole_call(wait: AwaitConfirmation) -> list[str]:
-    """All that a person decides on, in lines; the last names its digest, where nothing had to be left out."""
+    """The call in full, in lines; the last line is the digest, unless the call is too large."""
     is_small = len(json.dumps(wait.payload)) <= _MAX_WHOLE
     lines = [visible(wait.prompt), visible(wait.tool), *disclose(wait.payload, whole=is_small).lines]
     if is_small and sum(map(len, lines)) <= _MAX_LINES:
@@ -126,7 +126,7 @@ def whole_call(wait: AwaitConfirmation) -> list[str]:
 
 
 def denied(call: ToolRequest, why: str) -> ToolResult:
-    """A policy or a person decided that the call does not run; nothing needs undoing."""
+    """The result of a call that a policy or a person denied; it never ran."""
     return ToolResult(
         name=call.name,
         tool_call_id=call.tool_call_id,
@@ -135,7 +135,7 @@ def denied(call: ToolRequest, why: str) -> ToolResult:
 
 
 def decided_against(call: ToolRequest, decided: Decided | None) -> ToolResult:
-    """A person denied the call, or nobody decided in time."""
+    """The result of a call that a person denied, or that nobody decided on in time."""
     if decided is None:
         return denied(call, "nobody approved it in time")
     by = f" by {decided.by}" if decided.by else ""

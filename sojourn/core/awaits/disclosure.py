@@ -1,7 +1,7 @@
-"""Disclosure: a payload as whoever decides on it sees it, field by field, each with its tail.
+"""Disclosure: a payload as lines of text for the person who decides on a call.
 
-No padding hides a field: each has a line of its own, a long text shows its beginning and its end, and
-what is left out is counted. The whole view is exact: payloads that differ have views that differ.
+No padding hides a field: each field has its own line, a long text shows its beginning and its end, and
+omissions are counted. The whole view is exact: payloads that differ have views that differ.
 """
 
 import json
@@ -16,16 +16,16 @@ from sojourn.core.values.visible import mixed_scripts, visible
 __all__ = ["Disclosure", "disclose"]
 
 MAX_FIELDS = 30
-"""Fields that fit on a screen."""
+"""Most fields on a screen."""
 
 MAX_TEXT = 200
-"""Characters of one value or name that fit."""
+"""Most characters of one value or name on a screen."""
 
 MAX_DEPTH = 8
-"""Names and places of a path that fit."""
+"""Most steps of a path on a screen."""
 
 _TAIL = 60
-"""Of them, from the end."""
+"""Characters of a shortened text that come from its end."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _Path = tuple[str | int, ...]
@@ -33,20 +33,20 @@ _Path = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Disclosure:
-    """A payload in lines of text, of which each can be printed as it is."""
+    """A payload as lines of text, each of which is safe to print."""
 
     lines: tuple[str, ...]
-    """One a field: `lines[0].sku = "a-1"`."""
+    """One line per field: `lines[0].sku = "a-1"`."""
     is_whole: bool
-    """Whether nothing is left out."""
+    """Whether the lines omit nothing."""
 
 
 def disclose(payload: Mapping[str, Any], *, whole: bool = False) -> Disclosure:
-    """Show a payload.
+    """Turn a payload into lines.
 
     Args:
         payload: A JSON object.
-        whole: Everything, however long; else what fits on a screen.
+        whole: Whether to show everything, however long; else as much as fits on a screen.
     """
     if not payload:
         return Disclosure(("no arguments",), is_whole=True)
@@ -62,7 +62,7 @@ def disclose(payload: Mapping[str, Any], *, whole: bool = False) -> Disclosure:
 
 
 def _leaves(value: Any, path: _Path = ()) -> Iterator[tuple[_Path, Any]]:
-    """Every value that is no object or array, and what is empty, in their order."""
+    """Every scalar and every empty object or array, in order, with its path."""
     if value and isinstance(value, Mapping):
         for name, inner in cast("Mapping[str, Any]", value).items():
             yield from _leaves(inner, (*path, name))
@@ -74,7 +74,7 @@ def _leaves(value: Any, path: _Path = ()) -> Iterator[tuple[_Path, Any]]:
 
 
 def _shares(payload: Mapping[str, Any]) -> Iterator[str]:
-    """What fits of a payload of many fields: something of each, so that none takes the place of all others."""
+    """The lines of a payload with too many fields: some of each top-level field, so that none hides the others."""
     names = list(payload)
     first = names if len(names) <= MAX_FIELDS else names[: 2 * MAX_FIELDS // 3]
     last = names[len(first) :][-MAX_FIELDS // 3 :]
@@ -115,7 +115,7 @@ def _is_long(path: _Path, value: Any) -> bool:
 
 
 def _ends(text: str) -> tuple[str, str]:
-    """A text, or what is shown of a long one: its beginning and its end."""
+    """A short text and nothing, or a long text's beginning and end."""
     return (text, "") if len(text) <= MAX_TEXT else (text[: MAX_TEXT - _TAIL], text[-_TAIL:])
 
 
@@ -124,7 +124,7 @@ def _left_out(text: str) -> str:
 
 
 def _short_path(path: _Path) -> _Path:
-    """A path less what is too long of its names, and less its middle."""
+    """A path with long names shortened, and without its middle."""
     steps = tuple(_short_name(step) if isinstance(step, str) else step for step in path)
     if len(steps) <= MAX_DEPTH:
         return steps
@@ -137,7 +137,7 @@ def _short_name(name: str) -> str:
 
 
 def _path(path: _Path) -> str:
-    """Where a value is, as people write it; a name that is no word in quotes: `lines[0]["a b"].sku`."""
+    """A path as people write it, with names that are no identifiers in quotes: `lines[0]["a b"].sku`."""
     text = ""
     for step in path:
         if isinstance(step, int):
@@ -150,15 +150,15 @@ def _path(path: _Path) -> str:
 
 
 def _literal(value: Any) -> str:
-    """A value as JSON, every character of it seen."""
+    """A value as JSON, with invisible characters escaped."""
     try:
         return visible(json.dumps(value, ensure_ascii=False, default=str))
-    except ValueError:  # more digits than Python writes
+    except ValueError:  # an integer with more digits than Python formats
         return hex(value)
 
 
 def _marks(path: _Path, *values: Any) -> str:
-    """What a reader has to be told of the letters, after the value."""
-    texts = [one for one in (*path, *values) if isinstance(one, str)]
-    told = "; ".join(dict.fromkeys(said for text in texts if (said := mixed_scripts(text))))
-    return f"  (! {told})" if told else ""
+    """A warning after the value, where its letters mix scripts."""
+    texts = [part for part in (*path, *values) if isinstance(part, str)]
+    warnings = "; ".join(dict.fromkeys(warning for text in texts if (warning := mixed_scripts(text))))
+    return f"  (! {warnings})" if warnings else ""

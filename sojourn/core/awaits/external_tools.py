@@ -1,4 +1,4 @@
-"""Calls executed outside: what gives their results, how Temporal's screens show them, and what an expired one gives."""
+"""External calls: how their results are read, how Temporal's screens show them, and the result of an expired one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,66 +22,66 @@ __all__ = ["TOOL_RESULTS", "Supplied", "not_supplied", "read_results", "sample_r
 TOOL_RESULTS = "provide_tool_results"
 
 _MAX_SHOWN = 10
-"""Calls that are shown; the rest are counted."""
+"""Calls shown; further ones are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Supplied:
-    """Accepted results of calls that were executed outside."""
+    """Accepted results of external calls."""
 
     await_id: str
     results: dict[str, dict[str, Any]]
-    """By call: `result`, or `error` and perhaps `retry_hint`; checked against the tool later."""
+    """By call id: `result`, or `error` and perhaps `retry_hint`; an activity checks them against the tool later."""
     by: str | None
 
     @property
     def text(self) -> str:
-        """Nothing was said."""
+        """Empty: results come without a text."""
         return ""
 
     @property
     def digest(self) -> str:
-        """Nothing: results are told apart call by call."""
+        """Empty: a repetition is recognised call by call."""
         return ""
 
 
 def read_results(
     wait: AwaitExternalTools, fields: dict[str, Any], by: str | None, _door: Door
 ) -> Supplied | Refused:
-    """Judge what was sent as results."""
+    """Read results, or refuse them."""
     results = fields.get("results")
     if not isinstance(results, list) or not results:
         return Refused('`results` is a list of {"tool_call_id": "...", "result": ...} or with an "error"')
-    asked = {item.tool_call_id for item in wait.items}
-    given: dict[str, dict[str, Any]] = {}
+    call_ids = {item.tool_call_id for item in wait.items}
+    by_call: dict[str, dict[str, Any]] = {}
     for result in cast("list[Any]", results):
-        one = _one_result(result, asked)
-        if isinstance(one, Refused):
-            return one
-        if one[0] in given:
-            return Refused(f"call {one[0]} is answered twice")
-        given[one[0]] = one[1]
-    if len(as_json(given).encode()) > MAX_RESULT_BYTES:
+        read = _one_result(result, call_ids)
+        if isinstance(read, Refused):
+            return read
+        if read[0] in by_call:
+            return Refused(f"call {read[0]} is answered twice")
+        by_call[read[0]] = read[1]
+    if len(as_json(by_call).encode()) > MAX_RESULT_BYTES:
         return Refused(f"results have together at most {MAX_RESULT_BYTES:,} bytes; send them in parts")
-    return Supplied(wait.id, given, by)
+    return Supplied(wait.id, by_call, by)
 
 
-def _one_result(value: Any, asked: set[str]) -> tuple[str, dict[str, Any]] | Refused:
+def _one_result(value: Any, call_ids: set[str]) -> tuple[str, dict[str, Any]] | Refused:
     if not isinstance(value, dict):
         return Refused("a result is an object with `tool_call_id`")
     fields = cast("dict[str, Any]", value)
     call_id = fields.get("tool_call_id")
-    if not isinstance(call_id, str) or call_id not in asked:
-        return Refused(f"no call {echo(call_id)} waits here; open: {_listed(sorted(asked))}")
+    if not isinstance(call_id, str) or call_id not in call_ids:
+        return Refused(f"no call {echo(call_id)} waits here; open: {_listed(sorted(call_ids))}")
     if ("result" in fields) == ("error" in fields):
         return Refused(f"call {call_id} is answered by either `result` or `error`")
     if "error" in fields and not _is_error(fields["error"]):
         return Refused(f"the error of call {call_id} is a text, or an object with a `message`")
-    given = {name: fields[name] for name in ("result", "error", "retry_hint") if name in fields}
-    for name, said in given.items():
-        if fault := json_fault(said, max_bytes=None):
+    answer = {name: fields[name] for name in ("result", "error", "retry_hint") if name in fields}
+    for name, part in answer.items():
+        if fault := json_fault(part, max_bytes=None):
             return Refused(f"the {name} of call {call_id} cannot be used: {fault.message}")
-    return call_id, given
+    return call_id, answer
 
 
 def _is_error(error: Any) -> bool:
@@ -95,28 +95,28 @@ def _listed(ids: Sequence[str]) -> str:
 
 
 def shown_results(run_id: str, wait: AwaitExternalTools) -> str:
-    """The calls on Temporal's screens, with the command that sends a result."""
+    """The calls in Markdown for Temporal's screens, with the command that sends a result."""
     calls: list[str] = []
     for item in wait.items[:_MAX_SHOWN]:
         calls += [f"{visible(item.tool_call_id)}: {visible(item.tool)}", *indented(disclose(item.payload))]
     more = f"... and {len(wait.items) - _MAX_SHOWN} more." if len(wait.items) > _MAX_SHOWN else ""
-    said = lines([*calls, more, expiry(wait)])
+    text = lines([*calls, more, expiry(wait)])
     command = fenced_signal(run_id, TOOL_RESULTS, sample_results(wait))
-    return "\n\n".join(["**Waiting for results from outside:**", fence(said), command])
+    return "\n\n".join(["**Waiting for results from outside:**", fence(text), command])
 
 
 def sample_results(wait: AwaitExternalTools) -> dict[str, Any]:
-    """A result, in which what is in capitals is to be replaced."""
+    """A sample result, with placeholders in capitals."""
     call_id = wait.items[0].tool_call_id if wait.items else ""
     return {"id": wait.id, "results": [{"tool_call_id": call_id, "result": "THE RESULT"}]}
 
 
 def not_supplied(call: ToolRequest) -> ToolResult:
-    """Nobody outside sent the call's result in time."""
-    said = "its result was not sent in time; whether it was carried out is unknown"
+    """The result of a call for which no result was sent in time."""
+    message = "its result was not sent in time; whether it was carried out is unknown"
     return ToolResult(
         name=call.name,
         tool_call_id=call.tool_call_id,
-        error=ToolError.new(said, code=RetryReason.TIMEOUT),
-        retry_hint=RetryHint(reason=RetryReason.TIMEOUT, tool=call.name, message=said),
+        error=ToolError.new(message, code=RetryReason.TIMEOUT),
+        retry_hint=RetryHint(reason=RetryReason.TIMEOUT, tool=call.name, message=message),
     )

@@ -1,7 +1,8 @@
-"""Forms: a flat object of simple values, which a person can fill and workflow code can check by hand.
+"""Forms: flat JSON Schema objects of simple values, which a person can fill in.
 
-The check is our own and small, since it runs in workflow code: what it accepts must never depend
-on a library's version. What it lets through is validated in full where it is used.
+Workflow code checks an answer against a form, so the check is small and independent of libraries: what it
+accepts must not change with a library's version. The boundary validates the values in full where they are
+used.
 """
 
 import json
@@ -29,10 +30,10 @@ _WORDS = (
     "title",
     "type",
 )
-"""What a form says of a field."""
+"""The JSON Schema keywords that a form keeps of a field."""
 
 _ALTERNATIVES = ("anyOf", "oneOf", "if", "not", "dependentSchemas")
-"""Where a schema has these, which of its parts is meant is for the tool to say."""
+"""Keywords after which a form leaves a field open: only the tool can tell which alternative applies."""
 
 _MAX_FIELDS = 50
 _MAX_ENUM = 100
@@ -41,82 +42,85 @@ _MAX_SHOWN = 150
 
 
 def form_of(spec: ToolSpec, fields: Sequence[str]) -> Schema | None:
-    """A form of just these fields of a tool's payload, by bare name or as a JSON pointer.
+    """A form of these fields of a tool's payload, each a name or a JSON pointer.
 
-    None where the tool has none of them; of one that it does not have nothing is said.
+    None where the tool has none of the fields; a field that the tool lacks is left open.
     """
-    asked = fields[:_MAX_FIELDS]
-    said = {field: _parts(spec, field) for field in asked}
-    if not any(said.values()):
+    within = fields[:_MAX_FIELDS]
+    parts_of = {field: _parts(spec, field) for field in within}
+    if not any(parts_of.values()):
         return None
-    form: Schema = {"type": "object", "properties": {field: _simple(parts) for field, parts in said.items()}}
-    if len(asked) == len(fields):
+    form: Schema = {
+        "type": "object",
+        "properties": {field: _simple(parts) for field, parts in parts_of.items()},
+    }
+    if len(within) == len(fields):
         form["additionalProperties"] = False
     return form
 
 
 def has_fields(spec: ToolSpec, fields: Sequence[str]) -> bool:
-    """Whether a tool's payload has some fields, and all of these."""
+    """Whether the list is not empty and the tool's payload has all its fields."""
     return bool(fields) and all(_parts(spec, field) for field in fields)
 
 
 def is_closed(form: Schema | None) -> bool:
-    """Whether a form says that there are no other fields."""
+    """Whether a form allows no further fields."""
     return form is not None and form.get("additionalProperties") is False
 
 
 def _parts(spec: ToolSpec, field: str) -> list[Schema]:
-    """What a tool says of a field of its payload."""
+    """The subschemas that a tool's schema has for a field of its payload."""
     schema = spec.payload.json_schema
     tokens = to_tokens(field) if field.startswith("/") else (field,)
     return [part for found in locate(schema, tokens) for part in expand(schema, found)]
 
 
 def _simple(parts: Sequence[Schema]) -> Schema:
-    """What all parts of a field's schema say, as far as a form can; alternatives are left open."""
-    said: Schema = {}
+    """The keywords of a field's subschemas that a form keeps; alternatives are left open."""
+    kept: Schema = {}
     for part in parts:
         for word in _WORDS:
-            if word in part and word not in said:
-                said[word] = part[word]
+            if word in part and word not in kept:
+                kept[word] = part[word]
     if any(word in part for part in parts for word in _ALTERNATIVES):
-        said = {word: said[word] for word in ("title", "description") if word in said}
-    if len(said.get("enum", ())) > _MAX_ENUM:
-        del said["enum"]
+        kept = {word: kept[word] for word in ("title", "description") if word in kept}
+    if len(kept.get("enum", ())) > _MAX_ENUM:
+        del kept["enum"]
     for word in ("title", "description"):
-        if isinstance(said.get(word), str):
-            said[word] = said[word][:_MAX_TEXT]
-    return said
+        if isinstance(kept.get(word), str):
+            kept[word] = kept[word][:_MAX_TEXT]
+    return kept
 
 
 def values_of(form: Schema, text: str) -> dict[str, Any] | None:
-    """The values that a text gives: JSON, or the one field's value; None where it is words."""
+    """The values in a text: a JSON object, or the value of the only field; None for plain words."""
     try:
-        given = json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError):
-        given = None
-    if isinstance(given, dict):
-        return cast("dict[str, Any]", given)
+        value = None
+    if isinstance(value, dict):
+        return cast("dict[str, Any]", value)
     properties = _properties(form)
     if len(properties) != 1:
         return None
     ((name, schema),) = properties.items()
     if _misfit(schema, text) is None:
         return {name: text}
-    return {name: given} if given is not None and _misfit(schema, given) is None else None
+    return {name: value} if value is not None and _misfit(schema, value) is None else None
 
 
 def misfit_of(
     form: Schema, values: dict[str, Any] | None, *, whole: bool, closed: bool = False
 ) -> str | None:
-    """What of these values does not fit the form, in a clause, or None.
+    """Why these values do not fit the form, as a clause, or None.
 
     Args:
-        form: A flat object schema, as far as it is one: it may be a stranger's.
-        values: By field.
-        whole: Whether required fields have to be there and undeclared ones must not: a tool takes
-            the values as they are, where a planner reads them.
-        closed: Whether undeclared fields must not be there at least: a misspelt one answers nothing.
+        form: A flat object schema, perhaps a foreign and malformed one.
+        values: The values by field.
+        whole: Whether required fields must be there and undeclared ones must not: a tool uses the values unchanged,
+            while a planner reads them.
+        closed: Whether undeclared fields are refused at least, as misspellings.
     """
     properties = _properties(form)
     if values is None:
@@ -129,7 +133,9 @@ def misfit_of(
             return f"{_names(missing)} is missing"
     unknown = [name for name in values if name not in properties] if whole or closed else []
     if unknown:
-        return f"{_names(unknown[:1])!r} is none of {_names(properties)}{_meant(unknown[0], [*properties])}"
+        return (
+            f"{_names(unknown[:1])!r} is none of {_names(properties)}{_suggestion(unknown[0], [*properties])}"
+        )
     for name, value in values.items():
         if name in properties and (wrong := _misfit(properties[name], value)):
             return f"{_names([name])} {wrong}"
@@ -137,19 +143,19 @@ def misfit_of(
 
 
 def _properties(form: Schema) -> dict[str, Schema]:
-    """The fields and what is said of them; `true` says nothing."""
+    """The fields of a form with their schemas; `true` counts as an empty schema."""
     properties = form.get("properties")
     if not is_object(properties):
         return {}
     return {name: schema if is_object(schema) else {} for name, schema in properties.items()}
 
 
-def _meant(name: str, names: Sequence[str]) -> str:
-    """The field that was most likely meant, where there are several; a nested one may have been named by its last part."""
-    last = to_tokens(name)[-1:] or ("",)
-    nested = [each for each in names if to_tokens(each)[-1:] == last]
-    meant = nested[0] if len(nested) == 1 else closest_name(name, names)
-    return f"; did you mean {_names([meant])!r}?" if meant is not None and len(names) > 1 else ""
+def _suggestion(name: str, names: Sequence[str]) -> str:
+    """A suggestion for an unknown field; a nested field may have been named by its last part."""
+    last_part = to_tokens(name)[-1:] or ("",)
+    nested = [other for other in names if to_tokens(other)[-1:] == last_part]
+    closest = nested[0] if len(nested) == 1 else closest_name(name, names)
+    return f"; did you mean {_names([closest])!r}?" if closest is not None and len(names) > 1 else ""
 
 
 def _names(names: Iterable[str]) -> str:
@@ -162,7 +168,7 @@ def _misfit(schema: Schema, value: Any) -> str | None:
     if isinstance(wanted, list) and not _is_of(cast("list[Any]", wanted), value):
         return f"is {' or '.join(map(str, cast('list[Any]', wanted)))}, not {json_type(value)}"
     allowed: Any = [schema["const"]] if "const" in schema else schema.get("enum")
-    if isinstance(allowed, list) and not any(_same(value, one) for one in cast("list[Any]", allowed)):
+    if isinstance(allowed, list) and not any(_same(value, item) for item in cast("list[Any]", allowed)):
         return f"is one of {_listed(cast('list[Any]', allowed))}"
     if isinstance(value, list):
         return _items_misfit(schema, cast("list[Any]", value))
@@ -174,7 +180,7 @@ def _misfit(schema: Schema, value: Any) -> str | None:
 
 
 def _items_misfit(schema: Schema, items: list[Any]) -> str | None:
-    """What of an array does not fit: its length, or one of its simple items."""
+    """Why an array does not fit: its length, or one of its simple items."""
     wrong = _outside(len(items), schema, "minItems", "maxItems", " items long")
     shape = schema.get("items")
     if wrong or not isinstance(shape, dict):
@@ -197,9 +203,9 @@ def _outside(number: float, schema: Schema, least: str, most: str, unit: str) ->
 
 
 def _same(left: Any, right: Any) -> bool:
-    """Equality as JSON has it: true is not 1."""
+    """Equality in JSON, where true is not 1."""
     return left == right and isinstance(left, bool) == isinstance(right, bool)
 
 
 def _listed(allowed: list[Any]) -> str:
-    return ", ".join(json.dumps(one, ensure_ascii=False)[:80] for one in allowed[:20])
+    return ", ".join(json.dumps(value, ensure_ascii=False)[:80] for value in allowed[:20])

@@ -1,4 +1,4 @@
-"""The kinds of waits, a row each: all that tells one kind from another stands in its row and in its own file."""
+"""The kinds of waits, one row each: all differences between kinds are in the row and in the kind's own file."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -56,26 +56,26 @@ OpenedEvent = type[AwaitClarificationEvent | AwaitConfirmationEvent | AwaitExter
 
 @dataclass(frozen=True, slots=True)
 class WaitKind:
-    """What one kind of wait is answered by, told by and ended by."""
+    """How one kind of wait is answered, shown and expired."""
 
     name: str
-    """Of the update and the signal that answer it."""
+    """Name of the update and the signal that answer it."""
     form: str
-    """What is sent, for whoever sent something else."""
+    """The format of an answer, for a refusal."""
     read: Callable[[Any, dict[str, Any], str | None, Door], Answer | Refused]
-    """Judges what was sent, by its fields, who sent it and how it came."""
+    """Reads an answer, from its fields, its sender and its channel."""
     event: OpenedEvent
-    """The event that tells that it was opened."""
+    """The event of an opened wait."""
     field: str
     """The event's field that holds the wait."""
     shown: Callable[[str, Any], str]
-    """The wait of a run, by its id, on Temporal's screens, in Markdown."""
+    """Formats the wait for Temporal's screens, in Markdown; takes the run id and the wait."""
     sample: Callable[[Any], dict[str, Any]]
-    """An answer to the wait, in which what is in capitals is to be replaced."""
+    """Makes a sample answer, with placeholders in capitals."""
     calls: Callable[[Any], list[str]]
-    """Under which keys the calls that wait for it are known: its own id for a call that has not begun, else the call's."""
+    """The keys of the calls that wait: the wait's id for a call that has not begun, else the call's id."""
     expired: Callable[[ToolRequest], ToolResult] | None = None
-    """The answer of a call that waited for it in vain; None where a planner or a tool goes on without an answer."""
+    """The result of a call after the wait expired; None where a planner or a tool continues without an answer."""
 
 
 KINDS: Mapping[type[Await], WaitKind] = {
@@ -115,7 +115,7 @@ KINDS: Mapping[type[Await], WaitKind] = {
 
 
 def kind_of(wait: Await) -> WaitKind:
-    """The row of a wait."""
+    """The row of a wait's kind."""
     return KINDS[type(wait)]
 
 
@@ -125,13 +125,13 @@ def kind_named(name: str) -> WaitKind | None:
 
 
 def wait_in(event: BaseEvent) -> Await | None:
-    """The wait that an event tells of; None where it tells of none."""
+    """The wait that an event opens; None for an event of another kind."""
     kind = next((kind for kind in KINDS.values() if isinstance(event, kind.event)), None)
     return kind and getattr(event, kind.field)
 
 
 def read(wait: Await, fields: dict[str, Any], door: Door = "signal") -> Answer | Refused:
-    """Judge what was sent in answer to an open wait."""
+    """Read an answer to an open wait, or refuse it."""
     by = by_of(fields)
     if isinstance(by, Refused):
         return by
@@ -142,12 +142,12 @@ def read(wait: Await, fields: dict[str, Any], door: Door = "signal") -> Answer |
 
 
 def shown(run_id: str, wait: Await) -> str:
-    """A wait on Temporal's screens, with the commands that answer it."""
+    """A wait in Markdown for Temporal's screens, with the commands that answer it."""
     return kind_of(wait).shown(run_id, wait)
 
 
 def digest_sent(fields: dict[str, Any]) -> str:
-    """The digest of what was sent, as far as it is an answer at all, to tell whether it repeats one."""
+    """The digest of a message that may be an answer, to recognise a repetition."""
     try:
         if "approved" in fields:
             return digest([fields["approved"], fields.get("scope") or "call"])

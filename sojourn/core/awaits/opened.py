@@ -1,4 +1,4 @@
-"""The waits that a step opens, as the workflow parks on them and the fold tells of them."""
+"""The waits that a step opens; the workflow waits on them, and the fold makes events of them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -30,18 +30,18 @@ __all__ = [
 ]
 
 MAX_INPUT_ROUNDS = 20
-"""How often one call may ask for a person's input."""
+"""Most requests for a person's input by one call."""
 
 
 def with_payload(confirm: AwaitConfirmation, call: ToolRequest) -> AwaitConfirmation:
-    """What a person is asked, with the payload that will run."""
+    """The confirmation with the payload that will run."""
     return confirm if call.raw is not None else confirm.model_copy(update={"payload": call.payload})
 
 
 def external_wait(
     calls: Sequence[tuple[ToolRequest, Dispatch]], wait: AwaitExternalTools | None
 ) -> AwaitExternalTools | None:
-    """One wait for all calls of a step that somebody outside executes, or None when there are none."""
+    """One wait for all external calls of a step, or None when there are none."""
     items = [
         ExternalCall(
             tool_call_id=call.tool_call_id,
@@ -61,13 +61,13 @@ def external_wait(
 
 
 def _arguments(call: ToolRequest) -> dict[str, Any]:
-    """What the call is made with; as a model wrote it, it was found to be valid when it was dispatched."""
+    """The arguments of a call; those that a model wrote were valid when the call was dispatched."""
     parsed = Parsed(call.payload) if call.raw is None else parse_arguments(call.raw)
     return parsed.payload if isinstance(parsed, Parsed) else call.payload
 
 
 def input_wait(call: ToolRequest, needed: InputRequired, form: InputForm) -> AwaitClarification:
-    """The question that a tool puts to a person in the middle of a call."""
+    """The question of a tool to a person in the middle of a call."""
     properties = form.form.get("properties")
     return AwaitClarification(
         id=f"input-{call.tool_call_id}",
@@ -80,24 +80,24 @@ def input_wait(call: ToolRequest, needed: InputRequired, form: InputForm) -> Awa
 
 
 def input_response(answer: Clarified | None) -> dict[str, Any]:
-    """A person's answer in MCP's words."""
+    """A person's answer as an MCP elicitation result."""
     if answer is None:
         return {"action": "cancel"}
     return {"action": "decline"} if answer.declined else {"action": "accept", "content": answer.values or {}}
 
 
 def question_for(results: Sequence[ToolResult]) -> AwaitClarification | None:
-    """The question about the last call that lacks required fields, or None when none does."""
+    """The question about the last call that lacks required fields, or None."""
     lacking = [result.retry_hint for result in results if lacks_fields(result)]
     return lacking[-1].question() if lacking and lacking[-1] else None
 
 
 def placed(question: AwaitClarification, results: Sequence[ToolResult]) -> AwaitClarification:
-    """The question with nested fields named by pointer, where they were named as `hint.missing_fields` has them.
+    """The question with nested fields named by JSON pointer, where the planner used names from `hint.missing_fields`.
 
     Args:
-        question: Of a planner.
-        results: Of the last step, whose hints tell where a missing field is.
+        question: The planner's question.
+        results: The results of the last step, whose hints have the pointers.
     """
     hints = [result.retry_hint for result in results if result.retry_hint]
     places: dict[str, list[str]] = {}
@@ -111,5 +111,5 @@ def placed(question: AwaitClarification, results: Sequence[ToolResult]) -> Await
 
 
 def lacks_fields(result: ToolResult) -> bool:
-    """Whether a call failed for want of required fields, which a person might give."""
+    """Whether a call failed because required fields are missing, which a person might supply."""
     return bool(result.retry_hint and result.retry_hint.missing_fields)

@@ -1,4 +1,4 @@
-"""What Temporal's own screens say while a run waits for a person, and the commands that answer."""
+"""What Temporal's screens show while a run waits for a person, and the commands that answer."""
 
 from collections.abc import Mapping
 from itertools import islice
@@ -12,29 +12,29 @@ from sojourn.core.values.visible import fence
 __all__ = ["Details"]
 
 MAX_SHOWN = 10
-"""Waits that are shown; the rest are counted."""
+"""Waits shown; further ones are counted."""
 
 
 class Details:
-    """What a run's current details say, in Markdown; each wait is put into words once, however often they are told.
+    """The current details of a run, in Markdown; the text of each wait is made once and kept.
 
     Args:
-        run_id: The run, which the commands name.
+        run_id: The run, for the commands.
     """
 
     def __init__(self, run_id: str) -> None:
         self._run_id = run_id
-        self._told: dict[str, str] = {}
+        self._texts: dict[str, str] = {}
 
     def of(self, waits: Mapping[str, Await], paused: str | None = None) -> str:
-        """What is waited for, fenced because it comes from outside, and the commands that answer each."""
+        """The open waits, fenced because they come from outside, with the commands that answer them."""
         parts: list[str] = []
         if paused is not None:
-            said = [fence(paused)] if paused else []
-            parts += ["**Paused.**", *said, fenced_signal(self._run_id, RESUME, {"by": "YOUR NAME"})]
+            reason = [fence(paused)] if paused else []
+            parts += ["**Paused.**", *reason, fenced_signal(self._run_id, RESUME, {"by": "YOUR NAME"})]
         first = list(islice(waits.values(), MAX_SHOWN))
-        self._told = {wait.id: self._told.get(wait.id) or shown(self._run_id, wait) for wait in first}
-        parts += self._told.values()
+        self._texts = {wait.id: self._texts.get(wait.id) or shown(self._run_id, wait) for wait in first}
+        parts += self._texts.values()
         if len(waits) > MAX_SHOWN:
             parts.append(f"... and {len(waits) - MAX_SHOWN} more.")
         return "\n\n".join(parts)

@@ -1,7 +1,7 @@
-"""What everything sent to a run has in common: who sent it, how it came, and why it is refused.
+"""What all messages to a run share: sender, channel and refusal.
 
-A signal from Temporal's CLI or UI carries whatever somebody typed, so that nothing here may raise, and
-what is accepted must not depend on a library's version: all of it is read by hand.
+A signal from Temporal's CLI or UI may carry any value, so nothing here may raise, and what is
+accepted must not depend on a library's version: plain code reads every field.
 """
 
 import hashlib
@@ -15,9 +15,10 @@ from sojourn.core.values.visible import visible
 __all__ = ["Door", "Refused", "as_json", "by_of", "digest", "is_writable", "text_of"]
 
 Door = Literal["update", "signal", "accepted"]
-"""How it came: by an update that is still to be judged, by a signal, by an update that was accepted before.
+"""The channel: an update that is still to be judged, a signal, or an update that was accepted before.
 
-Only the first is held to every rule of today: the others are in histories that a rule must not change.
+Only a new update is held to every current rule: the other messages are in histories, which a new rule must
+not change.
 """
 
 _MAX_BY_CHARS = 200
@@ -27,22 +28,23 @@ _MAX_REFUSAL_CHARS = 480
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Why it is no answer, for whoever sent it."""
+    """Why a message is refused, for its sender."""
 
     reason: str
-    """One printable line, cut short: it may repeat what was sent."""
+    """One printable line, shortened: it may repeat what was sent."""
     kind: str = "InvalidAnswer"
-    """`InvalidAnswer`, `AwaitClosed` (answered before), `AwaitNotOpen` (unknown, perhaps not asked yet) or `NotBound`
-    (a decision that does not say about which arguments)."""
+    """`InvalidAnswer`, `AwaitClosed` (answered before), `AwaitNotOpen` (unknown, perhaps not open yet) or `NotBound`
+    (a decision without the digest of the arguments).
+    """
 
     def __post_init__(self) -> None:
-        """Keep what was sent from doing harm where the reason is shown."""
+        """Make the reason printable and short, since it may repeat what was sent."""
         shown = visible(self.reason[: _MAX_REFUSAL_CHARS + 1])
         object.__setattr__(self, "reason", clip(shown, _MAX_REFUSAL_CHARS))
 
 
 def by_of(fields: dict[str, Any]) -> str | Refused | None:
-    """Who sent it, as they say."""
+    """The sender's name, by its own account."""
     by = fields.get("by")
     if by is not None and (not isinstance(by, str) or len(by) > _MAX_BY_CHARS or not is_writable(by)):
         return Refused(f"`by` is a name of at most {_MAX_BY_CHARS} characters")
@@ -50,7 +52,7 @@ def by_of(fields: dict[str, Any]) -> str | Refused | None:
 
 
 def text_of(fields: dict[str, Any], name: str) -> str | Refused:
-    """A short text that may be left out."""
+    """An optional short text."""
     text = fields.get(name)
     if text is None:
         return ""
@@ -59,22 +61,22 @@ def text_of(fields: dict[str, Any], name: str) -> str | Refused:
     return text
 
 
-def digest(said: Any) -> str:
-    """What tells an answer that is repeated from another one.
+def digest(answer: Any) -> str:
+    """A digest that is equal for a repetition of an answer.
 
     Raises:
-        ValueError, RecursionError: it cannot be written as JSON.
+        ValueError, RecursionError: The answer cannot be written as JSON.
     """
-    return hashlib.sha256(as_json(said).encode(errors="surrogatepass")).hexdigest()[:16]
+    return hashlib.sha256(as_json(answer).encode(errors="surrogatepass")).hexdigest()[:16]
 
 
 def as_json(value: Any) -> str:
-    """A value as JSON, in its own characters."""
+    """A value as JSON, without ASCII escapes."""
     return json.dumps(value, ensure_ascii=False)
 
 
 def is_writable(text: str) -> bool:
-    """Whether a text is characters all through: half of a surrogate pair would fail what writes it."""
+    """Whether a text can be encoded as UTF-8, which half of a surrogate pair cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""What operators send to a run beside answers: pause, resume, stop asking. Read by hand in workflow code."""
+"""An operator's messages beside answers: pause, resume, stop asking. Plain code reads them in the workflow."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ RESUME = "resume"
 STOP_ASKING = "stop_asking"
 
 NUMBER = "number"
-"""The field by which a parent run numbers what it tells a child: signals between workflows may overtake each other."""
+"""The field with which a parent run numbers its signals to a child run, since such signals may arrive out of order."""
 
 _FIELDS = {
     PAUSE: ("reason", "by"),
@@ -43,36 +43,36 @@ _MAX_NAME_CHARS = 200
 
 @dataclass(frozen=True, slots=True)
 class Paused:
-    """Nothing new starts."""
+    """A pause: the run starts nothing new."""
 
     reason: str
     by: str | None
     number: int | None = None
-    """Where a parent run told it: how often that told its child runs something."""
+    """For a signal from a parent run: its number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """The run goes on."""
+    """A resume: the run continues."""
 
     note: str
     by: str | None
     messages: tuple[str, ...]
-    """Said by a person; they begin a new user turn."""
+    """Messages of a person; they begin a new user turn."""
     number: int | None = None
-    """Where a parent run told it: how often that told its child runs something."""
+    """For a signal from a parent run: its number."""
 
 
 def is_overtaken(given: Paused | Resumed, heeded: int) -> bool:
-    """Whether what a parent told later was heeded already, by its number."""
+    """Whether a later signal of the parent run has already been applied, by its number."""
     return given.number is not None and given.number <= heeded
 
 
 def not_understood(name: str, values: Sequence[Any]) -> Refused | None:
-    """What of a pause, a resume or a release its reader would pass over; None when it reads all.
+    """Why a pause, a resume or a release holds a field that its reader ignores, or None.
 
-    An update with such is refused. A signal does what is understood of it, as it always did, and a note
-    tells the rest: nobody is there to be told, and a newer parent may say more than its child knows.
+    An update with an unknown field is refused. A signal is applied as far as it is known, and a note records
+    the rest: a signal has no reply, and a newer parent run may send more fields than its child run knows.
     """
     known = _FIELDS[name]
     value = values[0] if values else None
@@ -83,13 +83,13 @@ def not_understood(name: str, values: Sequence[Any]) -> Refused | None:
     )
     if unknown:
         return Refused(
-            f"{name} does not know {echo(unknown[0])}; it takes {', '.join(f'`{one}`' for one in known)}"
+            f"{name} does not know {echo(unknown[0])}; it takes {', '.join(f'`{field_name}`' for field_name in known)}"
         )
     return Refused(f"{name} takes one object, not {len(values)}") if len(values) > 1 else None
 
 
 def read_pause(values: Sequence[Any]) -> Paused | Refused:
-    """Judge `{"reason", "by"}`, a text, or nothing at all."""
+    """Read `{"reason", "by"}`, a text, or nothing at all."""
     if unread := unread_in(values):
         return Refused(unread.reason)
     fields = _fields(values, "reason")
@@ -100,7 +100,7 @@ def read_pause(values: Sequence[Any]) -> Paused | Refused:
 
 
 def read_resume(values: Sequence[Any], *, is_paused: bool) -> Resumed | Refused:
-    """Judge `{"note", "by", "messages"}`, a text, or nothing at all; a parent's own may come before its pause."""
+    """Read `{"note", "by", "messages"}`, a text, or nothing at all; a parent run's resume may arrive before its pause."""
     if unread := unread_in(values):
         return Refused(unread.reason)
     fields = _fields(values, "note")
@@ -117,7 +117,7 @@ def read_resume(values: Sequence[Any], *, is_paused: bool) -> Resumed | Refused:
 
 
 def read_release(values: Sequence[Any]) -> Released | Refused:
-    """Judge `{"tools", "tags", "reason", "by"}`; a tool is named by its id, as `ops.devices.*`, or `*` for all."""
+    """Read `{"tools", "tags", "reason", "by"}`; a tool is named by its id, its toolset as `ops.devices.*`, or `*` for all."""
     if unread := unread_in(values):
         return Refused(unread.reason)
     fields = _fields(values, "reason")
@@ -145,9 +145,9 @@ def _number(fields: dict[str, Any]) -> int | None:
 
 
 def _texts(value: Any) -> tuple[str, ...] | Refused:
-    given = cast("list[Any]", value) if isinstance(value, list) else [] if value is None else [value]
-    texts = tuple(one for one in given if isinstance(one, str) and one.strip() and is_writable(one))
-    if len(texts) != len(given) or len(texts) > _MAX_MESSAGES:
+    items = cast("list[Any]", value) if isinstance(value, list) else [] if value is None else [value]
+    texts = tuple(item for item in items if isinstance(item, str) and item.strip() and is_writable(item))
+    if len(texts) != len(items) or len(texts) > _MAX_MESSAGES:
         return Refused(f"`messages` is a list of at most {_MAX_MESSAGES} texts")
     if sum(len(text) for text in texts) > MAX_ANSWER_CHARS:
         return Refused(f"messages have together at most {MAX_ANSWER_CHARS:,} characters")
@@ -159,6 +159,6 @@ def _names(value: Any) -> tuple[str, ...] | None:
         return ()
     if not isinstance(value, list):
         return None
-    given = cast("list[Any]", value)
-    names = tuple(one for one in given if isinstance(one, str) and 0 < len(one) <= _MAX_NAME_CHARS)
-    return names if len(names) == len(given) <= _MAX_NAMES else None
+    items = cast("list[Any]", value)
+    names = tuple(name for name in items if isinstance(name, str) and 0 < len(name) <= _MAX_NAME_CHARS)
+    return names if len(names) == len(items) <= _MAX_NAMES else None

@@ -1,6 +1,7 @@
-"""The waits of a run: what is open, and what becomes of whatever is sent in answer.
+"""The waits of a run: which are open, and what a message from outside changes.
 
-One value for the workflow, which goes on with what was accepted, and for the fold, which tells of it.
+One value for the workflow, which continues with an accepted answer, and for the fold, which makes events
+of the waits.
 """
 
 from collections.abc import Collection, Mapping
@@ -21,22 +22,22 @@ from sojourn.core.values.unread import Unread
 __all__ = ["Released", "Repeated", "Waits", "is_malformed", "unique_await_id"]
 
 MAX_TRIES = 3
-"""Results of one external call that may not fit its tool; the last is the planner's to see."""
+"""Most results of one external call that may fail the tool's schema; the last failure goes to the planner."""
 
 MAX_ID_CHARS = 120
-"""Characters of an id that are repeated to whoever sent it."""
+"""Most characters of an id that a refusal repeats."""
 
 
 @dataclass(frozen=True)
 class Repeated:
-    """An answer that was accepted before, sent again: nothing to do."""
+    """A repetition of an accepted answer; it changes nothing."""
 
     await_id: str
 
 
 @dataclass(frozen=True)
 class Released:
-    """What a person will not be asked about any more."""
+    """Tools and tags that a person is not asked about any more."""
 
     tools: tuple[str, ...]
     tags: tuple[str, ...]
@@ -46,26 +47,26 @@ class Released:
 
 @dataclass(frozen=True)
 class Waits:
-    """What a run waits for, oldest first; a frozen value with pure transitions.
+    """The waits of a run, oldest first; a frozen value with pure transitions.
 
-    An answer is used once: one sent again changes nothing, another to a closed wait is refused, and none is kept for
-    a wait that is not open. It grows with each wait by the digests of its answer, and with each external call by the
-    result that was sent.
+    An answer is used once: a repetition changes nothing, a different answer to a closed wait is refused, and
+    an answer to a wait that is not open is not kept. The value grows by the digest of each wait's answer, and
+    by each external result.
     """
 
     open: Mapping[str, Await] = field(default_factory=dict[str, Await])
-    """By id, in the order in which they were opened."""
+    """The open waits by id, in the order in which they were opened."""
     answers: Mapping[str, str] = field(default_factory=dict[str, str])
-    """By id of a closed wait: the digest of its answer; empty where nobody answered."""
+    """The digest of the answer by id of a closed wait; empty where nobody answered."""
     payloads: Mapping[str, str] = field(default_factory=dict[str, str])
-    """By id of a closed confirmation: the digest of the arguments it was about."""
+    """The digest of the arguments by id of a closed confirmation."""
     releases: tuple[Released, ...] = ()
-    """What a person is not asked about any more."""
+    """Tools and tags that a person is not asked about any more."""
     parts: Mapping[str, "_Parts"] = field(default_factory=dict[str, "_Parts"])
-    """By id of an external wait: how far it is answered."""
+    """The progress of each external wait, by id."""
 
     def opened(self, wait: Await) -> tuple["Waits", Await]:
-        """The waits with one more, and that one under an id that is unique in the run (D-16)."""
+        """The waits with a further one, and that wait with an id that is unique in the run (D-16)."""
         named_tool = getattr(wait, "restrict_to_tool", None)
         await_id = unique_await_id(wait.id, tool=named_tool, taken={*self.open, *self.answers})
         added: Await = wait if wait.id == await_id else wait.model_copy(update={"id": await_id})
@@ -75,7 +76,7 @@ class Waits:
         return changed(self, open={**self.open, await_id: added}, parts=parts), added
 
     def closed(self, await_id: str, answer: Answer | None = None) -> "Waits":
-        """The waits without one that was answered, has expired or is given up."""
+        """The waits without one that was answered, has expired or was abandoned."""
         wait = self.open.get(await_id)
         if wait is None:
             return self
@@ -87,12 +88,12 @@ class Waits:
         return changed(self, open=still, answers=answered, payloads=payloads)
 
     def read(self, kind: str, value: Any, door: Door = "signal") -> Answer | Repeated | Refused:
-        """Judge what was sent: an answer to an open wait, a repetition, or why it is neither.
+        """Read a message from outside: an answer to an open wait, a repetition, or a refusal.
 
         Args:
-            kind: The update's or signal's name.
-            value: Whatever was sent with it.
-            door: How it came.
+            kind: The name of the update or signal.
+            value: The argument of the update or signal.
+            door: The channel of the message.
         """
         if isinstance(value, Unread):
             return Refused(value.reason)
@@ -113,9 +114,9 @@ class Waits:
         return answer
 
     def answered(self, answer: Answer) -> tuple["Waits", list[Answer]]:
-        """The waits after an accepted answer, and what it settles, itself first.
+        """The waits after an accepted answer, and all answers that follow from it, itself first.
 
-        A decision for a whole tool settles the other open calls of that tool too.
+        An approval of a whole tool approves the other open calls of that tool too.
         """
         wait = self.open[answer.await_id]
         if isinstance(answer, Supplied):
@@ -127,7 +128,7 @@ class Waits:
         return after, [answer]
 
     def released(self, released: Released) -> tuple["Waits", list[Answer]]:
-        """The waits once a person is not asked about these any more, and the decisions that settles."""
+        """The waits after a release, and the open confirmations that it approves."""
         settled: list[Answer] = [
             Decided(wait.id, approved=True, reason=released.reason, by=released.by)
             for wait in self.open.values()
@@ -139,11 +140,11 @@ class Waits:
         return after, settled
 
     def asks(self, confirm: AwaitConfirmation) -> bool:
-        """Whether a person is still asked about such a call."""
+        """Whether a person still has to be asked about this call."""
         return not any(_fits(released, confirm) for released in self.releases)
 
     def checked(self, await_id: str, tool_call_id: str, result: ToolResult) -> tuple["Waits", bool]:
-        """The waits after a result from outside was checked, and whether it answers the call; else one is awaited again."""
+        """The waits after the check of an external result, and whether it answers the call; if not, another is awaited."""
         parts = self.parts[await_id]
         if is_malformed(result) and parts.tries.get(tool_call_id, 0) + 1 < MAX_TRIES:
             return self._with_parts(parts.refused(tool_call_id)), False
@@ -152,7 +153,7 @@ class Waits:
         return (after.closed(await_id) if parts.done == parts.asked else after), True
 
     def is_answered(self, await_id: str, tool_call_id: str) -> bool:
-        """Whether a call that was executed outside has its answer, so that no other result is awaited."""
+        """Whether an external call has its answer, so that no other result is awaited."""
         parts = self.parts.get(await_id)
         return parts is None or tool_call_id in parts.done
 
@@ -162,17 +163,17 @@ class Waits:
     def _not_open(
         self, await_id: Any, fields: dict[str, Any], of_kind: list[Await], door: Door
     ) -> Repeated | Refused:
-        given = await_id if isinstance(await_id, str) else ""
-        shown = given[:MAX_ID_CHARS] or type(await_id).__name__
-        wait = self.open.get(given)
+        known_id = await_id if isinstance(await_id, str) else ""
+        shown = known_id[:MAX_ID_CHARS] or type(await_id).__name__
+        wait = self.open.get(known_id)
         if wait is not None:
             return Refused(f"{shown} is answered by {kind_of(wait).name}")
-        if given in self.answers:
-            about = self.payloads.get(given)
+        if known_id in self.answers:
+            about = self.payloads.get(known_id)
             if door != "accepted" and about and fields.get("payload_digest") not in (None, about):
                 return Refused(f"{shown} was about other arguments than those of this digest", "AwaitClosed")
-            if self._was_said(given, fields):
-                return Repeated(given)
+            if self._is_repeated(known_id, fields):
+                return Repeated(known_id)
             return Refused(f"{shown} was answered before, or is given up", "AwaitClosed")
         if not of_kind:
             return Refused("the run waits for nothing of this kind", "AwaitNotOpen")
@@ -181,50 +182,50 @@ class Waits:
             return Refused(f"say which by `id`; open are {listed}")
         return Refused(f"nothing called {shown} is open; open are {listed}", "AwaitNotOpen")
 
-    def _was_said(self, await_id: str, fields: dict[str, Any]) -> bool:
-        """Whether this is what a closed wait was answered with."""
+    def _is_repeated(self, await_id: str, fields: dict[str, Any]) -> bool:
+        """Whether a message repeats the answer of a closed wait."""
         parts = self.parts.get(await_id)
         if parts is None:
             return self.answers[await_id] == digest_sent(fields)
         again = read(parts.wait, fields)
         return isinstance(again, Supplied) and all(
-            parts.taken.get(call_id) == given for call_id, given in again.results.items()
+            parts.taken.get(call_id) == result for call_id, result in again.results.items()
         )
 
     def _new_parts(self, wait: AwaitExternalTools, answer: Supplied) -> Supplied | Repeated | Refused:
-        """What of an answer in parts was not sent before."""
+        """The results in a message that were not sent before, or a refusal."""
         parts = self.parts[wait.id]
         new: dict[str, dict[str, Any]] = {}
-        for call_id, given in answer.results.items():
+        for call_id, result in answer.results.items():
             known = parts.taken.get(call_id)
             if known is None and call_id not in parts.done:
-                new[call_id] = given
-            elif known != given:
+                new[call_id] = result
+            elif known != result:
                 return Refused(f"call {call_id} was answered before", "AwaitClosed")
         return Supplied(wait.id, new, answer.by) if new else Repeated(wait.id)
 
 
 @dataclass(frozen=True)
 class _Parts:
-    """How far an `AwaitExternalTools` is answered."""
+    """The progress of an `AwaitExternalTools`."""
 
     wait: AwaitExternalTools
     taken: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Results by call, until they are checked and after."""
+    """Results by call id, kept after they are checked."""
     tries: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Results by call that did not fit the tool."""
+    """Number of results by call id that did not fit the tool."""
     done: frozenset[str] = frozenset()
 
     @property
     def asked(self) -> frozenset[str]:
-        """The calls."""
+        """The ids of the calls."""
         return frozenset(item.tool_call_id for item in self.wait.items)
 
     def supplied(self, results: Mapping[str, Any]) -> "_Parts":
         return changed(self, taken={**self.taken, **results})
 
     def refused(self, tool_call_id: str) -> "_Parts":
-        taken = {id: given for id, given in self.taken.items() if id != tool_call_id}
+        taken = {id: result for id, result in self.taken.items() if id != tool_call_id}
         tries = {**self.tries, tool_call_id: self.tries.get(tool_call_id, 0) + 1}
         return changed(self, taken=taken, tries=tries)
 
@@ -237,7 +238,7 @@ def _fits(released: Released, wait: AwaitConfirmation) -> bool:
 
 
 def is_malformed(result: ToolResult) -> bool:
-    """Whether what was sent from outside does not fit its tool."""
+    """Whether an external result does not fit its tool."""
     return result.error is not None and result.error.code == RetryReason.MALFORMED_RESPONSE
 
 

@@ -1,6 +1,6 @@
-"""A run told by its history: events, status and transcript, with no worker alive and long after its end.
+"""A run read from its history: events, status and transcript, with no worker alive and long after the run's end.
 
-It decides nothing that the run did not decide: it applies the run's own transitions to what is recorded, and knows all of
-the core. Begin with `fold.py`; `fold_step.py` follows calls, `fold_waits.py` what was sent, and `transcript.py` reads what
-was said.
+The package decides nothing: it applies the run's own transitions to the recorded events, and may import all
+of the core. Begin with `fold.py`; `fold_step.py` follows calls, `fold_waits.py` messages from outside, and
+`transcript.py` rebuilds the transcript.
 """

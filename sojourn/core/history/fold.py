@@ -1,7 +1,7 @@
 """Fold a run's history into its events and its status: for streams, closed runs, commands and tests.
 
-Every event is read from a recorded payload; the fold never decides. What the workflow derived
-by a function of `sojourn.core` is derived here by the same function from the same record.
+Every event comes from a recorded payload; the fold never decides. What the workflow derived
+by a function of `sojourn.core`, the fold derives by the same function from the same record.
 """
 
 from collections.abc import Callable, Iterator
@@ -36,14 +36,14 @@ from sojourn.contracts.spent import Spent
 from sojourn.contracts.tasks import PlanOutcome, PlanTask, ToolTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
+from sojourn.core.history.fold_state import FoldState
 from sojourn.core.history.fold_step import StepFold
 from sojourn.core.history.fold_waits import WaitFold
 from sojourn.core.history.record import HistoryRecord, OpenCall
-from sojourn.core.history.told import Told
 from sojourn.core.payload.bounds import with_bounds
 from sojourn.core.run import child_outcomes, outcomes
 from sojourn.core.run.by_hand import no_plan, no_result, plan_fault, right_result, right_usage
-from sojourn.core.run.spent import SPENT, read_told
+from sojourn.core.run.spent import SPENT, read_child_spent
 from sojourn.core.run.state import RunState
 from sojourn.core.run.status import status_of
 from sojourn.core.safeguards.judge import RETRIES_STOPPED
@@ -54,10 +54,10 @@ from sojourn.core.values.unread import Unread
 __all__ = ["END", "Fold", "HistoryRecord"]
 
 END = "run_stream_end"
-"""The last event of every stream."""
+"""The type of the last event of every stream."""
 
 MAX_NOTE = 500
-"""Characters of a note about what an operator did."""
+"""Longest note about an operator's action, in characters."""
 
 _ENDS: dict[str, type[RunFailedEvent | RunCanceledEvent | RunTerminatedEvent | RunTimedOutEvent]] = {
     "run_failed": RunFailedEvent,
@@ -68,20 +68,20 @@ _ENDS: dict[str, type[RunFailedEvent | RunCanceledEvent | RunTerminatedEvent | R
 
 
 class Fold:
-    """The fold of one run; feed it history records in order.
+    """The fold of one run; takes history records in order.
 
     Args:
         run_id: The run.
     """
 
     def __init__(self, run_id: str) -> None:
-        self._told = Told(run_id)
-        self._step = StepFold(self._told)
-        self._waits = WaitFold(self._told, self._step)
+        self._fold = FoldState(run_id)
+        self._step = StepFold(self._fold)
+        self._waits = WaitFold(self._fold, self._step)
         self._limit: Finalize | None = None
-        """Why the last turn is the last, as the planner was told."""
+        """Why the last turn is the last, as its plan's input says."""
         self._chain = 0
-        """How often the run has been continued as new, or reset."""
+        """How often the run was continued as new, or reset."""
         self._sleep: PlanOutcome | None = None
         self._failure: str | None = None
         self._now: datetime | None = None
@@ -106,8 +106,8 @@ class Fold:
 
     @property
     def run_id(self) -> str:
-        """The run."""
-        return self._told.run_id
+        """The id of the run."""
+        return self._fold.run_id
 
     def feed(self, record: HistoryRecord) -> list[Event]:
         """The events of one record, in order."""
@@ -118,20 +118,20 @@ class Fold:
         ]
 
     def status(self) -> RunStatus:
-        """How the run stands after the records so far; what the server alone knows is left out."""
-        told = self._told
+        """The run's status after the records so far, without what only the server knows."""
+        run = self._fold
         if self._now is None:
-            return RunStatus(run_id=told.run_id)
-        return status_of(told.state, told.run_id, self._now).model_copy(update={"failure": self._failure})
+            return RunStatus(run_id=run.run_id)
+        return status_of(run.state, run.run_id, self._now).model_copy(update={"failure": self._failure})
 
     def _started(self, record: HistoryRecord) -> Iterator[Event]:
         if self._chain:
             return
         if isinstance(record.value, RunInput):
-            self._told.state = RunState.opened(record.value)
-        opening = self._told.state.opening.messages
+            self._fold.state = RunState.opened(record.value)
+        opening = self._fold.state.opening.messages
         first = next((m for m in reversed(opening) if m.role == "user"), None)
-        yield self._told.event(record, RunStartedEvent, message=first)
+        yield self._fold.event(record, RunStartedEvent, message=first)
 
     # Plans and calls.
 
@@ -147,8 +147,8 @@ class Fold:
                 self._limit = task.finalize
                 stopped = self._limit.reason == RETRIES_STOPPED
                 kind = RetriesStoppedEvent if stopped else LimitReachedEvent
-                yield self._told.event(record, kind, limit=self._limit)
-            yield self._told.event(record, PlanStartedEvent)
+                yield self._fold.event(record, kind, limit=self._limit)
+            yield self._fold.event(record, PlanStartedEvent)
         elif isinstance(task, ToolTask):
             call = ToolRequest(name=task.name, payload=task.payload, raw=task.raw, tool_call_id=record.key)
             self._step.unstarted.pop(call.tool_call_id, None)
@@ -159,45 +159,48 @@ class Fold:
             )
             self._step.begin_work(record.time)
             if known is None:
-                yield self._told.event(record, ToolStartEvent, call=call)
+                yield self._fold.event(record, ToolStartEvent, call=call)
 
     def _plan_begun(self, task: PlanTask) -> None:
-        """The state as the run had it when it asked for a plan: where the record and the fold part, the record holds."""
+        """Take over the state in which the run began a plan; where it differs from the record, the record wins."""
         is_stopped = task.finalize is not None and task.finalize.reason == RETRIES_STOPPED
         self._step.judge(is_stopped=is_stopped)
-        state = self._told.state.planning()
+        state = self._fold.state.planning()
         if (task.finalize and task.finalize.reason) != (state.limit and state.limit.reason):
             state = state.limited(task.finalize)
         phase = "finalizing" if task.finalize else "planning"
-        self._told.state = changed(state, limit=task.finalize, phase=phase).plan_begun(task.after)
+        self._fold.state = changed(state, limit=task.finalize, phase=phase).plan_begun(task.after)
 
     def _completed(self, record: HistoryRecord) -> Iterator[Event]:
         opened = self._step.open.pop(record.of, None)
         if opened is None:
             return
         self._step.end_work(record.time)
-        given = record.value
-        if isinstance(given, PlanOutcome):
-            fault = plan_fault(given, final_turn=self._limit is not None)
-            yield from self._planned(record, no_plan(fault) if fault else given)
-        elif isinstance(given, Unread) and record.name == "PlanActivity":
-            yield from self._planned(record, no_plan(given.reason))
-        elif isinstance(given, ToolResult | Unread):
-            unread = isinstance(given, Unread)
-            result = no_result(opened.call, given.reason) if unread else right_result(given)
-            attached = outcomes.attach_call(opened.call, result, self._told.run_id)
+        value = record.value
+        if isinstance(value, PlanOutcome):
+            fault = plan_fault(value, final_turn=self._limit is not None)
+            yield from self._planned(record, no_plan(fault) if fault else value)
+        elif isinstance(value, Unread) and record.name == "PlanActivity":
+            yield from self._planned(record, no_plan(value.reason))
+        elif isinstance(value, ToolResult | Unread):
+            unread = isinstance(value, Unread)
+            result = no_result(opened.call, value.reason) if unread else right_result(value)
+            attached = outcomes.attach_call(opened.call, result, self._fold.run_id)
             yield from self._step.carried_out(record, opened, attached)
 
     def _local_ended(self, record: HistoryRecord) -> Iterator[Event]:
-        """A local activity leaves one marker: its id and how it ended."""
+        """Read the marker of a local activity, which holds its id and its result or failure."""
         opened = self._step.local.pop(record.key, None)
         if not opened:
             return
         self._step.end_work(record.time)
         if isinstance(record.value, ToolResult):
-            result = outcomes.attach_call(opened.call, record.value, self._told.run_id)
+            result = outcomes.attach_call(opened.call, record.value, self._fold.run_id)
         elif record.error and record.error.code == REPEATED:
-            self._step.asking[record.key] = (opened.call, opened.since)  # it goes on as an ordinary activity
+            self._step.asking[record.key] = (
+                opened.call,
+                opened.since,
+            )  # the call continues as an ordinary activity
             return
         elif record.error:
             result = outcomes.failed(opened.call, record.error)
@@ -222,36 +225,36 @@ class Fold:
 
     def _planned(self, record: HistoryRecord, plan: PlanOutcome) -> Iterator[Event]:
         usage = plan.usage and right_usage(plan.usage)
-        state = self._told.state.planned(plan.model_copy(update={"usage": usage}), record.time)
+        state = self._fold.state.planned(plan.model_copy(update={"usage": usage}), record.time)
         if (plan.overtime or state.active.expired) and not (plan.final or plan.failure or self._limit):
-            # It came too late to be carried out; what it used is used.
+            # The plan came too late to be carried out; its usage counts.
             plan, state = PlanOutcome(usage=plan.usage), state.out_of_time()
-        self._told.state = state.plan_refused(plan) if plan.fault else state
+        self._fold.state = state.plan_refused(plan) if plan.fault else state
         if plan.decision:
-            yield self._told.event(record, PolicyDecisionEvent, decision=plan.decision)
+            yield self._fold.event(record, PolicyDecisionEvent, decision=plan.decision)
         for note in plan.notes:
-            yield self._told.event(record, PlannerNoteEvent, text=note)
+            yield self._fold.event(record, PlannerNoteEvent, text=note)
         if plan.fault:
-            yield self._told.event(record, PlannerNoteEvent, text=f"planner fault: {plan.fault}")
+            yield self._fold.event(record, PlannerNoteEvent, text=f"planner fault: {plan.fault}")
         if usage:
-            yield self._told.event(record, UsageEvent, usage=usage)
+            yield self._fold.event(record, UsageEvent, usage=usage)
         yield from self._carried_on(record, plan)
 
     def _carried_on(self, record: HistoryRecord, plan: PlanOutcome) -> Iterator[Event]:
-        """What a plan asks for begins."""
+        """Begin to carry out a plan."""
         if plan.calls:
             message = plan.message or Message.calls(plan.calls)
-            yield self._told.event(record, AssistantMessageEvent, message=message)
+            yield self._fold.event(record, AssistantMessageEvent, message=message)
             yield from self._step.begin(record, plan)
         elif plan.final:
-            self._told.state = self._told.state.finished()
-            yield self._told.event(record, AssistantMessageEvent, message=plan.final)
+            self._fold.state = self._fold.state.finished()
+            yield self._fold.event(record, AssistantMessageEvent, message=plan.final)
         elif plan.await_:
             if plan.message and plan.message.text:
-                yield self._told.event(record, AssistantMessageEvent, message=plan.message)
+                yield self._fold.event(record, AssistantMessageEvent, message=plan.message)
             yield self._waits.ask(record, plan)
         elif plan.wait_:
-            self._sleep, self._told.state = plan, self._told.state.waiting()
+            self._sleep, self._fold.state = plan, self._fold.state.waiting()
             if plan.wait_counts:
                 self._step.begin_work(record.time)
 
@@ -261,7 +264,7 @@ class Fold:
             return
         if plan.wait_counts:
             self._step.end_work(record.time)
-        self._told.state = self._told.state.slept(plan.wait_, record.time, is_over=is_over)
+        self._fold.state = self._fold.state.slept(plan.wait_, record.time, is_over=is_over)
 
     # Child runs.
 
@@ -273,24 +276,24 @@ class Fold:
         link = RunLink(
             run_id=record.name,
             agent_id=child.agent_id if child else "",
-            parent_run_id=self._told.run_id,
+            parent_run_id=self._fold.run_id,
             parent_tool_call_id=call_id,
         )
         typed = child is not None and child.answer is not None
         bounded = call_id in self._step.bounded
         self._step.begin_child(record, call, OpenCall(call, record.time, link, typed=typed, bounded=bounded))
-        yield self._told.event(record, ToolStartEvent, call=call)
+        yield self._fold.event(record, ToolStartEvent, call=call)
 
     def _child_started(self, record: HistoryRecord) -> Iterator[Event]:
         opened = self._step.open.get(record.of)
         if opened:
-            yield self._told.event(record, AgentRunStartedEvent, run_link=opened.link, call=opened.call)
+            yield self._fold.event(record, AgentRunStartedEvent, run_link=opened.link, call=opened.call)
 
     def _child_ended(self, record: HistoryRecord) -> Iterator[Event]:
         opened = self._step.open.pop(record.of, None)
         if not opened or not opened.link:
             return
-        told = self._step.spent.pop(opened.link.run_id, None)
+        reported = self._step.spent.pop(opened.link.run_id, None)
         if isinstance(record.value, RunOutput):
             active = record.value.active_time
             result = child_outcomes.finished(opened.call, record.value, opened.link, typed=opened.typed)
@@ -300,8 +303,8 @@ class Fold:
             active = spent and spent.active_time
             result = child_outcomes.failed(opened.call, record.error, opened.link, spent)
         else:
-            active = told and told.active_time
-            result = child_outcomes.with_spent(self._step.cut_short(opened.call), opened.link, told)
+            active = reported and reported.active_time
+            result = child_outcomes.with_spent(self._step.cut_short(opened.call), opened.link, reported)
         self._step.end_child(opened, active)
         yield from self._step.answer(record, result, opened.since)
 
@@ -311,15 +314,15 @@ class Fold:
         if record.name != SPENT:
             yield from self._waits.sent(record)
             return
-        run_id, spent = read_told(record.value)
+        run_id, spent = read_child_spent(record.value)
         links = [opened.link for opened in self._step.open.values()]
         if spent and any(link and link.run_id == run_id for link in links):
             self._step.spent[run_id] = spent
 
     def _timer_fired(self, record: HistoryRecord) -> Iterator[Event]:
         if record.name == TIME_BUDGET:
-            active = changed(self._told.state.active, expired=True)
-            self._told.state = changed(self._told.state, active=active)
+            active = changed(self._fold.state.active, expired=True)
+            self._fold.state = changed(self._fold.state, active=active)
             self._step.cut_waiting(record)
         elif record.name == WAITS:
             self._end_sleep(record, is_over=True)
@@ -336,40 +339,40 @@ class Fold:
     def _run_ended(self, record: HistoryRecord) -> Iterator[Event]:
         for opened in self._step.open.values():
             if opened.call.tool_call_id:
-                left = self._step.left_open(record, opened.call)
-                result = left.model_copy(update={"run_link": opened.link})
+                answer = self._step.left_open(record, opened.call)
+                result = answer.model_copy(update={"run_link": opened.link})
                 yield from self._step.answer(record, result, opened.since)
         yield from self._step.give_up(record)
-        self._told.state = self._told.state.ended()
+        self._fold.state = self._fold.state.ended()
         if record.kind == "run_completed":
             output = record.value if isinstance(record.value, RunOutput) else None
-            yield self._told.event(record, RunCompletedEvent, output=output)
+            yield self._fold.event(record, RunCompletedEvent, output=output)
         else:
             error = record.error
             self._failure = str(error) if error else ""
-            said: dict[str, Any] = {"text": str(error), "code": error.code} if error else {}
+            fields: dict[str, Any] = {"text": str(error), "code": error.code} if error else {}
             if record.kind == "run_failed":
-                said["error"] = error
-            yield self._told.event(record, _ENDS[record.kind], **said)
-        yield self._told.event(record, RunStreamEndEvent)
+                fields["error"] = error
+            yield self._fold.event(record, _ENDS[record.kind], **fields)
+        yield self._fold.event(record, RunStreamEndEvent)
 
     def _continued(self, _record: HistoryRecord) -> Iterator[Event]:
-        """The run goes on in another execution, whose history follows."""
+        """Continue with the history of the next execution."""
         self._chain += 1
         return iter(())
 
     def _reset(self, record: HistoryRecord) -> Iterator[Event]:
-        """An operator took the run back to this point; what it did after it is told anew, under later ids."""
+        """Take the run back to this point, as an operator did; later events get new ids."""
         self._chain += 1
-        said = f": {record.value}" if record.value else ""
-        yield self._told.event(
+        reason = f": {record.value}" if record.value else ""
+        yield self._fold.event(
             record,
             PlannerNoteEvent,
-            text=f"the run was reset to this point{said}"[:MAX_NOTE],
+            text=f"the run was reset to this point{reason}"[:MAX_NOTE],
             identity=record.identity or None,
         )
 
 
 def _nothing(_record: HistoryRecord) -> Iterator[Event]:
-    """What a later version records tells nothing here."""
+    """No events, for a kind that only a later version records."""
     return iter(())

@@ -1,4 +1,4 @@
-"""The calls of a step as the fold follows them: begun, asked about, carried out, answered, settled."""
+"""The calls of a step in the fold: begun, waiting, carried out, answered, settled."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -26,8 +26,8 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.awaits.kinds import kind_of
 from sojourn.core.awaits.opened import MAX_INPUT_ROUNDS, external_wait, input_wait, with_payload
 from sojourn.core.awaits.waits import Waits
+from sojourn.core.history.fold_state import FoldState
 from sojourn.core.history.record import HistoryRecord, OpenCall
-from sojourn.core.history.told import Told
 from sojourn.core.run import outcomes
 from sojourn.core.run.admission import not_executed
 from sojourn.core.run.child_outcomes import ChildTime
@@ -41,53 +41,53 @@ class StepFold:
     """The calls of the last plan with calls.
 
     Args:
-        told: What was read so far; the state of the run in it follows the calls.
+        fold: The fold's shared state, in which the run state follows the calls.
     """
 
-    def __init__(self, told: Told) -> None:
-        self._told = told
+    def __init__(self, fold: FoldState) -> None:
+        self._fold = fold
         self.reason: str | None = None
         """Why the run was asked to cancel."""
         self.open: dict[int, OpenCall] = {}
-        """Plans, activities and child runs at work, by the event that scheduled or initiated each."""
+        """Plans, activities and child runs in progress, by the id of the event that scheduled or initiated each."""
         self.local: dict[str, OpenCall] = {}
-        """Calls carried out beside the workflow, by their id."""
+        """Calls in progress as local activities, by call id."""
         self.asking: dict[str, tuple[ToolRequest, datetime]] = {}
-        """Calls that wait for a person or for a result from outside, by their wait's id or their own."""
+        """Calls that wait for a person or an external result, by the id of the wait or of the call."""
         self.unstarted: dict[str, ToolRequest] = {}
-        """Calls that nothing holds up but their turn: no worker and no child run has them yet."""
+        """Calls that wait for nothing but their turn: no worker and no child run has them yet."""
         self.kinds: dict[str, str] = {}
-        """How a call is carried out once it is approved, by wait; that a call is local, by call."""
+        """The dispatch kind of a call that waits for approval, by the id of the wait; `local` by call id for a local call."""
         self.external = ""
-        """The wait for results from outside."""
+        """The id of the wait for external results."""
         self.supplier: dict[str, Any] = {}
-        """Who sent the last result from outside."""
+        """The sender of the last external result."""
         self.spent: dict[str, Spent] = {}
-        """What a child run that is being cancelled says it has spent, by its id."""
+        """What a cancelled child run reported to have spent, by its run id."""
         self.planned: dict[str, ToolRequest] = {}
         self.bounded: set[str] = set()
-        """Calls whose tool reports bounds."""
+        """Ids of calls whose child run states bounds."""
         self._forms: dict[str, list[AwaitClarification]] = {}
-        """What a call's tool still asks, after the question that is open, by call."""
+        """The further forms of a tool's request for input, after the open one, by call id."""
         self._asked_by: dict[str, int] = {}
-        """How often a call's tool has asked for input."""
+        """How often a call asked for input, by call id."""
         self._plan = PlanOutcome()
         self._admitted: dict[str, ToolRequest] = {}
-        """The calls of the plan that are carried out, by id."""
+        """The admitted calls of the plan, by id."""
         self._results: dict[str, ToolResult] = {}
         self._child_time = ChildTime()
         self._began = timedelta(0)
         self._unsettled: tuple[RunState, list[ToolResult], datetime] | None = None
-        """The state before the last step was settled, with what settled it and when."""
+        """The state before the last step was settled, the step's results, and the time."""
 
     # Begin.
 
     def begin(self, record: HistoryRecord, plan: PlanOutcome) -> Iterator[Event]:
-        """Start and end of the calls that need no activity, and what has to be asked first; the others end later."""
-        limits = self._told.state.limits
-        self._told.state = self._told.state.step_begun(plan.calls, plan.dispatches)
+        """Begin a step: the events of calls without an activity, and the waits to open; other calls end later."""
+        limits = self._fold.state.limits
+        self._fold.state = self._fold.state.step_begun(plan.calls, plan.dispatches)
         self._plan, self._results, self._child_time = plan, {}, ChildTime()
-        self._began = self._told.state.active.spent(record.time)
+        self._began = self._fold.state.active.spent(record.time)
         self.planned = {call.tool_call_id: call for call in plan.calls}
         admitted = list(zip(plan.calls, plan.dispatches, strict=False))
         self._admitted = {call.tool_call_id: call for call, _ in admitted}
@@ -105,8 +105,8 @@ class StepFold:
     def _begin_call(self, record: HistoryRecord, call: ToolRequest, dispatch: Dispatch) -> Iterator[Event]:
         if dispatch.kind == "external":
             self.asking[call.tool_call_id] = (call, record.time)
-            yield self._told.event(record, ToolStartEvent, call=call)
-        elif dispatch.confirm and self._told.state.waits.asks(dispatch.confirm):
+            yield self._fold.event(record, ToolStartEvent, call=call)
+        elif dispatch.confirm and self._fold.state.waits.asks(dispatch.confirm):
             self._show(call, "waiting")
             event = self.opened(record, with_payload(dispatch.confirm, call))
             assert event.type == "await_confirmation"
@@ -115,60 +115,60 @@ class StepFold:
             yield event
         elif dispatch.kind == "local":
             self.begin_local(record, call, record.time)
-            yield self._told.event(record, ToolStartEvent, call=call)
+            yield self._fold.event(record, ToolStartEvent, call=call)
         elif dispatch.result is None:
             self.unstarted[call.tool_call_id] = call
         else:
             yield from self.not_run(record, call, record.time, dispatch.result)
 
     def begin_local(self, record: HistoryRecord, call: ToolRequest, since: datetime) -> None:
-        """A call is carried out beside the workflow from now on."""
+        """Begin a local activity."""
         self.local[call.tool_call_id] = OpenCall(call, since, is_local=True)
         self.begin_work(record.time)
 
     def begin_work(self, now: datetime) -> None:
-        """A plan or a call is at work, which counts as active time."""
-        self._told.state = changed(self._told.state, active=self._told.state.active.begun(now))
+        """Count one more plan or call in progress as active time."""
+        self._fold.state = changed(self._fold.state, active=self._fold.state.active.begun(now))
 
     def end_work(self, now: datetime) -> None:
-        """A plan or a call is at work no more."""
-        self._told.state = changed(self._told.state, active=self._told.state.active.ended(now))
+        """Count one less plan or call in progress."""
+        self._fold.state = changed(self._fold.state, active=self._fold.state.active.ended(now))
 
     def begin_child(self, record: HistoryRecord, call: ToolRequest, opened: OpenCall) -> None:
-        """A child run is started."""
+        """Begin a child run."""
         self.open[record.id] = replace(opened, child_time=self._child_time.total)
         self._show(call, "running", opened.link)
 
     def end_child(self, opened: OpenCall, active: timedelta | None) -> None:
-        """A child run has ended, which was active for so long."""
+        """End a child run, with its active time."""
         self._child_time.ended(opened.child_time, active)
 
     def opened(self, record: HistoryRecord, wait: Await) -> Event:
-        """The event that a wait was opened."""
+        """Open a wait; returns its event."""
         self.waits, opened = self.waits.opened(wait)
         if isinstance(opened, AwaitExternalTools):
             self.external = opened.id
         kind = kind_of(opened)
-        return self._told.event(record, kind.event, **{kind.field: opened})
+        return self._fold.event(record, kind.event, **{kind.field: opened})
 
     @property
     def waits(self) -> Waits:
-        """What is waited for, and what was answered."""
-        return self._told.state.waits
+        """The waits of the run."""
+        return self._fold.state.waits
 
     @waits.setter
     def waits(self, waits: Waits) -> None:
-        self._told.state = changed(self._told.state, waits=waits)
+        self._fold.state = changed(self._fold.state, waits=waits)
 
     def _show(self, call: ToolRequest, state: str, link: RunLink | None = None) -> None:
         shown = CallStatus(tool_call_id=call.tool_call_id, name=call.name, state=state, run_link=link)
-        self._told.state = self._told.state.shown(shown)
+        self._fold.state = self._fold.state.shown(shown)
 
     # End.
 
     def carried_out(self, record: HistoryRecord, opened: OpenCall, result: ToolResult) -> Iterator[Event]:
-        """A worker answered a call, asks for input to go on, or judged a result that was sent from outside."""
-        call, asks_people = opened.call, self._told.state.policy.interrupts_allowed
+        """Take in an activity's result: an answer, a request for input, or the verdict on an external result."""
+        call, asks_people = opened.call, self._fold.state.policy.interrupts_allowed
         needed = result.input_required
         if needed and asks_people and self._may_ask_again(call.tool_call_id):
             asked = [input_wait(call, needed, form) for form in needed.forms]
@@ -189,25 +189,25 @@ class StepFold:
             yield from self.answer(record, result, opened.since)
 
     def _checked(self, record: HistoryRecord, opened: OpenCall, result: ToolResult) -> Iterator[Event]:
-        """A result from outside was judged; one that does not fit is awaited again."""
+        """Take in the verdict on an external result; for one that does not fit, another is awaited."""
         was_open = self.external in self.waits.open
         self.waits, is_final = self.waits.checked(self.external, opened.call.tool_call_id, result)
         if not is_final:
             self.asking[opened.call.tool_call_id] = (opened.call, opened.since)
             note = f"result refused: {result.error.message if result.error else ''}"
-            self._told.state = self._told.state.noted(note)
-            yield self._told.event(record, PlannerNoteEvent, text=note)
+            self._fold.state = self._fold.state.noted(note)
+            yield self._fold.event(record, PlannerNoteEvent, text=note)
             return
         yield from self.answer(record, result, opened.since)
         if was_open and self.external not in self.waits.open:
-            yield self._told.event(record, AwaitAnsweredEvent, await_id=self.external, **self.supplier)
+            yield self._fold.event(record, AwaitAnsweredEvent, await_id=self.external, **self.supplier)
 
     def _may_ask_again(self, call_id: str) -> bool:
         self._asked_by[call_id] = self._asked_by.get(call_id, 0) + 1
         return self._asked_by[call_id] <= MAX_INPUT_ROUNDS
 
     def next_form(self, record: HistoryRecord, call_id: str) -> Iterator[Event]:
-        """What a call's tool asks next; with all its answers it goes on."""
+        """Open the next form of a call's request for input; after the last form the call continues."""
         forms = self._forms.get(call_id)
         if forms:
             yield self.opened(record, forms.pop(0))
@@ -220,23 +220,23 @@ class StepFold:
             self._show(known[0], "running")
 
     def approve(self, record: HistoryRecord, await_id: str, call: ToolRequest) -> Iterator[Event]:
-        """A call that was asked about is carried out."""
+        """Begin an approved call."""
         self._show(call, "running")
         if self.kinds.get(await_id) == "local":
             self.begin_local(record, call, record.time)
-            yield self._told.event(record, ToolStartEvent, call=call)
+            yield self._fold.event(record, ToolStartEvent, call=call)
         else:
             self.unstarted[call.tool_call_id] = call
 
     def not_run(
         self, record: HistoryRecord, call: ToolRequest, since: datetime, result: ToolResult
     ) -> Iterator[Event]:
-        """A call that never began is answered: its start is told with its end."""
-        yield self._told.event(record, ToolStartEvent, call=call)
+        """The start and the end of a call that is answered without ever running."""
+        yield self._fold.event(record, ToolStartEvent, call=call)
         yield from self.answer(record, result, since)
 
     def expire(self, record: HistoryRecord, wait: Await) -> Iterator[Event]:
-        """The calls that waited in vain are answered."""
+        """Answer the calls of an expired wait."""
         kind = kind_of(wait)
         for key in kind.calls(wait):
             known = self.asking.pop(key, None)
@@ -245,19 +245,19 @@ class StepFold:
             call, since = known
             if key == call.tool_call_id:
                 yield from self.answer(record, kind.expired(call), since)
-            else:  # it was asked about before it began
+            else:  # the call waited for approval, and never began
                 yield from self.not_run(record, call, since, kind.expired(call))
 
     def answer(self, record: HistoryRecord, result: ToolResult, since: datetime) -> Iterator[Event]:
-        """The events of a call's one answer; with the last of a step the run's state is settled."""
+        """The events of a call's answer; the last answer of a step settles the run's state."""
         self._settle_with(record, result)
-        yield self._told.event(record, ToolResultReceivedEvent, result=result)
-        yield self._told.event(record, ToolEndEvent, result=result, duration=record.time - since)
+        yield self._fold.event(record, ToolResultReceivedEvent, result=result)
+        yield self._fold.event(record, ToolEndEvent, result=result, duration=record.time - since)
 
     def _settle_with(self, record: HistoryRecord, result: ToolResult) -> None:
         if result.tool_call_id not in self._admitted or result.tool_call_id in self._results:
-            return  # it was not admitted, or its answer was known before it was told
-        self._told.state = self._told.state.shown(call_status(result))
+            return  # the call was not admitted, or its answer was known before its event
+        self._fold.state = self._fold.state.shown(call_status(result))
         self._results[result.tool_call_id] = outcomes.by_reference(result)
         self._settle(record)
 
@@ -265,38 +265,39 @@ class StepFold:
         """Settle the run's state once the last admitted call is answered."""
         if len(self._results) < len(self._admitted):
             return
-        state = self._told.state
+        state = self._fold.state
         executed = [self._results[call_id] for call_id in self._admitted]
         beyond = self._child_time.beyond(state.active.spent(record.time) - self._began)
         state = changed(state, active=state.active.added(beyond))
         self._unsettled = (state, executed, record.time)
         safeguards = state.safeguards.settle(self._plan.calls, executed, record.time)
-        self._told.state = state.settled(self._plan, executed, safeguards, record.time)
+        self._fold.state = state.settled(self._plan, executed, safeguards, record.time)
 
     def judge(self, *, is_stopped: bool) -> None:
-        """Judge the last step by the rules that the run was judged by: the next plan shows where they part.
+        """Judge the last step again by the version of the rules that the run used, which the next plan shows.
 
         Args:
             is_stopped: Whether a safeguard made that plan the last.
         """
-        safeguards = self._told.state.safeguards
+        safeguards = self._fold.state.safeguards
         if self._unsettled and safeguards.is_judged_otherwise and safeguards.stops != is_stopped:
             state, executed, now = self._unsettled
             judged = state.safeguards.settle(self._plan.calls, executed, now).by_first_rules()
-            self._told.state = state.settled(self._plan, executed, judged, now)
+            self._fold.state = state.settled(self._plan, executed, judged, now)
         self._unsettled = None
 
     # Cut short.
 
     def cut_short(self, call: ToolRequest) -> ToolResult:
-        """The answer of a call that was cancelled, or for which there was no time."""
-        is_overtime = self._told.state.active.expired
+        """The result of a call that was cancelled, or cut off by the time budget."""
+        is_overtime = self._fold.state.active.expired
         return outcomes.overtime(call) if is_overtime else outcomes.canceled(call, self.reason)
 
     def cut_waiting(self, record: HistoryRecord) -> None:
-        """The run was asked to cancel, or its time is over: what only waits is given up at once.
+        """Give up at once what only waits, when the run is asked to cancel or its time is over.
 
-        Their events come with the next plan or the end, since only the history tells that nothing answered them.
+        Their events come with the next plan or the end, since only then the history shows that nothing
+        answered them.
         """
         at_work = {opened.call.tool_call_id for opened in (*self.open.values(), *self.local.values())}
         for await_id in self.waits.open:
@@ -306,22 +307,22 @@ class StepFold:
                 self._settle_with(record, self.cut_short(call))
 
     def give_up(self, record: HistoryRecord) -> Iterator[Event]:
-        """The calls that wait for people or their turn when nothing waits for them: a cancelled run, or one out of time."""
+        """The answers of calls that wait for people or their turn, once the run is cancelled or out of time."""
         waiting, self.asking = self.asking, {}
         external = self.waits.open.get(self.external)
         items = external.items if isinstance(external, AwaitExternalTools) else []
         outside = {item.tool_call_id for item in items}
         for await_id in self.waits.open if _is_full(record) else ():
             self.waits = self.waits.closed(await_id)
-            yield self._told.event(record, AwaitAnsweredEvent, await_id=await_id, code="history")
+            yield self._fold.event(record, AwaitAnsweredEvent, await_id=await_id, code="history")
         for await_id in self.waits.open if waiting else ():
             self.waits = self.waits.closed(await_id)
         for key, (call, since) in waiting.items():
-            if key != call.tool_call_id:  # a person was asked whether it may run
-                yield self._told.event(record, ToolStartEvent, call=call)
+            if key != call.tool_call_id:  # the call waited for approval, so it has no start yet
+                yield self._fold.event(record, ToolStartEvent, call=call)
             is_unread = call.tool_call_id in outside and _is_full(record)
-            left = outcomes.not_read(call) if is_unread else self.left_open(record, call)
-            yield from self.answer(record, left, since)
+            result = outcomes.not_read(call) if is_unread else self.left_open(record, call)
+            yield from self.answer(record, result, since)
         for opened in self.local.values():
             yield from self.answer(record, self.left_open(record, opened.call), opened.since)
         for call in self.unstarted.values():
@@ -330,7 +331,7 @@ class StepFold:
         self.unstarted.clear()
 
     def left_open(self, record: HistoryRecord, call: ToolRequest) -> ToolResult:
-        """The answer of a call that nothing in the history answers."""
+        """The result of a call that nothing in the history answers."""
         if _is_full(record):
             return not_executed(call, "history", Limits())
         if record.kind in ("scheduled", "run_canceled"):
@@ -340,6 +341,6 @@ class StepFold:
 
 
 def _is_full(record: HistoryRecord) -> bool:
-    """Whether this is the last turn of a run whose history is full."""
+    """Whether a record belongs to the last turn of a run whose history is full."""
     finalize = record.value.finalize if isinstance(record.value, PlanTask) else None
     return finalize is not None and finalize.reason == "history"

@@ -1,4 +1,4 @@
-"""What was sent to a run, and timers that fired, as the fold reads them: answers, steering, expiries."""
+"""Messages from outside and fired timers in the fold: answers, pauses, resumes, releases, expiries."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -29,38 +29,38 @@ from sojourn.core.awaits.steering import (
     read_resume,
 )
 from sojourn.core.awaits.waits import Released, Repeated
+from sojourn.core.history.fold_state import FoldState
 from sojourn.core.history.fold_step import StepFold
 from sojourn.core.history.record import HistoryRecord
-from sojourn.core.history.told import Told
 from sojourn.core.values.timers import EXPIRES
 
 __all__ = ["WaitFold"]
 
 MAX_NAMED = 500
-"""Characters of names that a note repeats."""
+"""Longest list of names in a note, in characters."""
 
 
 class WaitFold:
-    """What people and systems sent.
+    """The messages from outside.
 
     Args:
-        told: What was read so far.
+        fold: The fold's shared state.
         step: The calls that wait.
     """
 
-    def __init__(self, told: Told, step: StepFold) -> None:
-        self._told = told
+    def __init__(self, fold: FoldState, step: StepFold) -> None:
+        self._fold = fold
         self._step = step
         self._asked = PlanOutcome()
 
     def ask(self, record: HistoryRecord, plan: PlanOutcome) -> Event:
-        """The event that a planner asks."""
+        """Open the wait for an answer to a planner's question; returns its event."""
         assert plan.await_
-        self._asked, self._told.state = plan, self._told.state.waiting()
+        self._asked, self._fold.state = plan, self._fold.state.waiting()
         return self._step.opened(record, plan.await_)
 
     def sent(self, record: HistoryRecord) -> Iterator[Event]:
-        """What somebody sent by an update or signal."""
+        """Read an update or signal."""
         if kind_named(record.name):
             yield from self._answered(record)
         elif record.name in (PAUSE, RESUME, STOP_ASKING):
@@ -79,26 +79,26 @@ class WaitFold:
             return
         question = waits.open.get(answer.await_id)
         self._step.waits, settled = waits.answered(answer)
-        for each in settled:
-            yield from self._settled(record, each)
+        for one_answer in settled:
+            yield from self._settled(record, one_answer)
         if isinstance(answer, Clarified) and isinstance(question, AwaitClarification):
             if question.tool_call_id is None:
-                self._told.state = self._told.state.answered(self._asked, answer)
+                self._fold.state = self._fold.state.answered(self._asked, answer)
             else:
                 yield from self._step.next_form(record, question.tool_call_id)
 
     def _settled(self, record: HistoryRecord, answer: Answer) -> Iterator[Event]:
-        """A wait that an answer closes, with what becomes of its call."""
-        said: dict[str, Any] = {"by": answer.by, "identity": record.identity or None}
+        """The events of an answer to a wait, with what happens to the wait's call."""
+        fields: dict[str, Any] = {"by": answer.by, "identity": record.identity or None}
         if isinstance(answer, Supplied):
-            self._step.supplier = said  # told once the results are checked
+            self._step.supplier = fields  # the event follows once the results are checked
             return
-        said |= {"text": answer.text}
+        fields |= {"text": answer.text}
         if isinstance(answer, Clarified) and answer.declined:
-            said |= {"code": "declined"}
+            fields |= {"code": "declined"}
         approved = answer.approved if isinstance(answer, Decided) else None
-        yield self._told.event(
-            record, AwaitAnsweredEvent, await_id=answer.await_id, approved=approved, **said
+        yield self._fold.event(
+            record, AwaitAnsweredEvent, await_id=answer.await_id, approved=approved, **fields
         )
         if not isinstance(answer, Decided):
             return
@@ -110,66 +110,68 @@ class WaitFold:
             yield from self._step.not_run(record, *known, denied)
 
     def expired(self, record: HistoryRecord) -> Iterator[Event]:
-        """Nobody answered a wait in time."""
+        """Expire a wait that nobody answered in time."""
         await_id = record.name.removeprefix(EXPIRES)
         wait = self._step.waits.open.get(await_id)
         if wait is None:
             return
         self._step.waits = self._step.waits.closed(await_id)
-        yield self._told.event(record, AwaitAnsweredEvent, await_id=await_id, code="expired")
+        yield self._fold.event(record, AwaitAnsweredEvent, await_id=await_id, code="expired")
         yield from self._step.expire(record, wait)
         if not isinstance(wait, AwaitClarification):
             return
         if wait.tool_call_id:
             yield from self._step.next_form(record, wait.tool_call_id)
         else:
-            self._told.state = self._told.state.answered(self._asked, None)
+            self._fold.state = self._fold.state.answered(self._asked, None)
 
     # Steering.
 
     def _steered(self, record: HistoryRecord) -> Iterator[Event]:
         values, name = record.value, record.name
-        is_paused = self._told.state.paused is not None
-        given = (
+        is_paused = self._fold.state.paused is not None
+        message = (
             read_pause(values)
             if name == PAUSE
             else read_release(values)
             if name == STOP_ASKING
             else read_resume(values, is_paused=is_paused)
         )
-        if isinstance(given, Refused):
-            yield self._note(record, f"{name} refused: {given.reason}")
+        if isinstance(message, Refused):
+            yield self._note(record, f"{name} refused: {message.reason}")
             return
         identity = record.identity or None
         if rest := not_understood(name, values):
             yield self._note(record, f"left out: {rest.reason}", identity=identity)
-        if isinstance(given, Released):
-            yield from self._released(record, given)
+        if isinstance(message, Released):
+            yield from self._released(record, message)
             return
-        state, is_heeded = self._told.state.steered(given, record.time)
+        state, is_heeded = self._fold.state.steered(message, record.time)
         if is_heeded:
-            yield self._steering_event(record, given)
-        self._told.state = state
+            yield self._steering_event(record, message)
+        self._fold.state = state
 
-    def _steering_event(self, record: HistoryRecord, given: Paused | Resumed) -> Event:
-        by = {"by": given.by, "identity": record.identity or None}
-        if isinstance(given, Paused):
-            return self._told.event(record, RunPausedEvent, text=given.reason, **by)
-        return self._told.event(record, RunResumedEvent, text=given.note, messages=list(given.messages), **by)
+    def _steering_event(self, record: HistoryRecord, message: Paused | Resumed) -> Event:
+        by = {"by": message.by, "identity": record.identity or None}
+        if isinstance(message, Paused):
+            return self._fold.event(record, RunPausedEvent, text=message.reason, **by)
+        return self._fold.event(
+            record, RunResumedEvent, text=message.note, messages=list(message.messages), **by
+        )
 
-    def _released(self, record: HistoryRecord, given: Released) -> Iterator[Event]:
-        named = ", ".join([*given.tools, *given.tags])[:MAX_NAMED]
-        by = f" by {given.by}" if given.by else ""
-        yield self._told.event(
+    def _released(self, record: HistoryRecord, release: Released) -> Iterator[Event]:
+        named = ", ".join([*release.tools, *release.tags])[:MAX_NAMED]
+        by = f" by {release.by}" if release.by else ""
+        yield self._fold.event(
             record,
             PlannerNoteEvent,
             text=f"{named}: approved for the rest of the run{by}",
             identity=record.identity or None,
         )
-        self._step.waits, settled = self._step.waits.released(given)
+        self._step.waits, settled = self._step.waits.released(release)
         for decision in settled:
             yield from self._settled(record, decision)
 
     def _note(self, record: HistoryRecord, note: str, **fields: Any) -> Event:
-        self._told.state = self._told.state.noted(note)
-        return self._told.event(record, PlannerNoteEvent, text=note, **fields)
+        self._fold.state = self._fold.state.noted(note)
+        return self._fold.event(record, PlannerNoteEvent, text=note, **fields)

@@ -1,4 +1,4 @@
-"""One history event as the fold reads it."""
+"""One history event in the form that the fold reads."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -13,7 +13,7 @@ __all__ = ["HistoryRecord", "OpenCall"]
 
 @dataclass(frozen=True, slots=True)
 class HistoryRecord:
-    """One history event, decoded and freed of Temporal's types."""
+    """One history event, decoded and without Temporal's types."""
 
     id: int
     time: datetime
@@ -22,30 +22,30 @@ class HistoryRecord:
     `child_failed` `sent` `timer_fired` `cancel_requested` `continued` `reset` `run_completed` `run_failed` `run_canceled` `run_terminated`
     `run_timed_out`."""
     name: str = ""
-    """Activity type, the id of a child run, the name of an update or signal, or what a timer was for."""
+    """The activity type, the child run's id, the update's or signal's name, or the timer's purpose."""
     key: str = ""
-    """Activity id."""
+    """The activity id."""
     of: int = 0
-    """The event that scheduled or initiated what ended here."""
+    """The id of the event that scheduled or initiated the activity or child run that ended."""
     value: Any = None
     """The decoded input or result."""
     error: ToolError | None = None
-    """The failure; None where what ended was cancelled."""
+    """The failure; None for a cancellation."""
     timeout: str = ""
-    """Which time-out it was, when the server gave the activity up: `schedule-to-start` `heartbeat` ..."""
+    """The kind of time-out, when the server timed the activity out: `schedule-to-start`, `heartbeat` ..."""
     queue: str = ""
-    """Where an activity waits for a worker."""
+    """The task queue of an activity."""
     waits: str = ""
-    """How long it may wait there."""
+    """How long an activity may wait in its task queue."""
     judged: bool = False
-    """Whether it is an update: the workflow accepted it before it was recorded."""
+    """Whether the record is an update, which the workflow had accepted before it was recorded."""
     identity: str = ""
-    """Who sent an update or signal, as Temporal knows them."""
+    """The identity of the client that sent an update or signal, as Temporal records it."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenCall:
-    """A call or plan that has begun and not ended."""
+    """A call or plan in progress."""
 
     call: ToolRequest
     since: datetime
@@ -56,6 +56,6 @@ class OpenCall:
     bounded: bool = False
     is_local: bool = False
     external: bool = False
-    """Whether only what was sent from outside is checked."""
+    """Whether the activity only checks a result from outside."""
     child_time: timedelta = timedelta(0)
-    """The active time of the step's child runs when this one began."""
+    """The active time of the step's child runs when this child run began."""

@@ -1,4 +1,4 @@
-"""A run's transcript, told by its history: with no worker alive, and long after the end."""
+"""A run's transcript, rebuilt from its history: with no worker alive, and long after the run's end."""
 
 from dataclasses import dataclass, field
 
@@ -16,20 +16,20 @@ __all__ = ["TranscriptProjection"]
 
 @dataclass(slots=True)
 class TranscriptProjection:
-    """Feed it a run's history records in order, each with the events it told.
+    """Takes a run's history records in order, each with its events.
 
-    Each plan's input holds what was new to the planner, word for word. Where that was too large to be
-    recorded twice, it is made of the results in the history.
+    Each plan's input holds the messages that were new to the planner, unchanged. Where those were too large
+    to be recorded twice, they are rebuilt from the results in the history.
     """
 
     messages: list[Message] = field(default_factory=list[Message])
     _calls: list[ToolRequest] = field(default_factory=list[ToolRequest])
     _results: dict[str, ToolResult] = field(default_factory=dict[str, ToolResult])
     _notices: list[Message] = field(default_factory=list[Message])
-    """What no planner has been told yet."""
+    """Messages that no planner has received yet."""
 
     def feed(self, record: HistoryRecord, events: list[Event]) -> None:
-        """Take the next record into account."""
+        """Take in the next record."""
         match record.value:
             case RunInput(messages=opening) if record.kind == "started":
                 self.messages = [*opening]
@@ -38,15 +38,15 @@ class TranscriptProjection:
             case PlanOutcome() as plan:
                 self._planned(plan)
             case RunOutput(final=final) if record.kind == "run_completed" and self.messages[-1:] != [final]:
-                self.messages = [*self.told(), final]
+                self.messages = [*self.messages_so_far(), final]
             case _:
                 pass
         for event in events:
             if isinstance(event, ToolEndEvent):
                 self._results[event.tool_call_id] = event.result
 
-    def told(self) -> list[Message]:
-        """The transcript so far, with the answers of a step, or the refusal, that no planner has seen."""
+    def messages_so_far(self) -> list[Message]:
+        """The transcript so far, with results of a step, or a refusal, that no planner has received yet."""
         return [*self.messages, *self._answers(), *self._notices]
 
     def _plan(self, task: PlanTask) -> None:

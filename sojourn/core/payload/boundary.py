@@ -1,7 +1,7 @@
-"""The tool boundary: what may go in, what may come out, each in one function.
+"""The tool boundary: the checks of a payload on the way in, and of a result on the way out.
 
-In: size and depth, parse, validate once. Out: encode by the result's type, artifacts, bounds; then through
-`gate`. What fails on the way is a `ToolResult` with its hint; nothing is validated again in services (SR-118).
+In: size and depth, parse, validate once. Out: encode by the result's type, artifacts, bounds; then the
+`gate`. A failed check becomes a `ToolResult` with a hint; services need not validate again (SR-118).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -39,31 +39,31 @@ __all__ = [
 ]
 
 MAX_FORMS = 10
-"""Forms of one `input_required`."""
+"""Most forms of one `input_required`."""
 
 MAX_REQUEST_STATE = 64_000
-"""Characters of what a tool wants back with the answers."""
+"""Longest `request_state` of one `input_required`, in characters."""
 
 Answer = tuple[ToolError, RetryHint | None]
-"""Why a call is answered with an error, and how to repair it."""
+"""The error of a call, and how to repair the call."""
 
 Encode = Callable[[Any], Any]
-"""From a typed value to JSON; raises where it is not of the type."""
+"""Encodes a typed value as JSON; raises for a value of another type."""
 
 
 def refusal(call: ToolRequest, answer: Answer) -> ToolResult:
-    """A call's answer made of an error and perhaps a hint."""
+    """A call's result from an error and perhaps a hint."""
     error, hint = answer
     return ToolResult(name=call.name, tool_call_id=call.tool_call_id, error=error, retry_hint=hint)
 
 
 def parsed(spec: ToolSpec, call: ToolRequest, fits: Judge | None = None) -> dict[str, Any] | ToolResult:
-    """The call's payload as it was sent, less what no caller may send, or why it cannot be read."""
+    """The call's payload without injected fields, or the result that says why it cannot be read."""
     if call.raw is None:
         payload, fault = call.payload, json_fault(call.payload)
     else:
-        read = parse_arguments(call.raw)
-        payload, fault = ({}, read) if isinstance(read, ParseFault) else (read.payload, None)
+        arguments = parse_arguments(call.raw)
+        payload, fault = ({}, arguments) if isinstance(arguments, ParseFault) else (arguments.payload, None)
     if fault is not None:
         return refusal(call, hints.unparsable(spec, fault, fits))
     if spec.injected:
@@ -74,7 +74,7 @@ def parsed(spec: ToolSpec, call: ToolRequest, fits: Judge | None = None) -> dict
 def checked(
     spec: ToolSpec, validator: Validator, call: ToolRequest, fits: Judge | None = None
 ) -> dict[str, Any] | ToolResult:
-    """The call's payload, valid against the tool's schema, or the answer that says what is wrong (SR-128)."""
+    """The call's payload, valid against the tool's schema, or the result that says what is wrong (SR-128)."""
     payload = parsed(spec, call, fits)
     if isinstance(payload, ToolResult) or validator.is_valid(payload):
         return payload
@@ -89,15 +89,15 @@ def refused(
     validator: Validator,
     fits: Judge | None = None,
 ) -> ToolResult:
-    """The answer to a payload with these faults.
+    """The result of a call whose payload has these issues.
 
     Args:
         spec: The tool.
         call: The call.
-        sent: The payload before anything was injected.
-        issues: Its faults, those of injected fields included: no caller can mend those (SR-44).
-        validator: Of the payload as callers see it.
-        fits: Judges an example by the tool's own type, where there is one.
+        sent: The payload before injection.
+        issues: The payload's issues; those of injected fields are left out, since no caller can repair them (SR-44).
+        validator: Validates the payload without injected fields.
+        fits: Validates an example with the tool's own type, where there is one.
     """
     shown, hidden = split(issues, spec.injected)
     if hidden and not shown:
@@ -108,7 +108,7 @@ def refused(
 
 
 def issues_of(error: ValidationError) -> list[FieldIssue]:
-    """The faults that a model's own validators found where the schema accepts the payload."""
+    """The issues that a pydantic model's own validators found in a payload that the schema accepts."""
     return [
         FieldIssue(
             field="".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in fault["loc"]),
@@ -126,40 +126,40 @@ def delivered(
     encode: Encode,
     beside: Mapping[str, Encode] | None = None,
 ) -> ToolResult:
-    """What a tool returned as its result, or `malformed_response` with the reason (SR-37, SR-90).
+    """The result of a call from the tool's return value, or `malformed_response` with the reason (SR-37, SR-90).
 
     Args:
         spec: The tool.
         call: The call.
-        value: The tool's own value, `WithArtifacts` or a `ToolResult`.
-        encode: From the value to JSON, by the result's type.
-        beside: The same for each declared artifact; None where any kind may come, as from MCP servers.
+        value: What the tool returned: a plain value, `WithArtifacts` or a `ToolResult`.
+        encode: Encodes the value by the result's type.
+        beside: Encodes each declared artifact; None where any kind is allowed, as from MCP servers.
     """
     try:
-        given = _encoded(value, encode, beside)
-        if given.input_required:
-            return _asking(spec, call, given.input_required)
-        bounds = _bounds(spec, given)
+        result = _encoded(value, encode, beside)
+        if result.input_required:
+            return _asking(spec, call, result.input_required)
+        bounds = _bounds(spec, result)
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         return malformed(spec, call, brief(error))
-    return given.model_copy(update={"name": call.name, "tool_call_id": call.tool_call_id, "bounds": bounds})
+    return result.model_copy(update={"name": call.name, "tool_call_id": call.tool_call_id, "bounds": bounds})
 
 
-def _bounds(spec: ToolSpec, given: ToolResult) -> Bounds | None:
-    """Those that the tool states beside its result, else those in it; a count below 0 bounds nothing."""
-    stated = given.bounds
+def _bounds(spec: ToolSpec, result: ToolResult) -> Bounds | None:
+    """The bounds that the tool stated beside its result, else those in the result; None for a negative count."""
+    stated = result.bounds
     if stated is None:
-        return bounds_of(given.result) if spec.bounded and given.ok else None
+        return bounds_of(result.result) if spec.bounded and result.ok else None
     if stated.returned < 0 or (stated.total or 0) < 0:
         return None
-    return with_note(stated, given.result)
+    return with_note(stated, result.result)
 
 
 def _encoded(value: Any, encode: Encode, beside: Mapping[str, Encode] | None) -> ToolResult:
     if isinstance(value, ToolResult):
         result = encode(value.result) if value.ok and value.result is not None else value.result
-        given = [(one.kind, one.data) for one in value.artifacts]
-        return value.model_copy(update={"result": result, "artifacts": _artifacts(given, beside)})
+        pairs = [(artifact.kind, artifact.data) for artifact in value.artifacts]
+        return value.model_copy(update={"result": result, "artifacts": _artifacts(pairs, beside)})
     if not isinstance(value, WithArtifacts):
         return ToolResult(result=encode(value))
     whole = cast("WithArtifacts[Any]", value)
@@ -168,10 +168,10 @@ def _encoded(value: Any, encode: Encode, beside: Mapping[str, Encode] | None) ->
     )
 
 
-def _artifacts(given: Sequence[tuple[str, Any]], beside: Mapping[str, Encode] | None) -> list[Artifact]:
-    """What came beside a result, each once, of a declared kind and with data of its type (SR-105)."""
+def _artifacts(pairs: Sequence[tuple[str, Any]], beside: Mapping[str, Encode] | None) -> list[Artifact]:
+    """The artifacts of a result, each kind once, declared, and with data of its type (SR-105)."""
     made: dict[str, Artifact] = {}
-    for kind, data in given:
+    for kind, data in pairs:
         if beside is not None and kind not in beside:
             raise ValueError(
                 f"artifact {echo(kind)} is not declared; declared: {', '.join(beside) or 'none'}"
@@ -184,7 +184,7 @@ def _artifacts(given: Sequence[tuple[str, Any]], beside: Mapping[str, Encode] | 
 
 
 def _asking(spec: ToolSpec, call: ToolRequest, needed: InputRequired) -> ToolResult:
-    """A call that needs a person's input to go on, in the name of its toolset."""
+    """The result of a call that needs a person's input, with its toolset as the one that asks."""
     state = needed.request_state or ""
     if not needed.forms or len(needed.forms) > MAX_FORMS or len(state) > MAX_REQUEST_STATE:
         why = f"input_required holds 1 to {MAX_FORMS} forms and a state of at most {MAX_REQUEST_STATE:,} characters"
@@ -196,12 +196,12 @@ def _asking(spec: ToolSpec, call: ToolRequest, needed: InputRequired) -> ToolRes
 
 
 def malformed(spec: ToolSpec, call: ToolRequest, why: str) -> ToolResult:
-    """The answer when a tool ran and its result cannot be used."""
+    """The result of a call whose tool ran, but returned something unusable."""
     return refusal(call, hints.malformed_response(spec, why))
 
 
 def brief(error: Exception) -> str:
-    """Why something does not fit its type, in a clause that repeats no value of it."""
+    """Why a value does not fit its type, as a clause that repeats no value."""
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"])

@@ -1,4 +1,4 @@
-"""Bounds of a bounded tool's result: read from it, noted where they are odd, never made by trimming (SR-22 to SR-40)."""
+"""Bounds of a bounded tool's result: read from the result, noted where inconsistent, never changed (SR-22 to SR-40)."""
 
 from typing import Any, TypeGuard, cast
 
@@ -11,18 +11,18 @@ __all__ = ["bounds_of", "can_state_bounds", "oddity", "with_bounds", "with_note"
 
 
 def can_state_bounds(schema: Schema) -> bool:
-    """Whether a result's schema has the one field that bounds need (SR-32)."""
+    """Whether a result's schema has `returned`, the field that bounds require (SR-32)."""
     return any("returned" in part.get("properties", {}) for part in expand(schema, schema))
 
 
 def with_bounds(result: ToolResult) -> ToolResult:
-    """A bounded tool's result with the bounds that it states, as they are (D-22)."""
+    """A bounded tool's result with the bounds that it states, unchanged (D-22)."""
     bounds = bounds_of(result.result) if result.ok else None
     return result if bounds is None else result.model_copy(update={"bounds": bounds})
 
 
 def bounds_of(result: Any) -> Bounds | None:
-    """The bounds that a result states, as they are (D-22); None where it does not say how much it returned."""
+    """The bounds that a result states, unchanged (D-22); None where `returned` is no count."""
     if not isinstance(result, dict):
         return None
     fields = cast("dict[str, Any]", result)
@@ -41,17 +41,17 @@ def bounds_of(result: Any) -> Bounds | None:
 
 
 def with_note(bounds: Bounds, result: Any) -> Bounds:
-    """The bounds with a note on what is odd about them, for the planner and the operator; no figure is changed."""
+    """The bounds with a note on inconsistencies, for the planner and the operator; no number is changed."""
     note = oddity(bounds, result)
     return bounds.model_copy(update={"note": note}) if note else bounds
 
 
 def oddity(bounds: Bounds | None, result: Any) -> str | None:
-    """What cannot be true of a bounded result and its bounds, or None."""
+    """What is inconsistent between a bounded result and its bounds, as a clause, or None."""
     fields = cast("dict[str, Any]", result) if isinstance(result, dict) else {}
     if bounds is None:
-        said = f", not {echo(fields['returned'])}" if "returned" in fields else ""
-        return f"a bounded tool's result is an object with `returned`, a number of items{said}"
+        actual = f", not {echo(fields['returned'])}" if "returned" in fields else ""
+        return f"a bounded tool's result is an object with `returned`, a number of items{actual}"
     odd = _odd_figures(bounds, fields) or _odd_words(fields)
     if odd is None and bounds.truncated and not bounds.refinement_hint and not bounds.next_cursor:
         return "`truncated` without a `refinement_hint` or a `next_cursor`"

@@ -1,6 +1,6 @@
-"""What a value of the wrong form was most likely meant to be; nothing is lost but the form.
+"""Readings of a value of the wrong form: values that its author most likely meant.
 
-Each reading is only a proposal: whoever asks takes the first that fits the schema.
+Each reading is a proposal: the caller takes the first that fits the schema.
 """
 
 import json
@@ -62,7 +62,7 @@ def _types(sent: Any, expected: list[str]) -> Iterator[Any]:
 
 
 def _read(text: str) -> Iterator[Any]:
-    """What a string says as JSON, or as a word for a boolean."""
+    """The JSON value that a string contains, or the boolean or null that it names."""
     words = {"true": True, "yes": True, "false": False, "no": False, "null": None, "none": None}
     if text.casefold() in words:
         yield words[text.casefold()]
@@ -81,7 +81,7 @@ def _read(text: str) -> Iterator[Any]:
 
 
 def _bounds(issue: FieldIssue, sent: float) -> Iterator[Any]:
-    """The nearest bound, for an exclusive one the next whole number; for a multiple the nearest whole numbers."""
+    """The nearest bound; for an exclusive bound the next whole number; for `multipleOf` the nearest multiple."""
     for bound, inward in ((issue.minimum, 1), (issue.maximum, -1)):
         if bound is not None and math.isfinite(bound):
             whole = int(bound) if bound.is_integer() else bound
@@ -102,7 +102,7 @@ def _lengths(issue: FieldIssue, sent: Any) -> Iterator[Any]:
 
 
 def _formatted(text: str, format_: str | None) -> Iterator[str]:
-    """The date, time or address that a text nearly is, where one is wanted: elsewhere it would be made up."""
+    """The date, time or address that a text nearly is, where the schema states that format; elsewhere it would be a guess."""
     match format_:
         case "date-time":
             moment = text.replace(" ", "T", 1)

@@ -1,9 +1,9 @@
-"""Mend the faults of a payload and nothing else, so that it still says what its author meant.
+"""Derive an example from a refused payload: repair its issues, and change nothing else.
 
-In the order of trust: what was sent, read as it was surely meant (a misspelt name, `"5"`
-for 5, JSON inside a string, a value just outside its bounds, an enum in other letters);
+Values are tried in this order of trust: the value sent, in a likely reading (a misspelt name, `"5"`
+for 5, JSON inside a string, a value just outside its bounds, an enum value in another case);
 then the tool author's example at the same place; then what the schema determines.
-Mending may uncover faults that were hidden before, so it goes in rounds.
+A repair may uncover further issues, so the repairs run in rounds.
 """
 
 from collections.abc import Iterator
@@ -27,29 +27,29 @@ _ROUNDS = 8
 def derive_example(
     validator: Validator, payload: dict[str, Any], author_example: Any = None
 ) -> dict[str, Any] | None:
-    """A copy of the payload that fits, or None when some fault cannot be mended.
+    """A copy of the payload that fits the schema, or None when some issue cannot be repaired.
 
     Args:
-        validator: Of the schema to fit.
-        payload: What was sent; left as it is.
-        author_example: A payload that fits, from which values may be taken.
+        validator: Validates against the schema to fit.
+        payload: The payload as sent; not changed.
+        author_example: A payload that fits, as a source of values.
     """
-    mended: dict[str, Any] = deepcopy(payload)
+    repaired: dict[str, Any] = deepcopy(payload)
     for _ in range(_ROUNDS):
-        issues = validator.issues(mended)
+        issues = validator.issues(repaired)
         if not issues:
-            return mended
-        before = deepcopy(mended)
-        _rename(validator, mended, issues)
+            return repaired
+        before = deepcopy(repaired)
+        _rename(validator, repaired, issues)
         for issue in issues:
-            _mend_one(validator, mended, issue, author_example)
-        if mended == before:
+            _repair_one(validator, repaired, issue, author_example)
+        if repaired == before:
             return None
     return None
 
 
 def _rename(validator: Validator, payload: dict[str, Any], issues: list[FieldIssue]) -> None:
-    """Move the value of an unknown field to the one whose name it nearly has: a missing one, else an absent one."""
+    """Move the value of an unknown field to the field with the closest name: a missing one, else an absent one."""
     missing = [to_tokens(issue.field) for issue in issues if issue.constraint == "missing_field"]
     for issue in issues:
         *place, name = to_tokens(issue.field) or ("",)
@@ -58,18 +58,20 @@ def _rename(validator: Validator, payload: dict[str, Any], issues: list[FieldIss
             wanted = [
                 tokens[-1] for tokens in missing if list(tokens[:-1]) == place and tokens[-1] not in parent
             ]
-            meant = closest_name(name, wanted) or closest_name(name, _absent(validator, place, parent))
-            if meant is not None:
-                parent[meant] = parent.pop(name)
+            intended = closest_name(name, wanted) or closest_name(name, _absent(validator, place, parent))
+            if intended is not None:
+                parent[intended] = parent.pop(name)
 
 
 def _absent(validator: Validator, place: list[str], parent: dict[str, Any]) -> list[str]:
-    """The fields that may stand beside these and do not."""
+    """The declared fields that are absent at a place."""
     parts = (part for schema in locate(validator.schema, place) for part in expand(validator.schema, schema))
     return [name for part in parts for name in part.get("properties", {}) if name not in parent]
 
 
-def _mend_one(validator: Validator, payload: dict[str, Any], issue: FieldIssue, author_example: Any) -> None:
+def _repair_one(
+    validator: Validator, payload: dict[str, Any], issue: FieldIssue, author_example: Any
+) -> None:
     tokens = to_tokens(issue.field)
     parent = value_at(payload, tokens[:-1])
     if not tokens or not (is_object(parent) or is_array(parent)):
@@ -79,7 +81,7 @@ def _mend_one(validator: Validator, payload: dict[str, Any], issue: FieldIssue, 
         return
     sent = value_at(payload, tokens)
     if (sent is ABSENT) != (issue.constraint == "missing_field"):
-        return  # settled by an earlier mend of this round
+        return  # an earlier repair of this round settled the issue
     if sent is None and is_object(parent) and not _is_required(validator, tokens):
         del parent[tokens[-1]]
         return
@@ -93,7 +95,7 @@ def _mend_one(validator: Validator, payload: dict[str, Any], issue: FieldIssue, 
 
 
 def _drop_optional(validator: Validator, payload: dict[str, Any], tokens: tuple[str, ...]) -> bool:
-    """Leave out the innermost field around a fault that may be left out; whether there is one."""
+    """Remove the innermost optional field around an issue; returns whether there is one."""
     for length in range(len(tokens), 0, -1):
         parent = value_at(payload, tokens[: length - 1])
         if is_object(parent) and not _is_required(validator, tokens[:length]):
@@ -103,12 +105,13 @@ def _drop_optional(validator: Validator, payload: dict[str, Any], tokens: tuple[
 
 
 def _proposals(validator: Validator, issue: FieldIssue, sent: Any, example: Any) -> Iterator[Any]:
-    """Values that may stand at a place, the best first; a text of a pattern alone says nothing that was meant."""
+    """Values for a place, the best first; for a broken pattern none is made from the schema alone, which would be a guess."""
     tokens = to_tokens(issue.field)
     schemas = locate(validator.schema, tokens)
     if sent is not ABSENT:
         for value in meanings(issue, sent):
-            # Of the right type is enough where the type was the fault: a later round mends what is inside.
+            # A value of the right type is enough where the type was the issue: a later round repairs what is
+            # inside.
             if _is_expected(issue, value) or _fits(validator, schemas, value):
                 yield value
     others = [] if example is ABSENT else [example]
@@ -119,7 +122,7 @@ def _proposals(validator: Validator, issue: FieldIssue, sent: Any, example: Any)
 
 
 def _made(validator: Validator, tokens: tuple[str, ...]) -> Iterator[Any]:
-    """Values made of the schemas of a place alone."""
+    """Values made from the schemas of a place."""
     schemas = locate(validator.schema, tokens)
     for schema in schemas:
         with suppress(NoSampleError):
@@ -145,5 +148,5 @@ def _is_required(validator: Validator, tokens: tuple[str, ...]) -> bool:
 
 
 def put(parent: Any, name: str, value: Any) -> None:
-    """Set a field of an object, or an item of an array by its number."""
+    """Set a field of an object, or an item of an array by its index."""
     parent[int(name) if is_array(parent) else name] = value

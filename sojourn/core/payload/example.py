@@ -1,18 +1,17 @@
-"""An example of a call that works, for a caller whose call did not (SR-116, SR-144).
+"""An example of a call that works, for the caller of one that failed (SR-116, SR-144).
 
-In this order, the first that fits:
+The first candidate that fits, in this order:
 
-1. the prior input with its faults mended: it keeps what the caller meant;
+1. the prior input with its issues repaired, which keeps the caller's intent;
 2. the tool author's example as a whole;
-3. a payload made of the schema's defaults, enums, formats, patterns and bounds.
+3. a payload made from the schema's defaults, enums, formats, patterns and bounds.
 
-A schema does not know every rule: a type has validators of its own. So whoever knows the type
-judges each candidate too, and a prior input that was mended, or fits the schema, and is refused all
-the same is tried with other values where it was at fault. Then only 2 is left for it: a payload of
-made values alone would say nothing of what the caller meant.
+A schema does not state every rule: a type may have validators of its own. So the type validates each
+candidate too. A prior input that fits the schema, as sent or repaired, but is refused by the type is tried
+with other values at its issues. After that only 2 is left for it: a payload of made-up values would not keep
+the caller's intent.
 
-None is better than a wrong example: what is returned has been validated, and is small
-enough to be sent to a model.
+No example is better than a wrong one: a returned example is valid, and small enough to be sent to a model.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -33,7 +32,7 @@ from sojourn.core.values.sizes import MAX_PRIOR_INPUT_BYTES
 __all__ = ["Judge", "example_for"]
 
 Judge = Callable[[dict[str, Any]], bool]
-"""Whether a payload that fits a tool's schema is taken by the tool's own type, too."""
+"""Whether a tool's own type accepts a payload that fits the tool's schema."""
 
 
 def example_for(
@@ -44,14 +43,14 @@ def example_for(
     issues: Sequence[FieldIssue] = (),
     fits: Judge | None = None,
 ) -> dict[str, Any] | None:
-    """A payload that validates, at most 8 KB; never random.
+    """A valid payload of at most 8 KB; never random.
 
     Args:
-        validator: Of the tool's payload.
-        prior: The payload as it was sent; None when there is none worth keeping.
+        validator: Validates the tool's payload.
+        prior: The payload as sent; None when it is not worth keeping.
         author_example: The tool author's own example.
-        issues: Why it was refused, where the schema accepts it.
-        fits: Judges by the tool's type what the schema accepts; none where the schema says all that is known.
+        issues: Why the type refused a payload that the schema accepts.
+        fits: Validates with the tool's type; None where only the schema is known.
     """
     with allowance():
         for candidate in _candidates(validator, prior, author_example, issues if fits else ()):
@@ -67,16 +66,16 @@ def example_for(
 def _candidates(
     validator: Validator, prior: dict[str, Any] | None, author_example: Any, issues: Sequence[FieldIssue]
 ) -> Iterator[Any]:
-    meant = prior if prior and _is_small_object(prior) else None
-    mended = derive_example(validator, meant, author_example) if meant else None
-    if mended:
-        if mended != meant:
-            yield mended
-        yield _replaced(mended, issues, lambda tokens: value_at(author_example, tokens))
-        yield _replaced(mended, issues, lambda tokens: _made(validator, tokens))
+    sent = prior if prior and _is_small_object(prior) else None
+    repaired = derive_example(validator, sent, author_example) if sent else None
+    if repaired:
+        if repaired != sent:
+            yield repaired
+        yield _replaced(repaired, issues, lambda tokens: value_at(author_example, tokens))
+        yield _replaced(repaired, issues, lambda tokens: _made(validator, tokens))
     yield author_example
     is_unexplained = prior is not None and not issues and validator.is_valid(prior)
-    if not mended and not is_unexplained:
+    if not repaired and not is_unexplained:
         with suppress(NoSampleError):
             yield sample(validator.schema, validator.schema)
 
@@ -84,7 +83,7 @@ def _candidates(
 def _replaced(
     prior: dict[str, Any], issues: Sequence[FieldIssue], value_of: Callable[[tuple[str, ...]], Any]
 ) -> dict[str, Any] | None:
-    """What was sent, with other values where it was refused; None where some of them has no place or value."""
+    """The payload with other values at its issues; None where an issue has no place or no other value."""
     changed = deepcopy(prior)
     for issue in issues:
         tokens = to_tokens(issue.field)

@@ -1,9 +1,10 @@
-"""The gate: what every answer to a call passes, once, before it may stand in a history.
+"""The gate: the last check of every tool result before it may enter a history.
 
-Functions, executors, MCP servers and people outside answer; so do those that raise, with a hint of their own.
-What can be written but not read again would fail every workflow task that meets it, for ever; what is too large
-would be executed again, since its completion is refused; a negative cost would lift a limit. An answer that does
-not pass is replaced by a plain error, so that the tool is not executed again because of it.
+Functions, executors, MCP servers and external programs produce results; errors that they raise become results
+too. A result that can be written but not read would fail every workflow task that reads it, for ever; one
+that is too large would be executed again, since the server refuses its completion; a negative cost would lift
+a limit. A result that fails the check is replaced by a plain error, so that the tool is not executed again
+because of it.
 """
 
 import functools
@@ -29,36 +30,36 @@ from sojourn.core.values.wire import ENVELOPE, encode, non_finite
 __all__ = ["Oversized", "passed"]
 
 Hide = Callable[[ToolResult], ToolResult]
-"""Masks what must not be told."""
+"""Masks secrets in a result."""
 
 _ENCODER = SchemaSerializer(any_schema())
 
 _READER: TypeAdapter[Any] = TypeAdapter(
     functools.reduce(lambda kind, _: list[kind], range(ENVELOPE), ToolResult)
 )
-"""Reads a result as deep in a transcript as it may come to stand."""
+"""Reads a result at the depth that it may have in a transcript."""
 
 
 @dataclass(frozen=True, slots=True)
 class Oversized:
-    """A result that is good, and larger than a run's history may carry."""
+    """A valid result that is larger than a run's history may hold."""
 
     result: ToolResult
     size: int
-    """Bytes of the whole as JSON."""
+    """Size of the whole as JSON, in bytes."""
 
 
 def passed(
     spec: ToolSpec, call: ToolRequest, result: ToolResult, hide: Hide | None = None, *, local: bool = False
 ) -> ToolResult | Oversized:
-    """The answer as the run will read it; a plain error in place of one that it could not, or must not, read.
+    """The result as the run will read it; a plain error in place of a result that cannot, or must not, be read.
 
     Args:
         spec: The tool that was called.
         call: The call.
-        result: What came of it.
-        hide: Masks what the answer must not tell.
-        local: Whether the call is a local activity's, whose answer shares a message with others.
+        result: The result of the call.
+        hide: Masks secrets in the result.
+        local: Whether a local activity made the call, whose result shares a message with others.
     """
     most = MAX_LOCAL_BYTES if local else MAX_RESULT_BYTES
     answer, size = _readable(spec, call, result)
@@ -74,42 +75,42 @@ def passed(
     if answer.error is None:
         return Oversized(answer, size)
     why = f"{size:,} bytes are more than the {most:,} allowed"
-    return _words_alone(call, answer.error, why)
+    return _error_alone(call, answer.error, why)
 
 
 def _readable(spec: ToolSpec, call: ToolRequest, result: ToolResult) -> tuple[ToolResult, int]:
-    """The answer, written and read again, or the plain error in its place; with its size as JSON."""
+    """The result, written and read again, or the plain error in its place; with its size as JSON."""
     error: ToolError | None = None
     try:
         error = result.error and result.error.told_once()
         data = _written(result if error is None else result.model_copy(update={"error": error}))
-        read = _read_again(data)
-        why = (_endless(result) if b"null" in data else None) or wrong_figure(_figures(read))
+        answer = _read_again(data)
+        why = (_endless(result) if b"null" in data else None) or wrong_figure(_figures(answer))
     except (ValueError, TypeError, AttributeError, RecursionError) as fault:
-        data, read, why = b"", None, _why(fault)
-    if read is None or why is not None:
+        data, answer, why = b"", None, _why(fault)
+    if answer is None or why is not None:
         why = why or "it cannot be read"
-        read = _words_alone(call, error, why) if error else malformed(spec, call, why)
-        data = encode(read)
-    if (read.name, read.tool_call_id) != (call.name, call.tool_call_id):
-        read = read.model_copy(update={"name": call.name, "tool_call_id": call.tool_call_id})
-    return read, len(data)
+        answer = _error_alone(call, error, why) if error else malformed(spec, call, why)
+        data = encode(answer)
+    if (answer.name, answer.tool_call_id) != (call.name, call.tool_call_id):
+        answer = answer.model_copy(update={"name": call.name, "tool_call_id": call.tool_call_id})
+    return answer, len(data)
 
 
 def _written(result: ToolResult) -> bytes:
-    """A record that may be none, since a copy of one is not validated; reading it tells."""
+    """The result as JSON, even where it is no valid record, since `model_copy` does not validate; `_read_again` does."""
     return _ENCODER.to_json(result, exclude_defaults=True, warnings=False)
 
 
 def _read_again(data: bytes) -> ToolResult:
-    read = _READER.validate_json(b"[" * ENVELOPE + data + b"]" * ENVELOPE)
+    nested = _READER.validate_json(b"[" * ENVELOPE + data + b"]" * ENVELOPE)
     for _ in range(ENVELOPE):
-        (read,) = read
-    return read
+        (nested,) = nested
+    return nested
 
 
 def _why(error: Exception) -> str:
-    """Why something cannot be read, without the value."""
+    """Why JSON is no valid result, without its values."""
     if not isinstance(error, ValidationError):
         return brief(error)
     first = error.errors(include_url=False, include_input=False)[0]
@@ -117,21 +118,21 @@ def _why(error: Exception) -> str:
     return clip(f"{place}: {first['msg']}" if place else first["msg"], 300)
 
 
-def _words_alone(call: ToolRequest, error: ToolError, why: str) -> ToolResult:
-    """A failure's own error, less the hint and all else that did not pass with it."""
-    said = f"{clip(error.message, MAX_MESSAGE - 400)} (what came with this error cannot be recorded: {clip(why, 300)})"
-    return refusal(call, (error.model_copy(update={"message": said}), None))
+def _error_alone(call: ToolRequest, error: ToolError, why: str) -> ToolResult:
+    """The error of a result without the hint and the other parts that failed the check."""
+    message = f"{clip(error.message, MAX_MESSAGE - 400)} (what came with this error cannot be recorded: {clip(why, 300)})"
+    return refusal(call, (error.model_copy(update={"message": message}), None))
 
 
 def _endless(result: ToolResult) -> str | None:
-    """A number that JSON has none for, which is written as null."""
+    """The infinite or not-a-number value in a result, which JSON would write as null, or None."""
     telemetry = dict(result.telemetry) if isinstance(result.telemetry, ToolTelemetry) else None
-    values = (result.result, telemetry, [one.data for one in result.artifacts])
-    return next((said for value in values if value is not None and (said := non_finite(value))), None)
+    values = (result.result, telemetry, [artifact.data for artifact in result.artifacts])
+    return next((fault for value in values if value is not None and (fault := non_finite(value))), None)
 
 
 def _figures(result: ToolResult) -> Iterator[tuple[str, float | None]]:
-    """The counts and costs by which a run's limits go."""
+    """The counts and costs that a run's limits are compared with."""
     yield "children_count", result.children_count
     if spent := result.telemetry:
         for name in ("duration_ms", "attempts", "input_tokens", "output_tokens", "cost"):
@@ -139,14 +140,14 @@ def _figures(result: ToolResult) -> Iterator[tuple[str, float | None]]:
 
 
 def _measured(result: ToolResult) -> tuple[ToolResult, int]:
-    """The result with the sizes of its artifacts, and how much they are together."""
+    """The result with the sizes of its artifacts, and their sum."""
     artifacts: list[Artifact] = []
     beside = 0
-    for one in result.artifacts:
-        if one.claim is None:
-            size = len(encode(one.data))
+    for artifact in result.artifacts:
+        if artifact.claim is None:
+            size = len(encode(artifact.data))
             beside += size
-            artifacts.append(one.model_copy(update={"size": size}))
+            artifacts.append(artifact.model_copy(update={"size": size}))
         else:
-            artifacts.append(one)
+            artifacts.append(artifact)
     return result.model_copy(update={"artifacts": artifacts}), beside

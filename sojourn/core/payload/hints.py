@@ -1,9 +1,9 @@
-"""Every way a call fails at the boundary, as a `ToolError` and the `RetryHint` that mends it.
+"""A builder for each way in which a call fails at the boundary: a `ToolError`, and the `RetryHint` that repairs the call.
 
-One builder a reason, and all wording here and in `wording`, so that planners, people and
-policies never have to read meaning out of text (SR-128, SR-129), and a new reason or a
-richer hint is one more function (SR-147). Messages are short, say what was wrong and what
-to send in its place, and repeat no more of the input than they need (SR-116).
+Each reason has one builder, and all texts are here and in `sojourn.core.schema.issue_text`, so that planners,
+people and policies never have to parse texts (SR-128, SR-129), and a new reason or a richer hint is one more
+function (SR-147). Messages are short, say what was wrong and what to send instead, and repeat no more of the
+input than needed (SR-116).
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 MAX_MESSAGE = 600
-"""Characters of a hint's or error's message."""
+"""Longest message of a hint or error, in characters."""
 
 _MAX_NAME = 200
 _MAX_SENTENCE = 240
@@ -70,21 +70,21 @@ def hint_for_issues(
     validator: Validator,
     fits: Judge | None = None,
 ) -> Failure:
-    """A payload with faults: which, what would fit, an example that does, a question for a person.
+    """A payload with issues: the issues, an example that fits, a question for a person.
 
     Args:
         spec: The tool that was called.
-        payload: What was sent, before anything was injected.
-        issues: Its faults; those of a model's own validators too.
-        validator: Of the payload's schema.
-        fits: Judges an example by the tool's own type, where there is one.
+        payload: The payload as sent, before injection.
+        issues: The payload's issues, those found by a model's own validators too.
+        validator: Validates against the payload's schema.
+        fits: Validates an example with the tool's own type, where there is one.
     """
     sent, issues = dict(payload), [with_expected(issue, validator.schema) for issue in issues]
     kept = sent if json_fault(sent, max_bytes=MAX_PRIOR_INPUT_BYTES) is None else None
     missing = [issue for issue in issues if issue.constraint == "missing_field"]
     only_missing = bool(missing) and len(missing) == len(issues)
     faults = _joined(
-        [_told(issue, sent, validator) for issue in issues] or ["the payload does not fit the schema"]
+        [_issue_text(issue, sent, validator) for issue in issues] or ["the payload does not fit the schema"]
     )
     reason = RetryReason.MISSING_FIELDS if only_missing else RetryReason.INVALID_ARGUMENTS
     return _failure(
@@ -102,7 +102,7 @@ def hint_for_issues(
 
 
 def unparsable(spec: ToolSpec, fault: ParseFault, fits: Judge | None = None) -> Failure:
-    """Arguments that are no payload at all: cut off, no JSON, no object, too large, too deep."""
+    """Arguments that are no payload: cut off, no JSON, no object, too large, too deep."""
     what = f"{fault.message}, near {echo(fault.near)}" if fault.near else fault.message
     mend = _PARSE_MENDS.get(fault.kind, "Send one complete JSON object")
     return _failure(
@@ -117,10 +117,10 @@ def unparsable(spec: ToolSpec, fault: ParseFault, fits: Judge | None = None) -> 
 
 
 def unknown_tool(name: str, shown: Sequence[str]) -> Failure:
-    """A tool that does not exist, or that this agent is not shown: the two must look alike."""
+    """A tool that does not exist, or that the agent may not use: the two must be indistinguishable."""
     wanted = plain(name, _MAX_NAME)
     by_last = {tool.split(".", 2)[-1]: tool for tool in shown}
-    # The last part tells tools apart; whole ids of one toolset are all alike.
+    # The last part distinguishes tools; whole ids of one toolset are all similar.
     last = get_close_matches(wanted.split(".", 2)[-1], list(by_last), n=3, cutoff=0.6)
     whole = get_close_matches(wanted, shown, n=3, cutoff=0.85)
     names = list(dict.fromkeys([*(by_last[name] for name in last), *whole]))[:3]
@@ -140,8 +140,8 @@ def unknown_tool(name: str, shown: Sequence[str]) -> Failure:
 
 
 def timeout(name: str, limit: timedelta) -> Failure:
-    """No answer in time; whether it had an effect is unknown."""
-    took = _spoken(limit)
+    """A tool that did not answer in time; whether it had an effect is unknown."""
+    took = _duration_text(limit)
     return _failure(
         RetryReason.TIMEOUT,
         name,
@@ -152,8 +152,8 @@ def timeout(name: str, limit: timedelta) -> Failure:
 
 
 def rate_limited(name: str, message: str, retry_after: timedelta | None = None) -> Failure:
-    """Over a limit; the same call may succeed later."""
-    when = f"in {_spoken(retry_after)}" if retry_after is not None else "later"
+    """A tool over a rate limit; the same call may succeed later."""
+    when = f"in {_duration_text(retry_after)}" if retry_after is not None else "later"
     return _failure(
         RetryReason.RATE_LIMITED,
         name,
@@ -164,8 +164,12 @@ def rate_limited(name: str, message: str, retry_after: timedelta | None = None) 
 
 
 def unavailable(name: str, message: str, retry_after: timedelta | None = None) -> Failure:
-    """Not there, or something it needs is not."""
-    when = f" Try again in {_spoken(retry_after)}, or" if retry_after is not None else " Go on without it, or"
+    """A tool that cannot be reached, or that lacks something it needs."""
+    when = (
+        f" Try again in {_duration_text(retry_after)}, or"
+        if retry_after is not None
+        else " Go on without it, or"
+    )
     return _failure(
         RetryReason.TOOL_UNAVAILABLE,
         name,
@@ -176,15 +180,18 @@ def unavailable(name: str, message: str, retry_after: timedelta | None = None) -
 
 
 def changed_since_approved(name: str) -> Failure:
-    """The tool is not the one that a person approved a call of; a new call is shown as it is now."""
-    said = f"{name} was changed after this call was approved, so that it did not run"
+    """A tool whose declaration changed after a person approved the call; a new call is approved with the new declaration."""
+    error = f"{name} was changed after this call was approved, so that it did not run"
     return _failure(
-        RetryReason.TOOL_UNAVAILABLE, name, error=said, message=f"{said}. Look at it again, and call it anew."
+        RetryReason.TOOL_UNAVAILABLE,
+        name,
+        error=error,
+        message=f"{error}. Look at it again, and call it anew.",
     )
 
 
 def malformed_response(spec: ToolSpec, detail: Sequence[FieldIssue] | str) -> Failure:
-    """The tool's own answer breaks its schema: no fault of the caller's."""
+    """A tool whose result does not fit its own schema, which is not the caller's fault."""
     faults = (
         plain(detail, MAX_MESSAGE)
         if isinstance(detail, str)
@@ -200,7 +207,7 @@ def malformed_response(spec: ToolSpec, detail: Sequence[FieldIssue] | str) -> Fa
 
 
 def oversized_result(spec: ToolSpec, size: int, limit: int = MAX_RESULT_BYTES) -> Failure:
-    """A result larger than a run may carry; says which arguments narrow it."""
+    """A result larger than a run may hold; the hint names arguments that narrow it."""
     known = _names(spec.payload.json_schema, spec.payload.json_schema)
     narrowing = [f"`{name}`" for name in _NARROWING if name in known][:3]
     how = f"Narrow it with {', '.join(narrowing)}" if narrowing else "Ask for a smaller part"
@@ -223,22 +230,22 @@ _PARSE_MENDS = {
 
 
 def _failure(reason: str, tool: str, *, error: str, message: str, **hint: Any) -> Failure:
-    told = RetryHint(reason=reason, tool=tool, message=clip(message, MAX_MESSAGE), **hint)
-    return ToolError.new(clip(error, MAX_MESSAGE), code=reason), told
+    retry_hint = RetryHint(reason=reason, tool=tool, message=clip(message, MAX_MESSAGE), **hint)
+    return ToolError.new(clip(error, MAX_MESSAGE), code=reason), retry_hint
 
 
 def _joined(sentences: Sequence[str]) -> str:
-    """As many as a message has room for, the rest counted."""
-    told, room = "", MAX_MESSAGE - 200
-    for index, each in enumerate(sentences):
-        text = f"; {each}" if told else each
-        if len(told) + len(text) > room:
-            return f"{told}; and {len(sentences) - index} more"
-        told += text
-    return told
+    """As many sentences as a message has room for, with the number of the others."""
+    joined, room = "", MAX_MESSAGE - 200
+    for index, item in enumerate(sentences):
+        text = f"; {item}" if joined else item
+        if len(joined) + len(text) > room:
+            return f"{joined}; and {len(sentences) - index} more"
+        joined += text
+    return joined
 
 
-def _told(issue: FieldIssue, payload: dict[str, Any], validator: Validator) -> str:
+def _issue_text(issue: FieldIssue, payload: dict[str, Any], validator: Validator) -> str:
     tokens = to_tokens(issue.field)
     close = None
     if issue.constraint == "unknown_field" and tokens:
@@ -253,11 +260,11 @@ def _told(issue: FieldIssue, payload: dict[str, Any], validator: Validator) -> s
 
 
 def _names(root: Schema, schema: Schema) -> list[str]:
-    """The fields that a schema declares for one value, wherever it says so."""
+    """The fields that a schema declares for one value, in all its subschemas."""
     return [name for part in expand(root, schema) for name in part.get("properties", {})]
 
 
-def _spoken(duration: timedelta) -> str:
+def _duration_text(duration: timedelta) -> str:
     seconds = duration.total_seconds()
     if seconds < 120 or seconds % 60:
         return f"{seconds:g} s"

@@ -1,4 +1,4 @@
-"""Injected fields: hidden from whoever calls (SR-41 to SR-49); `masking` keeps their values from being told."""
+"""Injected fields, which planners do not see (SR-41 to SR-49); `masking` keeps their values out of results."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -11,10 +11,10 @@ __all__ = ["advertised", "split"]
 
 
 def advertised(schema: Schema, injected: Collection[str]) -> Schema:
-    """A payload's schema as planners see it: without these fields, and without definitions only they use.
+    """A payload's schema for planners: without injected fields, and without definitions that only they use.
 
     Raises:
-        ValueError: a field is not among the payload's own.
+        ValueError: A field is not among the payload's own.
     """
     top = schema
     if "properties" not in schema and isinstance(found := resolve(schema, schema.get("$ref", "")), dict):
@@ -28,14 +28,14 @@ def advertised(schema: Schema, injected: Collection[str]) -> Schema:
     if not shown["required"]:
         del shown["required"]
     for word in ("example", "examples", "default"):
-        shown.pop(word, None)  # an example of the whole would show what is hidden
+        shown.pop(word, None)  # an example of the whole payload would contain hidden fields
     return _pruned(shown)
 
 
 def split(
     issues: Sequence[FieldIssue], injected: Collection[str]
 ) -> tuple[list[FieldIssue], list[FieldIssue]]:
-    """The faults that a planner can mend, and those of injected fields, which it cannot."""
+    """The issues that a planner can repair, and those of injected fields, which it cannot."""
     hidden = [issue for issue in issues if _first(issue) in injected]
     return [issue for issue in issues if _first(issue) not in injected], hidden
 
@@ -46,7 +46,7 @@ def _first(issue: FieldIssue) -> str:
 
 
 def _pruned(schema: Schema) -> Schema:
-    """The schema without definitions that nothing in it refers to any more."""
+    """The schema without unused definitions."""
     definitions = schema.get("$defs", {})
     used: set[str] = set()
     pending: list[Any] = [{word: value for word, value in schema.items() if word != "$defs"}]

@@ -1,7 +1,7 @@
-"""Masking: no secret of a call is told in what is said of the call (SR-45 to SR-49).
+"""Masking: no text or value that leaves a call contains a secret of the call (SR-45 to SR-49).
 
-A value is found as it is, and as JSON, Python and addresses write it; a number also as a number. The walk
-over a result goes by the record's own fields, so that one that is added later is masked too.
+A secret is found verbatim and as JSON, Python and URLs escape it; a number also as a number. The walk
+over a result follows the record's own fields, so that a field that is added later is masked too.
 """
 
 import json
@@ -22,27 +22,27 @@ Mask = Callable[[str], str]
 """Replaces every secret in a text."""
 
 MIN_MASKED = 4
-"""Characters of a value that is masked; a shorter one is in half of all texts."""
+"""Shortest value that is masked, in characters; a shorter one occurs in too many texts."""
 
 MIN_LINE = 8
-"""Characters of a line that is masked by itself, where a secret has several."""
+"""Shortest line of a multi-line secret that is masked by itself, in characters."""
 
 MAX_LINES = 200
-"""Lines of one secret that are masked by themselves, the longest: a bundle of certificates has about 100."""
+"""Most lines of one secret that are masked by themselves, the longest ones; a bundle of certificates has about 100."""
 
 _MAX_BITS = 1_000
-"""Of an integer that may be a secret: one of 300 digits."""
+"""Longest integer that may be a secret, in bits; about 300 digits."""
 
 _OWN_WORDS = frozenset(value for name, value in vars(RetryReason).items() if name.isupper())
-"""Reasons: whoever injects one of these words has not made it a secret."""
+"""Values of `RetryReason`, which are never masked, even when one is injected."""
 
 _Record = TypeVar("_Record", bound=BaseModel)
 
 
 def mask_for(values: Mapping[str, Any]) -> Mask | None:
-    """What hides these values in outgoing texts, longer ones before shorter ones that they may contain.
+    """A function that masks these values in texts, longer ones before shorter ones that they may contain.
 
-    None when there is nothing to hide.
+    None when there is nothing to mask.
     """
     texts = {form: name for name, value in values.items() for text in _texts(value) for form in _forms(text)}
     secret = sorted(texts, key=len, reverse=True)
@@ -58,12 +58,12 @@ def mask_for(values: Mapping[str, Any]) -> Mask | None:
 
 
 def masked(result: ToolResult, mask: Mask) -> ToolResult:
-    """A result of plain JSON in which nothing holds a secret; the call's own name and id stay."""
+    """A result of plain JSON with every secret masked, except in the call's own name and id."""
     return _Walk(mask, {result.name, result.tool_call_id}).record(result)
 
 
 def masked_fault(result: ToolResult, mask: Mask) -> ToolResult:
-    """A result whose error and hint say nothing of what the mask hides; what a call is repaired with stays."""
+    """A result with its error and hint masked, except for the payloads that repair the call."""
     walk = _Walk(mask, {result.name, result.tool_call_id})
     changes: dict[str, Any] = {}
     if result.error:
@@ -86,7 +86,7 @@ class _Walk:
         self._kept = _OWN_WORDS.union(names)
 
     def record(self, record: _Record) -> _Record:
-        """The same with each field masked; a field that must be a number has its default in place of a secret."""
+        """The record with each field masked; a numeric field gets its default in place of a secret."""
         changes: dict[str, Any] = {}
         for name, field in type(record).model_fields.items():
             before = getattr(record, name)
@@ -99,10 +99,10 @@ class _Walk:
         return record.model_copy(update=changes) if changes else record
 
     def _value(self, value: Any) -> Any:
-        """The value, itself where it is no secret and holds none."""
+        """The value masked; the identical object where it contains no secret."""
         if isinstance(value, str):
-            told = value if value in self._kept else self._mask(value)
-            return value if told == value else told
+            masked_text = value if value in self._kept else self._mask(value)
+            return value if masked_text == value else masked_text
         if isinstance(value, (int, float)):
             return value if isinstance(value, bool) else self._number(value)
         if isinstance(value, BaseModel):
@@ -120,26 +120,30 @@ class _Walk:
         return value
 
     def _number(self, value: float) -> float | str:
-        """The number; its field's name where all its digits are a secret's."""
+        """The number; the name of the injected field where all its digits are a secret's."""
         if isinstance(value, int) and value.bit_length() > _MAX_BITS:
             return value
         text = _digits(value)
-        told = self._mask(text)
-        return told if told != text and told.lstrip("-").startswith("[") and told.endswith("]") else value
+        masked_text = self._mask(text)
+        return (
+            masked_text
+            if masked_text != text and masked_text.lstrip("-").startswith("[") and masked_text.endswith("]")
+            else value
+        )
 
 
 def _without_half(text: str, secret: Sequence[str]) -> str:
-    """A text that was cut, less the beginning of a value with which it ends: half a secret tells much."""
-    said = text.removesuffix(CUT)
+    """A shortened text without the beginning of a secret at its end, since half a secret reveals much."""
+    beginning = text.removesuffix(CUT)
     for each in secret:
         for length in range(len(each) - 1, MIN_MASKED - 1, -1):
-            if said.endswith(each[:length]):
-                return said[:-length] + CUT
+            if beginning.endswith(each[:length]):
+                return beginning[:-length] + CUT
     return text
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """The texts by which a value, or a part of it, may be known."""
+    """The texts of a value and its parts that are secrets."""
     if isinstance(value, str):
         yield from _with_lines(value)
     elif isinstance(value, bool) or value is None:
@@ -155,7 +159,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _with_lines(text: str) -> Iterator[str]:
-    """A text, and its longer lines: a key of several lines is often told, or cut, by lines."""
+    """A text and its longest lines, since a multi-line key is often quoted or cut by lines."""
     yield from _long_enough([text])
     lines = dict.fromkeys(line.strip() for line in text.splitlines())
     longest = sorted((line for line in lines if len(line) >= MIN_LINE), key=len, reverse=True)
@@ -167,12 +171,12 @@ def _long_enough(texts: Collection[str]) -> Iterator[str]:
 
 
 def _digits(number: float) -> str:
-    """A number as text: 5 and 5.0 are the same."""
+    """A number as text; 5.0 is written as 5."""
     return str(int(number)) if isinstance(number, float) and number.is_integer() else str(number)
 
 
 def _forms(text: str) -> set[str]:
-    """A text as it stands in other texts: those of JSON, of Python, of addresses, and on one line."""
+    """The escaped forms of a text: those of JSON, of Python, of URLs, and on one line."""
     in_json = json.dumps(text, ensure_ascii=False)[1:-1]
     forms = {text, in_json, json.dumps(text)[1:-1], repr(text)[1:-1], quote(text, safe="", errors="replace")}
     return set(_long_enough(forms | {plain(form, len(form)) for form in forms}))

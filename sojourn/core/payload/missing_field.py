@@ -1,4 +1,4 @@
-"""What a field that is missing has to be, told with the fault: a caller has not seen it refused yet."""
+"""What a missing field has to be, stated with the issue: the caller has not seen a value refused yet."""
 
 from typing import Any
 
@@ -18,49 +18,49 @@ _BOUNDS = {
 
 
 def with_expected(issue: FieldIssue, schema: Schema) -> FieldIssue:
-    """The fault with the enum, type, pattern, format and range of the field; any but a missing field as it is.
+    """The issue with the enum, type, pattern, format and range of the field; another issue than a missing field is unchanged.
 
     Args:
-        issue: The fault.
-        schema: Of the whole payload.
+        issue: The issue.
+        schema: The schema of the whole payload.
     """
     if issue.constraint != "missing_field" or issue.allowed is not None:
         return issue
-    said = _said(schema, to_tokens(issue.field))
-    allowed: Any = [said["const"]] if "const" in said else said.get("enum")
+    keywords = _keywords(schema, to_tokens(issue.field))
+    allowed: Any = [keywords["const"]] if "const" in keywords else keywords.get("enum")
     if is_array(allowed):
         return issue.model_copy(update={"allowed": shortened(allowed[:MAX_ALLOWED])})
-    types = type_names(said.get("type"))
+    types = type_names(keywords.get("type"))
     least, most = _BOUNDS.get(types[0] if len(types) == 1 else "", ("", ""))
     found = {
-        "expected_type": _kind(types, said),
-        "pattern": _text(said.get("pattern")),
-        "format": _text(said.get("format")),
-        "minimum": _number(said.get(least)),
-        "maximum": _number(said.get(most)),
+        "expected_type": _kind(types, keywords),
+        "pattern": _text(keywords.get("pattern")),
+        "format": _text(keywords.get("format")),
+        "minimum": _number(keywords.get(least)),
+        "maximum": _number(keywords.get(most)),
     }
     return issue.model_copy(update={name: value for name, value in found.items() if value is not None})
 
 
-def _said(schema: Schema, tokens: tuple[str, ...]) -> Schema:
-    """What the parts of a field's schema say together; nothing where alternatives leave it open, but for null."""
-    said: Schema = {}
+def _keywords(schema: Schema, tokens: tuple[str, ...]) -> Schema:
+    """The keywords of a field's subschemas together; empty where alternatives other than null leave it open."""
+    keywords: Schema = {}
     for found in locate(schema, tokens):
         for part in expand(schema, found):
             branches = [branch for word in ("anyOf", "oneOf") for branch in part.get(word, ())]
             if sum(branch != {"type": "null"} for branch in branches) > 1 or "if" in part or "not" in part:
                 return {}
             if part != {"type": "null"}:
-                said = {**part, **said}
-    return said
+                keywords = {**part, **keywords}
+    return keywords
 
 
-def _kind(types: list[str], said: Schema) -> str | None:
-    """The type or types, and bounds that are not in the range themselves: `integer above 0`."""
+def _kind(types: list[str], keywords: Schema) -> str | None:
+    """The type or types, with exclusive bounds, which `minimum` and `maximum` cannot state: `integer above 0`."""
     beyond = [
-        f"{side} {said[word]}"
+        f"{side} {keywords[word]}"
         for word, side in (("exclusiveMinimum", "above"), ("exclusiveMaximum", "below"))
-        if types in (["integer"], ["number"]) and _number(said.get(word)) is not None
+        if types in (["integer"], ["number"]) and _number(keywords.get(word)) is not None
     ]
     return " ".join([" or ".join(types), " and ".join(beyond)]).strip()[:MAX_TEXT] or None
 

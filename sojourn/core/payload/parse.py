@@ -1,11 +1,11 @@
-"""Parse what a model wrote as arguments, within bounds, and never guess.
+"""Parse the arguments that a model wrote, within size limits, and never guess.
 
-Unparsable or cut off text is a `ParseFault` with its position, never `{}`: a tool
-called with nothing would do something nobody asked for. Two repairs are made, both
-lossless and both reported: a code fence around the JSON and a trailing comma.
+Text that is no JSON, or is cut off, is a `ParseFault` with its position, never `{}`: a tool called
+with no arguments would do something that nobody requested. Two repairs are made, both
+lossless and both reported: removing a code fence around the JSON, and a trailing comma.
 
-A name given twice in one object is a fault as well: the two values contradict each
-other, and Python would keep the last without a word.
+A name given twice in one object is a fault too: the two values contradict each
+other, and Python would silently keep the last.
 """
 
 import json
@@ -27,8 +27,8 @@ from sojourn.core.values.sizes import MAX_PAYLOAD_BYTES
 
 __all__ = ["ParseFault", "Parsed", "depth_of", "json_fault", "parse_arguments"]
 
-# Every branch consumes what it looked at, so hostile text costs linear time: an
-# unterminated string is matched to its end in place of being tried again from each quote.
+# Possessive quantifiers keep hostile text linear: an unterminated string is matched to its end, and
+# not tried again from each quote.
 _TRAILING_COMMA = re.compile(
     r"""("[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z))|,(?=[ \t\r\n]*+[}\]])""",
     re.DOTALL,
@@ -39,12 +39,12 @@ _FENCE_LANGUAGE = re.compile(r"[A-Za-z0-9]*")
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A payload, and how the text had to be repaired to give it."""
+    """A payload, and the repairs that its text needed."""
 
     payload: dict[str, Any]
     """The JSON object."""
     repairs: tuple[str, ...] = ()
-    """`code_fence` `trailing_comma`; empty when the text was JSON as it stood."""
+    """`code_fence` and `trailing_comma`; empty when the text was plain JSON."""
 
 
 class _RefusedError(Exception):
@@ -54,10 +54,10 @@ class _RefusedError(Exception):
 
 
 def parse_arguments(raw: str, *, max_bytes: int = MAX_PAYLOAD_BYTES) -> Parsed | ParseFault:
-    """The JSON object in a model's text; total: it returns for every string.
+    """The JSON object in a model's text, or the fault; never raises.
 
     Args:
-        raw: The arguments exactly as they were written.
+        raw: The arguments exactly as the model wrote them.
         max_bytes: Largest size in UTF-8.
     """
     if len(raw) > max_bytes or len(raw.encode("utf-8", "surrogatepass")) > max_bytes:
@@ -67,7 +67,7 @@ def parse_arguments(raw: str, *, max_bytes: int = MAX_PAYLOAD_BYTES) -> Parsed |
     text, offset = _unfenced(raw)
     repairs = ("code_fence",) if offset else ()
     try:
-        value, mended = _load(text)
+        value, had_comma = _load(text)
     except json.JSONDecodeError as error:
         return _syntax_fault(raw, text, offset, error)
     except _RefusedError as refused:
@@ -77,11 +77,11 @@ def parse_arguments(raw: str, *, max_bytes: int = MAX_PAYLOAD_BYTES) -> Parsed |
     if not is_object(value):
         return _fault_at(raw, offset, "not_an_object", f"the arguments are {_kind(value)}, not a JSON object")
     fault = json_fault(value, max_bytes=None)
-    return fault or Parsed(value, (*repairs, "trailing_comma") if mended else repairs)
+    return fault or Parsed(value, (*repairs, "trailing_comma") if had_comma else repairs)
 
 
 def _unfenced(raw: str) -> tuple[str, int]:
-    """The text inside a Markdown code fence and where it starts; the text itself and 0 without one."""
+    """The text inside a Markdown code fence and its offset; the text itself and 0 without a fence."""
     start = len(raw) - len(raw.lstrip())
     text = raw.strip()
     if len(text) < 2 * len(_FENCE) or not (text.startswith(_FENCE) and text.endswith(_FENCE)):
@@ -92,15 +92,15 @@ def _unfenced(raw: str) -> tuple[str, int]:
 
 
 def _load(text: str) -> tuple[Any, bool]:
-    """The value, and whether a trailing comma had to go; raises for the text as it was written."""
+    """The value, and whether a trailing comma was removed; raises the error of the unrepaired text."""
     try:
         return _loads(text), False
     except json.JSONDecodeError as error:
-        mended = _TRAILING_COMMA.sub(lambda match: match[1] or "", text)
-        if mended == text:
+        repaired = _TRAILING_COMMA.sub(lambda match: match[1] or "", text)
+        if repaired == text:
             raise
         try:
-            return _loads(mended), True
+            return _loads(repaired), True
         except json.JSONDecodeError:
             raise error from None
 

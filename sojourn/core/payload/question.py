@@ -17,17 +17,17 @@ _MAX_DESCRIPTION = 80
 
 def question_about(spec: ToolSpec, issues: Sequence[FieldIssue], validator: Validator) -> str | None:
     """One question about at most three fields; None when a person could not help."""
-    asked = list(
+    pointers = list(
         dict.fromkeys(issue.field for issue in issues if issue.field and issue.constraint != "unknown_field")
     )
-    if not asked:
+    if not pointers:
         return None
-    fields = [_asked(spec, field, validator) for field in asked[:_MAX_ASKED]]
+    fields = [_described(spec, field, validator) for field in pointers[:_MAX_ASKED]]
     listed = fields[0] if len(fields) == 1 else f"{', '.join(fields[:-1])} and {fields[-1]}"
     return clip(f"What should {listed} be", _MAX_QUESTION - 1) + "?"
 
 
-def _asked(spec: ToolSpec, pointer: str, validator: Validator) -> str:
+def _described(spec: ToolSpec, pointer: str, validator: Validator) -> str:
     tokens = to_tokens(pointer)
     path = ".".join(tokens).replace(".0", "[]")
     parts = [part for each in locate(validator.schema, tokens) for part in expand(validator.schema, each)]

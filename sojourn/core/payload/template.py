@@ -1,4 +1,4 @@
-"""Fill a template with a payload: `{field}` for declared fields only; anything else is literal."""
+"""Fill a template with a payload: `{field}` for declared fields only; other braces are literal."""
 
 import json
 import re
@@ -11,15 +11,15 @@ __all__ = ["filled"]
 
 
 def filled(template: str, schema: Schema, payload: dict[str, Any]) -> str:
-    """The template with the payload's values, or their defaults, in place of the fields that the schema declares."""
+    """The template with the payload's values, or the schema's defaults, in place of declared fields."""
     declared = schema.get("properties", {})
 
     def fill(match: re.Match[str]) -> str:
         name = match[1]
         if name not in declared:
             return match[0]
-        said = declared[name]
-        value = payload.get(name, said.get("default", "") if is_object(said) else "")
+        field = declared[name]
+        value = payload.get(name, field.get("default", "") if is_object(field) else "")
         return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
     return re.sub(r"\{(\w+)\}", fill, template)

@@ -1,5 +1,5 @@
-"""Repairs of failed calls that a planner may make by itself: a payload mended safely, a call made again or replaced.
+"""Repairs of failed calls that a planner may make without a model: a payload repaired safely, a call repeated or replaced.
 
-It decides what is safe to change without asking; it knows payloads, forms and the transcript's last step, no policy.
-Begin with `calls.py`; what is safe in a payload is in `payload.py`.
+The package decides what may change without asking a person; it may import `awaits` and the packages below it,
+not `run`. Begin with `calls.py`; `payload.py` has the safe repairs of a payload.
 """

@@ -1,8 +1,7 @@
-"""What can be done about the failures of a planner's last step, judged by the transcript alone (SR-136, SR-145).
+"""The repairs of a planner's last step, derived from the transcript alone (SR-136, SR-145).
 
-A planner's turn may run again on another machine, so nothing is kept between turns. A wait and a
-question are known by what they leave in the transcript, since both follow from the failures
-before them.
+A planner's turn may run again on another worker, so no state is kept between turns. A wait and a
+question of these repairs are recognised in the transcript, since both follow from the failures before them.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -24,22 +23,22 @@ from sojourn.core.schema.validate import Validator
 __all__ = ["Alternative", "Defaults", "Repairs"]
 
 Alternative = str | Callable[[ToolRequest], ToolRequest]
-"""Another tool that takes the same payload, by its id; or a function that makes its call of the failed one."""
+"""The id of another tool that takes the same payload, or a function that makes its call from the failed one."""
 
 Defaults = Mapping[str, Mapping[str, Any]]
-"""By tool: what a field is when nobody says."""
+"""By tool id: the values of fields that nobody gave."""
 
 _MENDABLE = (RetryReason.MISSING_FIELDS, RetryReason.INVALID_ARGUMENTS)
 _AWAY = (RetryReason.RATE_LIMITED, RetryReason.TOOL_UNAVAILABLE, RetryReason.TIMEOUT)
 
 
 class Repairs:
-    """What can be done in a turn.
+    """The repairs that are possible in a turn.
 
     Args:
         turn: The planner's turn.
         defaults: See `Defaults`.
-        max_repairs: Calls made in place of one call.
+        max_repairs: Most calls in place of one failed call.
     """
 
     def __init__(self, turn: Turn, defaults: Defaults | None, max_repairs: int) -> None:
@@ -53,9 +52,9 @@ class Repairs:
         self._state = "other" if turn.finalize else self._came_after()
 
     def _came_after(self) -> str:
-        """`settled`, `waited`, `answered` or `declined` our questions; `other` is the planner's own doing, or a person's."""
+        """What followed the last step: `settled` (nothing), `waited`, `answered` or `declined` a question, or `other`."""
         rest = self._step.after
-        if rest and all(said.role == "system" and said.text.startswith("Waited ") for said in rest):
+        if rest and all(message.role == "system" and message.text.startswith("Waited ") for message in rest):
             return "waited"
         state = "answered" if rest else "settled"
         while rest:
@@ -67,16 +66,16 @@ class Repairs:
             rest = rest[2:]
         return state
 
-    def _take(self, result: ToolResult, question: AwaitClarification, said: str) -> bool:
-        """Whether an answer tells something that was asked for; words are left to the inner planner."""
+    def _take(self, result: ToolResult, question: AwaitClarification, text: str) -> bool:
+        """Whether an answer gives a field that was asked for; free text is left to the inner planner."""
         form = form_of(self._specs[result.name], question.missing_fields)
-        values = values_of(form, said) if form else None
+        values = values_of(form, text) if form else None
         known = self._answers.get(result.tool_call_id, {})
         self._answers[result.tool_call_id] = {**known, **(values or {})}
-        return self._mended(result).missing != question.missing_fields
+        return self._repaired(result).missing != question.missing_fields
 
     def told(self, turn: PlanResumeInput) -> PlanResumeInput:
-        """The turn with the results of the inner planner's own step, as they ended at last."""
+        """The turn with the results of the inner planner's own step, each after its last repair."""
         if self._state not in ("settled", "answered", "declined"):
             return turn
         results = self._step.results
@@ -84,26 +83,28 @@ class Repairs:
         return turn.model_copy(update={"tool_results": results, "hints": hints})
 
     def again(self) -> PlanResult | None:
-        """What is mended."""
+        """The repaired calls, or None."""
         if self._state not in ("settled", "answered"):
             return None
         calls: list[ToolRequest] = []
         notes: list[str] = []
         for result, hint in self._failed(_MENDABLE):
-            mended = self._mended(result)
-            call = ToolRequest(name=result.name, payload=mended.payload)
-            if not mended.missing and not self._step.failed_before(call):
+            repaired = self._repaired(result)
+            call = ToolRequest(name=result.name, payload=repaired.payload)
+            if not repaired.missing and not self._step.failed_before(call):
                 calls.append(self._step.in_place_of(result, call))
                 fields = dict.fromkeys(map(name_of, issues_in_hint(hint, self._step.sent(result) or {})))
                 notes.append(f"repaired {result.name}: {', '.join(fields)}")
         return PlanResult.calls(*calls, notes=notes) if calls else None
 
     def away(self, alternatives: Mapping[str, Alternative], max_wait: timedelta) -> PlanResult | None:
-        """What can be done about tools that are away."""
+        """The calls or the wait that answer failures of unavailable tools, or None."""
         if self._state not in ("settled", "waited"):
             return None
         failed = [
-            (one, hint) for one, hint in self._failed(_AWAY) if self._had_no_effect(one.name, hint.reason)
+            (failure, hint)
+            for failure, hint in self._failed(_AWAY)
+            if self._had_no_effect(failure.name, hint.reason)
         ]
         others = [call for result, _ in failed for call in self._other(result, alternatives)]
         if others and self._state == "settled":
@@ -119,32 +120,34 @@ class Repairs:
             return None
         if self._state == "waited":
             step = self._step
-            return PlanResult.calls(*(step.in_place_of(one, step.call_of(one)) for one, _ in waits))
+            return PlanResult.calls(
+                *(step.in_place_of(failure, step.call_of(failure)) for failure, _ in waits)
+            )
         names = ", ".join(dict.fromkeys(result.name for result, _ in waits))
         longest = max(timedelta(seconds=1), *(retry_after for _, retry_after in waits))
         return PlanResult.wait(longest, notes=[f"waiting for {names}"])
 
     def ask(self) -> PlanResult | None:
-        """What a person can tell."""
+        """The question to a person, or None."""
         found = self._question() if self._may_ask and self._state in ("settled", "answered") else None
         return PlanResult.ask(found[1]) if found else None
 
     def _question(self) -> tuple[ToolResult, AwaitClarification] | None:
         """The question about the last refused call that a person can help with."""
         for result, hint in reversed(list(self._failed(_MENDABLE))):
-            spec, missing = self._specs[result.name], self._mended(result).missing
+            spec, missing = self._specs[result.name], self._repaired(result).missing
             if not has_fields(spec, missing):
-                continue  # what the tool does not have, nobody can tell
+                continue  # nobody can give a field that the tool does not have
             question = hint.question()
             issues = issues_in_hint(hint, self._step.sent(result) or {})
             if missing != list(dict.fromkeys(map(name_of, issues))):
                 issues = [issue for issue in issues if name_of(issue) in missing]
-                said = question_about(spec, issues, Validator(spec.payload.json_schema))
-                question = question.model_copy(update={"question": said or question.question})
+                text = question_about(spec, issues, Validator(spec.payload.json_schema))
+                question = question.model_copy(update={"question": text or question.question})
             return result, question.model_copy(update={"missing_fields": missing})
         return None
 
-    def _mended(self, result: ToolResult) -> RepairedPayload:
+    def _repaired(self, result: ToolResult) -> RepairedPayload:
         assert result.retry_hint
         return repair_payload(
             result.retry_hint,
@@ -155,7 +158,7 @@ class Repairs:
         )
 
     def _other(self, result: ToolResult, alternatives: Mapping[str, Alternative]) -> Iterator[ToolRequest]:
-        """The call of another tool that was not tried yet."""
+        """The call of another tool that has not been tried."""
         make, call = alternatives.get(result.name), self._step.call_of(result)
         if make is None:
             return
@@ -164,7 +167,7 @@ class Repairs:
             yield self._step.in_place_of(result, other)
 
     def _failed(self, reasons: tuple[str, ...]) -> Iterator[tuple[ToolResult, RetryHint]]:
-        """The calls that failed for one of these reasons and may be made again."""
+        """The calls that failed for one of these reasons and may be repeated."""
         for result in self._step.results:
             hint = result.retry_hint
             if not self._may_call or not result.error or hint is None or hint.reason not in reasons:
@@ -174,7 +177,7 @@ class Repairs:
                 yield result, hint
 
     def _had_no_effect(self, tool: str, reason: str) -> bool:
-        """Whether it is certain that a call that failed for this reason changed nothing."""
+        """Whether a call that failed for this reason certainly changed nothing."""
         spec = self._specs.get(tool)
         reads = spec is not None and spec.trusted and spec.annotations.read_only is True
         at_most_once = spec is not None and spec.annotations.idempotent is False

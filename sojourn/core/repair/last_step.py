@@ -1,7 +1,7 @@
-"""The last step of a planner as the transcript tells it, with the calls that were made in place of failed ones.
+"""A planner's last step in the transcript, with the calls that were made in place of failed ones.
 
-A call made in place of another is named after it, `<its id>-repair1`: so people see what it is
-for, and whoever plans next knows what was tried, on whatever machine.
+A call in place of another has an id derived from it, `<its id>-repair1`: so people see its purpose,
+and the next planner knows what was tried, on whatever worker.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ _REPAIR = re.compile(r"(.{1,54})-repair\d+")
 
 
 class LastStep:
-    """What became of the calls that the planner made last.
+    """The calls of the planner's last step, and how they ended.
 
     Args:
         messages: The transcript.
@@ -31,9 +31,9 @@ class LastStep:
         self._stems = {_stem(call_id) for call_id in self._calls if not _REPAIR.fullmatch(call_id)}
         steps = [number for number, message in enumerate(messages) if message.tool_results]
         self.results = self._ended([messages[number].tool_results for number in reversed(steps)])
-        """One for each call, in call order: how it, or the call in its place, ended."""
+        """The results in call order, each of the call itself or of the last call in its place."""
         self.after = list(messages[steps[-1] + 1 :]) if steps else []
-        """What was said since."""
+        """The messages after the step."""
         self._refused = {
             _key(result.name, self.sent(result))
             for message in messages
@@ -51,7 +51,7 @@ class LastStep:
         return []
 
     def call_of(self, result: ToolResult) -> ToolRequest:
-        """The call that a result answers, with no id, so that it can be made again."""
+        """The call that a result answers, without its id, so that it can be repeated."""
         call = self._calls.get(result.tool_call_id) or ToolCallPart(
             type="tool_call", tool_call_id=result.tool_call_id, name=result.name
         )
@@ -65,16 +65,16 @@ class LastStep:
         return hint.prior_input if hint else None
 
     def tried(self, result: ToolResult) -> list[str]:
-        """The tools of the call that a result stands for and of those that were made in its place, in order."""
+        """The tools of a result's original call and of the calls in its place, in order."""
         stem = _stem(result.tool_call_id)
         return [call.name for call_id, call in self._calls.items() if _stem(call_id) == stem]
 
     def failed_before(self, call: ToolRequest) -> bool:
-        """Whether this very call failed already."""
+        """Whether a call with the same tool and payload has failed before."""
         return _key(call.name, call.payload) in self._refused
 
     def in_place_of(self, result: ToolResult, call: ToolRequest) -> ToolRequest:
-        """The call, named after the one that it is made in place of."""
+        """The call with an id derived from the original call's."""
         number = len(self.tried(result))
         return call.model_copy(update={"tool_call_id": f"{_stem(result.tool_call_id)}-repair{number}"})
 
@@ -83,7 +83,7 @@ class LastStep:
 
 
 def _stem(call_id: str) -> str:
-    """What an id and those of the calls made in its place have in common; an id has at most 64 characters."""
+    """The part of an id that a call and the calls in its place share; an id has at most 64 characters."""
     repair = _REPAIR.fullmatch(call_id)
     if repair:
         return repair[1]

@@ -1,9 +1,9 @@
-"""Mend a refused payload where that is safe: it says the same as before, and nothing in it is guessed.
+"""Repair a refused payload where that is safe: its meaning stays, and no value is guessed.
 
-`hint.example_input` validates, but it may hold what nobody chose: a value from the author's
-example, the first word of an enum, a number made to fit. So a value of it is taken only where it
-says what was sent in another form. What is absent comes from a person's answer, from the
-planner's own defaults or from a default in the schema; a required id is never made up.
+`hint.example_input` is valid, but it may hold values that nobody chose: from the author's
+example, the first value of an enum, a number made to fit. So a value of it is used only where it is
+the value sent in another form. An absent field is filled from a person's answer, from the
+planner's own defaults or from a default in the schema; a required id is never invented.
 """
 
 import json
@@ -24,19 +24,19 @@ from sojourn.core.values.text import closest_name
 __all__ = ["RepairedPayload", "issues_in_hint", "name_of", "repair_payload"]
 
 _SPELLING = 0.9
-"""How alike a word and the one meant are: `offlne` and `offline`, but not `inactive` and `active`."""
+"""How similar a misspelt word and its repair are: `offlne` and `offline`, but not `inactive` and `active`."""
 
 _LEFT_OUT: Any = object()
 
 
 @dataclass(frozen=True, slots=True)
 class RepairedPayload:
-    """A payload as far as it could be mended."""
+    """A payload, as far as it could be repaired."""
 
     payload: dict[str, Any]
-    """What was sent, with what is settled."""
+    """The payload with its repairs."""
     missing: list[str]
-    """Fields that only a person can settle, by name; nested ones by JSON pointer. Empty when it may be sent."""
+    """Fields that only a person can supply, by name, nested ones by JSON pointer; empty when the payload may be sent."""
 
 
 def repair_payload(
@@ -47,27 +47,27 @@ def repair_payload(
     answers: Mapping[str, Any] | None = None,
     defaults: Mapping[str, Any] | None = None,
 ) -> RepairedPayload:
-    """What was sent with its faults mended, and what of them is left for a person.
+    """The payload with its issues repaired, and the fields that are left for a person.
 
-    An answer settles any fault, unless it repeats what was refused; a default only fills what is
-    absent, since it must not quietly replace what somebody said. Else only the form is mended:
-    `"5"` for 5, the case of a word, a field's name written otherwise. For a tool that only reads,
-    where a wrong guess costs one call, a misspelt word, a number out of range and a field that
-    the tool does not know are mended too.
+    An answer repairs any issue, unless it repeats the refused value; a default only fills an absent
+    field, since it must not silently replace a value that was sent. Otherwise only the form is repaired:
+    `"5"` for 5, the case of a word, the spelling of a field's name. For a read-only tool,
+    where a wrong guess costs one call, a misspelt word, a number out of range and an unknown
+    field are repaired too.
 
     Args:
-        hint: Why it was refused.
-        sent: The payload that was refused; left as it is.
-        spec: The tool, which says what it does to the world; unknown is taken as a change.
+        hint: Why the payload was refused.
+        sent: The refused payload; not changed.
+        spec: The tool with its annotations; None counts as a tool that changes something.
         answers: A person's values by field.
-        defaults: What a field is when nobody says.
+        defaults: Values of fields that nobody gave.
     """
     answers, defaults = _named(answers or {}), defaults or {}
     reads = spec is not None and spec.trusted and spec.annotations.read_only is True
     payload: dict[str, Any] = deepcopy(dict(sent))
     issues, example = issues_in_hint(hint, sent), hint.example_input
     unknown = [issue for issue in issues if issue.constraint == "unknown_field"]
-    # First, since a field that is missing may only have another name.
+    # Unknown fields first, since a missing field may only have another name.
     missing = [name_of(issue) for issue in unknown if not _is_renamed(payload, issue, example, reads=reads)]
     for issue in issues:
         tokens, name = to_tokens(issue.field), name_of(issue)
@@ -94,21 +94,21 @@ def repair_payload(
 
 
 def issues_in_hint(hint: RetryHint, sent: Mapping[str, Any]) -> list[FieldIssue]:
-    """Every fault that a hint names; one that only gives an example finds fault with what differs."""
-    told = {to_tokens(issue.field)[-1] for issue in hint.issues if issue.field}
+    """Every issue of a hint; where a hint has only an example, the fields in which the payload differs from it."""
+    named = {to_tokens(issue.field)[-1] for issue in hint.issues if issue.field}
     absent = [
         FieldIssue(field=f"/{name}", constraint="missing_field")
         for name in hint.missing_fields
-        if name not in told
+        if name not in named
     ]
-    if told or absent or hint.example_input is None:
+    if named or absent or hint.example_input is None:
         return [*hint.issues, *absent]
     differing = [name for name, value in hint.example_input.items() if sent.get(name, ABSENT) != value]
     return [FieldIssue(field=f"/{name}", constraint="rejected") for name in differing]
 
 
 def name_of(issue: FieldIssue) -> str:
-    """The name of a faulty field; the pointer of a nested one."""
+    """The name of an issue's field; the pointer of a nested one."""
     tokens = to_tokens(issue.field)
     return tokens[0] if len(tokens) == 1 else issue.field
 
@@ -116,7 +116,7 @@ def name_of(issue: FieldIssue) -> str:
 def _determined(
     spec: ToolSpec | None, name: str, tokens: tuple[str, ...], defaults: Mapping[str, Any]
 ) -> Any:
-    """What an absent field is when nobody says: by the planner, else by the schema; or `ABSENT`."""
+    """The value of an absent field by the planner's defaults, else by the schema; `ABSENT` where neither has one."""
     if name in defaults or spec is None:
         return defaults.get(name, ABSENT)
     schema = spec.payload.json_schema
@@ -125,7 +125,7 @@ def _determined(
 
 
 def _named(answers: Mapping[str, Any]) -> dict[str, Any]:
-    """The answers by the names that `name_of` gives: a field of the payload itself may have been told by its pointer."""
+    """The answers by the names that `name_of` gives: a top-level field may have been answered by its pointer."""
     return {
         to_tokens(name)[0] if name.startswith("/") and name.count("/") == 1 else name: value
         for name, value in answers.items()
@@ -133,7 +133,7 @@ def _named(answers: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _put_new(spec: ToolSpec | None, payload: dict[str, Any], tokens: tuple[str, ...], value: Any) -> None:
-    """Take a value that nobody asked for where the tool has such a field, and it is not there."""
+    """Set an answered field that was not asked for, where the tool has such a field and it is absent."""
     parent = value_at(payload, tokens[:-1])
     known = spec is not None and locate(spec.payload.json_schema, tokens)
     if known and is_object(parent) and tokens[-1] not in parent:
@@ -141,16 +141,20 @@ def _put_new(spec: ToolSpec | None, payload: dict[str, Any], tokens: tuple[str, 
 
 
 def _is_renamed(payload: dict[str, Any], issue: FieldIssue, example: Any, *, reads: bool) -> bool:
-    """Move an unknown field's value to the name that was meant, or leave it out; whether that may be."""
+    """Move an unknown field's value to the intended name, or remove the field; returns whether either was safe."""
     *place, name = to_tokens(issue.field) or ("",)
-    parent, mended = value_at(payload, place), value_at(example, place)
+    parent, repaired = value_at(payload, place), value_at(example, place)
     if not is_object(parent) or name not in parent:
         return True
     value = parent[name]
-    names = [key for key in mended if key not in parent and mended[key] == value] if is_object(mended) else []
-    meant = closest_name(name, names)
-    if meant is not None and (reads or _letters(meant) == _letters(name)):
-        parent[meant] = parent.pop(name)
+    names = (
+        [key for key in repaired if key not in parent and repaired[key] == value]
+        if is_object(repaired)
+        else []
+    )
+    intended = closest_name(name, names)
+    if intended is not None and (reads or _letters(intended) == _letters(name)):
+        parent[intended] = parent.pop(name)
         return True
     if reads:
         del parent[name]
@@ -158,7 +162,7 @@ def _is_renamed(payload: dict[str, Any], issue: FieldIssue, example: Any, *, rea
 
 
 def _same_value(issue: FieldIssue, was: Any, example: Any, *, reads: bool) -> Any:
-    """The example's value where it is what was sent in another form, `_LEFT_OUT` for a null, or `ABSENT`."""
+    """The example's value where it is the sent value in another form, `_LEFT_OUT` for a null, or `ABSENT`."""
     offered = value_at(example, to_tokens(issue.field))
     if offered is ABSENT:
         return _LEFT_OUT if was is None and example is not None else ABSENT
@@ -167,18 +171,18 @@ def _same_value(issue: FieldIssue, was: Any, example: Any, *, reads: bool) -> An
     letters, others = _letters(was), _letters(offered)
     match issue.constraint:
         case "invalid_field_type":
-            same = True
+            is_same = True
         case "invalid_range":
-            same = reads
+            is_same = reads
         case "invalid_format" if issue.format == "date":
-            same = letters.startswith(others)
+            is_same = letters.startswith(others)
         case "invalid_format" if issue.format in ("date-time", "time"):
-            same = reads  # a zone or an hour is taken for granted
+            is_same = reads  # a zone or an hour is assumed
         case "invalid_enum_value" if reads:
-            same = SequenceMatcher(None, letters, others).ratio() > _SPELLING
+            is_same = SequenceMatcher(None, letters, others).ratio() > _SPELLING
         case _:
-            same = letters == others
-    return offered if same else ABSENT
+            is_same = letters == others
+    return offered if is_same else ABSENT
 
 
 def _letters(value: Any) -> str:

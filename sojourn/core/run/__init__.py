@@ -1,5 +1,6 @@
-"""One run: its opening, its state, its plans and their admission, its limits, retries and outcomes.
+"""One run: its opening, state, plans, admission, limits, retries and outcomes.
 
-It decides what a plan may do, what follows a step, and how a call that ended outside its tool is answered; it knows
-everything below it, no history. Begin with `state.py`, which holds all that a run keeps, then `opening.py`, `admission.py` and `limits.py`.
+The package decides what a plan may do, what follows a step, and the result of a call that ended outside its
+tool; it may import `awaits` and the packages below it. Begin with `state.py`, which holds the run state, then
+`opening.py`, `admission.py` and `limits.py`.
 """

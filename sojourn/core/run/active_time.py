@@ -1,4 +1,4 @@
-"""Active time: planning and executing count; waiting for people, sleeping and being paused do not."""
+"""Active time: plans and calls count; waits for people, sleeps and pauses do not."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -10,29 +10,29 @@ __all__ = ["ActiveTime"]
 
 @dataclass(frozen=True)
 class ActiveTime:
-    """How long a run was active, against its budget; a frozen value with pure transitions.
+    """How long a run was active, against its time budget; a frozen value with pure transitions.
 
     `now` is the workflow's clock in the workflow, and the time of a history event in the fold.
     """
 
     budget: timedelta | None = None
-    """The most active time; None is no budget."""
+    """The time budget; None is no limit."""
     expired: bool = False
-    """Whether the budget was used up in the middle of something."""
+    """Whether the budget ran out during a plan or a call."""
     counted: timedelta = timedelta(0)
-    """Active time of the stretches that have ended."""
+    """Active time of the periods that have ended."""
     since: datetime | None = None
-    """When the stretch began that goes on; None where nothing is active."""
+    """Start of the current active period; None while the run is not active."""
     works: int = 0
-    """Plans and calls at work."""
+    """Number of plans and calls in progress."""
     paused: bool = False
 
     def spent(self, now: datetime) -> timedelta:
-        """Active time so far."""
+        """Active time until now."""
         return self.counted + (now - self.since if self.since else timedelta(0))
 
     def left(self, now: datetime) -> timedelta | None:
-        """Active time left; None is no budget."""
+        """Active time left; None is no limit."""
         return None if self.budget is None else max(self.budget - self.spent(now), timedelta(0))
 
     def is_used_up(self, now: datetime) -> bool:
@@ -40,19 +40,19 @@ class ActiveTime:
         return self.expired or self.left(now) == timedelta(0)
 
     def begun(self, now: datetime) -> "ActiveTime":
-        """One more plan or call is at work."""
+        """Count one more plan or call in progress."""
         return self._turned(now, self.works + 1, paused=self.paused)
 
     def ended(self, now: datetime) -> "ActiveTime":
-        """One plan or call less is at work."""
+        """Count one less plan or call in progress."""
         return self._turned(now, self.works - 1, paused=self.paused)
 
     def stopped(self, now: datetime, *, paused: bool) -> "ActiveTime":
-        """The run is paused, or goes on."""
+        """Pause or resume the run."""
         return self._turned(now, self.works, paused=paused)
 
     def added(self, spent: timedelta) -> "ActiveTime":
-        """What child runs spent while this run only waited for them counts too."""
+        """Add the time that child runs were active while this run only waited for them."""
         return changed(self, counted=self.counted + spent)
 
     def _turned(self, now: datetime, works: int, *, paused: bool) -> "ActiveTime":

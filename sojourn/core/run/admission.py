@@ -15,14 +15,14 @@ __all__ = ["Admission", "admit", "not_executed"]
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """How many calls, from the first, are carried out, and which limit stops the rest."""
+    """How many calls of a plan are carried out, from the first, and which limit stops the rest."""
 
     count: int
     refused: str | None
 
 
 def admit(calls: Sequence[ToolRequest], caps: Caps, limits: Limits) -> Admission:
-    """Judge a plan's calls, in their order, against what is left of the limits."""
+    """Admit a plan's calls, in order, as far as the caps and limits allow."""
     bounds = [(limits.max_calls_per_step, "max_calls_per_step")]
     if caps.tool_calls is not None:
         bounds.append((caps.tool_calls, "max_tool_calls"))
@@ -37,7 +37,7 @@ def admit(calls: Sequence[ToolRequest], caps: Caps, limits: Limits) -> Admission
 
 def _within_bytes(calls: Sequence[ToolRequest]) -> int:
     if len(calls) * MAX_PAYLOAD_BYTES <= MAX_STEP_BYTES:
-        return len(calls)  # each was found to fit by itself
+        return len(calls)  # the boundary has found each payload to fit by itself
     total = 0
     for index, call in enumerate(calls):
         total += size_of(call)
@@ -60,7 +60,7 @@ _WHY = {
 
 
 def not_executed(call: ToolRequest, refused: str | None, limits: Limits) -> ToolResult:
-    """The answer to a call that a limit stopped: it never ran, so nothing needs undoing."""
+    """The result of a call that a limit stopped before it ran."""
     why = _WHY.get(refused or "", "a limit of the run was reached").format(limit=limits.max_calls_per_step)
     return ToolResult(
         name=call.name,

@@ -1,7 +1,7 @@
 """Who decides whether a call runs: its policy, the policy engine, or a person.
 
-The layers, first that fits: denied tools and tags; read-only runs; named tools and tags run; the
-policy engine; else a person, where the policy asks about such calls.
+The rules in order, of which the first that fits decides: denied tools and tags; read-only runs; named tools
+and tags run; the policy engine; else a person, where the policy asks about such calls.
 """
 
 import hashlib
@@ -20,16 +20,16 @@ from sojourn.core.values.wire import encode_readable
 __all__ = ["Verdict", "asking", "confirmation_of", "digest_of", "judge"]
 
 MAX_PROMPT = 500
-"""Characters of what a person is asked."""
+"""Longest prompt to a person, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What becomes of a call."""
+    """The decision about a call."""
 
     kind: Literal["run", "ask", "deny"]
     why: str = ""
-    """For `deny`, a clause."""
+    """For `deny`: the reason, as a clause."""
 
 
 _RUN = Verdict("run")
@@ -43,36 +43,38 @@ def judge(
     *,
     interrupts_allowed: bool,
 ) -> Verdict:
-    """What becomes of a call of this tool."""
+    """Decide whether a call runs, is denied, or waits for a person."""
     if matches_any(spec.id, approval.denied_tools) or any(tag in approval.denied_tags for tag in spec.tags):
         return Verdict("deny", "this run's policy denies it")
     reads = spec.trusted and spec.annotations.read_only is True
-    asked = decision is not None and (matches_any(spec.id, decision.ask) or call.tool_call_id in decision.ask)
-    if reads and approval.read_only_runs and not asked and spec.confirmation is None:
+    must_ask = decision is not None and (
+        matches_any(spec.id, decision.ask) or call.tool_call_id in decision.ask
+    )
+    if reads and approval.read_only_runs and not must_ask and spec.confirmation is None:
         return _RUN
     runs = matches_any(spec.id, approval.run_tools) or any(tag in approval.run_tags for tag in spec.tags)
-    if runs and not asked:
+    if runs and not must_ask:
         return _RUN
     if (
         decision
         and approval.asks
-        and not asked
+        and not must_ask
         and (matches_any(spec.id, decision.approve) or call.tool_call_id in decision.approve)
     ):
         return _RUN
-    if not asked and not asking(spec, approval):
+    if not must_ask and not asking(spec, approval):
         return _RUN
     if not approval.asks:
         return Verdict("deny", "this run's policy does not allow it")
     if spec.kind == "external":
-        return _RUN  # whoever executes it decides
+        return _RUN  # whoever executes the call decides
     if not interrupts_allowed:
         return Verdict("deny", "a person would have to approve it, and this run may ask nobody")
     return Verdict("ask")
 
 
 def asking(spec: ToolSpec, approval: ApprovalPolicy) -> bool:
-    """Whether the policy has a person asked about this tool, when nothing before decides."""
+    """Whether `asks_for` has a person asked about this tool, when no earlier rule decides."""
     match approval.asks_for:
         case "nothing":
             return False
@@ -87,7 +89,7 @@ def asking(spec: ToolSpec, approval: ApprovalPolicy) -> bool:
 def confirmation_of(
     spec: ToolSpec, call: ToolRequest, payload: dict[str, Any], approval: ApprovalPolicy
 ) -> AwaitConfirmation:
-    """What a person is asked about a call whose payload is valid; without the payload where the call holds it."""
+    """The confirmation for a call with a valid payload; without the payload where the call itself has it."""
     return AwaitConfirmation(
         id=f"confirm-{call.tool_call_id}",
         tool_call_id=call.tool_call_id,
@@ -104,7 +106,7 @@ def confirmation_of(
 
 
 def digest_of(spec: ToolSpec) -> str:
-    """What an approval binds of a tool: all that is declared of it, SHA-256."""
+    """SHA-256 of a tool's whole declaration, which an approval binds."""
     return hashlib.sha256(encode_readable(spec)).hexdigest()
 
 

@@ -1,8 +1,8 @@
-"""By hand: what somebody gave as the result of an activity, in Temporal's own tools, that none of ours gives.
+"""Activity results that an operator completed by hand with Temporal's own tools, and that no worker would produce.
 
-Anybody in the namespace may complete a pending activity with anything. What is no result of a call becomes the call's
-answer, what is no plan is a planner fault, and figures that are none count as nothing. An empty completion is the one
-that cannot be answered: Temporal's core fails on it before any code of ours.
+Anybody in the namespace may complete a pending activity with any value. A value that is no tool result
+becomes an error result of the call, one that is no plan becomes a planner fault, and an invalid figure counts
+as zero. Only an empty completion has no answer: Temporal's core fails on it before any code of Sojourn runs.
 """
 
 from typing import Any, TypeVar
@@ -27,12 +27,12 @@ _TELEMETRY = ("duration_ms", "attempts", "input_tokens", "output_tokens", "cost"
 
 
 def no_result(call: ToolRequest, reason: str) -> ToolResult:
-    """The answer to a call that was completed with something else."""
-    said = f"{call.name} was completed by hand with what is no result of a call: {reason}"
+    """The result of a call whose activity was completed with something else than a tool result."""
+    message = f"{call.name} was completed by hand with what is no result of a call: {reason}"
     return ToolResult(
         name=call.name,
         tool_call_id=call.tool_call_id,
-        error=ToolError.new(said, code=RetryReason.MALFORMED_RESPONSE),
+        error=ToolError.new(message, code=RetryReason.MALFORMED_RESPONSE),
         retry_hint=RetryHint(
             reason=RetryReason.MALFORMED_RESPONSE,
             tool=call.name,
@@ -42,25 +42,25 @@ def no_result(call: ToolRequest, reason: str) -> ToolResult:
 
 
 def no_plan(reason: str) -> PlanOutcome:
-    """The fault in place of a plan; of no attempt, so that no worker's memory of one is taken for it."""
+    """The fault in place of a plan; attempt 0, so that no worker's cache entry matches it."""
     return PlanOutcome(fault=f"the plan was completed by hand with what is no plan: {reason}", attempt=0)
 
 
 def plan_fault(plan: PlanOutcome | Unread, *, final_turn: bool) -> str | None:
-    """Why this cannot be carried out, or None; a plan of ours always can be."""
+    """Why a plan cannot be carried out, or None; a plan by `PlanActivity` always can be."""
     if isinstance(plan, Unread):
         return plan.reason
     if plan.calls:
         ids = {call.tool_call_id for call in plan.calls}
-        told_apart = len(ids) == len(plan.calls) and all(map(CALL_ID.match, ids))
-        return None if told_apart else "a call's id is missing, malformed or comes twice"
+        are_unique = len(ids) == len(plan.calls) and all(map(CALL_ID.match, ids))
+        return None if are_unique else "a call's id is missing, malformed or comes twice"
     if plan.final or plan.fault or plan.failure or plan.await_ or plan.wait_:
         return None
     return None if plan.overtime and not final_turn else "it holds nothing to do"
 
 
 def right_result(result: ToolResult) -> ToolResult:
-    """The same, unless a figure is below zero or endless: such a one counts as nothing."""
+    """The result, with figures below zero or not finite set to zero, and such a cost to None."""
     telemetry = result.telemetry and _right(result.telemetry, _TELEMETRY)
     if telemetry is not result.telemetry:
         result = result.model_copy(update={"telemetry": telemetry})
@@ -68,7 +68,7 @@ def right_result(result: ToolResult) -> ToolResult:
 
 
 def right_usage(usage: Usage) -> Usage:
-    """The same, unless a figure is below zero or endless: such a one counts as nothing."""
+    """The usage, with figures below zero or not finite set to zero, and such a cost to None."""
     return _right(usage, _USAGE)
 
 

@@ -1,4 +1,4 @@
-"""Budgets as a tree: what a child run may spend of what its parent has left."""
+"""The limits of child runs: their share of what the parent run has left."""
 
 from datetime import timedelta
 
@@ -8,13 +8,13 @@ __all__ = ["inherited", "lacking_in", "share_of"]
 
 
 def share_of(caps: Caps, calls: int, children: int, limits: Limits) -> RunPolicyOverride:
-    """An equal share for each child of one step, so that all together never exceed what is left.
+    """An equal share for each child run of one step, so that all together never exceed the caps.
 
     Args:
-        caps: What is left before the step.
-        calls: The step's own calls, the children's included.
-        children: How many of them are child runs.
-        limits: The parent's own.
+        caps: The caps before the step.
+        calls: Number of calls in the step, those of agent tools included.
+        children: Number of child runs in the step.
+        limits: The parent run's limits.
     """
     left = None if caps.tool_calls is None else max(caps.tool_calls - calls, 0)
     return RunPolicyOverride(
@@ -26,7 +26,7 @@ def share_of(caps: Caps, calls: int, children: int, limits: Limits) -> RunPolicy
 
 
 def lacking_in(share: RunPolicyOverride) -> str | None:
-    """Which limit leaves a child run nothing to plan with, or None; one that may call nothing still may answer."""
+    """Which limit leaves a child run no tokens or money to plan with, or None; without calls left it may still answer."""
     if share.max_tokens == 0:
         return "max_tokens"
     return "max_cost" if share.max_cost == 0 else None
@@ -35,14 +35,14 @@ def lacking_in(share: RunPolicyOverride) -> str | None:
 def inherited(
     own: RunPolicyOverride | None, share: RunPolicyOverride | None, time_left: timedelta | None
 ) -> RunPolicyOverride | None:
-    """The limits a child run starts with: its share, the time left now, and what was forbidden for the whole tree.
+    """The limits that a child run starts with: its share, the time left, and the prohibitions for the whole tree.
 
-    Time is not shared out, since children of one step run side by side.
+    Time is not divided, since the child runs of one step run in parallel.
 
     Args:
-        own: The override the parent was started with.
-        share: What the parent's plan gave.
-        time_left: Of the parent's time budget; None is no budget.
+        own: The override that the parent run was started with.
+        share: The share that the parent's plan recorded.
+        time_left: What is left of the parent's time budget; None is no limit.
     """
     passed = RunPolicyOverride(
         time_budget=None if time_left is None else max(time_left, timedelta(milliseconds=1)),

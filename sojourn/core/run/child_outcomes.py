@@ -1,4 +1,4 @@
-"""Answers to calls of agents: how a child run ended, and what it spent, as its parent's result (SR-53, SR-87)."""
+"""Results of calls of agent tools: how the child run ended, and what it spent (SR-53, SR-87)."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -31,17 +31,17 @@ __all__ = [
 ]
 
 GAVE_UP = "gave_up"
-"""The code of a call whose child run ended by a limit; its cause's code names the limit."""
+"""The code of a call whose child run a limit ended; the code of its cause names the limit."""
 
 
 def finished(call: ToolRequest, output: RunOutput, link: RunLink, *, typed: bool) -> ToolResult:
-    """A child run's output as its parent's result: answer, costs, calls made and the link (SR-53).
+    """The result of a call from its child run's output: answer or error, costs, number of calls and the link (SR-53).
 
     Args:
-        call: The parent's call.
-        output: How the child ended.
-        link: The child.
-        typed: Whether a typed answer was asked for.
+        call: The parent run's call.
+        output: The output of the child run.
+        link: The link to the child run.
+        typed: Whether the call expects a typed answer.
     """
     used = ToolTelemetry(**output.usage.model_dump(exclude={"cached_tokens"}), attempts=0)
     spent = Spent(
@@ -51,7 +51,7 @@ def finished(call: ToolRequest, output: RunOutput, link: RunLink, *, typed: bool
     )
     if output.error:
         return _gave_up(call, output.text, output.error, link, spent)
-    if typed and output.result is None:  # by an older worker, which did not tell why
+    if typed and output.result is None:  # written by an older worker, which did not give the reason
         return failed(call, ToolError.new(output.text, code=MALFORMED_ANSWER), link, spent)
     answered = ToolResult(
         name=call.name,
@@ -62,7 +62,7 @@ def finished(call: ToolRequest, output: RunOutput, link: RunLink, *, typed: bool
 
 
 def failed(call: ToolRequest, error: ToolError, link: RunLink, spent: Spent | None) -> ToolResult:
-    """A child run that failed; the chain of causes stays whole (SR-87), and what it spent counts."""
+    """The result of a call whose child run failed, with the whole chain of causes (SR-87) and what the run spent."""
     malformed = error.code == MALFORMED_ANSWER
     why = "gave no answer that fits" if malformed else "failed"
     result = ToolResult(
@@ -77,20 +77,20 @@ def failed(call: ToolRequest, error: ToolError, link: RunLink, spent: Spent | No
 
 
 def with_spent(result: ToolResult, link: RunLink, spent: Spent | None) -> ToolResult:
-    """The answer of a call with the child run that was made for it, and what that run spent."""
+    """The result with the link to its child run, and with what the child run spent."""
     changes: dict[str, Any] = {"run_link": link}
     if spent:
         changes |= {
             "telemetry": spent.telemetry,
             "children_count": spent.children_count,
-            "artifacts": [_linked(one, link) for one in spent.artifacts],
+            "artifacts": [_linked(artifact, link) for artifact in spent.artifacts],
         }
     return result.model_copy(update=changes)
 
 
-def _gave_up(call: ToolRequest, said: str, why: ToolError, link: RunLink, spent: Spent) -> ToolResult:
-    """A child run that a limit or a safeguard ended; where it answered all the same, the message holds its words."""
-    partial = f'; it said "{said}"' if said and why.cause is None else ""
+def _gave_up(call: ToolRequest, answer: str, why: ToolError, link: RunLink, spent: Spent) -> ToolResult:
+    """The result of a call whose child run a limit or a safeguard ended; an answer given all the same is in the message."""
+    partial = f'; it said "{answer}"' if answer and why.cause is None else ""
     result = ToolResult(
         name=call.name,
         tool_call_id=call.tool_call_id,
@@ -116,49 +116,49 @@ def _linked(artifact: Artifact, link: RunLink) -> Artifact:
 
 @dataclass(slots=True)
 class ChildTime:
-    """Grows as child runs end; a child that starts later was not beside those that had ended."""
+    """The active time of child runs that their parent waited for; parallel child runs count once."""
 
     total: timedelta = timedelta(0)
-    """The longest chain of child runs of which each began when the one before had ended."""
+    """Duration of the longest sequence of child runs in which each began after the one before had ended."""
 
     def ended(self, began: timedelta, active: timedelta | None) -> None:
-        """Count a child run.
+        """Count a child run that has ended.
 
         Args:
-            began: The total when it started.
-            active: What it says it was active for; None where nobody counts.
+            began: The total when the child run started.
+            active: The child run's active time; None where no budget was set.
         """
         if active:
             self.total = max(self.total, began + active)
 
     def beyond(self, own: timedelta) -> timedelta:
-        """What is not counted yet, where the run itself was active for so long meanwhile."""
+        """The part of the total that exceeds the parent run's own active time in the same period."""
         return max(self.total - own, timedelta(0))
 
 
 MALFORMED_ANSWER = "MalformedAnswer"
-"""The code of a run that could not give the answer its parent expects; the parent's call is `malformed_response`."""
+"""The code of a run without the typed answer that its parent expects; the parent's call fails as `malformed_response`."""
 
 _MAX_TOLD = 5
 
 
 def validate_child_result(plan: PlanResult, schema: Schema) -> PlanResult | str:
-    """The plan with its typed answer, or why the answer does not fit.
+    """Return the plan with its typed answer, or why the answer does not fit the schema.
 
-    An answer given as text counts when it is one JSON object that fits.
+    An answer as text is accepted when it is one JSON object that fits.
     """
     assert plan.final_response is not None
     result = plan.result
     if result is None:
-        read = parse_arguments(plan.final_response.text)
-        result = None if isinstance(read, ParseFault) else read.payload
+        parsed = parse_arguments(plan.final_response.text)
+        result = None if isinstance(parsed, ParseFault) else parsed.payload
     issues = _issues(result, schema)
     if not issues:
         return plan.model_copy(update={"result": result})
-    told = "; ".join(sentence(issue) for issue in issues[:_MAX_TOLD])
+    issue_list = "; ".join(sentence(issue) for issue in issues[:_MAX_TOLD])
     return clip(
         "the answer does not fit what the caller of this agent asked for; give PlanResult.final(text, result=...) "
-        f"with a result that fits: {told}",
+        f"with a result that fits: {issue_list}",
         1_000,
     )
 

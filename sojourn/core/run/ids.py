@@ -1,4 +1,4 @@
-"""Ids made by the run: of calls, awaits, turns and child runs; equal on every attempt."""
+"""Ids that the run derives: of calls, awaits, turns and child runs; equal on every attempt."""
 
 import hashlib
 from collections.abc import Collection, Sequence
@@ -17,14 +17,14 @@ def stamp(
 ) -> list[ToolRequest]:
     """The calls with their final ids.
 
-    A planner's id is kept when it is well-formed and new in the run; else one is derived from
+    A planner's id is kept when it is well-formed and new in the run; else an id is derived from
     run, turn, step and index (SR-66).
     """
     used = {*taken, *(call.tool_call_id for call in calls)}
     stamped: list[ToolRequest] = []
     for index, call in enumerate(calls):
-        given = call.tool_call_id
-        if given not in taken and CALL_ID.match(given):
+        own_id = call.tool_call_id
+        if own_id not in taken and CALL_ID.match(own_id):
             stamped.append(call)
         else:
             derived = _derived(f"{run_id}/{turn_id}/{plan}/{index}", used)
@@ -36,25 +36,28 @@ def stamp(
 def restamped(plan: PlanResult, calls: Sequence[ToolRequest]) -> Message | None:
     """The plan's assistant message with the final ids, or None when it can be made from the calls.
 
-    An id that was replaced is kept beside the new one, in the part's `provider_metadata`.
+    A replaced id is kept in the part's `provider_metadata`.
     """
     pairs = list(zip(plan.tool_calls, calls, strict=True))
     final = {
-        given.tool_call_id: call.tool_call_id
-        for given, call in pairs
-        if given.tool_call_id != call.tool_call_id
+        planned.tool_call_id: call.tool_call_id
+        for planned, call in pairs
+        if planned.tool_call_id != call.tool_call_id
     }
     if not final or (plan.message is None and set(final) == {""}):
         return plan.message
     message = plan.message or Message.calls(plan.tool_calls)
-    unnamed = iter([call.tool_call_id for given, call in pairs if not given.tool_call_id])
+    unnamed = iter([call.tool_call_id for planned, call in pairs if not planned.tool_call_id])
     parts: list[Any] = []
     for part in message.parts:
         if isinstance(part, ToolCallPart) and part.tool_call_id in final:
-            given = part.tool_call_id
-            changes: dict[str, Any] = {"tool_call_id": final[given] if given else next(unnamed)}
-            if given:
-                changes["provider_metadata"] = {**(part.provider_metadata or {}), "tool_call_id": given[:256]}
+            own_id = part.tool_call_id
+            changes: dict[str, Any] = {"tool_call_id": final[own_id] if own_id else next(unnamed)}
+            if own_id:
+                changes["provider_metadata"] = {
+                    **(part.provider_metadata or {}),
+                    "tool_call_id": own_id[:256],
+                }
             parts.append(part.model_copy(update=changes))
         else:
             parts.append(part)
@@ -62,18 +65,18 @@ def restamped(plan: PlanResult, calls: Sequence[ToolRequest]) -> Message | None:
 
 
 def child_run_id(run_id: str, tool_call_id: str) -> str:
-    """`<parent run>/<tool_call_id>`, the parent's part hashed when the whole exceeds 200 characters."""
+    """`<parent run>/<tool_call_id>`; the parent's id is hashed when the whole exceeds 200 characters."""
     whole = f"{run_id}/{tool_call_id}"
     return whole if len(whole) <= 200 else f"{run_id[:60]}~{_digest(run_id)[:24]}/{tool_call_id}"
 
 
 def artifact_ref(run_id: str, tool_call_id: str, kind: str) -> str:
-    """Where an artifact is: `<run id>#<tool_call_id>/<kind>`."""
+    """The reference of an artifact: `<run id>#<tool_call_id>/<kind>`."""
     return f"{run_id}#{tool_call_id}/{kind}"
 
 
 def turn_after(first: str, turn: int) -> str:
-    """The id of the nth user turn of a run: `t1`, `t2`; or `<given>`, `<given>.2` when the first was given."""
+    """The id of the nth user turn of a run: `t1`, `t2`; or, when the client chose `first`, `<first>`, `<first>.2`."""
     if not first:
         return f"t{turn}"
     return first if turn == 1 else f"{first}.{turn}"

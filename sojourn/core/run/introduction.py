@@ -1,4 +1,4 @@
-"""What Temporal's own screens say of a run from its start: memo, summary and details."""
+"""What Temporal's screens show of a run from its start: memo, summary and details."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,45 +12,45 @@ __all__ = ["Introduction", "introduce"]
 
 _MAX_MEMO = 200
 _MAX_SUMMARY_BYTES = 160
-"""Temporal lets a summary have 400 bytes in all, an agent's id and what an encryption adds included."""
+"""Temporal limits a summary to 400 bytes in all, with the agent's id and the overhead of encryption."""
 
 _MAX_DETAILS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Introduction:
-    """Set at the start, and never changed."""
+    """Memo, summary and details of a run; set at the start, and never changed."""
 
     memo: dict[str, str]
-    """For lists: `message`, the beginning of what was asked."""
+    """For lists of runs: `message`, the beginning of the user's message."""
     summary: str
-    """One line of Markdown: the agent, and what was asked or, of a child run, the tool that was called."""
+    """One line of Markdown: the agent, and the user's message or, for a child run, the tool that was called."""
     details: str | None
-    """Markdown: what was asked, and the labels; fenced, because both come from outside."""
+    """Markdown: the user's message and the labels, both fenced, because they come from outside."""
 
 
 def introduce(run: RunInput, tool: str | None = None) -> Introduction:
     """Introduce a run; a child run by the tool whose call it answers."""
-    asked = visible(_asked(run.messages)[: 2 * _MAX_DETAILS], keep="\n")
-    what = tool or code(_cut_to_bytes(" ".join(asked.split()), _MAX_SUMMARY_BYTES))
-    parts = [f"**Asked:**\n\n{fence(clip(asked, _MAX_DETAILS))}"] if asked else []
+    message = visible(_last_user_message(run.messages)[: 2 * _MAX_DETAILS], keep="\n")
+    what = tool or code(_cut_to_bytes(" ".join(message.split()), _MAX_SUMMARY_BYTES))
+    parts = [f"**Asked:**\n\n{fence(clip(message, _MAX_DETAILS))}"] if message else []
     if run.labels:
         labels = "\n".join(f"{name}: {value}" for name, value in run.labels.items())
         parts.append(f"**Labels:**\n\n{fence(clip(labels, _MAX_DETAILS))}")
     return Introduction(
-        memo={"message": clip(asked, _MAX_MEMO)} if asked else {},
+        memo={"message": clip(message, _MAX_MEMO)} if message else {},
         summary=f"{run.agent_id}: {what}" if what else run.agent_id,
         details="\n\n".join(parts) or None,
     )
 
 
-def _asked(messages: Sequence[Message]) -> str:
-    """What the run is about: the last that a user says in its opening."""
+def _last_user_message(messages: Sequence[Message]) -> str:
+    """The last user message of the opening."""
     return next((message.text for message in reversed(messages) if message.role == "user"), "")
 
 
 def _cut_to_bytes(text: str, most: int) -> str:
-    """At most so many bytes of JSON in UTF-8, in which quotes and backslashes count twice."""
+    """The text cut to a number of bytes of JSON in UTF-8, in which quotes and backslashes count twice."""
     size = 0
     for index, character in enumerate(text):
         size += 2 if character in '"\\' else len(character.encode(errors="replace"))

@@ -1,4 +1,4 @@
-"""What a run's limits leave, and why its next turn must be the last."""
+"""What is left of a run's limits, and which limit makes the next turn the last."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -28,7 +28,7 @@ _TIGHTENED = ("tool_calls", "rounds", "time", "tokens", "cost")
 
 
 def caps_left(policy: RunPolicy, counts: RunTotals, spent: timedelta = timedelta(0)) -> Caps:
-    """What the policy leaves after these counts and this active time; what child runs did is spent too."""
+    """What is left of the policy's limits, child runs' consumption included."""
     streak = policy.max_consecutive_failed_tool_calls
     return Caps(
         tool_calls=_left(policy.max_tool_calls, counts.children_count),
@@ -41,7 +41,7 @@ def caps_left(policy: RunPolicy, counts: RunTotals, spent: timedelta = timedelta
 
 
 def lowered(policy: RunPolicy, caps: Caps, counts: RunTotals, spent: timedelta) -> RunPolicy:
-    """The policy under which no more than these caps is left; what they do not name stays (D-20)."""
+    """The policy lowered so that no more than these caps is left; a cap of None changes nothing (D-20)."""
     now = caps_left(policy, counts, spent)
     less = {
         name: value
@@ -61,7 +61,7 @@ def lowered(policy: RunPolicy, caps: Caps, counts: RunTotals, spent: timedelta) 
 
 
 def stricter_caps(caps: Caps, other: Caps | None) -> Caps:
-    """The lesser of two caps, name by name; what the other does not name stays."""
+    """The lower of two caps, name by name; None in `other` changes nothing."""
     if other is None:
         return caps
     changes = {
@@ -74,7 +74,7 @@ def stricter_caps(caps: Caps, other: Caps | None) -> Caps:
 
 
 def caps_after(caps: Caps, usage: Usage | None) -> Caps:
-    """What is left for a plan's calls, less what the plan itself used."""
+    """The caps for a plan's calls: without what the plan itself used."""
     if usage is None:
         return caps
     changes: dict[str, Any] = {}
@@ -90,7 +90,7 @@ def _left(most: int | None, used: int) -> int | None:
 
 
 def limits_of(policy: RunPolicy) -> Limits:
-    """What a plan is judged by, as later plans are told."""
+    """The part of a policy that concerns one plan, as the task of a later plan carries it."""
     return Limits(**{name: getattr(policy, name) for name in Limits.model_fields})
 
 
@@ -111,10 +111,10 @@ _INSTRUCTION = "Answer now with what you know."
 
 
 def finalize(policy: RunPolicy, reason: str) -> Finalize:
-    """The notice of a final turn."""
+    """Why a turn is the last, with the notice for the planner."""
     streak, budget = policy.max_consecutive_failed_tool_calls, policy.time_budget
-    said = _ENDINGS[reason].format(streak=streak, budget=budget)
-    return Finalize(reason=reason, message=said, instruction=_INSTRUCTIONS.get(reason, _INSTRUCTION))
+    message = _ENDINGS[reason].format(streak=streak, budget=budget)
+    return Finalize(reason=reason, message=message, instruction=_INSTRUCTIONS.get(reason, _INSTRUCTION))
 
 
 def exhausted(
@@ -122,8 +122,8 @@ def exhausted(
 ) -> Finalize | None:
     """Why the next turn must be the last, or None (ME-18 to ME-25).
 
-    A cap on calls or rounds runs out when a call was refused for it: twenty rounds run, the
-    twenty-first does not. Tokens and money run out when they are spent, the failure streak by itself.
+    A limit on calls or rounds is reached when a call is refused for it: twenty rounds run, the
+    twenty-first does not. Limits on tokens, money and failed steps are reached when they are used up.
     """
     streak = policy.max_consecutive_failed_tool_calls
     if refused in ("max_tool_calls", "max_tool_rounds"):
@@ -138,7 +138,7 @@ def exhausted(
 
 
 def used_up(policy: RunPolicy, counts: RunTotals) -> Finalize | None:
-    """The notice of a final turn when tokens or money are spent; looked at after plans without calls too."""
+    """Why the next turn must be the last when tokens or money are used up, or None; checked after every plan."""
     if policy.max_tokens is not None and tokens_of(counts) >= policy.max_tokens:
         return finalize(policy, "max_tokens")
     if policy.max_cost is not None and cost_of(counts) >= policy.max_cost:
@@ -147,6 +147,6 @@ def used_up(policy: RunPolicy, counts: RunTotals) -> Finalize | None:
 
 
 def gave_up(finalize: Finalize, failure: ToolError | None = None) -> ToolError:
-    """The limit that ended a run, as an error; caused by what its last turn failed of, when it did."""
+    """The limit that ended a run, as an error; its cause is the failure of the last turn, if there was one."""
     why = ToolError.new(finalize.message, code=finalize.reason)
     return why if failure is None else why.model_copy(update={"cause": failure}).told_once()

@@ -1,4 +1,4 @@
-"""Is this a run's opening? Checked where it is handed in, and again by the first plan."""
+"""The rules for a run's opening, checked by the client that starts the run, and again by the first plan."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -22,20 +22,20 @@ __all__ = [
 ]
 
 MAX_OPENING_BYTES = 1_000_000
-"""The first messages together: they are one payload, and the server refuses 2 MB."""
+"""Largest size of the first messages together: they are one payload, and the server refuses 2 MB."""
 
 _MAX_LABELS = 20
 _MAX_LABEL_CHARS = 256
 _MAX_TURN_ID_CHARS = 64
 _MAX_ID_CHARS = 300
-"""Of another run or call: a child's id is its parent's and a call's, at most 200 and 64."""
+"""Longest id of another run or call: a child's id consists of its parent's, at most 200, and a call's, at most 64."""
 _MAX_CALLERS = 100
 
 MAX_POLICY_BYTES = 64_000
-"""A run's own limits as JSON, names of tools and tags included: they are handed on with every plan and child."""
+"""Largest size of a run's own limits as JSON, with names of tools and tags: every plan and child run gets them."""
 
 MAX_ANSWER_SCHEMA_BYTES = 400_000
-"""The schema of a typed answer, which every plan is told."""
+"""Largest schema of a typed answer; every plan gets it."""
 
 _ROLES = ("system", "user", "assistant", "tool")
 
@@ -65,18 +65,18 @@ def labels_fault(labels: Mapping[str, str]) -> str | None:
 
 
 def labelled(labels: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
-    """A run's labels with those that a policy adds; what is over the limit is left out."""
+    """A run's labels with those that a policy engine adds; labels over the limit are left out."""
     both = {**labels, **more}
     return dict(list(both.items())[:_MAX_LABELS])
 
 
 def opening_fault(run: RunInput) -> str | None:
-    """Why a run that is handed in like this is refused, or None: one rule for clients and for raw starts."""
+    """Why this opening is refused, or None; the same rules apply to clients and to runs started with Temporal's own tools."""
     if not AGENT_ID.match(run.agent_id):
         return f"agent_id {run.agent_id[:80]!r} has another form than <service>.<agent>"
     longest = (
         _MAX_TURN_ID_CHARS if run.parent is None else _MAX_ID_CHARS
-    )  # a child's tells the turns above it
+    )  # a child's turn id contains those of the runs above it
     if not SESSION_ID.match(run.session_id) or len(run.turn_id) > longest:
         return (
             "session_id holds no quotes, backslashes or control characters and is at most 200 characters long, "
@@ -86,8 +86,8 @@ def opening_fault(run: RunInput) -> str | None:
 
 
 def _policy_fault(run: RunInput) -> str | None:
-    given = run.policy.given() if run.policy else {}
-    durations = {name: value for name, value in given.items() if isinstance(value, timedelta)}
+    fields = run.policy.given() if run.policy else {}
+    durations = {name: value for name, value in fields.items() if isinstance(value, timedelta)}
     for name, duration in durations.items():
         if fault := duration_fault(f"policy.{name}", duration):
             return fault
@@ -97,10 +97,10 @@ def _policy_fault(run: RunInput) -> str | None:
 
 
 def _parent_fault(run: RunInput) -> str | None:
-    """What a run carries of those above it, which it hands on with every call."""
+    """Why what the run inherits from its parent and passes on with every call is refused, or None."""
     link = run.parent
     ids = [link.run_id, link.agent_id, link.parent_run_id, link.parent_tool_call_id] if link else []
-    if any(len(one) > _MAX_ID_CHARS for one in [*ids, *run.callers]) or len(run.callers) > _MAX_CALLERS:
+    if any(len(id) > _MAX_ID_CHARS for id in [*ids, *run.callers]) or len(run.callers) > _MAX_CALLERS:
         return f"parent and callers name at most {_MAX_CALLERS} runs and agents, by at most {_MAX_ID_CHARS} characters each"
     if run.answer is not None and size_of(run.answer) > MAX_ANSWER_SCHEMA_BYTES:
         return f"the schema of the answer has at most {MAX_ANSWER_SCHEMA_BYTES:,} bytes"
@@ -108,7 +108,7 @@ def _parent_fault(run: RunInput) -> str | None:
 
 
 def read_run_input(value: Any) -> RunInput | str:
-    """The run's input, or why it is none: anybody with a Temporal client may have written it."""
+    """The run's input, or why it is invalid: anybody with a Temporal client may have written it."""
     try:
         run = value if isinstance(value, RunInput) else RunInput.model_validate(value)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""Answers to calls that ended outside the tool: lost, never started or cancelled."""
+"""Results of calls that ended outside the tool: lost, never started or cancelled."""
 
 from typing import Any
 
@@ -27,38 +27,41 @@ __all__ = [
 
 
 def attach_call(call: ToolRequest, result: ToolResult, run_id: str) -> ToolResult:
-    """A result from an activity, which leaves out the call that stands beside it in the history."""
+    """The result of an activity with its call's name and id, which the history holds beside it."""
     changes: dict[str, Any] = {"name": call.name, "tool_call_id": call.tool_call_id}
     if result.artifacts:
         changes["artifacts"] = [
-            one.model_copy(
-                update={"source_tool": call.name, "ref": artifact_ref(run_id, call.tool_call_id, one.kind)}
+            artifact.model_copy(
+                update={
+                    "source_tool": call.name,
+                    "ref": artifact_ref(run_id, call.tool_call_id, artifact.kind),
+                }
             )
-            for one in result.artifacts
+            for artifact in result.artifacts
         ]
     return result.model_copy(update=changes)
 
 
 def by_reference(result: ToolResult) -> ToolResult:
-    """A result as runs, plans and parents carry it: its artifacts without their data (SR-102)."""
+    """The result as runs, plans and parents carry it: its artifacts without their data (SR-102)."""
     if not result.artifacts:
         return result
-    bare = [one.model_copy(update={"data": None, "claim": None}) for one in result.artifacts]
+    bare = [artifact.model_copy(update={"data": None, "claim": None}) for artifact in result.artifacts]
     return result.model_copy(update={"artifacts": bare})
 
 
 def timed_out(call: ToolRequest, kind: str, queue: str, waited: str) -> ToolResult:
-    """The server gave the call up: nobody took it from its queue, or its worker was lost too often."""
+    """The result of a call that the server timed out: no worker took it from its queue, or its worker was lost."""
     return not_started(call, queue, waited) if kind == "schedule-to-start" else lost(call, kind)
 
 
 def not_started(call: ToolRequest, queue: str, waited: str) -> ToolResult:
-    """No worker took the call from its queue in time; it never ran."""
+    """The result of a call that no worker took from its queue in time; it never ran."""
     return _unavailable(call, f"no worker served task queue {queue} within {waited}; the call did not run")
 
 
 def lost(call: ToolRequest, kind: str) -> ToolResult:
-    """Workers kept dying under the call, or a lost attempt must not be repeated."""
+    """The result of a call whose workers were lost too often, or whose lost attempt must not be repeated."""
     return _unavailable(
         call,
         f"the worker that ran this call was lost, or did not end it in time ({kind}); its outcome is unknown",
@@ -66,47 +69,47 @@ def lost(call: ToolRequest, kind: str) -> ToolResult:
 
 
 def failed(call: ToolRequest, error: ToolError) -> ToolResult:
-    """The activity failed outside the tool boundary."""
+    """The result of a call whose activity failed outside the boundary."""
     return ToolResult(name=call.name, tool_call_id=call.tool_call_id, error=error)
 
 
 def canceled(call: ToolRequest, reason: str | None) -> ToolResult:
-    """The run was cancelled while the call was in flight or waiting for its turn."""
+    """The result of a call that was in flight or queued when the run was cancelled."""
     why = f": {reason}" if reason else ""
     return failed(call, ToolError.new(f"canceled with the run{why}", code="canceled"))
 
 
 def overtime(call: ToolRequest) -> ToolResult:
-    """The run's time budget was used up while the call was in flight or waiting for its turn."""
+    """The result of a call that was in flight or queued when the time budget was used up."""
     return failed(call, ToolError.new("not finished: the run's time budget is used up", code="time_budget"))
 
 
 def not_read(call: ToolRequest) -> ToolResult:
-    """Nobody outside sent the call's result before the run's history had no room left for it."""
-    said = "the run has gone on for as long as one can, and reads no result of it; whether it was carried out is unknown"
-    return failed(call, ToolError.new(said, code="history"))
+    """The result of an external call for which the run's history has no room left."""
+    message = "the run has gone on for as long as one can, and reads no result of it; whether it was carried out is unknown"
+    return failed(call, ToolError.new(message, code="history"))
 
 
 def no_input(call: ToolRequest, server: str) -> ToolResult:
-    """The tool asks for a person's input, and this run may ask nobody."""
-    said = f"{server} asks for a person's input to go on, and this run may ask nobody"
-    return failed(call, ToolError.new(said, code="input_required"))
+    """The result of a call that needs a person's input in a run that may ask nobody."""
+    message = f"{server} asks for a person's input to go on, and this run may ask nobody"
+    return failed(call, ToolError.new(message, code="input_required"))
 
 
 def too_much_input(call: ToolRequest, server: str) -> ToolResult:
-    """The tool asks for a person's input again and again."""
-    said = f"{server} keeps asking for a person's input, and is asked no more"
-    return failed(call, ToolError.new(said, code="input_required"))
+    """The result of a call that asked for a person's input too often."""
+    message = f"{server} keeps asking for a person's input, and is asked no more"
+    return failed(call, ToolError.new(message, code="input_required"))
 
 
 def too_long_input(call: ToolRequest, server: str) -> ToolResult:
-    """The answers to all that the tool asks are too large for one call."""
-    said = f"the answers to what {server} asks are together more than {MAX_FORMS_BYTES:,} bytes; it was not called with them"
-    return failed(call, ToolError.new(said, code="input_required"))
+    """The result of a call whose answers by a person are too large together."""
+    message = f"the answers to what {server} asks are together more than {MAX_FORMS_BYTES:,} bytes; it was not called with them"
+    return failed(call, ToolError.new(message, code="input_required"))
 
 
 def unanswered(why: str, limit: str) -> Message:
-    """The clear end of a run whose final turn failed too."""
+    """The answer of a run whose final turn failed too."""
     return Message.assistant(f"{limit} The run ended without an answer: {why}")
 
 

@@ -1,4 +1,4 @@
-"""Is a plan one the run can carry out? What is not is a planner fault, with the reason."""
+"""The rules for the shape of a plan; a plan that breaks one is a planner fault, with the reason."""
 
 from collections import Counter
 from datetime import timedelta
@@ -14,10 +14,10 @@ from sojourn.core.values.timers import LONGEST
 __all__ = ["MAX_WAIT", "fault_of"]
 
 MAX_WAIT = LONGEST
-"""A longer timer is a mistake, and the longest that can be written is none that Temporal takes."""
+"""Longest wait; a longer one is a mistake, and Temporal refuses very long timers."""
 
 MAX_QUESTION_CHARS = 8_000
-"""Of a question with all that is said beside it."""
+"""Longest question with the texts beside it, in characters."""
 
 MAX_QUESTION_FIELDS = 50
 
@@ -33,19 +33,19 @@ _ENDS = ("final_response", "failure")
 
 
 def fault_of(plan: Any, *, interrupts_allowed: bool, final_turn: bool) -> str | None:
-    """Why a planner's answer is refused, in a sentence that says what to return instead, or None.
+    """Why a planner's result is refused, in a sentence that says what to return instead, or None.
 
     Exactly one of the five variants is legal (D-17); in the final turn only a response or a failure
     is; a question needs `interrupts_allowed` (SR-74).
     """
     if not isinstance(plan, PlanResult):
         return f"a planner returns a PlanResult, not {type(plan).__name__}"
-    given = [wire for name, wire in _VARIANTS.items() if getattr(plan, name)]
-    if len(given) != 1:
-        said = " and ".join(given) or "nothing"
-        return f"a plan holds exactly one of {', '.join(_VARIANTS.values())}; this one holds {said}"
-    if final_turn and given[0] not in _ENDS:
-        return f"this turn may only answer: return final_response, not {given[0]}"
+    variants = [wire for name, wire in _VARIANTS.items() if getattr(plan, name)]
+    if len(variants) != 1:
+        names = " and ".join(variants) or "nothing"
+        return f"a plan holds exactly one of {', '.join(_VARIANTS.values())}; this one holds {names}"
+    if final_turn and variants[0] not in _ENDS:
+        return f"this turn may only answer: return final_response, not {variants[0]}"
     if plan.await_ and not interrupts_allowed:
         return (
             "this agent may not ask: its policy has interrupts_allowed=False; answer or call a tool instead"
@@ -72,8 +72,8 @@ def _usage_fault(plan: PlanResult) -> str | None:
 
 
 def _question_fault(question: AwaitClarification) -> str | None:
-    said = [question.question, question.clarifying_prompt or "", *question.missing_fields]
-    if sum(map(len, said)) > MAX_QUESTION_CHARS or len(question.missing_fields) > MAX_QUESTION_FIELDS:
+    texts = [question.question, question.clarifying_prompt or "", *question.missing_fields]
+    if sum(map(len, texts)) > MAX_QUESTION_CHARS or len(question.missing_fields) > MAX_QUESTION_FIELDS:
         return f"a question has at most {MAX_QUESTION_CHARS:,} characters in all and {MAX_QUESTION_FIELDS} fields"
     return None
 

@@ -1,4 +1,4 @@
-"""Keep a plan's result within what Temporal carries: shrink what is not executed, refuse the rest."""
+"""Keep a plan's result within Temporal's limits: shrink calls that are not executed, refuse what is still too large."""
 
 from collections.abc import Collection, Sequence
 from contextlib import suppress
@@ -21,7 +21,7 @@ _Call = TypeVar("_Call", ToolRequest, ToolCallPart)
 _MAX_NOTES = 20
 _MAX_NOTE_CHARS = 2_000
 _ENVELOPE = 100_000
-"""Bytes of a plan beside its calls: notes, a decision, answers."""
+"""Bytes reserved for a plan's notes, decision and answers, beside its calls."""
 
 
 def unfit(call: ToolRequest) -> ParseFault | None:
@@ -33,7 +33,7 @@ def unfit(call: ToolRequest) -> ParseFault | None:
 
 
 def without_payload(call: _Call) -> _Call:
-    """The call with `{omitted, bytes}` for its arguments, which are not executed; no bytes when they are no JSON."""
+    """The call with `{omitted, bytes}` in place of arguments that are not executed; without `bytes` when they are no JSON."""
     omitted: dict[str, Any] = {"omitted": True}
     with suppress(ValueError):
         omitted["bytes"] = size_of(call.payload) + len(call.raw or "")
@@ -41,7 +41,7 @@ def without_payload(call: _Call) -> _Call:
 
 
 def without_payloads(message: Message | None, omitted: Collection[str]) -> Message | None:
-    """The model's own message, less the arguments of these calls."""
+    """The model's message without the arguments of these calls."""
     if message is None or not omitted:
         return message
     parts: list[Any] = [
@@ -54,9 +54,9 @@ def without_payloads(message: Message | None, omitted: Collection[str]) -> Messa
 def without_surplus(
     calls: Sequence[ToolRequest], dispatches: Sequence[Dispatch], limits: Limits
 ) -> list[Dispatch]:
-    """The dispatches that the plan has room for; a call with too large a prompt, or so changed, is not executed.
+    """The dispatches that fit into the plan; a call whose messages or changed payload do not fit is not executed.
 
-    An answer that there is no room for loses its hint.
+    A result that does not fit loses its hint.
     """
     kept = list(dispatches)
     added = [n for n, made in enumerate(kept) if made.messages or made.payload is not None or made.result]
@@ -74,10 +74,10 @@ def without_surplus(
 
 
 def trimmed(outcome: PlanOutcome) -> PlanOutcome:
-    """The plan within 1.5 MB, or a planner fault that says why it cannot be.
+    """The plan within 1.5 MB, or a planner fault that says why it does not fit.
 
-    Calls that a limit refused lose their arguments first, then the model's own message is
-    left to be made anew from the calls.
+    Calls that a limit refused lose their arguments first; then the model's message is left out,
+    to be made anew from the calls.
     """
     if outcome.notes:
         notes = [note[:_MAX_NOTE_CHARS] for note in outcome.notes[:_MAX_NOTES]]

@@ -1,4 +1,4 @@
-"""Which tools a run may use: its policy, and what the policy engine decided, checked and taken together."""
+"""Which tools a run may use, by its policy and by the policy engine's decision."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ from sojourn.core.run.opening import labelled, labels_fault
 __all__ = ["merged", "offered", "policy_fault", "withheld"]
 
 MAX_NAMES = 1_000
-"""Names in one list of a decision."""
+"""Most names in one list of a decision."""
 
 _MAX_REASON = 1_000
 
@@ -34,7 +34,7 @@ def policy_fault(decided: Any) -> str | None:
 def merged(before: PolicyDecision | None, decided: PolicyDecision) -> PolicyDecision | None:
     """Both decisions of a turn as one, or None when they change nothing.
 
-    The stricter of each limit holds. Approvals add up; what either asks about is asked about.
+    The stricter of two limits applies. Approvals and requests to ask are united.
     """
     if before is None:
         return decided if decided != PolicyDecision() else None
@@ -64,7 +64,7 @@ def _union(left: list[str], right: list[str]) -> list[str]:
 
 
 def withheld(tool: str, tags: Collection[str], limits: Limits, decision: PolicyDecision | None) -> str | None:
-    """Why a run may not use a tool, in a clause, or None where it may."""
+    """Why a run may not use a tool, as a clause, or None where it may."""
     if limits.allowed_tools is not None and not matches_any(tool, limits.allowed_tools):
         return "it is not among the tools that this run's policy allows"
     if limits.allowed_tags is not None and not any(tag in limits.allowed_tags for tag in tags):

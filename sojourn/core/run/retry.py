@@ -2,7 +2,7 @@
 
 | what happened | what follows |
 |---|---|
-| the worker was lost: a heartbeat time-out | another attempt, until 3 workers were lost under the call (`sojourn.core.run.retry`); then, and at once with `idempotent=False`, answered `tool_unavailable`, "its outcome is unknown" |
+| the worker was lost: a heartbeat time-out | another attempt, until 3 workers were lost under the call (`MAX_LOST`); then, and at once with `idempotent=False`, answered `tool_unavailable`, "its outcome is unknown" |
 | the worker was shut down, as in a deploy | Temporal makes up to 20 attempts in all, 1 s apart, doubled, at most 30 s (three deploys during one tool use up three) |
 | `RateLimited`, `ToolUnavailable`, `ConnectionError` | up to the tool's own `Retry` (3 attempts), after `retry_after` or 1 s, doubled; answered at once where `retry_after` is over 30 s or the tool is `idempotent=False` |
 | the tool exceeded its time-out | the same where it is `read_only` or `idempotent`, else answered as `timeout`: it may have taken effect |
@@ -34,25 +34,25 @@ __all__ = [
     "TRANSIENT",
     "Failure",
     "Retry",
-    "counted",
+    "count_lost",
     "decide",
     "delay_of",
+    "lost_details",
     "most_attempts",
     "planner_attempts",
+    "read_lost",
     "timed_out",
-    "told",
     "transient",
-    "written",
 ]
 
 LONGEST_INTERVAL = timedelta(seconds=30)
-"""Between two attempts. A longer `retry_after` is answered at once: a planner can do something else meanwhile."""
+"""Longest delay between two attempts. With a longer `retry_after` the call is answered at once: the planner may do something else."""
 
 PLANNER_ATTEMPTS = 5
 """Attempts of a planner that raises or exceeds `plan_timeout`, before the run fails with its reason.
 
-One that says when to try again, by `next_retry_delay` or `retry_after`, has all the attempts of an
-activity: a provider may be away for an hour.
+A planner that says when to try again, by `next_retry_delay` or `retry_after`, has all the attempts
+of an activity: a model provider may be unavailable for an hour.
 """
 
 TRANSIENT = (RateLimited, ToolUnavailable, ConnectionError)
@@ -61,31 +61,31 @@ TRANSIENT = (RateLimited, ToolUnavailable, ConnectionError)
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An attempt at a call that may be worth another."""
+    """A failed attempt that may be worth another."""
 
     reason: str
-    """Of `RetryReason`."""
+    """A value of `RetryReason`."""
     answer: tuple[ToolError, RetryHint | None]
-    """What the call is answered with, when it is not repeated."""
+    """The answer to the call, when it is not attempted again."""
     retry_after: timedelta | None = None
-    """How long to wait, where the tool says so."""
+    """How long the tool asks to wait."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """The attempt is to fail, so that Temporal makes another one."""
+    """The decision to fail the attempt, so that Temporal makes another one."""
 
     delay: timedelta
-    """Until then."""
+    """The delay before the next attempt."""
 
 
 def transient(spec: ToolSpec, error: BaseException, message: str) -> Failure:
-    """A limit, or something that is away.
+    """The failure of an attempt that met a rate limit or an unavailable service.
 
     Args:
         spec: The tool.
         error: One of `TRANSIENT`.
-        message: Its text, fit to be told.
+        message: The error's text, without secrets.
     """
     after = delay_of(raised.attribute(error, "retry_after"))
     if raised.is_a(error, RateLimited):
@@ -94,17 +94,17 @@ def transient(spec: ToolSpec, error: BaseException, message: str) -> Failure:
 
 
 def timed_out(spec: ToolSpec, limit: timedelta) -> Failure:
-    """No answer in time."""
+    """The failure of an attempt that exceeded its time limit."""
     return Failure(RetryReason.TIMEOUT, hints.timeout(spec.id, limit))
 
 
 def decide(spec: ToolSpec, failure: Failure, attempt: int) -> Retry | tuple[ToolError, RetryHint | None]:
-    """Another attempt, or the answer to the call.
+    """Decide on another attempt, or on the answer to the call.
 
     Args:
         spec: The tool, with its annotations and its own `Retry`.
-        failure: What came of this attempt.
-        attempt: Which it was, from 1.
+        failure: How this attempt failed.
+        attempt: The number of this attempt, from 1.
     """
     after, first = failure.retry_after, spec.retry.initial_interval
     if failure.reason == RetryReason.TIMEOUT:
@@ -116,49 +116,49 @@ def decide(spec: ToolSpec, failure: Failure, attempt: int) -> Retry | tuple[Tool
     return Retry(after or min(min(first, LONGEST_INTERVAL) * 2 ** (attempt - 1), LONGEST_INTERVAL))
 
 
-def delay_of(said: Any) -> timedelta | None:
-    """How long a stranger's exception asks to wait; what is no duration, or a negative one, asks for nothing."""
-    return said if isinstance(said, timedelta) and said >= timedelta(0) else None
+def delay_of(value: Any) -> timedelta | None:
+    """The delay that an exception asks for; None for a value that is no duration, or negative."""
+    return value if isinstance(value, timedelta) and value >= timedelta(0) else None
 
 
 def most_attempts(annotations: Annotations) -> int:
-    """Attempts at a call whose workers are lost; one, where a lost attempt may have done what must be done once."""
+    """Most attempts at a call whose workers are lost; 1 where repeating the call is not safe."""
     return 1 if annotations.idempotent is False else ACTIVITY_ATTEMPTS
 
 
 def planner_attempts(retry_after: timedelta | None, *, is_last_turn: bool = False) -> int:
-    """Attempts at a plan.
+    """Most attempts at a plan.
 
     Args:
-        retry_after: When its planner asks to be tried again.
-        is_last_turn: Whether the run's time is used up, so that nothing is waited for.
+        retry_after: The delay that the planner asks for.
+        is_last_turn: Whether the run's time is used up, so that no delay is waited for.
     """
     return PLANNER_ATTEMPTS if retry_after is None or is_last_turn else ACTIVITY_ATTEMPTS
 
 
 MAX_LOST = 3
-"""Workers that one call may lose; then its outcome is unknown, and nobody tries it again."""
+"""Most workers that one call may lose; then the call is answered, with its outcome unknown."""
 
 LOST_KINDS = ("heartbeat", "start_to_close")
-"""Time-outs that a living worker prevents: it beats, and ends a call within its own, narrower limit."""
+"""Time-outs that only a lost worker exceeds: a living one heartbeats, and ends a call within its own, shorter limit."""
 
 
-def counted(before: int, last_timeout: str | None) -> int:
-    """Workers lost, with the attempt that ended last.
+def count_lost(before: int, last_timeout: str | None) -> int:
+    """Number of workers lost, with the attempt that ended last.
 
     Args:
-        before: Those told by the attempts before.
-        last_timeout: The time-out by which the server gave the last attempt up, if it did.
+        before: The number from the earlier attempts.
+        last_timeout: The time-out that ended the last attempt, if one did.
     """
     return before + (last_timeout in LOST_KINDS)
 
 
-def told(details: Sequence[Any]) -> int:
-    """The count in the last heartbeat's details, which anybody may have written."""
-    said: Any = details[0].get("lost") if details and is_object(details[0]) else 0
-    return said if isinstance(said, int) and not isinstance(said, bool) and 0 < said <= MAX_LOST else 0
+def read_lost(details: Sequence[Any]) -> int:
+    """The number of lost workers from the last heartbeat's details, which anybody may have written."""
+    count: Any = details[0].get("lost") if details and is_object(details[0]) else 0
+    return count if isinstance(count, int) and not isinstance(count, bool) and 0 < count <= MAX_LOST else 0
 
 
-def written(lost: int) -> dict[str, int]:
-    """The count as heartbeat details carry it; nothing for none."""
+def lost_details(lost: int) -> dict[str, int]:
+    """The number of lost workers as heartbeat details; empty for zero."""
     return {"lost": lost} if lost else {}

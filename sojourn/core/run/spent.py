@@ -1,7 +1,7 @@
 """What a run has spent: summed up when it ends, and read by its parent from a failure or a signal.
 
-It is read by hand: anybody may send a signal, and a record that cannot be read would fail every
-workflow task of the parent. What is no figure counts as nothing.
+Reading uses no pydantic validation: anybody may send a signal, and an error in workflow code would fail every
+workflow task of the parent. An invalid figure counts as zero.
 """
 
 import math
@@ -15,21 +15,21 @@ from sojourn.contracts.spent import Spent
 from sojourn.contracts.tool_result import ToolTelemetry
 from sojourn.core.run.totals import RunTotals, add_telemetry
 
-__all__ = ["MAX_ARTIFACTS", "SPENT", "read_spent", "read_told", "spent_by"]
+__all__ = ["MAX_ARTIFACTS", "SPENT", "read_child_spent", "read_spent", "spent_by"]
 
 SPENT = "child_spent"
-"""The signal by which a child run tells its parent, before it ends as canceled: such an end carries nothing."""
+"""The signal by which a child run reports what it spent, before it ends as canceled: a cancellation carries no data."""
 
 MAX_ARTIFACTS = 100
-"""Artifacts that a run's output refers to, the last ones."""
+"""Most artifacts that a run's output refers to; the last ones are kept."""
 
 _MOST = 2**53
 _MAX_TEXT = 1_000
-"""Bytes; a hundred artifacts with all their texts are less than a payload may hold."""
+"""Longest text in bytes; a hundred artifacts with all their texts stay below the size limit of a payload."""
 
 
 def spent_by(counts: RunTotals, artifacts: Sequence[Artifact], active: timedelta | None) -> Spent | None:
-    """What a run with these counts tells its parent; None when it did nothing and used nothing."""
+    """The spending that a run reports to its parent; None when it is all zero."""
     used = ToolTelemetry(**counts.usage.model_dump(exclude={"cached_tokens"}), attempts=0)
     spent = Spent(
         children_count=counts.children_count,
@@ -41,7 +41,7 @@ def spent_by(counts: RunTotals, artifacts: Sequence[Artifact], active: timedelta
 
 
 def read_spent(value: Any) -> Spent | None:
-    """What was told; None when it is none."""
+    """The spending in a failure's details or a signal; None when the value is no object."""
     if not isinstance(value, Mapping):
         return None
     fields = cast("Mapping[str, Any]", value)
@@ -53,8 +53,8 @@ def read_spent(value: Any) -> Spent | None:
     )
 
 
-def read_told(values: Sequence[Any]) -> tuple[str, Spent | None]:
-    """What a child run says by the signal: its id, and what it spent."""
+def read_child_spent(values: Sequence[Any]) -> tuple[str, Spent | None]:
+    """The child run's id and its spending, from the arguments of the signal."""
     value = values[0] if len(values) == 1 else None
     if not isinstance(value, Mapping):
         return "", None
@@ -79,17 +79,17 @@ def _telemetry(value: Any) -> ToolTelemetry | None:
 
 
 def _artifacts(value: Any) -> list[Artifact]:
-    given = cast("list[Any]", value)[-MAX_ARTIFACTS:] if isinstance(value, list) else []
-    described = [cast("dict[str, Any]", one) for one in given if isinstance(one, dict)]
+    items = cast("list[Any]", value)[-MAX_ARTIFACTS:] if isinstance(value, list) else []
+    described = [cast("dict[str, Any]", fields) for fields in items if isinstance(fields, dict)]
     return [
         Artifact(
-            kind=_text(one.get("kind")),
-            source_tool=_text(one.get("source_tool")),
-            size=_count(one.get("size")),
-            ref=_text(one.get("ref")),
-            run_link=_link(one.get("run_link")),
+            kind=_text(fields.get("kind")),
+            source_tool=_text(fields.get("source_tool")),
+            size=_count(fields.get("size")),
+            ref=_text(fields.get("ref")),
+            run_link=_link(fields.get("run_link")),
         )
-        for one in described
+        for fields in described
     ]
 
 

@@ -1,7 +1,7 @@
-"""RunState: what a run keeps, one frozen value with pure transitions.
+"""RunState: the run state, one frozen value with pure transitions.
 
-The workflow applies a transition where it has awaited something, the fold where it reads the same from the history;
-so the live status and the folded one are built of equal values.
+The workflow applies a transition after an await, and the fold applies the same one when it reads the history;
+so the live status and the folded status are built from equal values.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,45 +45,45 @@ MAX_NOTES = 20
 
 @dataclass(frozen=True)
 class RunState:
-    """All that a run knows between two awaits, less its transcript.
+    """All that a run knows between two awaits, except its transcript.
 
-    What of it grows: `waits` by every wait of the run (the digest of its answer; an external call's result as it was
-    sent), `new` and `said` by what no planner has been given yet, `opening` by nothing. All else is bounded: `calls`
-    by 100, `notes` by 20, `artifacts` by 100 references, `safeguards` by its last records.
+    Some fields grow: `waits` with every wait of the run (the digest of its answer, and the results of
+    external calls), `new` and `said` with messages that no planner has received yet. All others are bounded:
+    `calls` by 100, `notes` by 20, `artifacts` by 100 references, `safeguards` by their last records.
     """
 
     opening: RunInput
-    """What the run was started with; its labels are those that the policy engine has added to."""
+    """The input of the run, with the labels that the policy engine has added."""
     policy: RunPolicy = field(default_factory=RunPolicy)
-    """The limits in force; the first plan brings them."""
+    """The limits in force, from the first plan's result on."""
     is_policy_known: bool = False
     turn: int = 1
-    """The user turn, counted from 1."""
+    """The number of the user turn, from 1."""
     plans: int = 0
-    """Plans that were begun."""
+    """Number of plans begun."""
     accepted_attempt: int = 1
     """The attempt of `PlanActivity` that made the last plan."""
     planned_from: int = 0
-    """Messages of the transcript that were there before those of the last plan's input."""
+    """Number of messages of the transcript before the last plan's new messages."""
     unseen: int | None = None
-    """From which message on the planner has to be told, where a plan was discarded."""
+    """Index of the first message that no planner has seen, where a plan was discarded."""
     totals: RunTotals = field(default_factory=RunTotals)
     safeguards: SafeguardState = field(default_factory=SafeguardState)
     active: ActiveTime = field(default_factory=ActiveTime)
     waits: Waits = field(default_factory=Waits)
     paused: Paused | None = None
     heeded: int = 0
-    """The number of the last pause or resume that a parent run told."""
+    """The number of the last pause or resume from a parent run that was applied."""
     limit: Finalize | None = None
-    """Why the next turn is the last; None while there may be more."""
+    """Why the next turn is the last; None while more turns may follow."""
     unanswered_for: ToolError | None = None
     """Why the last turn gave no answer."""
     phase: str = "planning"
-    """`planning` `executing_tools` `waiting` `finalizing`; empty once the run has its answer."""
+    """`planning`, `executing_tools`, `waiting` or `finalizing`; empty once the run has its answer."""
     new: tuple[Message, ...] = ()
-    """What the next plan is given."""
+    """The new messages for the next plan."""
     said: tuple[Message, ...] = ()
-    """What a person said with a resume; the next plan is given it after `new`."""
+    """A person's messages with a resume; the next plan gets them after `new`."""
     calls: Mapping[str, CallStatus] = field(default_factory=dict[str, CallStatus])
     """The last calls, by id."""
     notes: tuple[str, ...] = ()
@@ -91,7 +91,7 @@ class RunState:
 
     @classmethod
     def opened(cls, opening: RunInput) -> "RunState":
-        """A run that has just been started."""
+        """The state of a run that has just started."""
         budget = opening.policy.time_budget if opening.policy else None
         return cls(opening, new=tuple(opening.messages), active=ActiveTime(budget=budget or None))
 
@@ -104,7 +104,7 @@ class RunState:
 
     @property
     def limits(self) -> Limits:
-        """What a plan is judged by."""
+        """The limits that concern one plan."""
         return limits_of(self.policy)
 
     def caps(self, now: datetime) -> Caps:
@@ -112,11 +112,11 @@ class RunState:
         return caps_left(self.policy, self.totals, self.active.spent(now))
 
     def spent(self, now: datetime) -> Spent | None:
-        """What the run has spent, for whoever called it; None where it is nothing."""
+        """What the run has spent, for its parent; None when it is all zero."""
         return spent_by(self.totals, list(self.artifacts), self._active_time(now))
 
     def output(self, plan: PlanOutcome, run_id: str, now: datetime) -> RunOutput:
-        """What the run gives for its last plan."""
+        """The run's output, from its last plan."""
         assert plan.final is not None
         return RunOutput(
             run_id=run_id,
@@ -141,16 +141,16 @@ class RunState:
     # Plan.
 
     def planning(self) -> "RunState":
-        """A plan is due; spent tokens and money make it the last."""
+        """Begin to plan; used-up tokens or money make this turn the last."""
         state = self if self.limit else self.limited(used_up(self.policy, self.totals))
         return changed(state, phase="finalizing" if state.limit else "planning")
 
     def plan_begun(self, after: int) -> "RunState":
-        """A planner was given what is new; `after` counts the messages before that."""
+        """Hand the new messages to a planner; `after` is the number of messages of the transcript before them."""
         return changed(self, plans=self.plans + 1, new=(), said=(), planned_from=after)
 
     def planned(self, plan: PlanOutcome, now: datetime) -> "RunState":
-        """A plan came, with the policy, the policy engine's decision, notes and usage."""
+        """Take a plan's policy, policy decision, notes and usage into the state."""
         state = changed(self, accepted_attempt=plan.attempt, unseen=None)
         if plan.policy:
             state = changed(state, policy=plan.policy, is_policy_known=True)
@@ -162,7 +162,7 @@ class RunState:
         return changed(state.noted(*plan.notes), totals=totals)
 
     def tightened(self, decision: PolicyDecision, now: datetime) -> "RunState":
-        """The policy engine's limits and labels hold from now on."""
+        """Apply the policy engine's caps and labels from now on."""
         state = self
         if decision.caps:
             spent = self.active.spent(now)
@@ -173,12 +173,12 @@ class RunState:
         return state
 
     def plan_refused(self, plan: PlanOutcome) -> "RunState":
-        """The planner is told why its plan cannot be carried out."""
+        """Tell the planner why its plan cannot be carried out."""
         refusal = Message.system(f"The last plan was refused: {plan.fault}.")
         return changed(self.noted(f"planner fault: {plan.fault}"), new=(refusal,))
 
     def out_of_time(self) -> "RunState":
-        """The time budget was used up during a plan: the next is the last, and is told what that one was."""
+        """End a plan at the time budget: the next turn is the last, and its planner gets the same new messages."""
         active = changed(self.active, expired=True)
         state = changed(self, active=active, phase="finalizing", unseen=self.planned_from)
         return state.limited(state.time_is_up)
@@ -186,14 +186,14 @@ class RunState:
     # Call tools.
 
     def step_begun(self, calls: Sequence[ToolRequest], dispatches: Sequence[Dispatch]) -> "RunState":
-        """The admitted calls of a plan are carried out; the calls without a dispatch were not admitted."""
+        """Begin a step: admitted calls run; calls without a dispatch were not admitted."""
         state = changed(self, phase="executing_tools")
         for call in calls[: len(dispatches)]:
             state = state.shown(CallStatus(tool_call_id=call.tool_call_id, name=call.name, state="running"))
         return state
 
     def shown(self, call: CallStatus) -> "RunState":
-        """How a call stands."""
+        """Set a call's status."""
         calls = {**self.calls, call.tool_call_id: call}
         if len(calls) > MAX_CALLS_SHOWN:
             del calls[next(iter(calls))]
@@ -202,12 +202,12 @@ class RunState:
     def settled(
         self, plan: PlanOutcome, executed: Sequence[ToolResult], safeguards: SafeguardState, now: datetime
     ) -> "RunState":
-        """All calls of a step are answered, in call order: totals, safeguards, artifacts and limits follow.
+        """End a step, whose calls are all answered: update totals, safeguards, artifacts and limits.
 
         Args:
-            plan: Whose calls they are.
-            executed: The answers of the admitted calls.
-            safeguards: The state after these calls, by the rules that the run is judged by.
+            plan: The plan of the step.
+            executed: The results of the admitted calls, in call order.
+            safeguards: The safeguards' state after these calls.
             now: The time.
         """
         refused = [not_executed(call, plan.refused, self.limits) for call in plan.calls[len(executed) :]]
@@ -235,7 +235,7 @@ class RunState:
         return finalize(self.policy.model_copy(update={"time_budget": self.active.budget}), "time_budget")
 
     def limited(self, limit: Finalize | None) -> "RunState":
-        """The next turn is the last, for this reason; None leaves it open."""
+        """Make the next turn the last, for this reason; None permits more turns."""
         if limit is None:
             return changed(self, limit=None)
         state = changed(self, limit=limit, new=(*self.new, Message.system(limit.notice)))
@@ -243,24 +243,24 @@ class RunState:
         return state if is_known else state.noted(f"limit reached: {limit.reason}")
 
     def history_full(self) -> "RunState":
-        """The server lets the run write little more: the next turn is the last."""
+        """Make the next turn the last, because the history is near the server's limit."""
         return self.limited(finalize(self.policy, "history"))
 
     # Wait.
 
     def slept(self, duration: timedelta, now: datetime, *, is_over: bool) -> "RunState":
-        """A sleep has ended; the notice tells it to a planner that decides by the transcript."""
+        """End a sleep; a notice in the transcript tells the planner."""
         seconds = f"{duration.total_seconds():g} s"
         text = f"Waited {seconds}." if is_over else f"The wait of {seconds} was cut short."
         state = changed(self, new=(Message.system(text),))
         return state.limited(state.time_is_up) if state.active.is_used_up(now) else state
 
     def waiting(self) -> "RunState":
-        """The run sleeps, or waits for the answer to a planner's question."""
+        """Begin a sleep, or a wait for the answer to a planner's question."""
         return changed(self, phase="waiting")
 
     def answered(self, plan: PlanOutcome, answer: Clarified | None) -> "RunState":
-        """A planner's question was answered, which begins a new user turn, or has expired."""
+        """Take in the answer to a planner's question, which begins a new user turn, or its expiry."""
         assert plan.await_
         state = changed(self, unseen=self.planned_from if plan.asked_by_policy else None)
         if answer is None:
@@ -268,13 +268,13 @@ class RunState:
             return changed(state, new=(reply(plan, nobody),))
         if answer.declined:
             why = f": {answer.text}" if answer.text else "."
-            told = Message.system(f"The question was declined{why}")
+            message = Message.system(f"The question was declined{why}")
         else:
-            told = Message.user(answer.text)
-        return changed(state, new=(reply(plan, told),)).turn_begun()
+            message = Message.user(answer.text)
+        return changed(state, new=(reply(plan, message),)).turn_begun()
 
     def turn_begun(self) -> "RunState":
-        """A person has spoken: rounds count anew, and what is asked for again is no loop."""
+        """Begin a user turn after a person's message: rounds and loops count anew."""
         limit = None if self.limit and self.limit.reason == "max_tool_rounds" else self.limit
         return changed(
             self,
@@ -284,47 +284,47 @@ class RunState:
             limit=limit,
         )
 
-    def steered(self, given: Paused | Resumed, now: datetime) -> tuple["RunState", bool]:
-        """The state after a pause or resume, and whether the run heeds it."""
-        if is_overtaken(given, self.heeded):
+    def steered(self, message: Paused | Resumed, now: datetime) -> tuple["RunState", bool]:
+        """The state after a pause or resume, and whether the run applies it."""
+        if is_overtaken(message, self.heeded):
             return self, False
-        state = changed(self, heeded=given.number or self.heeded)
-        if isinstance(given, Resumed) and self.paused is None:
+        state = changed(self, heeded=message.number or self.heeded)
+        if isinstance(message, Resumed) and self.paused is None:
             return state, False
-        paused = given if isinstance(given, Paused) else None
+        paused = message if isinstance(message, Paused) else None
         state = changed(state, paused=paused, active=self.active.stopped(now, paused=paused is not None))
-        if isinstance(given, Resumed) and given.messages:
-            said = (*self.said, *(Message.user(text) for text in given.messages))
+        if isinstance(message, Resumed) and message.messages:
+            said = (*self.said, *(Message.user(text) for text in message.messages))
             state = changed(state, said=said).turn_begun()
         return state, True
 
     # Note.
 
     def noted(self, *notes: str) -> "RunState":
-        """The status tells these notes too."""
+        """Add notes to the status."""
         return changed(self, notes=(*self.notes, *notes)[-MAX_NOTES:]) if notes else self
 
     def unnoted(self, note: str) -> "RunState":
-        """A note is taken back; an equal one that was made apart stays."""
+        """Remove this note, by identity: an equal note made elsewhere stays."""
         return changed(self, notes=tuple(each for each in self.notes if each is not note))
 
     # End.
 
     def unanswered(self, why: ToolError) -> "RunState":
-        """The last turn gave no answer, for this reason."""
+        """Record why the last turn gave no answer."""
         return changed(self, unanswered_for=why)
 
     def ended(self) -> "RunState":
-        """The run is over: nothing is waited for any more."""
+        """The state of a run that is over: no wait is open."""
         return changed(self, phase="", paused=None, waits=changed(self.waits, open={}))
 
     def finished(self) -> "RunState":
-        """The run has its answer."""
+        """The state of a run that has its answer."""
         return changed(self, phase="", new=())
 
 
 def call_status(result: ToolResult) -> CallStatus:
-    """A call's place in the tree of calls once it is answered."""
+    """The status of a call that is answered."""
     code = result.error.code if result.error else None
     state = "done" if result.ok else code if code in ("denied", "not_executed") else "failed"
     return CallStatus(

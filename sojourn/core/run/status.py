@@ -1,4 +1,4 @@
-"""How a run stands: one function for the live query and for the fold of its history."""
+"""The status of a run: one function for the live query and for the fold of its history."""
 
 from datetime import datetime
 
@@ -9,7 +9,7 @@ __all__ = ["status_of"]
 
 
 def status_of(state: RunState, run_id: str, now: datetime) -> RunStatus:
-    """The status of a run that is open, from its state."""
+    """The status of an open run, from its state."""
     paused = state.paused
     return RunStatus(
         run_id=run_id,

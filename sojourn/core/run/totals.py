@@ -1,4 +1,4 @@
-"""What a run has done so far: calls, rounds, failed steps, tokens and money, summed once a step."""
+"""The totals of a run: calls, rounds, failed steps, tokens and money, summed once a step."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,23 +16,23 @@ class RunTotals:
     """Sums over a run, updated once a step."""
 
     tool_calls: int = 0
-    """Calls admitted in this run; one that was denied, canceled or left without room counts too."""
+    """Calls admitted in this run; a call that was denied, canceled or had no room in the history counts too."""
     rounds: int = 0
     """Plans with calls in this run."""
     turn_rounds: int = 0
     """Plans with calls in this user turn (ME-20, ME-22)."""
     failed_steps: int = 0
-    """Steps in a row in which every executed call failed."""
+    """Consecutive steps in which every executed call failed."""
     children_count: int = 0
-    """Calls admitted here and in child runs (D-15)."""
+    """Calls admitted in this run and its child runs (D-15)."""
     telemetry: ToolTelemetry = field(default_factory=lambda: ToolTelemetry(attempts=0))
-    """Summed over results; one that tells none was answered at its first attempt, in no time."""
+    """Summed over results; a result without telemetry counts as one attempt of no duration."""
     usage: Usage = field(default_factory=Usage)
     """Summed over plans."""
 
 
 def settle(counts: RunTotals, executed: Sequence[ToolResult]) -> RunTotals:
-    """The counts after a step whose admitted calls ended with these results, in call order."""
+    """The totals after a step, from the results of its admitted calls, in call order."""
     telemetry = counts.telemetry
     for result in executed:
         telemetry = add_telemetry(telemetry, result.telemetry or ToolTelemetry())
@@ -49,7 +49,7 @@ def settle(counts: RunTotals, executed: Sequence[ToolResult]) -> RunTotals:
 
 
 def _failed_steps(counts: RunTotals, tried: Sequence[ToolResult]) -> int:
-    """A step in which nothing was tried, since a person denied it all, changes nothing."""
+    """Consecutive failed steps; a step in which no call ran, because a person denied every one, changes nothing."""
     if not tried:
         return counts.failed_steps
     return counts.failed_steps + 1 if all(result.error for result in tried) else 0
@@ -62,12 +62,12 @@ def tokens_of(counts: RunTotals) -> int:
 
 
 def cost_of(counts: RunTotals) -> float:
-    """US dollars spent so far, as far as they are known."""
+    """US dollars spent so far, where known."""
     return (counts.usage.cost or 0.0) + (counts.telemetry.cost or 0.0)
 
 
 def add_telemetry(total: ToolTelemetry, more: ToolTelemetry) -> ToolTelemetry:
-    """The sum of two costs; the first model named stays."""
+    """The sum of two telemetries; the first model name is kept."""
     return ToolTelemetry(
         duration_ms=total.duration_ms + more.duration_ms,
         attempts=total.attempts + more.attempts,
@@ -79,7 +79,7 @@ def add_telemetry(total: ToolTelemetry, more: ToolTelemetry) -> ToolTelemetry:
 
 
 def add_usage(total: Usage, more: Usage | None) -> Usage:
-    """The sum of what two plans used of models."""
+    """The sum of the usage of two plans."""
     if more is None:
         return total
     return Usage(

@@ -1,4 +1,4 @@
-"""The transcript as others read it: in byte slices, of a fixed part."""
+"""The transcript: its storage, its slices for readers, and the messages that answer questions."""
 
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,13 +16,13 @@ __all__ = ["Packed", "call_ids", "for_planner", "question_message", "reply", "sl
 def slice_of(messages: Iterable[bytes], after: int, until: int | None, offset: int) -> tuple[bytes, bool]:
     """Bytes of the JSON array `messages[after:until]` from `offset`, and whether they are the whole array.
 
-    At most 1.5 MB, cut inside a message where needed; a slice shorter than that is the last.
+    At most 1.5 MB, cut inside a message where needed; a shorter slice is the last.
 
     Args:
-        messages: Each as JSON.
-        after: The first one's place.
-        until: The place after the last one's; None for all.
-        offset: Bytes to leave out.
+        messages: Each message as JSON.
+        after: Index of the first message.
+        until: Index after the last message; None for all.
+        offset: Number of bytes to skip.
     """
     data = b"[" + b",".join(list(messages)[max(after, 0) : until]) + b"]"
     part = data[max(offset, 0) : max(offset, 0) + MAX_SLICE_BYTES]
@@ -30,7 +30,7 @@ def slice_of(messages: Iterable[bytes], after: int, until: int | None, offset: i
 
 
 def for_planner(result: ToolResult) -> ToolResult:
-    """A result as the transcript holds it: less a telemetry that tells nothing but the time of one attempt."""
+    """The result as the transcript holds it: without telemetry that is only the duration of one attempt."""
     spent = result.telemetry
     if spent is None or result.run_link or spent != ToolTelemetry(duration_ms=spent.duration_ms):
         return result
@@ -38,7 +38,7 @@ def for_planner(result: ToolResult) -> ToolResult:
 
 
 def call_ids(messages: Sequence[Message]) -> set[str]:
-    """Every tool_call_id asked for in these messages."""
+    """The tool_call_ids of all calls in these messages."""
     return {call.tool_call_id for message in messages for call in message.tool_calls}
 
 
@@ -49,17 +49,17 @@ _FASTEST = 1
 
 
 class Packed:
-    """Messages in their order; more can be added, none is changed."""
+    """An append-only list of messages, compressed in memory."""
 
     def __init__(self) -> None:
         self._blocks: list[tuple[list[int], bytes]] = []
-        """The lengths of some messages, and their bytes one after the other, compressed."""
+        """Lengths of some messages, and their concatenated bytes, compressed."""
         self._open: list[bytes] = []
         self._open_bytes = 0
         self._count = 0
 
     def append(self, message: Message) -> int:
-        """Add a message; gives its bytes on the wire."""
+        """Add a message; returns its size on the wire, in bytes."""
         data = encode(message)
         self._open.append(data)
         self._open_bytes += len(data)
@@ -71,20 +71,20 @@ class Packed:
         return len(data)
 
     def extend(self, messages: Iterable[Message]) -> int:
-        """Add messages; gives their bytes on the wire."""
+        """Add messages; returns their size on the wire, in bytes."""
         return sum([self.append(message) for message in messages])
 
     def __len__(self) -> int:
-        """How many messages there are."""
+        """Number of messages."""
         return self._count
 
     @property
     def held(self) -> int:
-        """Bytes in memory."""
+        """Size in memory, in bytes."""
         return sum(len(data) for _, data in self._blocks) + self._open_bytes
 
     def __iter__(self) -> Iterator[bytes]:
-        """Each message as JSON."""
+        """Iterate over the messages, each as JSON."""
         for lengths, data in self._blocks:
             block, start = zlib.decompress(data), 0
             for length in lengths:
@@ -97,23 +97,23 @@ _NOT_EXECUTED = "not executed: a question was asked beside it; ask for it again,
 
 
 def question_message(plan: PlanOutcome) -> Message:
-    """The assistant message of a plan that asks."""
+    """The assistant message of a plan that asks a question."""
     assert plan.await_
     return plan.message or Message.assistant(plan.await_.question)
 
 
-def reply(plan: PlanOutcome, said: Message) -> Message:
-    """What the planner is given for its question: what was said, or the same as the result of the call that asks.
+def reply(plan: PlanOutcome, answer: Message) -> Message:
+    """The message for the planner about its question: the answer itself, or the answer as the result of the call that asks.
 
-    Calls beside that one are answered as not executed: a transcript answers each call.
+    Other calls of the plan are answered as not executed, since a transcript answers every call.
     """
     if plan.asking is None or plan.message is None:
-        return said
-    return Message.results([_result(call, plan.asking, said) for call in plan.message.tool_calls])
+        return answer
+    return Message.results([_result(call, plan.asking, answer) for call in plan.message.tool_calls])
 
 
-def _result(call: ToolCallPart, asking: str, said: Message) -> ToolResult:
+def _result(call: ToolCallPart, asking: str, answer: Message) -> ToolResult:
     result = ToolResult(name=call.name, tool_call_id=call.tool_call_id)
     if call.tool_call_id == asking:
-        return result.model_copy(update={"result": said.text})
+        return result.model_copy(update={"result": answer.text})
     return result.model_copy(update={"error": ToolError.new(_NOT_EXECUTED)})

@@ -1,7 +1,7 @@
-"""Classes of errors: one ordered table of what messages say and what a person can do about it.
+"""Classes of errors: one ordered table of the texts of messages and of next steps for a person.
 
-A new class is a new row (ME-3, ME-17). The first row that fits decides, and the last one
-fits everything. A structured reason is looked at before text. Patterns are held against
+A new class is a new row (ME-3, ME-17). The first row that matches decides, and the last one
+matches everything. A structured reason is compared before the text. Patterns match
 whole words, in lower case with single spaces, so that "not configured", "flagged" and
 "context window exceeded" are no plotting errors. Messages are hostile and may be long:
 only their beginning is read, and no pattern repeats without a bound.
@@ -26,63 +26,63 @@ __all__ = [
 ]
 
 RULES = 2
-"""Which rules judge today: a run that was judged by the first ones, and not as by these, goes on by them."""
+"""The current version of the rules; a run that was judged by version 1, with another outcome than now, stays with it."""
 
 MAX_READ = 4_000
-"""Characters of a message that are looked at."""
+"""Characters of a message that are compared."""
 
 _MAX_MATCHED = 100
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorClass:
-    """One row: how a class of errors is recognised, and what helps."""
+    """One row: how a class of errors is recognised, and what a person can do."""
 
     category: str
-    """Its name, as records and events give it."""
+    """The class's name in records and events."""
     problem: str
-    """What is wrong, as a clause that follows a colon."""
+    """What is wrong, as a clause after a colon."""
     suggestion: tuple[str, ...]
-    """Three or four next steps for a person: short, concrete, to be done now (ME-5, ME-17)."""
+    """Three or four next steps for a person: short, concrete, possible now (ME-5, ME-17)."""
     patterns: tuple[str, ...] = ()
-    """Regular expressions in lower case, each of which decides; none when only a reason does."""
+    """Regular expressions in lower case, any of which decides; empty when only a reason does."""
     later: tuple[str, ...] = ()
-    """More of them, which the first rules did not have."""
+    """Further patterns, which version 1 of the rules did not have."""
     reasons: tuple[str, ...] = ()
     """Values of `RetryReason` that decide before any text."""
     alike_by: Literal["class", "message", "fields"] = "class"
-    """What makes two such errors alike: the class, or the tool with its message or its faulty fields."""
+    """What makes two errors of the class similar: the class alone, or the tool with its message or its fields."""
     matchers: tuple[re.Pattern[str], re.Pattern[str]] = field(init=False, repr=False, compare=False)
-    """The patterns as one, held against whole words: of the first rules, and of today's."""
+    """All patterns as one, for whole words: by version 1 of the rules, and by the current version."""
 
     def __post_init__(self) -> None:
-        """Compile the patterns once; no pattern fits nothing."""
+        """Compile the patterns once; an empty list matches nothing."""
         both = (self.patterns, (*self.patterns, *self.later))
         joined = (rf"\b(?:{'|'.join(each)})\b" if each else r"(?!)" for each in both)
         object.__setattr__(self, "matchers", tuple(map(re.compile, joined)))
 
 
 class Match(NamedTuple):
-    """Why an error is of its class (ME-15)."""
+    """The class of an error, and why it was chosen (ME-15)."""
 
     category: str
     """The class."""
     matched: str
-    """The words of the message, or the reason, that decided; empty when nothing did."""
+    """The words of the message, or the reason, that decided; empty for the last row."""
 
 
 def classify(message: str, reason: str | None = None) -> str:
-    """The class of an error; total over every text (ME-3).
+    """The class of any error (ME-3).
 
     Args:
-        message: What the tool said.
-        reason: The `RetryReason` of its failure, when it has one; an unknown one decides nothing.
+        message: The tool's message.
+        reason: The `RetryReason` of the failure, when it has one; an unknown one is ignored.
     """
     return match_class(message, reason).category
 
 
 def match_class(message: str, reason: str | None = None, rules: int = RULES) -> Match:
-    """The class of an error with what decided it; arguments as for `classify`, and by which rules."""
+    """The class of an error with what decided it, by a version of the rules; arguments as for `classify`."""
     if reason:
         for row in ERROR_CLASSES:
             if reason in row.reasons:
@@ -95,7 +95,7 @@ def match_class(message: str, reason: str | None = None, rules: int = RULES) -> 
 
 
 def class_named(category: str) -> ErrorClass:
-    """The row of a class; the last one for a name that this table does not know."""
+    """The row of a class; the last row for an unknown name."""
     return next((row for row in ERROR_CLASSES if row.category == category), ERROR_CLASSES[-1])
 
 
@@ -278,4 +278,4 @@ ERROR_CLASSES: tuple[ErrorClass, ...] = (
         alike_by="message",
     ),
 )
-"""Every class, in the order in which they are tried; the last fits what no other does."""
+"""Every class, in the order of comparison; the last matches what no other does."""

@@ -1,9 +1,9 @@
 """Three strikes: errors that keep coming back stop the retrying (ME-2 to ME-10, ME-15).
 
-Frozen state of one run and pure steps from one state to the next, so that two runs share
-nothing, a replay counts alike, and any error can be tried without running a tool. What
-counts as the same error is a matter of its class: a missing font is a missing font
-whichever tool says so, but two errors of no known class are alike only word for word.
+Frozen state of one run and pure transitions, so that two runs share
+nothing, a replay counts the same, and any error can be tried without running a tool. The class
+of an error decides what counts as the same: a missing font is a missing font
+whichever tool reports it, but two errors of no known class are similar only word for word.
 """
 
 import re
@@ -18,7 +18,7 @@ from sojourn.core.values.text import MAX_NAME, plain
 __all__ = ["MAX_ENTRIES", "STRIKES", "CallOutcome", "ErrorEntry", "ErrorPatterns"]
 
 MAX_ENTRIES = 10
-"""Errors that are remembered (ME-6)."""
+"""Errors kept (ME-6)."""
 
 STRIKES = 3
 """Similar errors in a row that stop the retrying (ME-4)."""
@@ -41,16 +41,16 @@ _VARYING = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class CallOutcome:
-    """How one executed call ended. Calls that were denied, cancelled or refused by a cap are none."""
+    """How one executed call ended; calls that were denied, cancelled or refused by a cap have no outcome."""
 
     tool: str
     """The tool that was called."""
     error: str | None = None
-    """What it said went wrong; None for a success."""
+    """The tool's error message; None for a success."""
     reason: str | None = None
-    """The `RetryReason` of its hint, when there is one."""
+    """The `RetryReason` of the hint, when there is one."""
     fields: tuple[str, ...] = ()
-    """The faulty fields its hint names."""
+    """The fields of the hint's issues."""
 
     @property
     def failed(self) -> bool:
@@ -60,25 +60,26 @@ class CallOutcome:
 
 @dataclass(frozen=True, slots=True)
 class ErrorEntry:
-    """One error as it is remembered: bounded, printable, and what it is compared by."""
+    """One error as it is kept: bounded, printable, with what it is compared by."""
 
     message: str
-    """The first line with something on it, at most 500 characters."""
+    """The first line that is not blank, at most 500 characters."""
     tool: str
     """The tool that failed."""
     category: str
     """The class of the error."""
     at: datetime | None
-    """When the run learned of it."""
+    """When the run received the error."""
     fingerprint: str = ""
-    """Where the class alone does not tell errors apart: the message without numbers, ids, paths and
-    quoted values, or the faulty fields."""
+    """Where the class alone does not distinguish errors: the message without numbers, ids, paths and
+    quoted values, or the fields.
+    """
     matched: str = ""
     """The words or the reason that decided the class (ME-15)."""
 
     @classmethod
     def of(cls, outcome: CallOutcome, at: datetime | None, rules: int = RULES) -> "ErrorEntry":
-        """A failed call as an entry, of the class that it has by these rules."""
+        """The entry of a failed call, with its class by these rules."""
         message = (outcome.error or "")[:MAX_READ]
         category, matched = match_class(message, outcome.reason, rules)
         lines = (line.strip() for line in message.splitlines())
@@ -92,7 +93,7 @@ class ErrorEntry:
         )
 
     def similar_to(self, other: "ErrorEntry") -> bool:
-        """Whether both are the same trouble: of one class, and alike in detail where that class asks for it."""
+        """Whether two errors are similar: of one class and, where the class requires it, with equal details."""
         if self.category != other.category:
             return False
         if class_named(self.category).alike_by == "class":
@@ -102,16 +103,16 @@ class ErrorEntry:
 
 @dataclass(frozen=True, slots=True)
 class ErrorPatterns:
-    """The errors of one run, and whether they say stop; a new run starts with none (ME-2, ME-10)."""
+    """The errors of one run, and whether they stop the retrying; a new run starts with none (ME-2, ME-10)."""
 
     entries: tuple[ErrorEntry, ...] = ()
-    """The last ten, oldest first (ME-6)."""
+    """The last ten errors, oldest first (ME-6)."""
     count: int = 0
     """Similar errors in a row, the last entry included; 0 once the tool that failed last succeeds."""
     strikes: tuple[ErrorEntry, ...] = ()
-    """The similar errors that stopped the retrying, kept whatever comes after; empty until then."""
+    """The similar errors that stopped the retrying, kept from then on; empty before."""
     rules: int = RULES
-    """By which rules messages have their classes."""
+    """The version of the rules that classify messages."""
 
     @property
     def should_stop(self) -> bool:
@@ -127,19 +128,19 @@ class ErrorPatterns:
         reason: str | None = None,
         fields: Sequence[str] = (),
     ) -> "ErrorPatterns":
-        """The state after one error, which may be made up (ME-7).
+        """The state after one error, which need not come from a call (ME-7).
 
         Args:
-            message: What the tool said; hostile, of any length.
+            message: The tool's message; hostile, of any length.
             tool: The tool that failed.
             at: When, on the run's clock.
-            reason: The `RetryReason` of the failure, looked at before the message.
-            fields: The faulty fields, for errors of a tool's contract.
+            reason: The `RetryReason` of the failure, compared before the message.
+            fields: The fields with issues, for contract errors.
         """
         return _after(self, ErrorEntry.of(CallOutcome(tool, message, reason, tuple(fields)), at, self.rules))
 
     def succeeded(self, tool: str) -> "ErrorPatterns":
-        """The state after a success: the tool that failed last has recovered, any other changes nothing."""
+        """The state after a success: a success of the tool that failed last resets the count, any other changes nothing."""
         if not self.count or self.entries[-1].tool != tool:
             return self
         return replace(self, count=0)
@@ -147,9 +148,9 @@ class ErrorPatterns:
     def record_step(self, outcomes: Iterable[CallOutcome], at: datetime | None) -> "ErrorPatterns":
         """The state after a whole step.
 
-        Outcomes are taken in call order, whichever came in first. Each tool counts once for each
-        class, so five parallel time-outs of a tool are one strike; a success among them clears what
-        was counted before it, and its tool's later errors of that class stay uncounted.
+        Outcomes are taken in call order, not in order of arrival. Each tool counts once for each
+        class, so five parallel time-outs of a tool are one strike; a success among them resets
+        the count, and the tool's later errors of that class do not count.
 
         Args:
             outcomes: One for each executed call, in call order.
@@ -167,11 +168,11 @@ class ErrorPatterns:
         return patterns
 
     def reset(self) -> "ErrorPatterns":
-        """A clean state, for a conversation that starts again or is rewound by hand (ME-10)."""
+        """An empty state, for a conversation that starts again or is rewound by hand (ME-10)."""
         return ErrorPatterns(rules=self.rules)
 
     def suggestion(self) -> str:
-        """What to tell a person once retrying stopped; empty before (ME-5)."""
+        """The message for a person once retrying stopped; empty before (ME-5)."""
         if not self.strikes:
             return ""
         row = class_named(self.strikes[-1].category)
@@ -194,7 +195,7 @@ class ErrorPatterns:
         )
 
     def dump(self) -> dict[str, Any]:
-        """Everything as JSON, for status and debugging: what matched, how often, whether it stopped (ME-15)."""
+        """The state as JSON, for status and debugging: what matched, how often, whether it stopped (ME-15)."""
         return {
             "category": self.entries[-1].category if self.entries else None,
             "count": self.count,
@@ -206,8 +207,8 @@ class ErrorPatterns:
 
 
 def _after(patterns: ErrorPatterns, entry: ErrorEntry) -> ErrorPatterns:
-    alike = patterns.count > 0 and entry.similar_to(patterns.entries[-1])
-    count = patterns.count + 1 if alike else 1
+    is_similar = patterns.count > 0 and entry.similar_to(patterns.entries[-1])
+    count = patterns.count + 1 if is_similar else 1
     entries = (*patterns.entries[1 - MAX_ENTRIES :], entry)
     stops = count == STRIKES and not patterns.strikes
     strikes = entries[-STRIKES:] if stops else patterns.strikes
@@ -218,8 +219,8 @@ def _fingerprint(category: str, message: str, fields: Sequence[str]) -> str:
     alike_by = class_named(category).alike_by
     if alike_by == "class":
         return ""
-    told = ", ".join(sorted(set(fields))) if alike_by == "fields" else _VARYING.sub("#", message.lower())
-    return plain(told, _MAX_FINGERPRINT)
+    text = ", ".join(sorted(set(fields))) if alike_by == "fields" else _VARYING.sub("#", message.lower())
+    return plain(text, _MAX_FINGERPRINT)
 
 
 def _listed(tools: Sequence[str]) -> str:

@@ -1,7 +1,7 @@
 """The safeguards of a run: repeated failures and loops, judged once a step, in call order (ME-1 to ME-10).
 
-A run that was judged by the first rules goes on by them, so that its history replays. Both are
-kept; only where they part is anything asked or recorded.
+A run that was judged by version 1 of the rules stays with it, so that its history replays. The state by both
+versions is kept; a patch is asked for and recorded only where their verdicts differ.
 """
 
 import hashlib
@@ -22,31 +22,31 @@ from sojourn.core.values.wire import encode
 __all__ = ["RETRIES_STOPPED", "SECOND_RULES", "SafeguardState", "was_tried"]
 
 RETRIES_STOPPED = "retries_stopped"
-"""Why the final turn comes, when a safeguard says so."""
+"""The reason of a final turn that a safeguard demands."""
 
 SECOND_RULES = "safeguards-2"
-"""The patch that a history records where the rules part and today's are taken."""
+"""The patch that a history records where the versions of the rules differ and the current one is used."""
 
 _INSTRUCTION = "Do not try again. Tell this to the person, and answer with what you know."
 
 
 @dataclass(frozen=True)
 class SafeguardState:
-    """What has been seen so far."""
+    """What the safeguards have recorded of a run."""
 
     patterns: ErrorPatterns = field(default_factory=ErrorPatterns)
-    """Errors of one kind in a row."""
+    """Similar errors in a row."""
     first_patterns: ErrorPatterns = field(default_factory=lambda: ErrorPatterns(rules=1))
-    """The same, by the first rules."""
+    """Similar errors in a row, by version 1 of the rules."""
     calls: ToolCalls = field(default_factory=ToolCalls)
     """The last steps, for loops."""
     rules: int = RULES
-    """By which rules this run is judged."""
+    """The version of the rules that judges this run."""
 
     def settle(
         self, calls: Sequence[ToolRequest], executed: Sequence[ToolResult], at: datetime | None
     ) -> "SafeguardState":
-        """The state after a step whose admitted calls ended with these results."""
+        """The state after a step, from the results of its admitted calls."""
         patterns, first = self.patterns, self.first_patterns
         if patterns.count or first.count or any(result.error for result in executed):
             outcomes = [_outcome(result) for result in executed if was_tried(result)]
@@ -55,32 +55,32 @@ class SafeguardState:
         return SafeguardState(patterns, first, self.calls.record_step(past), self.rules)
 
     def new_turn(self) -> "SafeguardState":
-        """A person has spoken: what they ask for again is no loop (ME-25)."""
+        """The state after a person's message: repeating a step for a new request is no loop (ME-25)."""
         return changed(self, calls=ToolCalls())
 
     @property
     def stops(self) -> bool:
-        """Whether the run must try no more."""
+        """Whether retrying has to stop."""
         return self._stops(self.rules)
 
     @property
     def is_judged_otherwise(self) -> bool:
-        """Whether the first rules say something else."""
+        """Whether version 1 of the rules gives another verdict."""
         return self.rules > 1 and self._stops(1) != self._stops(RULES)
 
     def by_first_rules(self) -> "SafeguardState":
-        """The same, judged as it was before today's rules."""
+        """The state judged by version 1 of the rules."""
         return changed(self, rules=1)
 
     def finalize(self) -> Finalize | None:
-        """Why the next turn must be the last, with what a person can do about it (ME-5, ME-9)."""
+        """Why the next turn must be the last, with next steps for a person (ME-5, ME-9); None while retrying may go on."""
         if not self.stops:
             return None
-        said = self._patterns(self.rules).suggestion() or suggestion(self._loop(self.rules) or "")
-        return Finalize(reason=RETRIES_STOPPED, message=said, instruction=_INSTRUCTION)
+        message = self._patterns(self.rules).suggestion() or suggestion(self._loop(self.rules) or "")
+        return Finalize(reason=RETRIES_STOPPED, message=message, instruction=_INSTRUCTION)
 
     def shown(self) -> Safeguards | None:
-        """The records, for status; None while there is nothing to show (ME-15)."""
+        """The records for the status; None while there is none (ME-15)."""
         patterns, loop = self._patterns(self.rules), self._loop(self.rules)
         entries = patterns.entries
         if not entries and not loop:
@@ -91,8 +91,13 @@ class SafeguardState:
             stopped=self.stops,
             loop=loop,
             errors=[
-                {"message": one.message, "tool": one.tool, "category": one.category, "matched": one.matched}
-                for one in entries
+                {
+                    "message": entry.message,
+                    "tool": entry.tool,
+                    "category": entry.category,
+                    "matched": entry.matched,
+                }
+                for entry in entries
             ],
         )
 
@@ -108,8 +113,8 @@ class SafeguardState:
 
 def _past(call: ToolRequest, result: ToolResult) -> PastCall:
     arguments = call.raw if call.raw is not None else call.payload
-    said = [result.result, result.error]
-    return PastCall(call.name, _digest(arguments), _digest(said), result.error is not None)
+    outcome = [result.result, result.error]
+    return PastCall(call.name, _digest(arguments), _digest(outcome), result.error is not None)
 
 
 def _outcome(result: ToolResult) -> CallOutcome:
@@ -127,7 +132,7 @@ def _digest(value: object) -> str:
 
 
 _NOT_TRIED = ("canceled", "denied", "not_executed", "time_budget")
-"""Codes of calls that say nothing about their tool."""
+"""Error codes of calls that say nothing about their tool."""
 
 
 def was_tried(result: ToolResult) -> bool:

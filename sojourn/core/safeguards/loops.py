@@ -1,9 +1,9 @@
 """Loops: the same steps coming back with the same results.
 
-A model that debugs what it has just made can go round for ever without one call failing
+A model that debugs its own work can go round for ever without one call failing
 the same way twice. Only an exact repetition counts: the same names, the same arguments and
-the same results, for asking again about a job whose answer changes is work. The unit is the step,
-all calls of one plan: how often one plan makes the same call says nothing of going round (D-25).
+the same results, since polling a job whose answer changes is progress. The unit is the step,
+all calls of one plan: how often one plan makes the same call is no sign of a loop (D-25).
 """
 
 import hashlib
@@ -16,10 +16,10 @@ from sojourn.core.values.text import MAX_NAME, plain
 __all__ = ["MAX_CALLS", "PastCall", "PastStep", "ToolCalls", "suggestion"]
 
 MAX_CALLS = 20
-"""Steps that are remembered, and calls for the first rules."""
+"""Steps kept, and calls kept for version 1 of the rules."""
 
 _LIMITS = ((1, 5, 8), (2, 3, 5), (3, 3, 5))
-"""Steps in a cycle, repetitions that are a loop when one of their calls failed, and when none did.
+"""Steps of a cycle; repetitions that make it a loop when one of its calls failed; repetitions when none did.
 
 The shortest loop has five steps, so four or fewer never are one.
 """
@@ -35,16 +35,16 @@ _STEPS = (
 
 @dataclass(frozen=True, slots=True)
 class PastCall:
-    """One executed call; two are equal when name, arguments and result are, whether or not they failed."""
+    """One executed call; two are equal when name, arguments and result are equal, whether or not they failed."""
 
     name: str
     """The tool that was called."""
     arguments_hash: str
-    """Of its arguments, equal for equal arguments."""
+    """Hash of the arguments."""
     result_hash: str
-    """Of its result or error, equal for equal answers."""
+    """Hash of the result or error."""
     failed: bool = field(compare=False)
-    """Whether it failed."""
+    """Whether the call failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +52,11 @@ class PastStep:
     """The executed calls of one plan; two are equal when they hold equal calls, in any order and number."""
 
     key: str
-    """Of its calls, equal for equal steps."""
+    """Hash of the calls."""
     told: str = field(compare=False)
-    """The names of its tools, for people."""
+    """The names of the tools, for people."""
     failed: bool = field(compare=False)
-    """Whether some call of it failed."""
+    """Whether a call of the step failed."""
 
     @classmethod
     def of(cls, calls: Sequence[PastCall]) -> "PastStep":
@@ -77,23 +77,23 @@ class ToolCalls:
     """The last steps of a run."""
 
     steps: tuple[PastStep, ...] = ()
-    """The last twenty, oldest first."""
+    """The last twenty steps, oldest first."""
     calls: tuple[PastCall, ...] = ()
-    """The last twenty calls, of which loops were made by the first rules."""
+    """The last twenty calls, which version 1 of the rules searches for loops."""
 
     def record(self, name: str, arguments_hash: str, result_hash: str, failed: bool) -> "ToolCalls":
         """The state after a step of one executed call.
 
         Args:
             name: The tool that was called.
-            arguments_hash: Of its arguments.
-            result_hash: Of its result or error.
-            failed: Whether it failed.
+            arguments_hash: Hash of the arguments.
+            result_hash: Hash of the result or error.
+            failed: Whether the call failed.
         """
         return self.record_step([PastCall(name, arguments_hash, result_hash, failed)])
 
     def record_step(self, calls: Sequence[PastCall]) -> "ToolCalls":
-        """The state after a step whose executed calls were these; one without any is none."""
+        """The state after a step with these executed calls; a step without any does not count."""
         if not calls:
             return self
         return ToolCalls(
@@ -101,31 +101,31 @@ class ToolCalls:
         )
 
     def loop(self) -> str | None:
-        """The cycle the last steps repeat, as `a → b → a`, or None when they are work.
+        """The cycle that the last steps repeat, as `a → b → a`, or None.
 
         A cycle of one step is a loop from five repetitions with a failure among them, or eight
-        without; one of two or three steps from three with, or five without.
+        without; one of two or three steps from three with a failure, or five without.
         """
         cycle = _cycle(self.steps)
         return " → ".join(step.told for step in cycle) if cycle else None
 
     def loop_of_calls(self) -> str | None:
-        """The same of single calls, those of one plan among them: by the first rules, for runs that began under them."""
+        """The cycle that the last calls repeat, by version 1 of the rules, in which calls of one plan count separately."""
         cycle = _cycle(self.calls)
         return " → ".join(plain(call.name, MAX_NAME) for call in cycle) if cycle else None
 
 
 def suggestion(loop: str) -> str:
-    """What to tell a person about a loop."""
-    told = f"The same calls kept coming back with the same results: {loop}."
-    return "\n".join([told, "What you can do:", *(f"- {step}" for step in _STEPS)])
+    """The message for a person about a loop."""
+    text = f"The same calls kept coming back with the same results: {loop}."
+    return "\n".join([text, "What you can do:", *(f"- {step}" for step in _STEPS)])
 
 
 _Past = TypeVar("_Past", PastCall, PastStep)
 
 
 def _cycle(past: Sequence[_Past]) -> Sequence[_Past]:
-    """What is repeated at the end, and its beginning once more; empty when it is no loop."""
+    """The cycle at the end with its first element once more; empty when there is no loop."""
     for length, failing, clean in _LIMITS:
         times = _repetitions(past, length)
         if times < failing:
@@ -136,7 +136,7 @@ def _cycle(past: Sequence[_Past]) -> Sequence[_Past]:
 
 
 def _repetitions(past: Sequence[_Past], length: int) -> int:
-    """How often the last `length` stand at the end one after the other; 1 when they are news."""
+    """How often the last `length` elements are repeated at the end; 1 when they are new."""
     same = 0
     while same + length < len(past) and past[-1 - same] == past[-1 - same - length]:
         same += 1

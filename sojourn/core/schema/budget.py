@@ -1,8 +1,8 @@
-"""The cost and context of one validation: how much it may still do, and where references lead.
+"""The cost and the context of one validation: how many steps are left, and the root of references.
 
-A step is one subschema that meets one value, some microseconds of work. What a keyword does besides
-(names looked through, values compared) is counted in steps too, so that no schema buys work that
-its size and its value's do not show.
+A step is one subschema applied to one value, some microseconds of work. Further work of a keyword
+(names searched, values compared) is counted in steps too, so that no schema causes more work than
+its size and the value's size suggest.
 """
 
 import marshal
@@ -28,58 +28,58 @@ __all__ = [
 ]
 
 MAX_STEPS = 500_000
-"""Steps of one validation, a few seconds: what is more than that is not checked, and so refused."""
+"""Most steps of one validation, a few seconds; a value that needs more is refused."""
 
 FREE_STEPS = 20_000
 """Steps that the smallest value may take."""
 
 STEPS_PER_BYTE = 5
-"""Steps for each byte of a value; a number is five of them."""
+"""Steps per byte of a value; a number counts as five bytes."""
 
 _PARTS_PER_STEP = 16
-"""Names or values that a keyword lists, looked through in the time of one step."""
+"""How many names or values of a keyword are searched in the time of one step."""
 
 _LOOKED_UP = ("enum", "const")
-"""Found at once, however many values there are."""
+"""Keywords that take constant time, however many values they list."""
 
 _TOO_LARGE = 1 << 40
 
 
 class TooMuchWorkError(Exception):
-    """The schema asks for more steps than any honest payload of this size needs."""
+    """The validation needs more steps than a reasonable payload of this size does."""
 
 
 @dataclass(slots=True)
 class Known:
-    """What is found out of a schema once, by the identity of a list, which is held so that it stays its own."""
+    """Facts about a schema, computed once, keyed by the `id` of a list, which is kept alive so that the id stays unique."""
 
     discriminators: dict[int, tuple[list[Any], Discriminator | None]] = field(
         default_factory=dict[int, tuple[list[Any], Discriminator | None]]
     )
-    """Of each list of branches."""
+    """The discriminator of each list of branches."""
     choices: dict[int, tuple[list[Any], frozenset[Any]]] = field(
         default_factory=dict[int, tuple[list[Any], frozenset[Any]]]
     )
-    """Of each `enum`, its values as they are compared."""
+    """The values of each `enum`, as keys for comparison."""
     weights: dict[int, int] = field(default_factory=dict[int, int])
-    """Of each subschema, the steps that it takes to be entered."""
+    """The steps that entering each subschema takes."""
 
 
 @dataclass(slots=True)
 class ValidationBudget:
-    """What one validation needs to know beside the schema at hand."""
+    """What one validation shares between its keywords."""
 
     root: Schema
-    """Where references lead."""
+    """The schema in which references are resolved."""
     steps: int
-    """Steps that may still be taken."""
+    """Steps that are left."""
     known: Known = field(default_factory=Known)
 
     def enter(self, schema: Any) -> None:
-        """Count a subschema that meets a value.
+        """Count a subschema that is applied to a value.
 
         Raises:
-            TooMuchWorkError: there are no steps left.
+            TooMuchWorkError: No steps are left.
         """
         weight = self.known.weights.get(id(schema))
         if weight is None:
@@ -87,10 +87,10 @@ class ValidationBudget:
         self.spend(weight)
 
     def spend(self, steps: int) -> None:
-        """Count what a keyword does besides.
+        """Count further work of a keyword.
 
         Raises:
-            TooMuchWorkError: there are no steps left.
+            TooMuchWorkError: No steps are left.
         """
         self.steps -= steps
         if self.steps < 0:
@@ -98,14 +98,14 @@ class ValidationBudget:
 
 
 BUDGET: ContextVar[ValidationBudget] = ContextVar("sojourn_validation")
-"""The validation going on; set around every use of `Dialect`."""
+"""The budget of the current validation; set around every use of `Dialect`."""
 
 _ALLOWANCE: ContextVar[list[int] | None] = ContextVar("sojourn_allowance", default=None)
 
 
 @contextmanager
 def allowance() -> Generator[None]:
-    """Let all validations of the body together take the steps of one: a repair tries many values."""
+    """Limit all validations of the body together to the steps of one, since a repair tries many values."""
     token = _ALLOWANCE.set([MAX_STEPS])
     try:
         yield
@@ -115,7 +115,7 @@ def allowance() -> Generator[None]:
 
 @contextmanager
 def working(work: ValidationBudget) -> Generator[None]:
-    """Validate with no more steps than there are, nor than what the allowance leaves."""
+    """Validate with this budget, within the current allowance."""
     left = _ALLOWANCE.get()
     if left is not None:
         work.steps = min(work.steps, left[0])
@@ -130,15 +130,15 @@ def working(work: ValidationBudget) -> Generator[None]:
 
 
 def steps_for(value: Any) -> int:
-    """Steps that the validation of a value may take."""
+    """Most steps of the validation of a value."""
     return min(MAX_STEPS, FREE_STEPS + STEPS_PER_BYTE * volume(value))
 
 
 def volume(value: Any) -> int:
-    """About how many bytes a value holds: never fewer than values are in it. Found in no time."""
+    """About how many bytes a value holds, never fewer than it has parts; takes next to no time."""
     try:
         return len(marshal.dumps(value, 2))
-    except ValueError:  # nested without end, or no JSON
+    except ValueError:  # nested without end, or not JSON
         return _TOO_LARGE
 
 

@@ -1,10 +1,10 @@
-"""Whether every value that one JSON Schema describes can be read by another, told by field (SR-80 to SR-82).
+"""Whether every value of one JSON Schema is also a value of another, with the reasons by field (SR-80 to SR-82).
 
 Source and target are compared as branches of one type each. Every branch of the source
-must be taken by some branch of the target; a pair that comes up again inside itself (a
-tree) is assumed to fit while it is compared. Shape is judged, not amount: bounds,
-lengths and patterns of the target are left to the check of the value, and so is what no
-schema says, such as that a text holds a decimal number.
+must fit some branch of the target; a pair that comes up again inside itself (a
+tree) is assumed to fit while it is compared. Types are compared, not sizes: bounds,
+lengths and patterns of the target are left to the validation of the value, and so is what no
+schema states, such as that a text holds a decimal number.
 """
 
 import math
@@ -19,7 +19,7 @@ from sojourn.core.values.text import one_of
 __all__ = ["MAX_MISFITS", "misfits"]
 
 MAX_MISFITS = 50
-"""Reasons that are told."""
+"""Most reasons returned."""
 
 _MAX_STEPS = 10_000
 _COMPOSED = ("$defs", "$ref", "allOf", "anyOf", "const", "discriminator", "oneOf")
@@ -32,17 +32,17 @@ _Reason = tuple[str, str]  # the path of a field, and why it does not fit
 
 
 class _TooLargeError(Exception):
-    """The schemas take more work to compare than any that people write."""
+    """The schemas take more work to compare than schemas that people write."""
 
 
 def misfits(source: Schema, target: Schema, *, lossless: bool) -> list[str]:
-    """Each reason, as `field: why`, that a value of one schema could not be read by the other; empty when all can.
+    """Each reason, as `field: why`, that a value of the source does not fit the target; empty when every value fits.
 
     Args:
-        source: Of values as they are written: a type's schema in serialization mode, or a closed
+        source: The schema of values as they are written: a type's schema in serialization mode, or a closed
             payload schema. A field that is required or has a default is always there.
-        target: Of values as they are read: a type's schema in validation mode.
-        lossless: Whether a field that the target does not know, or that is written masked, is a misfit.
+        target: The schema of values as they are read: a type's schema in validation mode.
+        lossless: Whether a field that the target does not declare, or that is written masked, is a reason.
     """
     try:
         found = _Comparison(source, target, lossless=lossless).fields(source, target, 0)
@@ -52,7 +52,7 @@ def misfits(source: Schema, target: Schema, *, lossless: bool) -> list[str]:
 
 
 class _Document:
-    """A schema whose parts are written out as branches of one type each, without references."""
+    """A schema whose subschemas are expanded into branches of one type each, without references."""
 
     def __init__(self, root: Schema) -> None:
         self.root = root
@@ -60,9 +60,9 @@ class _Document:
         self._known: dict[int, tuple[Any, list[Schema]]] = {}
 
     def branches(self, node: Any) -> list[Schema]:
-        """What a value of a part may be: one branch a type, `None` where it is any; none for `false`."""
-        if id(node) not in self._known:  # the part is kept, so that its id stays its own
-            found = [one for each in self._written_out(node, 0) for one in _by_type(each)]
+        """The branches of a subschema: one per type, `None` for any type; empty for `false`."""
+        if id(node) not in self._known:  # the node is kept alive, so that its id stays unique
+            found = [branch for each in self._written_out(node, 0) for branch in _by_type(each)]
             self._known[id(node)] = node, found
         return self._known[id(node)][1]
 
@@ -82,16 +82,16 @@ class _Document:
         found: list[Schema] = [{}]
         for parts in choices:
             branches = [branch for part in parts for branch in self._written_out(part, depth + 1)]
-            found = [self._joined(one, other) for one in found for other in branches]
+            found = [self._joined(left, right) for left in found for right in branches]
         if is_object(tagged := node.get(_TAG)) and (tag := tagged.get("propertyName")):
             own |= {_TAG: tag, "required": [*own.get("required", ()), tag]}
         return [self._joined(each, own) for each in found]
 
-    def _joined(self, one: Schema, other: Schema) -> Schema:
+    def _joined(self, left: Schema, right: Schema) -> Schema:
         self.step()
-        joined = {**one, **other, "required": [*one.get("required", ()), *other.get("required", ())]}
+        joined = {**left, **right, "required": [*left.get("required", ()), *right.get("required", ())]}
         if "properties" in joined:
-            joined["properties"] = {**one.get("properties", {}), **other.get("properties", {})}
+            joined["properties"] = {**left.get("properties", {}), **right.get("properties", {})}
         return joined
 
     def step(self) -> None:
@@ -108,7 +108,7 @@ class _Comparison:
         self._known: dict[tuple[int, int], list[_Reason]] = {}
 
     def fields(self, source: Any, target: Any, depth: int) -> list[_Reason]:
-        """Why one part does not fit another, with paths from here."""
+        """Why one subschema does not fit another, with paths from here."""
         key = id(source), id(target)
         if key in self._known:
             return self._known[key]
@@ -116,11 +116,13 @@ class _Comparison:
         if depth > MAX_DEPTH:
             raise _TooLargeError
         before = len(self._known)
-        self._known[key] = []  # assumed, until its parts say otherwise
+        self._known[key] = []  # assumed to fit, until a part does not
         targets = self.target.branches(target)
         found = [why for each in self.source.branches(source) for why in self._branch(each, targets, depth)]
         if found:
-            since = enumerate(self._known.items())  # what was found to fit since may rest on the assumption
+            since = enumerate(
+                self._known.items()
+            )  # pairs found to fit since then may depend on the assumption
             self._known = {pair: why for at, (pair, why) in since if at < before or why}
             self._known[key] = found[:MAX_MISFITS]
         return found[:MAX_MISFITS]
@@ -131,15 +133,15 @@ class _Comparison:
         if "enum" in source:
             refused = [value for value in source["enum"] if not any(_takes(each, value) for each in targets)]
             return [("", f"{one_of(refused)} does not fit {_phrases(targets)}")] if refused else []
-        meant: list[list[_Reason]] = []
+        candidates: list[list[_Reason]] = []
         for target in filter(lambda each: _is_alike(source, each), targets):
             reasons = list(self._inside(source, target, depth + 1))
             if not reasons:
                 return []
             if not any(path == target.get(_TAG) for path, _ in reasons):
-                meant.append(reasons)
+                candidates.append(reasons)
         unfit = [("", f"{_phrase(source)} does not fit {_phrases(targets)}")]
-        return meant[0] if len(meant) == 1 else unfit
+        return candidates[0] if len(candidates) == 1 else unfit
 
     def _inside(self, source: Schema, target: Schema, depth: int) -> Iterator[_Reason]:
         if target["type"] == "object":
@@ -151,13 +153,13 @@ class _Comparison:
     def _properties(self, source: Schema, target: Schema, depth: int) -> Iterator[_Reason]:
         written, read = source.get("properties", {}), target.get("properties", {})
         rest, open_to = _rest(source), _rest(target)
-        # A field that the source does not name may be called as one of the target's.
+        # A field that the source does not name may have the name of a field of the target.
         unnamed = [(name, rest) for name in [*read, "*"] if name not in written and rest is not False]
         for name, field in [*written.items(), *unnamed]:
             if name in read or open_to is not False:
                 yield from _at(name, self.fields(field, read.get(name, open_to), depth))
             elif self.lossless and not (is_object(field) and field.get("readOnly")):
-                yield name, f"unknown to {_phrase(target)}"  # what is computed was said by nobody
+                yield name, f"unknown to {_phrase(target)}"  # a computed field was not sent by anybody
         if "propertyNames" in target:
             names, known = ({"allOf": [_TEXT, each.get("propertyNames", True)]} for each in (source, target))
             free = [names] if rest is not False else []
@@ -192,20 +194,20 @@ def _at(step: str, reasons: Iterable[_Reason]) -> Iterator[_Reason]:
 
 
 def _by_type(branch: Schema) -> list[Schema]:
-    """The branch once for each type, said or meant."""
-    told = (kind for kind, words in _TELLING_WORDS.items() if any(word in branch for word in words))
-    named = branch.get("type", next(told, None))
+    """The branch once for each of its types, stated or implied."""
+    implied = (kind for kind, words in _TELLING_WORDS.items() if any(word in branch for word in words))
+    named = branch.get("type", next(implied, None))
     return [{**branch, "type": each} for each in (named if is_array(named) else [named])]
 
 
 def _form(branch: Schema) -> set[tuple[str, str]]:
-    """What a text must look like, less what any text does."""
+    """The formats that a text must have, without those that any text has."""
     words = ("format", "contentMediaType")
     return {(word, branch[word]) for word in words if word in branch and branch[word] not in _ANY_TEXT}
 
 
 def _is_alike(source: Schema, target: Schema) -> bool:
-    """Whether type and format fit, less what lies inside."""
+    """Whether type and format fit, regardless of fields and items."""
     if "enum" in target:
         return False
     kinds = source["type"], target["type"]
@@ -221,7 +223,7 @@ def _takes(target: Schema, value: Any) -> bool:
 
 
 def _rest(branch: Schema) -> Any:
-    """The schema of fields that are not named; False where there are none."""
+    """The schema of undeclared fields; False where they are not allowed."""
     patterns = list(branch.get("patternProperties", {}).values())
     closed = bool(patterns) or "properties" in branch
     rest = branch.get("additionalProperties", branch.get("unevaluatedProperties", not closed))
@@ -229,7 +231,7 @@ def _rest(branch: Schema) -> Any:
 
 
 def _item(branch: Schema, index: int, most: float) -> Any:
-    """The schema of one item; False where there is none."""
+    """The schema of an item; False where there can be none."""
     items = [*branch.get("prefixItems", ()), branch.get("items", True)]
     return items[min(index, len(items) - 1)] if index < most else False
 

@@ -1,21 +1,21 @@
-"""JSON Schema 2020-12 as the tool boundary speaks it: jsonschema, made safe for hostile input.
+"""JSON Schema 2020-12 as the tool boundary enforces it: jsonschema, made safe for hostile input.
 
-A stranger's schema meets a model's payload in a worker that serves hundreds of other
+A foreign schema is applied to a model's payload on a worker that serves hundreds of other
 calls, so the cost of validation is bounded, which plain jsonschema's is not:
 
-* Patterns run on RE2. One that RE2 cannot run (look-around, back references) is left to
+* Patterns run on RE2. A pattern that RE2 does not support (look-around, back references) is left to
   the tool's own decoding.
 * References are never fetched.
-* Every subschema that meets a value is counted, and so is what keywords look through: a
+* Every subschema applied to a value is counted, and so are the names and values that keywords search: a
   recursive union can ask for 2**64 steps over a payload 64 deep, and 2,000 rules of 5,000
-  items are 10,000,000. Nor does a fault write out the value, as jsonschema's do.
-* No Rust on the way down: jsonschema's own maps of types and references panic, past every
-  `except Exception`, when Python's recursion limit is met inside them.
-* A union whose branches are told apart by a constant tries only the branch that is
-  meant, which also gives the only faults worth telling.
-* `sojourn.core.schema.leaves` has the rules of one value.
+  items are 10,000,000. No error message contains the value, as jsonschema's do.
+* No Rust in the recursion: jsonschema's own maps of types and references panic, past every
+  `except Exception`, when Python's recursion limit is reached inside them.
+* A union whose branches have a constant as a tag tries only the branch with the value's tag,
+  whose errors are also the only useful ones.
+* `sojourn.core.schema.leaves` has the keywords that look at one value.
 
-The fault of one field (a required or unknown one) carries that field in its path.
+An error about one field (a required or unknown one) has that field in its path.
 """
 
 from collections.abc import Iterator
@@ -55,7 +55,7 @@ def _pattern(_validator: Any, pattern: str, instance: Any, _schema: Schema) -> _
 
 
 def _descend(validator: Any, value: Any, subschema: Any, step: str | int) -> _Errors:
-    """The faults of a field or item; jsonschema forgets the path where a subschema is `false`."""
+    """The errors of a field or item; jsonschema loses the path where a subschema is `false`."""
     if subschema is False:
         yield ValidationError("not allowed", validator=cast("Any", None), validator_value=None, path=[step])
     elif not _passes(validator, subschema, value):
@@ -88,7 +88,7 @@ def _pattern_properties(validator: Any, patterns: dict[str, Any], instance: Any,
 
 
 def _matching(instance: dict[str, Any]) -> int:
-    """Steps of a pattern that is looked for in all names."""
+    """Steps of searching all names for one pattern."""
     return len(instance) + sum(map(len, instance)) // _CHARS_PER_STEP
 
 
@@ -147,7 +147,7 @@ def _one_of(validator: Any, branches: list[Any], instance: Any, _schema: Schema)
 
 
 def _tried(validator: Any, branches: list[Any], instance: Any) -> Iterator[tuple[int, list[ValidationError]]]:
-    """The faults of each branch that may be meant; index -1 stands for all those ruled out by their tag."""
+    """The errors of each branch that the value's tag allows; index -1 stands for all branches that its tag rules out."""
     work = BUDGET.get()
     known = work.known.discriminators
     if id(branches) not in known:
@@ -177,9 +177,9 @@ def _tried(validator: Any, branches: list[Any], instance: Any) -> Iterator[tuple
 
 
 def _passes(validator: Any, subschema: Any, value: Any) -> bool:
-    """A short cut for what most fields are: scalars, optional scalars, lists of them.
+    """A fast path for most fields: scalars, optional scalars, lists of them.
 
-    Entering a subschema costs jsonschema more than checking it. False only means: take the long way.
+    Entering a subschema costs jsonschema more than checking it. False only means: validate in full.
     """
     if not is_object(subschema):
         return False
@@ -216,7 +216,7 @@ _KEYWORDS: Any = {
 
 
 class _Types:
-    """What jsonschema asks about types; `1.0` is an integer, as the specification says."""
+    """The type checker of jsonschema; `1.0` is an integer, as the specification says."""
 
     def is_type(self, instance: Any, type: str) -> bool:
         kind = json_type(instance)
@@ -226,7 +226,7 @@ class _Types:
 
 
 Dialect = cast("Any", validators).extend(Draft202012Validator, _KEYWORDS, type_checker=_Types())
-"""The validator class; used inside `WORK` only."""
+"""The validator class; used only inside `working`, which sets `BUDGET`."""
 
 
 def _counted_descend(enter: Any = Dialect.descend) -> Any:
@@ -245,7 +245,7 @@ def _counted_errors(find: Any = Dialect.iter_errors) -> Any:
     return iter_errors
 
 
-# Whatever applies a subschema comes by one of the two.
+# jsonschema applies every subschema by one of these two methods.
 Dialect.descend, Dialect.iter_errors = _counted_descend(), _counted_errors()
 
 _LEAF_CHECKS: dict[str, Any] = {

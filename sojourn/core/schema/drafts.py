@@ -1,12 +1,12 @@
-"""Older drafts of JSON Schema, told in the words of 2020-12.
+"""Older drafts of JSON Schema, translated into 2020-12.
 
-Servers of strangers (MCP) name the draft that their schemas are written in, most often draft-07.
-What such a schema says is kept, its words are not: all that follows (validation, hints,
-examples, the names of fields) knows one dialect. Draft-04, -06, -07 and 2019-09 are told
-apart by `$schema`; without one, or with another, the words are read as 2020-12.
+Foreign servers (MCP) name the draft of their schemas, most often draft-07. The translation keeps the meaning
+of a schema, not its keywords, so that all later code (validation, hints, examples, field names) needs one
+dialect. `$schema` distinguishes draft-04, -06, -07 and 2019-09; without `$schema`, or with another draft, a
+schema is read as 2020-12.
 
-Left as it is, and so refused by `sojourn.core.schema.check`, is what has no counterpart, such
-as a reference into a list of `items`.
+A keyword without a counterpart, such as a reference into a list of `items`, stays unchanged, and
+`sojourn.core.schema.enforceable` refuses it.
 """
 
 from typing import Any
@@ -22,7 +22,7 @@ _DRAFTS = {
     "json-schema.org/draft-07/schema": 7,
     "json-schema.org/draft/2019-09/schema": 8,
 }
-"""Each draft and its place in time; 2019-09 is the eighth."""
+"""Each draft with its number in order; 2019-09 is the eighth."""
 
 _SINCE = {
     6: ("const", "contains", "propertyNames"),
@@ -37,7 +37,7 @@ _SINCE = {
     ),
     9: ("prefixItems",),
 }
-"""Words that an earlier draft does not know, so that they say nothing in it."""
+"""Keywords by the draft that introduced them; earlier drafts ignore them."""
 
 _BESIDE_REFERENCE = (
     "$schema",
@@ -50,7 +50,7 @@ _BESIDE_REFERENCE = (
     "examples",
     "$comment",
 )
-"""What means something beside `$ref` up to draft-07, where the other words are ignored."""
+"""Keywords that count beside `$ref` up to draft-07, where all others are ignored."""
 
 _MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 _LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
@@ -70,49 +70,49 @@ _BOUNDS = (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum"))
 
 
 def in_2020_12(schema: Schema) -> Schema:
-    """The schema in the words of 2020-12, without `$schema`; itself where there is nothing to change.
+    """The schema in 2020-12, without `$schema`; the identical schema where nothing changes.
 
     Args:
-        schema: One nested no deeper than 64.
+        schema: A schema nested no deeper than 64.
     """
     named = schema.get("$schema")
     if not isinstance(named, str):
         return schema
     draft = _DRAFTS.get(named.partition("://")[2].rstrip("#"))
-    told = schema if draft is None else _told(schema, draft)
-    return {word: value for word, value in told.items() if word != "$schema"}
+    translated = schema if draft is None else _translated(schema, draft)
+    return {word: value for word, value in translated.items() if word != "$schema"}
 
 
-def _told(schema: Any, draft: int) -> Any:
-    """A subschema and those inside it; what is no schema stays, for `check` to refuse."""
+def _translated(schema: Any, draft: int) -> Any:
+    """Translate a subschema and those inside it; a value that is no schema stays, for `check` to refuse."""
     if not is_object(schema):
         return schema
-    told = dict(schema)
+    result = dict(schema)
     for since, words in _SINCE.items():
         if draft < since:
-            told = {word: value for word, value in told.items() if word not in words}
-    if "$ref" in told and draft < 8:
-        told = {word: value for word, value in told.items() if word in _BESIDE_REFERENCE}
+            result = {word: value for word, value in result.items() if word not in words}
+    if "$ref" in result and draft < 8:
+        result = {word: value for word, value in result.items() if word in _BESIDE_REFERENCE}
     if draft == 4:
-        _bounds(told)
-        if isinstance(told.get("id"), str):
-            del told["id"]
+        _bounds(result)
+        if isinstance(result.get("id"), str):
+            del result["id"]
     if draft < 8:
-        _dependencies(told)
-    _items(told)
-    return {word: _inside(word, value, draft) for word, value in told.items()}
+        _dependencies(result)
+    _items(result)
+    return {word: _inside(word, value, draft) for word, value in result.items()}
 
 
 def _inside(word: str, value: Any, draft: int) -> Any:
     if word in _MAPS and is_object(value):
-        return {name: _told(child, draft) for name, child in value.items()}
+        return {name: _translated(child, draft) for name, child in value.items()}
     if word in _LISTS and is_array(value):
-        return [_told(child, draft) for child in value]
-    return _told(value, draft) if word in _SCHEMAS else value
+        return [_translated(child, draft) for child in value]
+    return _translated(value, draft) if word in _SCHEMAS else value
 
 
 def _bounds(schema: Schema) -> None:
-    """`exclusiveMinimum: true` beside `minimum`, as draft-04 has it."""
+    """Translate `exclusiveMinimum: true` beside `minimum`, as in draft-04."""
     for exclusive, bound in _BOUNDS:
         if isinstance(schema.get(exclusive), bool):
             is_exclusive = schema.pop(exclusive)
@@ -121,7 +121,7 @@ def _bounds(schema: Schema) -> None:
 
 
 def _items(schema: Schema) -> None:
-    """A list of `items`, and `additionalItems` for what comes after."""
+    """Translate a list of `items`, and `additionalItems` for the items after it."""
     rest = schema.pop("additionalItems", None)
     if is_array(schema.get("items")):
         schema["prefixItems"] = schema.pop("items")
@@ -132,7 +132,7 @@ def _items(schema: Schema) -> None:
 
 
 def _dependencies(schema: Schema) -> None:
-    """`dependencies`, each a list of names or a schema."""
+    """Translate `dependencies`, each a list of names or a schema."""
     needs = schema.get("dependencies")
     if not is_object(needs):
         return

@@ -1,9 +1,9 @@
-"""Read a JSON Schema: whether it is one that we can enforce, and what it says of its fields.
+"""Read a JSON Schema: whether it can be enforced, and how its fields are described.
 
-A schema comes from a type of the author's, or from a stranger (an MCP server). A
-stranger's may be wrong, endless or point elsewhere; `check` refuses it once, with the
-place, so that what follows can trust it. Draft 2020-12 is the dialect; a schema that names
-an older draft is told in its words first (`sojourn.core.schema.drafts`).
+A schema comes from a type of the author's, or from a foreign source (an MCP server). A
+foreign schema may be invalid, endless or refer elsewhere; `check` refuses it once, with the
+place, so that later code can rely on it. The dialect is draft 2020-12; a schema that names
+an older draft is translated first (`sojourn.core.schema.drafts`).
 """
 
 from collections import deque
@@ -40,7 +40,7 @@ _Path = tuple[str | int, ...]
 
 
 def _flat_metaschema() -> Schema:
-    """The metaschema as one schema: its vocabularies in one, six times as fast as by dynamic references."""
+    """The metaschema with all vocabularies in one schema: six times as fast as dynamic references."""
     flat: Schema = {"type": ["object", "boolean"], "properties": {}, "$defs": {}}
     plain = cast("Schema", Draft202012Validator.META_SCHEMA)
     for vocabulary in plain["allOf"]:
@@ -62,10 +62,10 @@ _METASCHEMA = Validator(_flat_metaschema())
 
 
 def check(schema: object) -> None:
-    """Make sure that a schema is JSON Schema, 2020-12 or older, and refers only to itself (`#` or `#/...`).
+    """Check that a schema is JSON Schema, 2020-12 or older, and refers only to itself (`#` or `#/...`).
 
     Raises:
-        ValueError: it is not; the message names the place as a JSON pointer.
+        ValueError: The schema is invalid; the message has the place as a JSON pointer.
     """
     if not is_object(schema):
         raise ValueError(f"the schema is a {type(schema).__name__}, not a JSON object")
@@ -83,7 +83,7 @@ def check(schema: object) -> None:
 
 
 def field_descriptions(schema: Schema) -> dict[str, str]:
-    """Each described field by its path: `site`, nested `filter.since`, in a list `lines[].sku`; outer ones first."""
+    """Each described field's description by path: `site`, nested `filter.since`, in a list `lines[].sku`; outer ones first."""
     found: dict[str, str] = {}
     pending: deque[tuple[str, Schema, frozenset[int]]] = deque([("", schema, frozenset())])
     for _ in range(_MAX_VISITS):
@@ -137,7 +137,7 @@ def _check_reference(root: Schema, path: _Path, reference: str | None, known: se
 
 
 def _check_endless(root: Schema) -> None:
-    """Refuse a schema that applies itself to the same value: no value would end it."""
+    """Refuse a schema that applies itself to the same value: its validation would never end."""
     lengths: dict[int, int] = {}
 
     def visit(path: _Path, subschema: Schema, above: frozenset[int]) -> int:

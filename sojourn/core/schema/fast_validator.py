@@ -1,10 +1,11 @@
-"""A quick yes: jsonschema-rs says of most good payloads that they are good, some fifty times as fast.
+"""A fast check: jsonschema-rs accepts most valid payloads some fifty times as fast as `sojourn.core.schema.dialect`.
 
-Only its yes counts. Whatever it refuses or cannot judge is judged by `sojourn.core.schema.dialect`, which also
-finds the faults. The two agree: formats and patterns are ours here too, and a schema with a word that the two read differently, or with more work in it than its size shows (a recursive
-reference, definitions that double at each step), gets no quick yes at all. Nor does a value, where
-all the rules that may meet one of its parts, times its size, would keep the processor for seconds: what runs in
-Rust cannot be interrupted, and lets no other thread run.
+Only acceptance counts. Whatever the fast check refuses or cannot judge is validated by the dialect, which
+also finds the issues. The two agree: the fast check uses the same formats and patterns. A schema with a
+keyword that the two read differently, or with more work in it than its size suggests (a recursive reference,
+definitions that double at each step), gets no fast check. A value gets none where its size times the rules
+that may apply to one of its parts would take seconds: code in Rust cannot be interrupted, and lets no other
+thread run.
 """
 
 from collections.abc import Callable
@@ -21,22 +22,22 @@ from sojourn.core.values.pointer import Schema, children, in_place, resolve
 __all__ = ["FastValidator", "fast_validator"]
 
 _MAX_EXPANDED = 5_000
-"""Subschemas, each counted as often as it is referred to."""
+"""Most subschemas of a schema, each counted as often as it is referred to."""
 
 _MOST_RULES = 100_000_000
-"""Rules that may meet bytes of a value, at the most: about a second."""
+"""Most rules times bytes of a value: about a second."""
 
 _MOST_AT_ONCE = 1_000_000
-"""As many as hold nobody up."""
+"""Most rules times bytes that hold up no event loop."""
 
 _COST_OF_CALLS = 20
-"""Rules in whose time Rust asks Python about a pattern or format."""
+"""Rules that cost as much as one call from Rust to Python, for a pattern or format."""
 
 _PARTS_PER_RULE = 8
-"""Names or values that a keyword lists, looked through in the time of one rule."""
+"""How many names or values of a keyword are searched in the time of one rule."""
 
 _EXACT = 2**53
-"""Whole numbers up to here have floats of their own."""
+"""The largest integer up to which every integer has its own float."""
 
 _NUMBERS = ("const", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 
@@ -54,7 +55,7 @@ _READ_DIFFERENTLY = (
 
 
 class _Pattern:
-    """The keyword `pattern` as we read it: RE2, and nothing asked where RE2 cannot run it."""
+    """The keyword `pattern` on RE2; a pattern that RE2 does not support accepts everything."""
 
     def __init__(self, parent_schema: dict[str, Any], value: Any, schema_path: list[str | int]) -> None:
         del parent_schema, schema_path
@@ -67,18 +68,18 @@ class _Pattern:
 
 @dataclass(frozen=True, slots=True)
 class FastValidator:
-    """A compiled schema that may be asked about values of a bounded size."""
+    """A compiled schema for values of a bounded size."""
 
     is_valid: Callable[[Any], bool]
     width: int
-    """Rules that one part of a value may meet."""
+    """Most rules that may apply to one part of a value."""
 
     def says(self, value: Any, *, at_once: bool = False) -> bool:
-        """Whether a value surely fits the schema; false says nothing.
+        """Whether a value certainly fits the schema; False means unknown.
 
         Args:
-            value: One without integers of more than 4,300 digits, as `sojourn.core.values.json_fault` sees to.
-            at_once: Only where no event loop would notice.
+            value: A value without integers of more than 4,300 digits, as `sojourn.core.values.json_fault` checks.
+            at_once: Whether to check only where an event loop would not be held up.
         """
         if self.width * volume(value) > (_MOST_AT_ONCE if at_once else _MOST_RULES):
             return False
@@ -89,7 +90,7 @@ class FastValidator:
 
 
 def fast_validator(schema: Schema) -> FastValidator | None:
-    """Says whether a value surely fits the schema; None where it could not say so cheaply."""
+    """The fast check of a schema; None where it would not be cheap or not agree."""
     if _expanded(schema) is None:
         return None
     try:
@@ -107,17 +108,17 @@ def fast_validator(schema: Schema) -> FastValidator | None:
 
 
 class _Breadth:
-    """How many rules one part of a value may meet: all those that speak of the same place."""
+    """How many rules may apply to one part of a value."""
 
     def __init__(self, root: Schema) -> None:
         self._root = root
         self._left = 4 * _MAX_EXPANDED
 
     def of(self, schemas: list[Schema]) -> int:
-        """The most rules that meet a value, or a part of it.
+        """Most rules that apply to a value, or to a part of it.
 
         Raises:
-            ValueError: there are too many places to look at.
+            ValueError: The schema has too many places.
         """
         here = list(schemas)
         for schema in here:
@@ -141,16 +142,16 @@ class _Breadth:
 
 
 def _rules(schema: Schema) -> int:
-    """What the keywords of one subschema cost, in rules."""
+    """The cost of the keywords of one subschema, in rules."""
     listed = sum(len(rule) for rule in schema.values() if is_array(rule) or is_object(rule))
     calls = ("pattern" in schema) + ("format" in schema)
     return 1 + listed // _PARTS_PER_RULE + calls * _COST_OF_CALLS
 
 
 def _holds_large_numbers(schema: Schema) -> bool:
-    """Whether a number is so large that whole and floating ones of it differ in the two libraries."""
-    given = [schema.get(word) for word in _NUMBERS] + list(schema.get("enum") or ())
-    return any(isinstance(number, (int, float)) and abs(number) > _EXACT for number in given)
+    """Whether a number is so large that the two libraries compare integers and floats differently."""
+    numbers = [schema.get(word) for word in _NUMBERS] + list(schema.get("enum") or ())
+    return any(isinstance(number, (int, float)) and abs(number) > _EXACT for number in numbers)
 
 
 def _format(name: str) -> Callable[[str], bool]:
@@ -166,11 +167,11 @@ _FORMATS: dict[str, Callable[[str], bool]] = {
     **dict.fromkeys(("iri", "iri-reference", "regex", "uri-template"), _annotation),
     **{name: _format(name) for name in FORMAT_EXAMPLES},
 }
-"""Ours, and that the others it knows say nothing: inside a `not`, stricter would be more lenient."""
+"""The dialect's formats, and its annotations, which must not be stricter here: inside a `not`, stricter would accept more."""
 
 
 def _expanded(root: Schema) -> int | None:
-    """How many subschemas one value may meet; None when there is no end to it, or a word we read differently."""
+    """How many subschemas may apply to one value; None for endless recursion, or a keyword that the two read differently."""
     sizes: dict[int, int] = {}
 
     def visit(schema: Schema, above: frozenset[int]) -> int | None:

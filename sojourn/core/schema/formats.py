@@ -1,7 +1,7 @@
-"""What a string must look like: formats of JSON Schema, and patterns on RE2.
+"""Formats of strings in JSON Schema, and patterns on RE2.
 
 Both run on hostile strings under hostile schemas, so a pattern takes linear time and a
-format looks at no more than it needs. `regex`, `iri` and `uri-template` are annotations
+format check reads no more than it needs. `regex`, `iri` and `uri-template` are annotations
 here: their checkers take quadratic time, build a grammar for seconds, or warn. Durations
 are checked here because the usual checker imports a whole calendar library.
 """
@@ -19,7 +19,7 @@ __all__ = ["FORMATS", "FORMAT_EXAMPLES", "matches", "runs"]
 re2: Any = _re2  # has no types
 
 MAX_FORMATTED = 8_192
-"""Characters of a formatted string; only URIs (`data:`) may be longer."""
+"""Longest string with a format, in characters; only URIs (`data:`) may be longer."""
 
 FORMAT_EXAMPLES = {
     "date": "2024-01-31",
@@ -38,7 +38,7 @@ FORMAT_EXAMPLES = {
     "uri-reference": "/path",
     "uuid": "00000000-0000-4000-8000-000000000000",
 }
-"""The formats that are enforced, each with a string that has it."""
+"""The enforced formats, each with an example."""
 
 _LONG = ("uri", "uri-reference")
 _DURATION = re.compile(
@@ -56,13 +56,13 @@ class _Pattern(Protocol):
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Whether a pattern is found in a text; true for a pattern that RE2 cannot run."""
+    """Whether a text contains a match of a pattern; true for a pattern that RE2 does not support."""
     compiled = _compiled(pattern)
     return compiled is None or compiled.search(text.encode("utf-8", "replace")) is not None
 
 
 def runs(pattern: str) -> bool:
-    """Whether RE2 can run a pattern; one that it cannot is not enforced."""
+    """Whether RE2 supports a pattern; other patterns are not enforced."""
     return _compiled(pattern) is not None
 
 
@@ -78,7 +78,7 @@ def _compiled(pattern: str) -> _Pattern | None:
 
 
 def _bounded(name: str, check: _Check, refusals: type[Exception] | tuple[type[Exception], ...]) -> _Check:
-    # Some checkers let more escape than they declare, such as ValueError for a digit that is no ASCII digit.
+    # Some checkers raise more than they declare, such as ValueError for a digit that is no ASCII digit.
     caught = (ValueError, OverflowError, *(refusals if isinstance(refusals, tuple) else (refusals,)))
 
     def conforms(instance: Any) -> bool:
@@ -115,4 +115,4 @@ def _format_checker() -> FormatChecker:
 
 
 FORMATS = _format_checker()
-"""Checks the formats of `FORMAT_EXAMPLES`; any other is an annotation."""
+"""Checks the formats of `FORMAT_EXAMPLES`; any other format is an annotation."""

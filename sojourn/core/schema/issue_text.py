@@ -1,4 +1,4 @@
-"""Faults of payloads in words, for models and people: one clause a fault, from one table."""
+"""Issues as text, for models and people: one clause per issue, from one table."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,25 +13,27 @@ __all__ = ["phrase", "sentence"]
 
 
 def sentence(issue: FieldIssue, value: Any = ABSENT, *, close: str | None = None) -> str:
-    """One fault with its field: `` `limit` must be at most 500, got 501 ``."""
-    meant = f"; did you mean {field_name(close)}?" if close else ""
-    return f"{field_name(issue.field)} {phrase(issue, value)}{meant}"
+    """An issue with its field: `` `limit` must be at most 500, got 501 ``."""
+    suggestion = f"; did you mean {field_name(close)}?" if close else ""
+    return f"{field_name(issue.field)} {phrase(issue, value)}{suggestion}"
 
 
 def phrase(issue: FieldIssue, value: Any = ABSENT) -> str:
-    """One fault without its field: `must be at most 500, got 501`; an unknown constraint is told as it is."""
+    """An issue without its field: `must be at most 500, got 501`; an unknown constraint is named as it is."""
     say = _PHRASES.get(issue.constraint, _other)
-    told = say(issue, value)
-    return told if value is ABSENT or issue.constraint in _SELF_EVIDENT else f"{told}, got {echo(value)}"
+    text = say(issue, value)
+    return text if value is ABSENT or issue.constraint in _SELF_EVIDENT else f"{text}, got {echo(value)}"
 
 
 def _missing(issue: FieldIssue, _value: Any) -> str:
-    told = f"one of: {one_of(issue.allowed)}" if issue.allowed else ", ".join(filter(None, _demands(issue)))
-    return f"is required ({told})" if told else "is required"
+    demands = (
+        f"one of: {one_of(issue.allowed)}" if issue.allowed else ", ".join(filter(None, _demands(issue)))
+    )
+    return f"is required ({demands})" if demands else "is required"
 
 
 def _demands(issue: FieldIssue) -> Iterator[str]:
-    """What a field that is not there has to be, where that is more than any text."""
+    """What a missing field has to be, where that is more than any string."""
     kind = issue.expected_type or ""
     if issue.format:
         yield _of_format(issue.format)

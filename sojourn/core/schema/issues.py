@@ -1,7 +1,7 @@
-"""One fault as jsonschema reports it, as a `FieldIssue`: which field, which constraint, and what would fit.
+"""Turn an error of jsonschema into a `FieldIssue`: which field, which constraint, and what would fit.
 
-Where the contract has no field of its own for a rule (above a bound, a multiple, no
-repeats), `expected_type` says it in words: "number above 0", "multiple of 5".
+Where `FieldIssue` has no field for a rule (an exclusive bound, a multiple, no
+repeated items), `expected_type` describes it: "number above 0", "multiple of 5".
 """
 
 import json
@@ -17,10 +17,10 @@ from sojourn.core.values.pointer import to_pointer
 __all__ = ["MAX_ALLOWED", "MAX_TEXT", "shortened", "to_issue", "type_issue", "type_names"]
 
 MAX_ALLOWED = 50
-"""Values named of an enum."""
+"""Most values of an enum in an issue."""
 
 MAX_TEXT = 500
-"""Characters kept of a pattern, format or allowed value."""
+"""Longest pattern, format or allowed value in an issue, in characters."""
 
 _Path = Iterable[str | int]
 
@@ -49,7 +49,7 @@ _OTHERS = {
 
 
 def to_issue(error: ValidationError, path: _Path) -> FieldIssue:
-    """The issue of one error at a path; a rule that is not known here gives `invalid_value`."""
+    """The issue of an error at a path; `invalid_value` for an unknown rule."""
     field = to_pointer(path)
     rule: Any = error.validator_value
     match error.validator:
@@ -75,7 +75,7 @@ def to_issue(error: ValidationError, path: _Path) -> FieldIssue:
 
 
 def type_issue(path: _Path, types: list[str], value: Any) -> FieldIssue:
-    """A value of none of the types."""
+    """The issue of a value that has none of the types."""
     return FieldIssue(
         field=to_pointer(path),
         constraint="invalid_field_type",
@@ -85,7 +85,7 @@ def type_issue(path: _Path, types: list[str], value: Any) -> FieldIssue:
 
 
 def type_names(rule: Any) -> list[str]:
-    """The types that a `type` keyword allows; none for the schema `false`."""
+    """The types that a `type` keyword allows; empty for the schema `false`."""
     return [rule] if isinstance(rule, str) else rule or []
 
 
@@ -115,5 +115,5 @@ def _number(rule: Any) -> float | None:
 
 
 def shortened(allowed: list[Any]) -> list[Any]:
-    """The values of an enum that are named: the first ones that are short."""
+    """The values of an enum that an issue lists: the short ones of the first 50."""
     return [value for value in allowed[:MAX_ALLOWED] if len(json.dumps(value)) <= MAX_TEXT]

@@ -1,8 +1,8 @@
-"""The keywords of JSON Schema that look at one value by itself, in time that its size bounds.
+"""The keywords of JSON Schema that look at one value by itself, in time bounded by its size.
 
-jsonschema's own write the value out in every message, which nobody reads here and which costs
-with each rule what the value is long; they compare a value with each of an `enum`, and each item
-with each. Here what is equal has one key: `enum`, `const` and `uniqueItems` take linear time.
+jsonschema's own keywords write the value into every message, which costs its length for each rule and is
+never read here; they compare a value with each value of an `enum`, and each item with every other item. Here
+equal values have equal keys: `enum`, `const` and `uniqueItems` take linear time.
 """
 
 import math
@@ -23,12 +23,12 @@ _KEYED_BYTES_PER_STEP = 32
 _Keyword = Callable[[Any, Any, Any, Any], Iterator[ValidationError]]
 
 
-def _leaf(says: str, fits: Callable[[Any, Any, Any], bool]) -> _Keyword:
-    """A keyword whose fault is told by its name and rule alone."""
+def _leaf(message: str, fits: Callable[[Any, Any, Any], bool]) -> _Keyword:
+    """A keyword whose error needs only its name and its rule."""
 
     def keyword(validator: Any, rule: Any, instance: Any, _schema: Any) -> Iterator[ValidationError]:
         if not fits(validator, rule, instance):
-            yield ValidationError(says)
+            yield ValidationError(message)
 
     return keyword
 
@@ -69,9 +69,9 @@ def _counted_key(value: Any) -> Any:
 
 
 def _key(value: Any) -> Any:
-    """Equal exactly when two JSON values are: 1 is 1.0, true is not 1.
+    """A key that is equal exactly for equal JSON values: 1 equals 1.0, true does not equal 1.
 
-    Numbers are told by their text: unlike theirs, the hashes of texts cannot be chosen to collide.
+    The key of a number is its text: unlike hashes of numbers, hashes of texts cannot be chosen to collide.
     """
     match value:
         case str() | None:
@@ -91,7 +91,7 @@ def _key(value: Any) -> Any:
 
 
 def _is_multiple(_validator: Any, step: float, instance: Any) -> bool:
-    """Counted in decimals: 19.99 is a multiple of 0.01."""
+    """Whether a number is a multiple in decimals: 19.99 is a multiple of 0.01."""
     if not isinstance(instance, (int, float)) or isinstance(instance, bool):
         return True
     return math.isfinite(instance) and (_exact(instance) / _exact(step)).denominator == 1
@@ -152,4 +152,4 @@ LEAVES: dict[str, Any] = {
     "type": _leaf("is of another type", _is_of_type),
     "uniqueItems": _leaf("items repeat", _is_unique),
 }
-"""By keyword, as jsonschema calls them."""
+"""The functions by keyword, as jsonschema calls them."""

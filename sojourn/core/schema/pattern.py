@@ -1,7 +1,7 @@
-"""A text that a regular expression matches, the same each time: the shortest that its first alternatives make.
+"""Make a text that matches a regular expression, always the same: the shortest from the expression's first alternatives.
 
-Patterns come from strangers, so the work is bounded, and what is made counts only once RE2 has
-matched it: what RE2 reads otherwise than this does, or not at all, has no text.
+Patterns come from foreign schemas, so the work is bounded, and a text counts only after RE2 has
+matched it: a pattern that RE2 reads differently than this module, or does not support, has no text.
 """
 
 import re
@@ -41,16 +41,16 @@ _POSIX_CLASSES = {
     "xdigit": "0",
 }
 _USUAL = "axAX019_-.~ "
-"""What is tried where a class names nothing printable, or only says what it does not hold."""
+"""Characters to try where a class names nothing printable, or only what it excludes."""
 
 
 class _TooMuchError(Exception):
-    """The pattern is none of those that are understood, or its text would be too long."""
+    """The pattern is not supported here, or its text would be too long."""
 
 
 @lru_cache(maxsize=1_024)
 def text_for(pattern: str, least: int = 0, most: int = _MAX_TEXT) -> str | None:
-    """A text of `least` to `most` characters in which the pattern is found; None where none is made."""
+    """A text of `least` to `most` characters that contains a match of the pattern; None where none is made."""
     if len(pattern) > _MAX_PATTERN or least > _MAX_TEXT or not runs(pattern):
         return None
     try:
@@ -63,7 +63,7 @@ def text_for(pattern: str, least: int = 0, most: int = _MAX_TEXT) -> str | None:
 
 
 def _texts(tree: "_Node", least: int) -> Iterator[str]:
-    """Texts of the pattern: with few repetitions before many, of its first alternatives before others."""
+    """Texts of the pattern: with few repetitions first, from its first alternatives first."""
     writer = _Writer()
     tries = 0
     for repeats in range(least + 2):
@@ -78,21 +78,21 @@ def _texts(tree: "_Node", least: int) -> Iterator[str]:
 
 
 class _Literal:
-    """Characters as they are."""
+    """Literal characters."""
 
     def __init__(self, text: str) -> None:
         self.text = text
 
 
 class _Choice:
-    """Alternatives, each a sequence; a sequence is a choice of one."""
+    """Alternatives, each a sequence; a plain sequence is a choice of one."""
 
     def __init__(self, alternatives: "list[list[_Node]]") -> None:
         self.alternatives = alternatives
 
 
 class _Repeat:
-    """A part and how often it may stand there."""
+    """A part, and how often it may be repeated."""
 
     def __init__(self, part: "_Node", least: int, most: int) -> None:
         self.part = part
@@ -110,7 +110,7 @@ class _Writer:
         self._steps = 0
 
     def text(self, node: _Node, repeats: int, choice: int) -> str:
-        """The text with so many repetitions where that is allowed, and this alternative where there is one."""
+        """The text with this many repetitions, and this alternative, where the pattern allows them."""
         self._steps += 1
         if self._steps > _MAX_STEPS:
             raise _TooMuchError
@@ -129,14 +129,14 @@ class _Writer:
 
 
 class _Parser:
-    """Reads the syntax that patterns of schemas are written in, as far as a text can be made of it."""
+    """Parses the pattern syntax of schemas, as far as a text can be made from it."""
 
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
         self._at = 0
 
     def whole(self) -> _Node:
-        """The pattern."""
+        """The syntax tree of the whole pattern."""
         node = self._choice(0)
         if self._at < len(self._pattern):
             raise _TooMuchError
@@ -173,12 +173,12 @@ class _Parser:
         each = self._pattern[self._at]
         if each == "[":
             return _Literal(self._class())
-        if each in "(*+?":  # what a group may look like that is not understood; a repetition of nothing
+        if each in "(*+?":  # a kind of group that is not supported, or a repetition of nothing
             raise _TooMuchError
         return _Literal("x" if self._take(".") else self._character())
 
     def _character(self) -> str:
-        """One character, or for a class of them one that is in it."""
+        """One character, or a member of a character class."""
         if code := self._match(_CODE):
             number = int(code[1] or code[2] or code[3], 16)
             if number > 0x10FFFF or 0xD800 <= number < 0xE000:
@@ -203,7 +203,7 @@ class _Parser:
         return table[name]
 
     def _class(self) -> str:
-        """A printable character of a class, the first that it names where it can be."""
+        """A printable member of a character class, the first that the class names where possible."""
         start = self._at
         self._at += 1
         excludes = self._take("^")

@@ -1,6 +1,6 @@
-"""A value made from a schema alone, the same every time: defaults, constants, enums, formats, patterns, bounds.
+"""Make a value from a schema alone, always the same: defaults, constants, enums, formats, patterns, bounds.
 
-Only what a schema requires is filled in. Where it does not say enough there is no sample.
+Only required fields are filled in. Where the schema states too little there is no sample.
 """
 
 import math
@@ -27,18 +27,18 @@ _TELLING_WORDS = (
 
 
 class NoSampleError(Exception):
-    """The schema does not say enough to make a value."""
+    """The schema states too little to make a value."""
 
 
 def sample(root: Schema, schema: Any) -> Any:
-    """A value for a schema; whether it fits is for the caller to check.
+    """A value for a schema; the caller has to validate it.
 
     Args:
-        root: Where references lead.
+        root: The schema in which references are resolved.
         schema: The schema, or `true` or `false`.
 
     Raises:
-        NoSampleError: nothing determines a value, or it would be endless or huge.
+        NoSampleError: Nothing determines a value, or it would be endless or huge.
     """
     try:
         return _Sampler(root).make(schema, 0)
@@ -67,7 +67,7 @@ class _Sampler:
         return self._of_type(flat, depth)
 
     def _of_branches(self, flat: Schema, word: str, branches: list[Any], depth: int) -> Any:
-        """By the first branch that says enough, null last, joined with what stands beside it."""
+        """A value of the first branch that states enough, null last, joined with the keywords beside the branches."""
         beside = {name: value for name, value in flat.items() if name != word}
         for branch in sorted(branches, key=_is_null):
             try:
@@ -105,7 +105,7 @@ class _Sampler:
         return [self.make(each, depth + 1) for each in [*prefix[:needed], *rest]]
 
     def _flat(self, schema: Schema, depth: int) -> Schema:
-        """A schema with its references and `allOf` written out into one."""
+        """The schema with its references and `allOf` merged into one object."""
         self.parts += 1
         if depth > _MAX_DEPTH or self.parts > _MAX_PARTS:
             raise NoSampleError
@@ -162,7 +162,7 @@ def _string(flat: Schema) -> str:
 
 
 def _number(flat: Schema) -> float:
-    """The smallest allowed number; the largest, at most 0, where only that is bounded; else 0."""
+    """The smallest allowed number; with only an upper bound the largest, at most 0; else 0."""
     step = flat.get("multipleOf", 1)
     above, below = flat.get("exclusiveMinimum", -math.inf), flat.get("exclusiveMaximum", math.inf)
     low, high = max(flat.get("minimum", above), above), min(flat.get("maximum", below), below)

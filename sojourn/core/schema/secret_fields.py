@@ -1,7 +1,7 @@
-"""Secret fields of a payload: those whose schema says `writeOnly`, or `format: password`.
+"""Secret fields of a payload: those whose schema states `writeOnly`, or `format: password`.
 
-Pydantic writes both for `SecretStr` and `SecretBytes`. Whoever calls the tool knows such a value, and it is
-recorded with the call; what is said about the call does not repeat it.
+Pydantic writes both for `SecretStr` and `SecretBytes`. The caller of a tool knows such a value, and it is
+recorded with the call; results and messages about the call do not repeat it.
 """
 
 from collections.abc import Iterator
@@ -14,12 +14,12 @@ __all__ = ["has_secrets", "is_secret", "secrets_in"]
 
 
 def has_secrets(schema: Schema) -> bool:
-    """Whether a schema marks a field anywhere."""
+    """Whether a schema marks any field as secret."""
     return _is_marked(schema) or any(has_secrets(child) for _, child in children(schema))
 
 
 def is_secret(root: Schema, tokens: tuple[str, ...]) -> bool:
-    """Whether a schema marks the value at a path, or one that this is a part of."""
+    """Whether a schema marks the value at a path, or a value that contains it, as secret."""
     return any(
         _is_marked(part)
         for length in range(1, len(tokens) + 1)
@@ -29,7 +29,7 @@ def is_secret(root: Schema, tokens: tuple[str, ...]) -> bool:
 
 
 def secrets_in(root: Schema, payload: dict[str, Any]) -> dict[str, Any]:
-    """The values of a payload that its schema marks; each key ends in the name of the field."""
+    """The secret values of a payload; each key is the field's path, which ends in its name."""
     return {"/".join(tokens): value for tokens, value in _leaves(payload, ()) if is_secret(root, tokens)}
 
 

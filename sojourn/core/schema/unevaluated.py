@@ -1,8 +1,8 @@
-"""`unevaluatedProperties` and `unevaluatedItems`: what no part of a composed schema speaks of.
+"""`unevaluatedProperties` and `unevaluatedItems`: fields and items that no subschema evaluates.
 
 Plain jsonschema runs the patterns of `patternProperties` on Python's `re` here, where a
-hostile one never ends; it also counts the fields of a union that nobody fits as unknown,
-on top of the union's own fault. For items it keeps lists of places, searched through for each.
+hostile one never ends; where no branch of a union fits, it also reports the union's fields as unknown,
+beside the union's own error. For items it searches a list of indexes for each item.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ __all__ = ["unevaluated_items", "unevaluated_properties"]
 def unevaluated_properties(
     validator: Any, rule: Any, instance: Any, schema: Schema
 ) -> Iterator[ValidationError]:
-    """A fault for each name nobody speaks of, with the name in its path."""
+    """An error for each unevaluated name, with the name in its path."""
     if is_object(instance) and "additionalProperties" not in schema:
         beside = {word: value for word, value in schema.items() if word != "unevaluatedProperties"}
         known = _evaluated(validator, instance, beside)
@@ -31,7 +31,7 @@ def unevaluated_properties(
 
 
 def _evaluated(validator: Any, instance: dict[str, Any], schema: Any) -> set[str]:
-    """The names that a schema speaks of; those of a union nobody fits count, since that is a fault of its own."""
+    """The names that a schema evaluates; where no branch of a union fits, which is an error of its own, all its names count."""
     if not is_object(schema):
         return set()
     spoken = schema
@@ -47,7 +47,7 @@ def _evaluated(validator: Any, instance: dict[str, Any], schema: Any) -> set[str
 
 
 def unevaluated_items(validator: Any, rule: Any, instance: Any, schema: Schema) -> Iterator[ValidationError]:
-    """One fault when an item stands where nobody speaks of it."""
+    """One error when some item is unevaluated."""
     if not is_array(instance) or "items" in schema:
         return
     beside = {word: value for word, value in schema.items() if word != "unevaluatedItems"}
@@ -58,7 +58,7 @@ def unevaluated_items(validator: Any, rule: Any, instance: Any, schema: Schema) 
 
 
 def _evaluated_places(validator: Any, instance: list[Any], schema: Any) -> set[int]:
-    """The places of the items that a schema speaks of."""
+    """The indexes of the items that a schema evaluates."""
     if not is_object(schema):
         return set()
     BUDGET.get().spend(1 + len(instance) // 4)

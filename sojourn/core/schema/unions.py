@@ -1,8 +1,8 @@
-"""Which alternative of `anyOf` or `oneOf` a value means.
+"""Which branch of `anyOf` or `oneOf` a value belongs to.
 
-Pydantic and zod tell the members of a union apart by a constant (`kind: "circle"`). When
-every member that describes fields has one, and no two share a value, it decides: only
-the member meant is tried, and only its faults are told.
+Pydantic and zod distinguish the members of a union by a constant (`kind: "circle"`). When
+every branch that describes fields has one, and no two share a value, the constant decides: only
+the value's branch is tried, and only its errors are reported.
 """
 
 from dataclasses import dataclass
@@ -18,39 +18,39 @@ _MAX_REFERENCES = 8
 
 @dataclass(frozen=True, slots=True)
 class Discriminator:
-    """A property whose value names the branch."""
+    """A property whose value selects the branch."""
 
     name: str
-    """The property."""
+    """The property's name."""
     by_tag: dict[str, int]
-    """Each value and the index of its branch."""
+    """Each tag with the index of its branch."""
     required: bool
-    """Whether no branch that describes fields can do without it."""
+    """Whether every branch that describes fields requires the property."""
 
     @property
     def tags(self) -> list[str]:
-        """Every value, in the order of the branches."""
+        """Every tag, in the order of the branches."""
         return list(self.by_tag)
 
     @property
     def branches(self) -> frozenset[int]:
-        """The branches that have a tag."""
+        """The indexes of the branches that have a tag."""
         return frozenset(self.by_tag.values())
 
     def ruled_out(self, instance: Any) -> frozenset[int]:
-        """Branches that a value certainly does not fit, judged by its tag alone."""
+        """The branches that a value certainly does not fit, by its tag alone."""
         if not is_object(instance):
             return frozenset()
         value = instance
         if self.name not in value:
             return self.branches if self.required else frozenset()
         tag = value[self.name]
-        meant = self.by_tag.get(tag) if isinstance(tag, str) else None
-        return self.branches if meant is None else self.branches - {meant}
+        selected = self.by_tag.get(tag) if isinstance(tag, str) else None
+        return self.branches if selected is None else self.branches - {selected}
 
 
 def find_discriminator(root: Schema, branches: list[Any]) -> Discriminator | None:
-    """The property that tells the branches with fields apart; None when there are not two, or none does."""
+    """The discriminator of the branches that describe fields; None for fewer than two such branches, or without one."""
     described = [(index, found) for index, branch in enumerate(branches) if (found := _object(root, branch))]
     if len(described) < 2:
         return None

@@ -1,13 +1,13 @@
-"""Close a schema: a field nobody declared is a fault, all the way down.
+"""Forbid unknown fields in a schema, at every level.
 
 A model that writes `siteid` for an optional `site_id` would otherwise be served as if it
-had said nothing. `additionalProperties: false` sees only the `properties` beside it, so
-where one value is described by several parts together (`allOf`, a `$ref` or a union next
+had left the field out. `additionalProperties: false` sees only the `properties` beside it, so
+where several subschemas describe one value together (`allOf`, a `$ref` or a union next
 to `properties`, a condition) the whole gets `unevaluatedProperties: false` and its parts
-stay open; closing each part would refuse every value. What declares
-`additionalProperties` or `unevaluatedProperties` keeps it, and what names no property
+stay open; closing each part would refuse every value. A schema with
+`additionalProperties` or `unevaluatedProperties` keeps it, and one that names no property
 (`{"type": "object"}`) is free-form and stays open. `not`, `if`, `contains` and
-`propertyNames` are tests, not descriptions, and are left alone.
+`propertyNames` are tests, not descriptions, and stay unchanged.
 """
 
 from copy import copy
@@ -26,28 +26,28 @@ _PARTS = ("$ref", "allOf", "anyOf", "oneOf", "dependentSchemas", "else", "then")
 
 
 def forbid_unknown_fields(schema: Schema) -> Schema:
-    """A copy in the words of 2020-12 in which undeclared fields are refused.
+    """A copy in 2020-12 that refuses undeclared fields.
 
-    A definition that is one part of a composition somewhere stays open itself, and is
+    A definition that is part of a composition somewhere stays open itself, and is
     closed at each plain reference to it.
 
     Raises:
-        ValueError: the schema is nested deeper than 64.
+        ValueError: The schema is nested deeper than 64.
     """
     if depth_of(schema) > MAX_DEPTH:
         raise ValueError(f"the schema is nested deeper than {MAX_DEPTH}")
     parts: frozenset[str] = frozenset()
-    told = in_2020_12(schema)
+    translated = in_2020_12(schema)
     while True:
-        closing = _Closing(told, parts)
-        closed = closing.close((), told, part=False)
+        closing = _Closing(translated, parts)
+        closed = closing.close((), translated, part=False)
         if closing.found <= parts:
             return closed
         parts |= closing.found
 
 
 class _Closing:
-    """One pass over a schema; `found` collects the references that turned out to be parts of a whole."""
+    """One pass over a schema; `found` collects the references that are parts of a composition."""
 
     def __init__(self, root: Schema, parts: frozenset[str]) -> None:
         self.root = root
@@ -55,7 +55,7 @@ class _Closing:
         self.found: set[str] = set()
 
     def close(self, path: tuple[str | int, ...], schema: Schema, *, part: bool) -> Schema:
-        """The schema closed below itself and, unless it is a part of a whole, at itself."""
+        """The schema with its subschemas closed and, unless it is part of a composition, closed itself."""
         part = part or f"#{to_pointer(path)}" in self.parts
         word, inner_parts = (None, True) if part else self._how(schema)
         if inner_parts and isinstance(reference := schema.get("$ref"), str):
@@ -71,7 +71,7 @@ class _Closing:
         return closed if word is None else {**closed, word: False}
 
     def _how(self, schema: Schema) -> tuple[str | None, bool]:
-        """The keyword that closes a value, and whether what applies beside it must stay open."""
+        """The keyword that closes a value, and whether the subschemas beside it must stay open."""
         if any(word in schema for word in _DECLARATIONS):
             return None, True
         describing = [word for word in _PARTS if self._describes(schema, word)]
@@ -83,7 +83,7 @@ class _Closing:
         return None, False
 
     def _describes(self, schema: Schema, word: str) -> bool:
-        """Whether a keyword brings fields to the same value."""
+        """Whether a keyword adds fields to the same value."""
         if word == "$ref":
             target = resolve(self.root, str(schema.get(word, "#/")))
             found = [target] if is_object(target) else []

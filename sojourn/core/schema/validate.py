@@ -1,7 +1,7 @@
-"""Check payloads against a schema, and name every fault of a bad one as data.
+"""Validate payloads against a schema, and return every issue of an invalid one as data.
 
-A good payload costs one pass that builds nothing. A bad one gives all its faults at once,
-field by field, so that a model can mend the call in one step (SR-120, SR-139).
+A valid payload costs one pass that builds nothing. An invalid one gets all its issues at once,
+field by field, so that a model can repair the call in one step (SR-120, SR-139).
 """
 
 from collections.abc import Iterable, Iterator
@@ -30,12 +30,12 @@ from sojourn.core.values.pointer import Schema
 __all__ = ["MAX_ISSUES", "Validator"]
 
 MAX_ISSUES = 50
-"""Faults named of one payload."""
+"""Most issues of one payload."""
 
 _EMPTY: Registry[Any] = Registry()
 _FIRST = ("missing_field", "unknown_field")
 
-# A ValueError here is Python refusing to print an integer of thousands of digits in jsonschema's message.
+# The ValueError is Python refusing to print an integer of thousands of digits in jsonschema's message.
 _UNCHECKABLE = (RecursionError, TooMuchWorkError, OverflowError, ValueError)
 
 
@@ -43,7 +43,7 @@ class Validator:
     """A schema, compiled once and used for every call; safe to share between threads.
 
     Args:
-        schema: One that passed `sojourn.core.schema.check`, usually closed; its draft is the one it names.
+        schema: A schema that `sojourn.core.schema.enforceable` checked, usually closed; read in the draft that it names.
     """
 
     def __init__(self, schema: Schema) -> None:
@@ -52,14 +52,14 @@ class Validator:
         self._known = Known()
         self._quick: FastValidator | None = fast_validator(self.schema)
         self.has_secrets = has_secrets(self.schema)
-        """Whether some field is marked as one whose value is not repeated."""
+        """Whether some field is secret."""
 
     def fits_at_once(self, value: Any) -> bool:
-        """Whether a value fits, where that can be said in a few milliseconds; false says nothing."""
+        """Whether a value certainly fits, by a check of a few milliseconds; False means unknown."""
         return self._quick is not None and self._quick.says(value, at_once=True)
 
     def is_valid(self, value: Any, *, schema: Any = None) -> bool:
-        """Whether a value fits the schema, or a subschema of it; false too where that is too much to check."""
+        """Whether a value fits the schema, or a subschema of it; False too where the check would take too much work."""
         if schema is None and self._quick is not None and self._quick.says(value):
             return True
         validator = self._validator if schema is None else self._validator.evolve(schema=schema)
@@ -70,11 +70,11 @@ class Validator:
             return False
 
     def issues(self, payload: Any) -> list[FieldIssue]:
-        """Every fault, at most 50; empty when the payload fits.
+        """Every issue, at most 50; empty when the payload fits.
 
         Missing fields come first, then unknown ones (often the same, misspelt), outer before
-        inner, then the others; else in the order in which the schema speaks of them. A value that
-        takes too much work to check has one fault: it is to be smaller or flatter.
+        inner, then the others; otherwise in the order of the schema. A value that
+        takes too much work to validate has one issue: it has to be smaller or flatter.
         """
         try:
             with working(self._begin(payload)):
@@ -105,9 +105,9 @@ def _issues(errors: Iterable[ValidationError], above: tuple[str | int, ...] = ()
 
 
 def _union_issues(union: ValidationError, path: tuple[str | int, ...]) -> Iterator[FieldIssue]:
-    """The faults of the alternative that is most likely meant: of the right type, then with the fewest faults.
+    """The issues of the branch that was most likely intended: of the right type, then with the fewest issues.
 
-    When a value has the type of no alternative, the one fault is its type.
+    When the value has the type of no branch, the only issue is its type.
     """
     branches: dict[str | int, list[ValidationError]] = {}
     for error in union.context or ():
@@ -141,7 +141,7 @@ def _types(errors: Iterable[ValidationError]) -> list[str]:
 
 
 def _distinct(issues: Iterable[FieldIssue]) -> Iterator[FieldIssue]:
-    """Each field's first fault of a kind; parts of a composition repeat one another."""
+    """The first issue of each field and constraint; subschemas of a composition repeat one another."""
     seen: set[tuple[str, str]] = set()
     for issue in issues:
         key = (issue.field, issue.constraint)

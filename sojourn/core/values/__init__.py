@@ -1,5 +1,6 @@
-"""What a JSON value, a text on a screen and a size are: the floor of every other decision.
+"""JSON values, texts for screens, and sizes: the lowest layer of the core.
 
-It decides what can be carried at all (`json_fault`, `sizes`) and how a stranger's text is shown (`text`, `visible`);
-it knows no schema, tool or run. Begin with `json_fault.py` and `sizes.py`.
+The package decides which values can be recorded at all (`json_fault`, `sizes`) and how foreign text is shown
+(`text`, `visible`); it may import contracts, no other package of the core. Begin with `json_fault.py` and
+`sizes.py`.
 """

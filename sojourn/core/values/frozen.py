@@ -1,6 +1,6 @@
-"""Frozen values with other fields: what `dataclasses.replace` gives, at a tenth of its cost.
+"""Copies of frozen dataclasses with changes: `dataclasses.replace` at a tenth of its cost.
 
-A run's state is replaced some twenty times a call, in workflow code.
+A run's state is replaced some twenty times per call, in workflow code.
 """
 
 from typing import Any, TypeVar
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def changed(value: T, **changes: Any) -> T:
-    """The same frozen dataclass with these fields; it has no slots, and nothing to do after it is made."""
+    """A copy of a frozen dataclass with these fields changed; for classes without slots and `__post_init__`."""
     assert changes.keys() <= value.__dict__.keys()
     made = object.__new__(type(value))
     made.__dict__.update(value.__dict__)

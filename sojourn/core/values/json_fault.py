@@ -1,8 +1,8 @@
-"""What JSON allows and a payload cannot carry through Python, pydantic and Temporal.
+"""Values that JSON allows, but that a payload cannot carry through Python, pydantic and Temporal.
 
-Nesting above 64, integers of more than 300 digits (up to there every integer has a float,
+Nesting above 64, integers of more than 300 digits (every smaller integer has a float,
 so arithmetic never overflows), NaN and Infinity, halves of surrogate pairs, sizes beyond
-what a run can record, and what is no JSON at all.
+what a run can record; and values that are no JSON at all.
 """
 
 import json
@@ -28,10 +28,10 @@ __all__ = [
 ]
 
 MAX_DEPTH = 64
-"""Containers inside one another."""
+"""Deepest nesting of containers."""
 
 MAX_DIGITS = 300
-"""Digits of an integer."""
+"""Most digits of an integer."""
 
 _MAX_INTEGER = 10**MAX_DIGITS
 _COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
@@ -44,9 +44,9 @@ class ParseFault:
     kind: str
     """`empty` `syntax` `truncated` `not_an_object` `too_large` `too_deep` `number` `duplicate_key` `not_json`."""
     message: str
-    """What is wrong, in a clause without a full stop."""
+    """What is wrong, as a clause without a full stop."""
     position: int | None = None
-    """Characters before the fault, when it has a place."""
+    """Number of characters before the fault, when it has a place."""
     line: int | None = None
     """Line of the fault, from 1."""
     column: int | None = None
@@ -56,7 +56,7 @@ class ParseFault:
 
 
 def depth_of(value: Any) -> int:
-    """Containers inside one another: 0 for a scalar, 1 for `{}`; counted to 65 at most."""
+    """Depth of nested containers: 0 for a scalar, 1 for `{}`; at most 65."""
     level = [value]
     for depth in range(MAX_DEPTH + 1):
         containers = [node for node in level if is_object(node) or is_array(node)]
@@ -67,11 +67,11 @@ def depth_of(value: Any) -> int:
 
 
 def json_fault(value: Any, *, max_bytes: int | None = MAX_PAYLOAD_BYTES) -> ParseFault | None:
-    """Why an already parsed value cannot be a payload or result, or None when it can.
+    """Why a parsed value cannot be a payload or result, or None.
 
     Args:
-        value: What should be JSON.
-        max_bytes: Largest size of its compact JSON in UTF-8; None leaves it unmeasured.
+        value: The value.
+        max_bytes: Largest size of its compact JSON in UTF-8; None sets no limit.
     """
     level, depth = [value], 0
     while level:
@@ -88,7 +88,7 @@ def json_fault(value: Any, *, max_bytes: int | None = MAX_PAYLOAD_BYTES) -> Pars
 
 
 def _node_fault(node: Any, depth: int, inner: list[Any]) -> ParseFault | None:
-    """What is wrong with one value by itself; what it contains is added to `inner`."""
+    """The fault of one value by itself; its parts are added to `inner`."""
     if is_object(node):
         inner.extend(node.values())
         return too_deep() if depth == MAX_DEPTH else next(filter(None, map(_name_fault, node)), None)
@@ -129,21 +129,21 @@ def _text_fault(text: str) -> ParseFault | None:
 
 
 def too_deep() -> ParseFault:
-    """Nested beyond `MAX_DEPTH`."""
+    """The fault of a value nested deeper than `MAX_DEPTH`."""
     return ParseFault("too_deep", f"the nesting is deeper than {MAX_DEPTH}")
 
 
 def too_many_digits() -> ParseFault:
-    """An integer beyond `MAX_DIGITS`."""
+    """The fault of an integer with more than `MAX_DIGITS` digits."""
     return ParseFault("number", f"an integer has more than {MAX_DIGITS} digits")
 
 
 MAX_FIGURE = 2**53
-"""The largest count or cost: up to here every reader of JSON agrees on an integer, and no sum is endless."""
+"""The largest count or cost: up to here every JSON reader agrees on an integer, and no sum is infinite."""
 
 
 def wrong_figure(figures: Iterable[tuple[str, Any]]) -> str | None:
-    """The first figure that would lift a limit, or that is no number; None stands for one that nobody knows."""
+    """Why the first invalid figure is refused, since it would lift a limit; an unknown figure is None."""
     for name, figure in figures:
         is_number = isinstance(figure, (int, float)) and not isinstance(figure, bool)
         if figure is not None and not (is_number and 0 <= figure <= MAX_FIGURE):

@@ -1,4 +1,4 @@
-"""What a JSON value is: its type by name, and tests that type checkers understand."""
+"""JSON values: the name of a value's type, and tests for type checkers."""
 
 from typing import Any, TypeGuard
 
@@ -16,7 +16,7 @@ def is_array(value: object) -> TypeGuard[list[Any]]:
 
 
 def json_type(value: object) -> str:
-    """The JSON type of a value; a bool is no number."""
+    """The JSON type of a value; a bool is not a number."""
     match value:
         case None:
             return "null"

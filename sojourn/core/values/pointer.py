@@ -1,4 +1,4 @@
-"""JSON pointers (RFC 6901) into payloads, and the paths that lead from one subschema to others."""
+"""JSON pointers (RFC 6901) into payloads, and the paths from a schema to its subschemas."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
@@ -20,13 +20,13 @@ __all__ = [
 ]
 
 Schema: TypeAlias = dict[str, Any]
-"""A JSON Schema that is an object; `true` and `false` are kept apart by their callers."""
+"""A JSON Schema that is an object; callers handle `true` and `false` separately."""
 
 ABSENT: Any = object()
-"""What `value_at` gives where there is nothing; None is a JSON value."""
+"""What `value_at` returns where there is no value; None is a JSON value."""
 
 MAX_POINTER = 500
-"""Characters of a pointer; a longer one is cut and leads nowhere, which its readers bear."""
+"""Longest pointer, in characters; a longer one is shortened and leads to no value, which its readers tolerate."""
 
 _MAX_PARTS = 100
 
@@ -53,14 +53,14 @@ def to_pointer(tokens: Iterable[str | int]) -> str:
 
 
 def to_tokens(pointer: str) -> tuple[str, ...]:
-    """The parts of a pointer, unescaped."""
+    """The tokens of a pointer, unescaped."""
     if not pointer:
         return ()
     return tuple(part.replace("~1", "/").replace("~0", "~") for part in pointer.removeprefix("/").split("/"))
 
 
 def value_at(value: Any, tokens: Iterable[str]) -> Any:
-    """What lies at a path, or `ABSENT`."""
+    """The value at a path, or `ABSENT`."""
     for token in tokens:
         if is_object(value) and token in value:
             value = value[token]
@@ -72,13 +72,13 @@ def value_at(value: Any, tokens: Iterable[str]) -> Any:
 
 
 def resolve(root: Schema, reference: str) -> Schema | bool | None:
-    """The schema that a `#/...` reference means, or None when it leads nowhere."""
+    """The schema at a `#/...` reference, or None when there is none."""
     found = value_at(root, to_tokens(unquote(reference.removeprefix("#"))))
     return found if is_object(found) or isinstance(found, bool) else None
 
 
 def children(schema: Schema) -> Iterator[tuple[tuple[str | int, ...], Schema]]:
-    """The subschemas written inside a schema, each with the path that leads to it."""
+    """The direct subschemas of a schema, each with its path."""
     for word in _CHILD_MAPS:
         if is_object(part := schema.get(word)):
             yield from (((word, name), child) for name, child in _schemas(part.items()))
@@ -103,7 +103,7 @@ def in_place(root: Schema, schema: Schema) -> Iterator[Schema]:
 
 
 def expand(root: Schema, schema: Schema) -> list[Schema]:
-    """A schema and, through references and compositions, all that may apply with it; at most 100."""
+    """A schema and all subschemas that may apply to the same value, by references and compositions; at most 100."""
     found = [schema]
     for each in found:
         for part in in_place(root, each):
@@ -117,7 +117,7 @@ def expand(root: Schema, schema: Schema) -> list[Schema]:
 
 
 def locate(root: Schema, tokens: Iterable[str]) -> list[Schema]:
-    """The subschemas that speak of the value at a path."""
+    """The subschemas that apply to the value at a path."""
     level = [root]
     for token in tokens:
         wide = [part for schema in level for part in expand(root, schema)]

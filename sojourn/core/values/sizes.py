@@ -1,7 +1,7 @@
 """Sizes that keep a run within Temporal's limits (2 MB a payload, 4 MB a message).
 
-Measured: one plan with 2,100 calls, or 900 of 6 KB, wedges a run for ever, and a 3 MB
-activity input makes the server terminate it. Every sum below is bounded for that.
+Measured: one plan with 2,100 calls, or with 900 calls of 6 KB, blocks a run for ever, and a 3 MB
+activity input makes the server terminate the run. So every sum below is bounded.
 """
 
 __all__ = [
@@ -21,40 +21,40 @@ __all__ = [
 ]
 
 MAX_PAYLOAD_BYTES = 512_000
-"""One call's arguments."""
+"""Largest arguments of one call."""
 
 MAX_STEP_BYTES = 1_000_000
-"""The arguments of one step's executed calls together: they are one workflow task's commands."""
+"""Largest arguments of one step's executed calls together, which are the commands of one workflow task."""
 
 MAX_PLAN_BYTES = 1_500_000
-"""One plan's result, as `PlanActivity` returns it."""
+"""Largest result of `PlanActivity`."""
 
 MAX_PLAN_CALLS = 10_000
-"""Calls in one plan; more is a planner fault."""
+"""Most calls of one plan; more are a planner fault."""
 
 MAX_RESULT_BYTES = 1_000_000
-"""One tool's result."""
+"""Largest result of one tool call."""
 
 MAX_LOCAL_BYTES = 50_000
-"""One local tool's result with its artifacts: those that end in one workflow task are one message."""
+"""Largest result of one local call with its artifacts: results that end in one workflow task share a message."""
 
 MAX_ARTIFACT_BYTES = 800_000
-"""One result's artifacts together, beside it in the same completion."""
+"""Largest artifacts of one result together, which share its completion."""
 
 MAX_STORED_BYTES = 50_000_000
-"""One result with its artifacts, where external storage takes what is too large."""
+"""Largest result with its artifacts where external storage is configured."""
 
 MAX_INLINE_BYTES = 64_000
-"""New messages that a plan's input carries itself; above, it carries their position."""
+"""Largest new messages that a plan's input carries itself; above, it carries their index."""
 
 MAX_SLICE_BYTES = 1_500_000
-"""One reply to the query `transcript`."""
+"""Largest answer of the query `transcript`."""
 
 MAX_PRIOR_INPUT_BYTES = 8_000
-"""A payload that a hint repeats."""
+"""Largest payload that a hint repeats."""
 
 MAX_ANSWER_CHARS = 64_000
-"""Characters of a person's answer, as JSON."""
+"""Longest answer of a person, in characters of JSON."""
 
 MAX_FORMS_BYTES = 1_000_000
-"""The answers to all that one call asks, together."""
+"""Largest answers to all forms of one call together."""

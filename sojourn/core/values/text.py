@@ -1,6 +1,6 @@
-"""Text for people and models: values echoed on one line, cut short and printable; and the name that was meant.
+"""Text for people and models: values on one line, shortened and printable; and the closest name.
 
-Everything echoed was written by a model or a stranger: it is cut short, quoted as JSON,
+A model or a foreign server wrote every such value: it is shortened, quoted as JSON,
 and holds no control, escape or direction characters (design, Security).
 """
 
@@ -15,24 +15,24 @@ from sojourn.core.values.pointer import to_tokens
 __all__ = ["CUT", "MAX_NAME", "clip", "closest_name", "echo", "field_name", "one_of", "plain", "readable"]
 
 CUT = "…"
-"""Ends a text that was cut."""
+"""Marks the end of a shortened text."""
 
 MAX_ECHO = 60
-"""Characters of a value that are repeated."""
+"""Most characters of a repeated value."""
 
 MAX_NAME = 80
-"""Characters of a field's or tool's name that are repeated."""
+"""Most characters of a repeated field or tool name."""
 
 _MAX_CHOICES = 12
 
 
 def clip(text: str, limit: int) -> str:
-    """A text of at most `limit` characters, the cut marked."""
+    """The text, shortened to `limit` characters with a mark."""
     return text if len(text) <= limit else f"{text[: limit - 1]}{CUT}"
 
 
 def readable(text: str) -> str:
-    """A text without control, escape and direction characters; line breaks and tabs stay."""
+    """The text without control, escape and direction characters, but with line breaks and tabs."""
     return "".join(each if each.isprintable() or each in "\n\t" else " " for each in text)
 
 
@@ -43,7 +43,7 @@ def plain(text: str, limit: int) -> str:
 
 
 def echo(value: Any) -> str:
-    """A value as JSON on one line, cut short; containers by their size."""
+    """A value as JSON on one line, shortened; a container by its size."""
     match value:
         case str():
             text = json.dumps(clip(value, MAX_ECHO), ensure_ascii=False)
@@ -66,7 +66,7 @@ def one_of(values: Iterable[Any]) -> str:
 
 
 def field_name(pointer: str) -> str:
-    """A pointer as people write it, quoted: `` `lines[0].sku` ``."""
+    """A pointer as people write a path, quoted: `` `lines[0].sku` ``."""
     text = ""
     for token in to_tokens(pointer):
         text += f"[{token}]" if token.isdecimal() else f".{token}" if text else token
@@ -81,7 +81,7 @@ _CLOSE = 0.75
 
 
 def closest_name(name: str, names: Sequence[str]) -> str | None:
-    """The name that was most likely meant: case, dashes and underscores count for nothing."""
+    """The most similar name, ignoring case, dashes and underscores; None where none is similar."""
     by_letters = {_letters(each): each for each in reversed(names)}
     found = get_close_matches(_letters(name), list(by_letters), n=1, cutoff=_CLOSE)
     return by_letters[found[0]] if found else None

@@ -1,7 +1,7 @@
-"""Unread: what came in a payload that is not taken as it came, and why.
+"""Unread: a payload that a run does not accept, and why.
 
-Anybody in the namespace may send payloads that nobody here can open, or in clear text where only
-encrypted ones are taken. A run that gets one refuses it, as it refuses any other garbage.
+Anybody in the namespace may send payloads that this deployment cannot decode, or clear text where only
+encrypted payloads are accepted. A run refuses such a payload, as it refuses any other invalid one.
 """
 
 from collections.abc import Sequence
@@ -16,28 +16,28 @@ CLEAR_TEXT = "it is not encrypted, and this deployment takes encrypted messages 
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """One value that is not taken."""
+    """One payload that is not accepted."""
 
     reason: str
-    """For whoever sent it, and for operators; nothing of the payload's is in it."""
+    """The reason, for the sender and operators; contains nothing of the payload."""
     is_clear: bool = False
-    """Whether it could be read, but came in clear text."""
+    """Whether the payload could be decoded, but was in clear text."""
     value: Any = None
-    """What it says, when it is in clear text."""
+    """The decoded value, when it was in clear text."""
 
 
 @dataclass(frozen=True, slots=True)
 class OrUnread:
-    """In place of a type: what is asked for, or an `Unread` where something else came."""
+    """A type hint for decoding: the wanted type, or an `Unread` for a payload that is not accepted."""
 
     of: type
-    """What is asked for."""
+    """The wanted type."""
 
     def unread(self, reason: str) -> Unread:
-        """That something else came."""
+        """An `Unread` with this reason."""
         return Unread(reason)
 
 
 def unread_in(values: Sequence[Any]) -> Unread | None:
-    """The first of these that is not taken."""
+    """The first `Unread` among the values, or None."""
     return next((value for value in values if isinstance(value, Unread)), None)

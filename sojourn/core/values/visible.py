@@ -1,8 +1,9 @@
-"""Text as it is: what a screen would hide, join or turn round is written out as an escape; nothing is deleted.
+"""Text with its hidden characters written out as escapes; nothing is deleted.
 
-Whoever decides by a text must see what it holds: a path with a zero-width space in it is another path. Hidden
-are control, format, direction and private characters, spaces but the usual one, whatever Unicode calls default-ignorable,
-marks that have no letter to stand on, and what stands for another character and looks the same (UAX 44, UTS 39).
+A person who decides by a text must see all of it: a path with a zero-width space in it is another path.
+Hidden are control, format, direction and private characters, spaces other than the usual one, whatever
+Unicode calls default-ignorable, marks without a letter before them, and characters that look like another
+character (UAX 44, UTS 39).
 """
 
 import re
@@ -30,17 +31,17 @@ _BLANK = frozenset(
     )
     for code in range(first, last + 1)
 )
-"""Default-ignorable or blank, though letters, marks or symbols by their category."""
+"""Default-ignorable or blank characters whose category is letter, mark or symbol."""
 
 _SIGNS = frozenset("\u01c3\u02d0\u05c3\u2044\u2215\u2216\u2236\u29f5\u29f8\u29f9\ua789")
-"""They look like `/`, `\\`, `:` and `!`, by which paths, addresses and commands are read."""
+r"""Characters that look like `/`, `\\`, `:` and `!`, which structure paths, addresses and commands."""
 
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _MAX_MARKS = 4
-"""Marks on one letter; more hide what is around them."""
+"""Most marks on one letter; more would hide what is around them."""
 
 _OVERLAY = 1
-"""The combining class of marks that are drawn through a letter."""
+"""The combining class of marks that cross a letter."""
 
 _LOOKALIKES = {
     "Cyrillic": frozenset("асеорхуіѕјһԁԛԝүӏАВЕКМНОРСТХУІЅЈԌҮӀ"),  # noqa: RUF001 - that is the point
@@ -66,7 +67,7 @@ _BY_NAME = {
     "FEMININE": "",
     "MASCULINE": "",
 }
-"""Scripts whose name in Unicode's list of characters begins otherwise; the empty one goes with all."""
+"""Scripts whose characters have other first words in their Unicode names; the empty one fits with every script."""
 
 _WORD = re.compile(r"(?:[^\W_]|[\u0300-\u036f])+")
 _MAX_WORDS = 3
@@ -74,16 +75,16 @@ _MAX_WORD = 40
 
 
 def visible(text: str, *, keep: str = "") -> str:
-    """The text with what cannot be seen written out, as a backslash, `u` and four digits, or `U` and eight.
+    """The text with hidden characters written out, as a backslash, `u` and four digits, or `U` and eight.
 
     Args:
-        text: Whatever somebody made.
-        keep: Characters that stay as they are, such as line breaks where the screen has lines.
+        text: Any text from outside.
+        keep: Characters that stay unchanged, such as line breaks where the screen has lines.
     """
     if text.isprintable() and max(text, default="") < "\u017f":
-        return text  # nothing up to here stands for another character
+        return text  # no character up to here looks like another
     shown: list[str] = []
-    cluster = ""  # the last character that is seen, with its marks
+    cluster = ""  # the last visible character, with its marks
     for each in text:
         if each in keep:
             shown.append(each)
@@ -98,23 +99,23 @@ def visible(text: str, *, keep: str = "") -> str:
 
 
 def mixed_scripts(text: str) -> str:
-    """A clause about words that mix scripts, or are made of another one's lookalikes; empty where there is none."""
+    """A clause about words that mix scripts, or consist of another script's lookalikes; empty where there is none."""
     if text.isascii():
         return ""
     words = _WORD.findall(text)
-    told: dict[str, list[str]] = {}
+    found: dict[str, list[str]] = {}
     for word in words:
         scripts = sorted({_script(each) for each in word}.difference(("", _DIGITS)))
         if _DIGITS in map(_script, word) and re.search("[0-9]", word):
-            told.setdefault("digits of two scripts in one word", []).append(word)
+            found.setdefault("digits of two scripts in one word", []).append(word)
         if len(scripts) > 1 and scripts != [_EAST_ASIAN, "Latin"]:
-            told.setdefault(f"{' and '.join(scripts)} in one word", []).append(word)
+            found.setdefault(f"{' and '.join(scripts)} in one word", []).append(word)
     for script, lookalikes in _LOOKALIKES.items():
         of_it = [word for word in words if all(_script(each) in (script, "") for each in word)]
         of_it = [word for word in of_it if any(_script(each) for each in word)]
         if of_it and all(each in lookalikes or not _script(each) for word in of_it for each in word):
-            told.setdefault(f"{script} that looks like Latin", []).extend(of_it)
-    return "; ".join(f"{what}: {_listed(which)}" for what, which in told.items())
+            found.setdefault(f"{script} that looks like Latin", []).extend(of_it)
+    return "; ".join(f"{what}: {_listed(which)}" for what, which in found.items())
 
 
 def _listed(words: list[str]) -> str:
@@ -147,11 +148,11 @@ def _is_hidden(character: str) -> bool:
 
 
 def _fits(cluster: str, character: str) -> bool:
-    """Whether a character that can be seen is seen for itself after this one."""
+    """Whether a visible character remains distinguishable after this cluster."""
     if character < "\u0300":
         return True
     if cluster and not unicodedata.is_normalized("NFC", cluster + character):
-        return False  # the two look like one other
+        return False  # the two look like one other character
     if not _is_mark(character):
         return True
     if unicodedata.category(character) == "Me" or unicodedata.combining(character) == _OVERLAY:
@@ -165,7 +166,7 @@ def _is_mark(character: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _script(character: str) -> str:
-    """The script of a letter, or the digits of a script; empty for what goes with all."""
+    """The script of a letter, or the digits of a script; empty for a character that fits with every script."""
     if character.isascii():
         return "Latin" if character.isalpha() else ""
     category = unicodedata.category(character)
@@ -174,23 +175,24 @@ def _script(character: str) -> str:
     if category[0] != "L":
         return ""
     if "\u0250" <= character <= "\u02af" or "\u1d00" <= character <= "\u1dbf":
-        return "phonetic"  # Latin by name, and made to look like it
+        return "phonetic"  # Latin by name, but made to look like Latin letters
     first = unicodedata.name(character, "").split(" ")[0]
     return _BY_NAME.get(first, first.capitalize())
 
 
 def fence(text: str) -> str:
-    """The text as a code block that it cannot leave; lines stay, what cannot be seen is written out."""
+    """The text as a code block that it cannot break out of; lines stay, hidden characters are written out."""
     shown = visible(text, keep="\n")
     ticks = _longer_than_any_in(shown, at_least=3)
     return f"{ticks}\n{shown}\n{ticks}"
 
 
 def code(text: str) -> str:
-    """The text in one line as a code span that it cannot leave; nothing for nothing."""
+    """The text on one line as a code span that it cannot break out of; empty for an empty text."""
     shown = " ".join(visible(text, keep="\n").split())
     ticks = _longer_than_any_in(shown, at_least=1)
-    # One space is taken off on both sides: without it a text that begins with a backtick would lengthen the ticks.
+    # Markdown removes one space on both sides; without it a text that begins with a backtick would lengthen
+    # the ticks.
     pad = " " if shown[:1] == "`" or shown[-1:] == "`" else ""
     return f"{ticks}{pad}{shown}{pad}{ticks}" if shown else ""
 

@@ -1,4 +1,4 @@
-"""JSON as it goes over the wire, where its size or its bytes matter."""
+"""Values as JSON on the wire, where the size or the bytes matter."""
 
 import math
 from typing import Any, cast
@@ -19,29 +19,29 @@ __all__ = [
 ]
 
 ENVELOPE = 20
-"""Levels of nesting that may come around a value; readers take 200 in all."""
+"""Levels of nesting that may surround a value; readers accept 200 in all."""
 
 _ENCODER = SchemaSerializer(any_schema())
 _MESSAGES: TypeAdapter[list[Message]] = TypeAdapter(list[Message])
 
 
 def encode(value: Any) -> bytes:
-    """The bytes a value has on the wire: JSON in UTF-8, defaults left out."""
+    """The value as JSON in UTF-8, without defaults, as on the wire."""
     return _ENCODER.to_json(value, exclude_defaults=True)
 
 
 def size_of(value: Any) -> int:
-    """Bytes a value has on the wire."""
+    """Size of a value on the wire, in bytes."""
     return len(encode(value))
 
 
 def encode_readable(value: Any) -> bytes:
-    """The bytes of a value that can be read back, wherever in a transcript it comes to stand.
+    """The value as JSON that can be read back at any place of a transcript.
 
-    What can be written but not read would fail every workflow task that meets it, for ever.
+    A value that can be written but not read would fail every workflow task that reads it, for ever.
 
     Raises:
-        ValueError: it is no JSON, is nested deeper than about 180, or holds an endless number.
+        ValueError: The value is no JSON, is nested deeper than about 180, or holds a number that is not finite.
     """
     data = encode(value)
     from_json(b"[" * ENVELOPE + data + b"]" * ENVELOPE)
@@ -52,7 +52,7 @@ def decode_messages(data: bytes) -> list[Message]:
     """A transcript from its JSON array.
 
     Raises:
-        pydantic.ValidationError: the bytes are not a transcript.
+        pydantic.ValidationError: The bytes are no transcript.
     """
     return _MESSAGES.validate_json(data)
 
@@ -61,9 +61,9 @@ _WITH_CONSTANTS = SchemaSerializer(any_schema(), {"ser_json_inf_nan": "constants
 
 
 def non_finite(value: Any) -> str | None:
-    """That a value holds such a number, which would be read as null; looked for one by one only where one is written.
+    """Why a value holds a number that is not finite, which would be read as null, or None.
 
-    What only a type of its own can write, such as an object of the author's, is left to that type.
+    A value of a type that only the author's own code can write is left to that type.
     """
     try:
         data = _WITH_CONSTANTS.to_json(value, fallback=lambda _: None, warnings=False)

@@ -9,7 +9,7 @@ from pydantic_core import from_json
 
 from sojourn import Artifact, RunLink, ToolTelemetry, Usage
 from sojourn.contracts.spent import Spent
-from sojourn.core.run.spent import MAX_ARTIFACTS, read_spent, read_told, spent_by
+from sojourn.core.run.spent import MAX_ARTIFACTS, read_child_spent, read_spent, spent_by
 from sojourn.core.run.totals import RunTotals
 from sojourn.core.values.wire import encode
 
@@ -49,15 +49,15 @@ def test_what_is_written_is_read_again() -> None:
     """Through the wire and back, by hand."""
     spent = spent_by(COUNTS, ARTIFACTS, timedelta(seconds=2))
     assert read_spent(from_json(encode(spent))) == spent
-    assert read_told([{"run_id": "r/c", "spent": from_json(encode(spent))}]) == ("r/c", spent)
+    assert read_child_spent([{"run_id": "r/c", "spent": from_json(encode(spent))}]) == ("r/c", spent)
 
 
 @pytest.mark.parametrize("value", [None, 3, "x", [], [{}]])
 def test_what_is_none_is_not_read(value: object) -> None:
     """Anybody may send anything."""
     assert read_spent(value) is None
-    assert read_told([value]) == ("", None)
-    assert read_told([]) == ("", None)
+    assert read_child_spent([value]) == ("", None)
+    assert read_child_spent([]) == ("", None)
 
 
 JSON = st.recursive(

@@ -1,4 +1,4 @@
-"""What a fold has read so far: the run's own state, and the events made of it."""
+"""FoldState: what a fold has read so far: the run state, and a maker of events."""
 
 from typing import Any, TypeVar
 
@@ -7,13 +7,13 @@ from sojourn.contracts.run import RunInput
 from sojourn.core.history.record import HistoryRecord
 from sojourn.core.run.state import RunState
 
-__all__ = ["Told"]
+__all__ = ["FoldState"]
 
 Kind = TypeVar("Kind", bound=BaseEvent)
 
 
-class Told:
-    """The state of one run, as its history tells it.
+class FoldState:
+    """The state of one run, as far as its history has been read.
 
     Args:
         run_id: The run.
@@ -24,7 +24,7 @@ class Told:
         self.state = RunState.opened(RunInput(agent_id="", messages=[]))
 
     def event(self, record: HistoryRecord, kind: type[Kind], **payload: Any) -> Kind:
-        """An event that this record tells; its id is given by the fold."""
+        """An event at this record; the fold sets its id."""
         run = self.state.opening
         return kind(
             run_id=self.run_id,
