@@ -65,7 +65,9 @@ class ExportedTool(Generic[P, V]):
     def __init__(self, agent: "Agent", toolset_id: str, declared: "AgentTool[Any, V]") -> None:
         place = f"{toolset_id}.{declared.name}"
         if not TOOL_NAME.match(declared.name):
-            raise DefinitionError(f"{place}: a tool's name is letters, digits, '_', '-', '.', '/'")
+            raise DefinitionError(
+                f"{place}: a tool's name has 1 to 100 letters, digits, '_', '-', '.', '/', and begins with a letter, a digit or '_'"
+            )
         self.agent = agent
         self.declared = declared
         self.payload = Shape(declared.args, place=place, example=declared.example)
@@ -116,7 +118,9 @@ class ExportedTool(Generic[P, V]):
             ValueError: The result is another tool's, or a failure.
         """
         if result.name != self.id or result.error:
-            raise ValueError(f"{result.name} ({result.error or 'a success'}) holds no result of {self.id}")
+            raise ValueError(
+                f"{result.name} ({result.error or 'a success'}) is not a successful result of {self.id}"
+            )
         return self.result.decode(result.result)
 
     @property
@@ -162,9 +166,9 @@ class AgentToolset:
         self, id: str, agent: "Agent", tools: "Sequence[AgentTool[Any, Any]]", description: str
     ) -> None:
         if not TOOLSET_ID.match(id):
-            raise DefinitionError(f"toolset {id!r}: an id has the form <service>.<toolset>")
+            raise DefinitionError(f"toolset {id!r}: the id must have the form <service>.<toolset>")
         if not tools:
-            raise DefinitionError(f"toolset {id!r}: an exported toolset has at least one AgentTool")
+            raise DefinitionError(f"toolset {id!r}: an exported toolset needs at least one AgentTool")
         self.id = id
         self.description = description
         self.agent = agent
@@ -209,10 +213,10 @@ class Agent:
         task_queue: str | None = None,
     ) -> None:
         if not AGENT_ID.match(id):
-            raise DefinitionError(f"agent {id!r}: an id has the form <service>.<agent>")
+            raise DefinitionError(f"agent {id!r}: the id must have the form <service>.<agent>")
         for toolset in uses:
             if not isinstance(toolset, (Toolset, AgentToolset, RemoteToolset)):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's mistake
-                raise DefinitionError(f"agent {id}: uses=[...] takes toolsets; {toolset!r} is none")
+                raise DefinitionError(f"agent {id}: uses=[...] takes toolsets; {toolset!r} is not one")
         self.id = id
         self.planner: Planner = as_planner(planner, f"agent {id}")
         self.uses = list(uses)

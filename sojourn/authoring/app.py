@@ -69,7 +69,7 @@ class App:
         allow_loosening: bool = False,
     ) -> None:
         if not agents:
-            raise DefinitionError("App(agents=[...]) has at least one agent")
+            raise DefinitionError("App(agents=[...]) needs at least one agent")
         self.storage = storage
         self.interceptors = [_checked_interceptor(item) for item in interceptors]
         self.policy_engine = None if policy_engine is None else as_policy_engine(policy_engine)
@@ -91,18 +91,20 @@ class App:
 
     def _add(self, agent: Agent) -> None:
         if agent.id in self._agents:
-            raise DefinitionError(f"agent {agent.id} is in App(agents=[...]) twice; give one another id")
+            raise DefinitionError(
+                f"agent {agent.id} is in App(agents=[...]) twice; give one of them another id"
+            )
         self._agents[agent.id] = agent
         for toolset in agent.uses:
             known = self._toolsets.setdefault(toolset.id, toolset)
             if known is not toolset:
-                raise DefinitionError(f"two toolsets are called {toolset.id}; give one another id")
+                raise DefinitionError(f"two toolsets have the id {toolset.id}; give one of them another id")
 
     def _check_toolsets(self) -> None:
         for toolset in self._toolsets.values():
             if isinstance(toolset, AgentToolset) and self._agents.get(toolset.agent.id) is not toolset.agent:
                 raise DefinitionError(
-                    f"toolset {toolset.id} is agent {toolset.agent.id} as a tool, which is not in App(agents=[...]); "
+                    f"toolset {toolset.id} is exported by agent {toolset.agent.id}, which is not in App(agents=[...]); "
                     "add it"
                 )
             if isinstance(toolset, Toolset):
@@ -121,8 +123,8 @@ class App:
                 call, approval = ToolRequest(name=spec.id), agent.policy.approval
                 if judge(spec, call, approval, None, interrupts_allowed=True).kind == "ask":
                     raise DefinitionError(
-                        f"agent {agent.id} uses {spec.id}, which a person approves, and may ask nobody; give the agent "
-                        "policy=RunPolicy(interrupts_allowed=True), or let the tool run: "
+                        f"agent {agent.id} uses {spec.id}, which a person must approve, but the agent may not ask a person; set "
+                        "policy=RunPolicy(interrupts_allowed=True), or let the tool run without approval: "
                         f"approval=ApprovalPolicy(run_tools=[{str(spec.id)!r}])"
                     )
 
@@ -311,5 +313,5 @@ def _checked_interceptor(interceptor: Any) -> Interceptor:
     if isinstance(interceptor, Interceptor) and not isinstance(interceptor, type):
         return interceptor
     raise DefinitionError(
-        f"App(interceptors=[...]) takes objects with async intercept_tool_call(meta, call); {interceptor!r} is none"
+        f"App(interceptors=[...]) takes objects with async intercept_tool_call(meta, call); {interceptor!r} is not one"
     )

@@ -45,7 +45,7 @@ class Injected:
             for name in sent:
                 if name not in self._properties:
                     known = ", ".join(each for each in self._properties if each not in self._names) or "none"
-                    raise TypeError(f"{self._place} has no field {name!r}; a call of it takes {known}")
+                    raise TypeError(f"{self._place} has no field {name!r}; its fields are {known}")
         return sent
 
     def filled(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -58,12 +58,16 @@ class Injected:
         for name, value in values.items():
             if name not in self._names:
                 known = ", ".join(self._names) or "none"
-                raise TypeError(f"{self._place} has no injected field {name!r}; it has {known}")
+                raise TypeError(
+                    f"{self._place} has no injected field {name!r}; its injected fields are {known}"
+                )
             shown = value.get_secret_value() if isinstance(value, (SecretStr, SecretBytes)) else value
             try:
                 made |= as_payload((), {name: shown})
             except ValueError as error:
-                raise TypeError(f"{self._place}: {name} takes no {type(value).__name__}") from error
+                raise TypeError(
+                    f"{self._place}: {name}: a value of type {type(value).__name__} does not fit"
+                ) from error
         return made
 
     def check(self, filled: Mapping[str, Any]) -> None:
@@ -77,7 +81,7 @@ class Injected:
             if faults:
                 where = ".".join(faults[0].field.split("/")[1:])
                 wanted = faults[0].expected_type
-                why = f"{faults[0].constraint}" + (f", {wanted} is wanted" if wanted else "")
+                why = f"{faults[0].constraint}" + (f", it must be {wanted}" if wanted else "")
                 raise TypeError(f"{self._place}: the value of {where} does not fit ({why})")
 
     @cached_property

@@ -44,7 +44,9 @@ class Shape:
         except ValueError as error:
             raise DefinitionError(f"{place}: {error}") from error
         if not output and not any(part.get("type") == "object" for part in expand(closed, closed)):
-            raise DefinitionError(f"{place}: a payload is an object with named fields; {source!r} makes none")
+            raise DefinitionError(
+                f"{place}: a payload must be an object with named fields; {source!r} is not"
+            )
         self.source = source
         self.spec = TypeSpec(
             name=name or getattr(source, "__name__", str(source)),
@@ -95,7 +97,7 @@ def check_example(place: str, example: Any, validator: Validator) -> None:
     if faults := validator.issues(example):
         field = faults[0].field or "payload"
         raise DefinitionError(
-            f"{place}: the example {example!r} does not validate: {field} {faults[0].constraint}"
+            f"{place}: the example {example!r} is not valid: {field} {faults[0].constraint}"
         )
 
 

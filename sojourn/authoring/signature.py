@@ -125,7 +125,7 @@ def _annotated(
             raise DefinitionError(f"{place}: parameter {parameter.name!r} has no type annotation")
         found[parameter.name] = (hints[parameter.name], parameter)
     if sum(_is_meta(hint) for hint, _ in found.values()) > 1:
-        raise DefinitionError(f"{place}: one parameter takes the ToolCallMeta; two are declared")
+        raise DefinitionError(f"{place}: only one parameter can be a ToolCallMeta; two are")
     return found
 
 
@@ -138,4 +138,4 @@ def _model_of(name: str, fields: dict[str, Any], place: str) -> type[BaseModel]:
             return create_model("".join(part.title() for part in name.split("_")), **fields)
     except (TypeError, ValueError, PydanticUserError) as error:
         first = str(error).split("\n", 1)[0]
-        raise DefinitionError(f"{place}: its parameters make no payload ({first})") from error
+        raise DefinitionError(f"{place}: its parameters cannot be a payload ({first})") from error

@@ -218,4 +218,4 @@ class OutsideSource:
 class _External(BoundTool):
     def prepare(self, payload: dict[str, Any], call: ToolRequest, meta: ToolCallMeta) -> Callable[[], Any]:
         del payload, meta
-        raise ToolUnavailable(f"{call.name} is executed outside, by no worker")
+        raise ToolUnavailable(f"{call.name} is executed outside, not by a worker")

@@ -149,7 +149,7 @@ class Tool(Generic[P, R_co, A_co]):
             ValueError: The call is of another tool.
         """
         if call.name != self.id:
-            raise ValueError(f"{call.name} is not called with the injected fields of {self.id}")
+            raise ValueError(f"a call of {call.name} cannot get the injected fields of {self.id}")
         filled = self._injected.filled(values)
         if on_inject := injecting.get():
             on_inject(filled)
@@ -234,7 +234,9 @@ class Tool(Generic[P, R_co, A_co]):
         if found is None:
             return None
         if found.data is None:
-            raise ValueError(f"only the reference is here; read the data with run.artifact({found.ref!r})")
+            raise ValueError(
+                f"this artifact has no data, only its reference; read the data with run.artifact({found.ref!r})"
+            )
         return shape.decode(found.data)
 
     def artifact_shape(self, kind: ArtifactKind[Any] | str) -> Shape:
@@ -247,14 +249,16 @@ class Tool(Generic[P, R_co, A_co]):
         shape = self.artifacts.get(name)
         if shape is None:
             known = ", ".join(self.artifacts) or "none"
-            raise KeyError(f"{self.id} declares no artifact {name!r}; it declares {known}")
+            raise KeyError(f"{self.id} declares no artifact {name!r}; its artifacts are {known}")
         if not isinstance(kind, str) and shape.source != kind.data:
             raise KeyError(f"{self.id} declares artifact {name!r} as {shape.source!r}, not as {kind.data!r}")
         return shape
 
     def _check_own(self, result: ToolResult) -> None:
         if result.name != self.id or result.error:
-            raise ValueError(f"{result.name} ({result.error or 'a success'}) holds no result of {self.id}")
+            raise ValueError(
+                f"{result.name} ({result.error or 'a success'}) is not a successful result of {self.id}"
+            )
 
     def __repr__(self) -> str:
         """The tool's id."""

@@ -71,22 +71,24 @@ def check_options(spec: ToolSpec) -> None:
     if fault := duration_fault("retry.initial_interval", spec.retry.initial_interval or None):
         raise DefinitionError(f"{place}: {fault}")
     if spec.bounded and not can_state_bounds(spec.result.json_schema):
-        raise DefinitionError(f"{place}: a bounded tool's result has a field `returned` (SR-32)")
+        raise DefinitionError(f"{place}: the result of a bounded tool needs a field `returned`")
     if spec.local and not (annotations.read_only or annotations.idempotent):
         raise DefinitionError(
-            f"{place}: a local tool may run twice; declare it read_only=True or idempotent=True, or leave out local="
+            f"{place}: a local tool can run twice; declare it read_only=True or idempotent=True, or leave out local="
         )
     if spec.decode_in_executor and spec.injected:
         raise DefinitionError(
-            f"{place}: with decode_in_executor nothing is read before the executor, so nothing can be injected; "
+            f"{place}: with decode_in_executor the payload is not parsed before the executor, so no field can be injected; "
             "leave out one of the two"
         )
     if spec.kind == "external" and (spec.confirmation or spec.local or spec.injected or spec.task_queue):
         raise DefinitionError(
-            f"{place}: who executes an external tool is outside; leave out confirmation, local, inject and task_queue"
+            f"{place}: an external tool is executed outside; leave out confirmation, local, inject and task_queue"
         )
     if spec.local and spec.task_queue:
-        raise DefinitionError(f"{place}: a local tool runs where its run is, not on queue {spec.task_queue}")
+        raise DefinitionError(
+            f"{place}: a local tool runs on its run's worker, not on task queue {spec.task_queue}; leave out one of the two"
+        )
 
 
 def artifact_types(artifacts: Mapping[str, Any] | Sequence[ArtifactKind[Any]], place: str) -> dict[str, Any]:

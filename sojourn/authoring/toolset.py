@@ -76,7 +76,7 @@ class Toolset:
         self, id: str, *, description: str = "", task_queue: str | None = None, external: bool = False
     ) -> None:
         if not TOOLSET_ID.match(id):
-            raise DefinitionError(f"toolset {id!r}: an id has the form <service>.<toolset>")
+            raise DefinitionError(f"toolset {id!r}: the id must have the form <service>.<toolset>")
         self.id = id
         self.description = description
         self.task_queue = task_queue
@@ -228,7 +228,7 @@ class Toolset:
             return self._bind_by_name(target, service, method, args, result, to_method, to_result, options)
         if not inspect.isfunction(target):
             raise DefinitionError(
-                f"toolset {self.id}: bind takes a method as its class has it (Service.method), or a name; {target!r} is neither"
+                f"toolset {self.id}: bind takes a method of a class (Service.method), or a name; {target!r} is neither"
             )
         name = options.get("name") or target.__name__
         place = f"{self.id}.{name}"
@@ -341,10 +341,12 @@ class Toolset:
     ) -> Tool[..., Any]:
         place = f"{self.id}.{name}"
         if not TOOL_NAME.match(name):
-            raise DefinitionError(f"{place}: a tool's name is letters, digits, '_', '-', '.', '/'")
+            raise DefinitionError(
+                f"{place}: a tool's name has 1 to 100 letters, digits, '_', '-', '.', '/', and begins with a letter, a digit or '_'"
+            )
         if self.external and more.get("kind") != "external":
             raise DefinitionError(
-                f"{place}: toolset {self.id} is external, so that its tools have no code here; use declare(...)"
+                f"{place}: toolset {self.id} is external, so its tools have no code here; use declare(...)"
             )
         if name in self.tools:
             raise DefinitionError(f"{place} is declared twice; give one of them another name=")

@@ -48,7 +48,7 @@ def sojourn(
     context: typer.Context,
     *,
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which version this is.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Durable runs for tool-using agents, on Temporal."""

@@ -113,8 +113,8 @@ def failure_of(error: BaseException) -> Failure:
     if usage := getattr(error, "format_message", None):
         return Failure(USAGE, "Usage", _usage(error, usage()))
     if isinstance(error, OSError):
-        place = f" {error.filename}" if error.filename else " no place named"
-        return Failure(FAILED, type(error).__name__, f"{error.strerror or error}:{place}")
+        place = f": {error.filename}" if error.filename else ""
+        return Failure(FAILED, type(error).__name__, f"{error.strerror or error}{place}")
     if _is_interrupt(error):
         return INTERRUPT
     message = f"this should not happen: {type(error).__name__}: {error}; please report it, with the command"

@@ -54,35 +54,35 @@ def complete_runs(incomplete: str) -> list[str]:
         return []
 
 
-Target = Annotated[str, typer.Argument(metavar="MODULE:APP", help="Where the App is, such as worker:app.")]
+Target = Annotated[str, typer.Argument(metavar="MODULE:APP", help="The app, such as worker:app.")]
 TaskQueue = Annotated[
     str | None, typer.Option("--task-queue", help="Default: SOJOURN_TASK_QUEUE, else sojourn.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="For machines: JSON, one object a line.")]
 Deltas = Annotated[
-    bool, typer.Option("--deltas", help="With --json: what models are saying too, while they say it.")
+    bool, typer.Option("--deltas", help="With --json: also the text of models while they write it.")
 ]
 RunId = Annotated[
     str, typer.Argument(metavar="RUN", help="The run's id.", autocompletion=complete_runs, show_default=False)
 ]
-Why = Annotated[str, typer.Argument(metavar="WHY", help="Why, for whoever reads on.", show_default=False)]
+Why = Annotated[str, typer.Argument(metavar="WHY", help="The reason, for the record.", show_default=False)]
 By = Annotated[
     str | None,
-    typer.Option("--by", metavar="NAME", help="Who you are, for the record; your user name when left out."),
+    typer.Option("--by", metavar="NAME", help="Who you are, for the record; default: your user name."),
 ]
 Codec = Annotated[
     str | None,
     typer.Option(
         "--codec",
         metavar="MODULE:CODEC",
-        help="What encrypts payloads. Default: SOJOURN_CODEC, else nothing.",
+        help="The codec that encrypts payloads. Default: SOJOURN_CODEC, else none.",
     ),
 ]
 EncryptedOnly = Annotated[
     bool,
     typer.Option(
         "--encrypted-only",
-        help="Refuse what others send in clear text. Default: SOJOURN_ENCRYPTED_ONLY, else off.",
+        help="Refuse messages in clear text. Default: SOJOURN_ENCRYPTED_ONLY, else off.",
     ),
 ]
 

@@ -91,7 +91,7 @@ class Reloader:
         program = await self._loaded()
         because = f" ({', '.join(changed[:3])}{' ...' if len(changed) > 3 else ''})" if changed else ""
         if program is None:
-            left = "the version before goes on serving" if self._current else "waiting for a change"
+            left = "the version before continues to serve" if self._current else "waiting for a change"
             line = f"not {event}{because}: {self._target} does not load; {left}"
             self._tell("not_loaded", line, {"changed": changed, "serving": self._current is not None})
             return

@@ -32,8 +32,8 @@ AT_ONCE = 20
 
 _LAST = 20
 
-_MEND = "mend what the worker's log names, and deploy it; or end it: temporal workflow terminate --workflow-id {run}"
-_UNBLOCK = "await what waits, or make the tool a plain function: it then runs in a thread"
+_MEND = "fix the error in the worker's log, and deploy the fix; or end the run: temporal workflow terminate --workflow-id {run}"
+_UNBLOCK = "make the tool await, or make it a plain function: it then runs in a thread"
 _SERVE = "sojourn worker MODULE:APP --task-queue {queue}"
 
 Stuck = dict[str, Any]
@@ -108,5 +108,5 @@ async def _reason(client: Client, run_id: str) -> str:
             failure = event.workflow_task_failed_event_attributes.failure
             return (await HistoryReader(client.temporal.data_converter).error_of(failure)).message
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT:
-            return "no worker finished it in time"
+            return "no worker finished the workflow task in time"
     return ""

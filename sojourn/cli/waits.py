@@ -15,9 +15,9 @@ from sojourn.contracts.run import RunStatus
 __all__ = ["OpenWait", "answer_lines", "find_wait", "nothing_open", "open_waits", "require_worker"]
 
 PHASES = {
-    "planning": "its planner is at work",
-    "executing_tools": "its tools are at work",
-    "finalizing": "its planner writes the last answer",
+    "planning": "its planner is working",
+    "executing_tools": "its tools are running",
+    "finalizing": "its planner is writing its last answer",
 }
 
 
@@ -91,7 +91,7 @@ async def find_wait(client: Client, run_id: str, kind: type[Await], await_id: st
         return fitting[0]
     if fitting:
         raise CommandError(
-            _listed(f"{run_id} waits for several answers; say which, by its id:", fitting),
+            _listed(f"{run_id} waits for several answers; choose one by its id:", fitting),
             exit_code=USAGE,
             run_id=run_id,
             open=[each.told() for each in fitting],
@@ -102,7 +102,7 @@ async def find_wait(client: Client, run_id: str, kind: type[Await], await_id: st
         text = f"{plain(await_id)} of {run_id} is {named[0].kind}; answer it with: {named[0].command}"
     else:
         missing = f"called {plain(await_id)!r}" if await_id is not None else f"like {VIEWS[kind].title}"
-        text = _listed(f"{run_id} waits for nothing {missing}; open is:", found)
+        text = _listed(f"{run_id} waits for nothing {missing}; it waits for:", found)
     raise CommandError(text, run_id=run_id, open=[each.told() for each in found])
 
 
@@ -115,7 +115,7 @@ def require_worker(status: RunStatus) -> None:
     gone = [hint for hint in status.hints if hint.startswith("no worker polls")]
     if gone:
         raise CommandError(
-            f"{gone[0]}, so nobody takes this for {status.run_id}; start one with `sojourn worker MODULE:APP "
+            f"{gone[0]}, so nothing was sent to {status.run_id}; start a worker with `sojourn worker MODULE:APP "
             f"--task-queue {gone[0].rsplit(' ', 1)[-1]}{given_again()}`, and send it again",
             run_id=status.run_id,
         )
@@ -124,9 +124,9 @@ def require_worker(status: RunStatus) -> None:
 def nothing_open(status: RunStatus) -> str:
     """What a run does that waits for nothing, and hints."""
     if status.status == "paused":
-        clause = "is paused; go on with `sojourn resume`"
+        clause = "is paused; continue with `sojourn resume`"
     elif status.status in ("running", "waiting"):
-        clause = f"waits for nothing now: {PHASES.get(status.phase, 'it is at work')}"
+        clause = f"waits for nothing now: {PHASES.get(status.phase, 'it is working')}"
     else:
         clause = f"has ended ({status.status}), and waits for nothing"
     return "; ".join([f"{status.run_id} {clause}", *status.hints])

@@ -63,7 +63,9 @@ class Access:
         run_id, _, rest = ref.partition("#")
         call_id, _, kind = rest.partition("/")
         if not (run_id and call_id and kind):
-            raise InvalidInput(f"{ref!r} is no artifact's reference: <run id>#<tool_call_id>/<kind>")
+            raise InvalidInput(
+                f"{ref!r} is not an artifact's reference; its form is <run id>#<tool_call_id>/<kind>"
+            )
         async for event in events_of(self.temporal, run_id, follow=False):
             made = event.artifacts if event.type == "tool_end" and event.tool_call_id == call_id else ()
             for artifact in made:
@@ -76,7 +78,7 @@ class Access:
             return artifact
         if self.storage is None:
             raise InvalidInput(
-                f"{artifact.ref} lies in external storage; give this client the workers' own: "
+                f"{artifact.ref} is in external storage; give this client the storage of its workers: "
                 "Client.connect(..., storage=...)",
                 run_id=run_id,
             )

@@ -150,7 +150,7 @@ class Client(Access):
         except WorkflowAlreadyStartedError as error:
             if not attach:
                 raise RunAlreadyExists(
-                    f"a run {run_id!r} was started before; choose another run_id, or pass attach=True to follow it",
+                    f"run id {run_id!r} was used before; choose another run_id, or pass attach=True to follow that run",
                     run_id=run_id,
                 ) from error
         except RPCError as error:
@@ -262,7 +262,7 @@ def _opened(run_id: str, **fields: Any) -> RunInput:
         place = ".".join(map(str, first["loc"]))
         raise InvalidInput(f"{place}: {first['msg']}", run_id=run_id) from error
     except ValueError as error:
-        raise InvalidInput(f"a run starts with what is JSON: {str(error)[:200]}", run_id=run_id) from error
+        raise InvalidInput(f"the input of a run must be JSON: {str(error)[:200]}", run_id=run_id) from error
     fault = _fault_of(run_id, run)
     if fault:
         raise InvalidInput(fault, run_id=run_id)
@@ -273,7 +273,9 @@ def _fault_of(run_id: str, run: RunInput) -> str | None:
     if not AGENT_ID.match(run.agent_id):
         return opening_fault(run)  # the run id is derived from the agent id
     if not RUN_ID.match(run_id):
-        return "run_id holds letters, digits and _.:@=+- and is at most 200 characters long"
+        return (
+            "run_id must begin with a letter or digit, and have only letters, digits and _.:@=+-, at most 200"
+        )
     return opening_fault(run) or messages_fault(run.messages) or labels_fault(run.labels)
 
 

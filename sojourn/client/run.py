@@ -322,7 +322,7 @@ class Run:
             calls = [] if payload_digest else await self._open_calls(seen)
             only = calls[0] if len(calls) == 1 else None
             if not (calls or seen or payload_digest):
-                raise AwaitClosed(f"{self.id}: nobody is asked about a call now", run_id=self.id)
+                raise AwaitClosed(f"{self.id}: no call waits for a decision", run_id=self.id)
             return {**sent, "id": only.id, "payload_digest": only.payload_digest} if only else sent
 
         # Looked up once, without a wait's id: the decision must not apply to a call that opens later.
@@ -423,13 +423,13 @@ class Run:
                 kind = InvalidInput if refused in ("InvalidAnswer", "NotBound") else AwaitClosed
                 raise kind(f"{self.id}: {getattr(error.cause, 'message', error)}", run_id=self.id) from error
             except (builtins.TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError) as error:
-                reason = (
-                    f"no worker took it within {ANSWER_DEADLINE:g} s; it may still take effect when one runs"
-                )
+                reason = f"no worker handled it within {ANSWER_DEADLINE:g} s; it can still take effect when a worker runs"
                 raise NoWorker(f"{self.id}: {reason}", run_id=self.id) from error
             except RPCError as error:
                 if error.status == RPCStatusCode.NOT_FOUND and "completed" in error.message:
-                    raise AwaitClosed(f"{self.id} has ended; it takes no answers", run_id=self.id) from error
+                    raise AwaitClosed(
+                        f"{self.id} has ended; it accepts no answers", run_id=self.id
+                    ) from error
                 if TASK_FAILS in error.message:  # the server refuses at once, and attempts the task again
                     failing = failing or time.monotonic() + ANSWER_DEADLINE
                     if time.monotonic() < failing:

@@ -39,7 +39,7 @@ async def connect(
         return await Client.connect(**options, data_converter=converter, interceptors=interceptors())
     except ValueError as error:
         raise DefinitionError(
-            f"{options['target_host']!r} is no address ({str(error)[:100]}); TEMPORAL_ADDRESS is host:port"
+            f"{options['target_host']!r} is not an address ({str(error)[:100]}); set TEMPORAL_ADDRESS to host:port"
         ) from error
     except RuntimeError as error:
         raise await _fault(str(error), options) from error
@@ -51,13 +51,13 @@ async def _fault(text: str, options: dict[str, Any]) -> SojournError:
     if is_key_fault(text):
         return DefinitionError(
             "the client certificate or its key cannot be read; TEMPORAL_TLS_CLIENT_CERT_PATH and "
-            "TEMPORAL_TLS_CLIENT_KEY_PATH name PEM files"
+            "TEMPORAL_TLS_CLIENT_KEY_PATH must name PEM files"
         )
     if tls_message := tls_fault(text, in_tls=_is_tls(options)):
         return ServerUnavailable(f"no connection to the server at {address}: {tls_message}")
     if "after connection" in text and not _is_tls(options) and await speaks_tls(address):
         return ServerUnavailable(
-            f"no connection to the server at {address}: it speaks TLS and was spoken to without; set TEMPORAL_TLS=true"
+            f"no connection to the server at {address}: it requires TLS; set TEMPORAL_TLS=true"
         )
     return ServerUnavailable(
         f"no Temporal server answers at {address} ({_brief(text)}); start one with `sojourn server`, or set "
@@ -86,7 +86,7 @@ def converter_with(
     if codec is None:
         if only:
             raise DefinitionError(
-                "only encrypted messages are to be taken, but there is no codec; set SOJOURN_CODEC"
+                "SOJOURN_ENCRYPTED_ONLY or --encrypted-only is set, but there is no codec; set SOJOURN_CODEC"
             )
         return data_converter
     return dataclasses.replace(

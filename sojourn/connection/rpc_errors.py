@@ -50,7 +50,9 @@ class Patience:
 def translated(error: RPCError, run_id: str | None) -> RunError:
     """An RPC error as one of Sojourn's errors; the only place that translates them."""
     if error.status == RPCStatusCode.NOT_FOUND:
-        return RunNotFound(f"no run {run_id!r} here, or it has ended: {error.message}", run_id=run_id)
+        return RunNotFound(
+            f"no run {run_id!r} in this namespace, or it has ended: {error.message}", run_id=run_id
+        )
     if error.status in _AWAY:
         if tls_message := tls_fault(error.message):
             return ServerUnavailable(f"no connection to the Temporal server: {tls_message}", run_id=run_id)
@@ -63,7 +65,7 @@ def translated(error: RPCError, run_id: str | None) -> RunError:
 def unreadable(run_id: str, reason: str) -> RunUnreadable:
     """The error for a run whose records this client cannot decode, with what to do."""
     return RunUnreadable(
-        f"what run {run_id} recorded cannot be read here ({reason}); read it with the codec that its workers have: "
+        f"the data of run {run_id} cannot be read here ({reason}); use the codec of its workers: "
         "--codec MODULE:OBJECT, SOJOURN_CODEC, or Client.connect(codec=...)",
         run_id=run_id,
     )

@@ -85,5 +85,5 @@ def encrypted_only() -> bool:
     """
     value = os.environ.get("SOJOURN_ENCRYPTED_ONLY", "").strip().lower()
     if value not in ("", "0", "false", "no", "off", "1", "true", "yes", "on"):
-        raise DefinitionError("SOJOURN_ENCRYPTED_ONLY is 1 or 0; what it is set to is neither")
+        raise DefinitionError("SOJOURN_ENCRYPTED_ONLY must be 1 or 0; correct its value")
     return value in ("1", "true", "yes", "on")

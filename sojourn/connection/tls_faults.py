@@ -18,20 +18,20 @@ _WANTS_CERTIFICATE = (
     r"fatal alert: (CertificateRequired|BadCertificate|UnknownCA|CertificateUnknown|CertificateExpired|AccessDenied)"
     r"|without sending TLS close_notify"
 )
-_HUNG_UP = f"it hung up on us, as one does that wants another client certificate; set {_PAIR}"
+_HUNG_UP = f"it closed the connection, probably because it wants another client certificate; set {_PAIR}"
 _FAULTS = (
     (
         r"InvalidCertificate\(Expired",
-        "its certificate has expired; renew it, or set this machine's clock",
+        "its certificate has expired; renew it, or correct this machine's clock",
     ),
-    (r"NotValidYet", "its certificate is not valid yet; look at this machine's clock"),
+    (r"NotValidYet", "its certificate is not valid yet; check this machine's clock"),
     (
         r"NotValidForName",
-        "its certificate is for another name; set TEMPORAL_TLS_SERVER_NAME to a name that it is for",
+        "its certificate is for another name; set TEMPORAL_TLS_SERVER_NAME to a name in the certificate",
     ),
     (
         r"UnknownIssuer|CaUsedAsEndEntity",
-        f"its certificate is signed by nobody trusted here; set {_CA} to its CA",
+        f"this machine does not trust the signer of its certificate; set {_CA} to its CA",
     ),
     (r"InvalidCertificate", "its certificate is not accepted"),
     (
@@ -40,9 +40,12 @@ _FAULTS = (
     ),
     (
         r"tls handshake eof|InvalidContentType|corrupt message",
-        "it does not speak TLS; leave TEMPORAL_TLS and its relatives unset, or correct TEMPORAL_ADDRESS",
+        "it does not use TLS; unset TEMPORAL_TLS and the TEMPORAL_TLS_* variables, or correct TEMPORAL_ADDRESS",
     ),
-    (r"fatal alert|PeerIncompatible|PeerMisbehaved", "the two cannot agree on how to speak TLS"),
+    (
+        r"fatal alert|PeerIncompatible|PeerMisbehaved",
+        "client and server cannot agree on a TLS version or cipher",
+    ),
 )
 """The first pattern that matches decides; the texts are those of rustls."""
 

@@ -71,7 +71,7 @@ class McpToolset:
         bounded: Sequence[str] = (),
     ) -> None:
         if not TOOLSET_ID.match(id):
-            raise DefinitionError(f"toolset {id!r}: an id has the form <service>.<toolset>")
+            raise DefinitionError(f"toolset {id!r}: the id must have the form <service>.<toolset>")
         for name, duration in (("timeout", timeout), ("ttl", ttl), ("connect_timeout", connect_timeout)):
             if fault := duration_fault(name, duration):
                 raise DefinitionError(f"toolset {id}: {fault}")

@@ -135,7 +135,7 @@ def test_a_prompt_may_be_a_function_of_the_typed_payload() -> None:
         ("research", [AgentTool("ask", args=Question)], r"toolset 'research': .*<service>\.<toolset>"),
         ("ops.research", [], "at least one AgentTool"),
         ("ops.research", [AgentTool("ask", args=Question)] * 2, r"ops\.research\.ask is declared twice"),
-        ("ops.research", [AgentTool("a b", args=Question)], r"ops\.research\.a b: a tool's name is"),
+        ("ops.research", [AgentTool("a b", args=Question)], r"ops\.research\.a b: a tool's name has"),
         ("ops.research", [AgentTool("ask", args=Toolset)], r"^ops\.research\.ask: .*no JSON Schema"),
         (
             "ops.research",

@@ -145,7 +145,7 @@ def test_an_agents_id_is_its_own() -> None:
     """Two agents of one id are refused, be they the same object."""
     for other in (assistant, Agent("ops.assistant", planner=plan)):
         with pytest.raises(
-            DefinitionError, match=r"^agent ops\.assistant is in App.* twice; give one another id"
+            DefinitionError, match=r"^agent ops\.assistant is in App.* twice; give one of them another id"
         ):
             App(agents=[assistant, researcher, other])
 
@@ -153,13 +153,17 @@ def test_an_agents_id_is_its_own() -> None:
 def test_a_toolsets_id_is_its_own() -> None:
     """Two toolsets of one id are refused, whichever agents use them."""
     other = Agent("ops.other", planner=plan, uses=[Toolset("ops.devices")])
-    with pytest.raises(DefinitionError, match=r"^two toolsets are called ops\.devices; give one another id"):
+    with pytest.raises(
+        DefinitionError, match=r"^two toolsets have the id ops\.devices; give one of them another id"
+    ):
         App(agents=[assistant, researcher, other])
 
 
 def test_an_exported_agent_is_served_too() -> None:
     """A toolset whose agent nobody would plan for is refused, with the mend."""
-    with pytest.raises(DefinitionError, match=r"^toolset ops\.research is agent ops\.researcher .* add it"):
+    with pytest.raises(
+        DefinitionError, match=r"^toolset ops\.research is exported by agent ops\.researcher.* add it"
+    ):
         App(agents=[assistant])
     namesake = Agent("ops.researcher", planner=plan)
     with pytest.raises(DefinitionError, match="add it"):

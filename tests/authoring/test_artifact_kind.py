@@ -50,7 +50,7 @@ def test_other_kinds_and_the_rest_of_a_result_stay():
 def test_what_is_not_declared_is_refused():
     """A kind that the tool has not, one of another type, data of another type, a failure, another's result."""
     good = ToolResult(name=read.id, result="warm")
-    with pytest.raises(KeyError, match="declares no artifact 'map'; it declares time_series, log"):
+    with pytest.raises(KeyError, match="declares no artifact 'map'; its artifacts are time_series, log"):
         read.attach(good, "map", {})
     with pytest.raises(KeyError, match=r"declares artifact 'log' as .*, not as"):
         read.artifact(good, ArtifactKind("log", Series))
@@ -58,7 +58,7 @@ def test_what_is_not_declared_is_refused():
         read.attach(good, SERIES, {"points": "none"})
     with pytest.raises(ValueError, match="too cold"):
         read.attach(ToolResult(error=ToolError.new("too cold")), SERIES, Series(points=[]))
-    with pytest.raises(ValueError, match="holds no result"):
+    with pytest.raises(ValueError, match="not a successful result"):
         read.attach(ToolResult(name="test.readings.other"), SERIES, Series(points=[]))
 
 

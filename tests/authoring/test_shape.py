@@ -109,7 +109,7 @@ def test_a_schema_that_cannot_be_enforced_is_refused() -> None:
 @pytest.mark.parametrize("source", [str, list[Model], int | None, RootModel[list[int]], Any], ids=str)
 def test_a_payload_is_an_object(source: Any) -> None:
     """Arguments have names: a type that no call could ever fit is refused at import."""
-    with pytest.raises(DefinitionError, match="a payload is an object with named fields"):
+    with pytest.raises(DefinitionError, match="a payload must be an object with named fields"):
         Shape(source, place="ops.x.y")
 
 

@@ -312,7 +312,8 @@ def test_a_failure_or_anothers_result_holds_no_value(tools: Toolset) -> None:
     def find(query: Query) -> Page: ...
 
     with pytest.raises(
-        ValueError, match=r"ops\.devices\.other \(a success\) holds no result of ops\.devices\.find"
+        ValueError,
+        match=r"ops\.devices\.other \(a success\) is not a successful result of ops\.devices\.find",
     ):
         find.result_of(ToolResult(name="ops.devices.other", result=1))
     with pytest.raises(ValueError, match="the site is closed"):
@@ -378,11 +379,11 @@ def two_metas(a: ToolCallMeta, b: ToolCallMeta): ...
         (named, "'a' cannot be passed by name"),
         (by_place, "'a' cannot be passed by name"),
         (private, "'_a' starts with '_'"),
-        (taken, "make no payload"),
-        (opaque, "make no payload"),
+        (taken, "cannot be a payload"),
+        (opaque, "cannot be a payload"),
         (opaque_result, "has no JSON Schema"),
         (unknown, "'Hidden' is not defined.*TYPE_CHECKING"),
-        (two_metas, "one parameter takes the ToolCallMeta"),
+        (two_metas, "only one parameter can be a ToolCallMeta"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
@@ -403,7 +404,7 @@ def test_a_name_is_given_once(tools: Toolset) -> None:
 @pytest.mark.parametrize("name", ["a b", "-x", "ü", "x" * 101])
 def test_a_tools_name_is_plain(tools: Toolset, name: str) -> None:
     """Letters, digits and a few signs, at most 100."""
-    with pytest.raises(DefinitionError, match="a tool's name is"):
+    with pytest.raises(DefinitionError, match="a tool's name has"):
         tools.tool(name=name)(first)
 
 

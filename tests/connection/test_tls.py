@@ -56,7 +56,7 @@ async def test_a_server_signed_by_nobody_trusted(trusts, temporal_address, ours,
     """The setting that names its CA is named."""
     settings(**({CA: Authority(tmp_path, "theirs").path} if trusts == "others" else {}))
     async with listening(temporal_address, ours.certificate("server")) as address:
-        assert f"signed by nobody trusted here; set {CA}" in await refused(address)
+        assert f"does not trust the signer of its certificate; set {CA}" in await refused(address)
 
 
 @pytest.mark.parametrize(
@@ -78,13 +78,13 @@ async def test_a_certificate_that_does_not_hold(made, said, temporal_address, ou
 async def test_a_server_without_tls(temporal_address, settings):
     """Spoken to with TLS, which it does not know."""
     settings()
-    assert "it does not speak TLS" in await refused(temporal_address)
+    assert "it does not use TLS" in await refused(temporal_address)
 
 
 async def test_a_server_with_tls_is_spoken_to_without(temporal_address, ours):
     """It looks as if nothing answered: that it speaks TLS is asked of it."""
     async with listening(temporal_address, ours.certificate("server")) as address:
-        assert "it speaks TLS and was spoken to without; set TEMPORAL_TLS=true" in await refused(address)
+        assert "it requires TLS; set TEMPORAL_TLS=true" in await refused(address)
 
 
 @pytest.mark.parametrize("shows", ["none", "another's"])

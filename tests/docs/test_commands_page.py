@@ -52,7 +52,7 @@ async def all_well(served, lines: list[list[str]]) -> list:
 async def test_every_command_and_exit_code_is_told():
     """Each command stands in the first table, each code in the second."""
     named = {command.name or command.callback.__name__ for command in app.registered_commands}
-    told = set(re.findall(r"`(\w+)(?: [^`]*)?`", PAGE.split("## What holds")[0]))
+    told = set(re.findall(r"`(\w+)(?: [^`]*)?`", PAGE.split("## What all commands")[0]))
     assert named <= told
     assert re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE) == ["0", "1", "2", "3", "4", "5", "130"]
 

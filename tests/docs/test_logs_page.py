@@ -108,7 +108,7 @@ with call_context(run_id="r-1"):
 def test_the_settings_of_the_page_are_those_of_the_code(rows):
     """Their names and their values."""
     values = {
-        row[0].strip("`"): re.findall(r"`(\w+)`", row[1]) for row in rows("logs.md", "other libraries say")
+        row[0].strip("`"): re.findall(r"`(\w+)`", row[1]) for row in rows("logs.md", "of other libraries")
     }
     assert values["SOJOURN_LOG_LEVEL"] == list(configure.LEVELS)
     assert values["SOJOURN_LOG_FORMAT"] == ["console", "json"]

@@ -286,7 +286,7 @@ async def test_runs_are_found(start, do, until):
 async def test_what_a_run_waits_for_is_seen(start, do):
     """The details hold the very command that answers; the queries and the description tell the rest."""
     run = await start("guide")
-    metadata, status, transcript, describe, _ = commands("See what one waits for")
+    metadata, status, transcript, describe, _ = commands("See what a run waits for")
     shown = await do(metadata, RUN=run.id)
     assert "Which site?\nWanted: site\n" in shown
     (answer,) = re.findall(r"^temporal workflow signal .*$", shown, re.MULTILINE)
@@ -308,7 +308,7 @@ async def test_a_history_tells_it_without_a_worker(temporal_address, status_when
     async with Worker(app, client):
         run = await client.start("yard.guide", "go")
         await status_when(run, lambda status: status.awaits)
-    *_, show = commands("See what one waits for")
+    *_, show = commands("See what a run waits for")
     shown = await do(show, RUN=run.id)
     for said in (
         "result[0].await.question: Which site?",
@@ -651,7 +651,7 @@ class BadDeploy:
 async def test_a_deploy_that_does_not_fit_loses_nothing(temporal_address, status_when, until, do):
     """The workflow task fails again and again, and with the right code the run goes on."""
     *_, show = commands("Why a run is stuck")
-    detailed = commands("See what one waits for")[-1]
+    detailed = commands("See what a run waits for")[-1]
     client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
     async with Worker(app, client):
         run = await client.start("yard.guide", "go")
@@ -694,7 +694,7 @@ async def test_a_stuck_tool_is_dumped_by_one_call(start, do, rows):
 
 async def test_a_run_is_started(serve, do, until, status_when):
     """It is found by its attributes like any other, and its id is used once."""
-    (begin,) = commands("Start one")
+    (begin,) = commands("Start a run")
     client = await serve(app)
     run = client.get_run(f"by-hand-{uuid.uuid4().hex[:8]}")
     words = {"RUN": run.id, "QUEUE": client.task_queue, "AGENT": "yard.guide", "SESSION": run.id}

@@ -240,7 +240,7 @@ async def test_what_is_not_asked_yet_is_not_decided(serve, status_when, decide):
     early = asyncio.create_task(decide(run))
     await asyncio.wait({early}, timeout=5)  # it has looked; else it looks again
     go.set()
-    with pytest.raises(AwaitClosed, match="nobody is asked"):
+    with pytest.raises(AwaitClosed, match="no call waits"):
         await early
     (asked,) = (await status_when(run, lambda status: status.awaits)).awaits
     assert done == []

@@ -90,7 +90,7 @@ async def test_data_stays_out_of_what_planners_read(serve, traces):
     assert get_time_series.artifact(end.result, "time_series") == SERIES
     assert (await run.artifact(artifact.ref)).data == SERIES.model_dump()
     assert [one.ref for one in out.artifacts] == [artifact.ref]
-    with pytest.raises(ValueError, match="only the reference"):
+    with pytest.raises(ValueError, match="only its reference"):
         get_time_series.artifact(result, "time_series")
     with pytest.raises(KeyError, match="declares no artifact 'chart'"):
         get_time_series.artifact(end.result, "chart")
@@ -223,7 +223,7 @@ def test_an_executor_gives_typed_artifacts():
     assert declared.artifact(result, "time_series") == SERIES
     bare = declared.result(call, Summary(summary="s", count=1))
     assert declared.artifact(bare, "time_series") is None
-    with pytest.raises(ValueError, match="holds no result"):
+    with pytest.raises(ValueError, match="not a successful result"):
         declared.artifact(ToolResult(name="other"), "time_series")
     assert ToolCallMeta(run_id="r").attempt == 1
 

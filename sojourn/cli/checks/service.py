@@ -67,7 +67,7 @@ async def check_namespace(client: Client) -> Check:
     kept = answer.config.workflow_execution_retention_ttl.ToTimedelta()
     said = f"{name!r} keeps closed runs for {took(kept)}"
     if kept < SHORT_RETENTION:
-        return Check("namespace", True, f"{said}; what should last longer: sojourn export RUN")
+        return Check("namespace", True, f"{said}; to keep a run longer: sojourn export RUN")
     return Check("namespace", True, said)
 
 
@@ -107,14 +107,14 @@ async def check_clock(client: Client) -> Check:
         with contextlib.suppress(asyncio.CancelledError, RPCError):
             await polling
     if stamped is None:
-        return Check("clock", None, "the server does not tell its time")
+        return Check("clock", None, "the server does not report its time")
     off = max(began - stamped, stamped - time.time(), 0.0)
     if off > MAX_CLOCK_DIFFERENCE:
         return Check(
             "clock",
             False,
             f"differs from the server's by {off:.0f} s",
-            "set both by NTP: deadlines rely on them",
+            "synchronize both with NTP: deadlines depend on them",
         )
     return Check("clock", True, "agrees with the server's" if off < 1 else f"{off:.1f} s off the server's")
 
@@ -138,5 +138,5 @@ async def _stamped(client: Client, queue: TaskQueue) -> float | None:
 def _untold(name: str, error: RPCError) -> Check:
     """Not for us to know, or the server is gone, which is for the caller to tell."""
     if error.status in (RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNIMPLEMENTED):
-        return Check(name, None, f"could not be looked at: {error.message[:200]}")
+        return Check(name, None, f"could not be checked: {error.message[:200]}")
     raise error

@@ -47,7 +47,7 @@ async def check_queue(client: Connection, queue: str, *, activities_only: bool =
         return Check(
             name,
             False,
-            f"nobody polls it for {' and '.join(missing)}",
+            f"no worker polls it for {' and '.join(missing)}",
             f"sojourn worker MODULE:APP --task-queue {queue}{given_again()}",
         )
     versions = await _sdk_versions(client, queue)
@@ -63,7 +63,7 @@ async def check_runs(client: Client) -> Check:
     try:
         runs = [run.id async for run in client.temporal.list_workflows(query, limit=LOOKED_AT)]
     except RPCError as error:
-        return Check(name, None, f"could not be looked at: {plain(error.message)}")
+        return Check(name, None, f"could not be checked: {plain(error.message)}")
     stuck = await stuck_runs(client, runs)
     newest = f"the newest {LOOKED_AT} open" if len(runs) == LOOKED_AT else f"{len(runs)} open"
     if not stuck:

@@ -22,24 +22,24 @@ def answer(
     await_id: Annotated[
         str | None,
         typer.Argument(
-            metavar="AWAIT_ID", help="Which question, where several are open.", show_default=False
+            metavar="AWAIT_ID", help="The question's id; needed when several are open.", show_default=False
         ),
     ] = None,
     text: Annotated[
         str | None,
-        typer.Argument(
-            metavar="TEXT", help="What to say; one word alone, or in quotes, is this.", show_default=False
-        ),
+        typer.Argument(metavar="TEXT", help="The answer; put several words in quotes.", show_default=False),
     ] = None,
     fields: Annotated[
         list[str] | None,
-        typer.Option("--field", metavar="NAME=VALUE", help="Answer by field; may be given several times."),
+        typer.Option("--field", metavar="NAME=VALUE", help="Answer by field; can be given several times."),
     ] = None,
     json_values: Annotated[
         str | None, typer.Option("--json-values", metavar="OBJECT", help="Answer by field, as JSON.")
     ] = None,
-    decline: Annotated[bool, typer.Option("--decline", help="Say that there will be no answer.")] = False,
-    why: Annotated[str, typer.Option("--why", metavar="WHY", help="With --decline: why.")] = "",
+    decline: Annotated[
+        bool, typer.Option("--decline", help="Decline the question: there will be no answer.")
+    ] = False,
+    why: Annotated[str, typer.Option("--why", metavar="WHY", help="With --decline: the reason.")] = "",
     by: By = None,
     as_json: Json = False,
 ) -> int:
@@ -53,9 +53,9 @@ def answer(
     words = [word for word in (await_id, text) if word is not None]
     await_id, text = _read_words(words, is_given=bool(fields or json_values is not None or decline))
     if bool(fields) + (json_values is not None) + decline > 1:
-        raise CommandError("give one of TEXT, --field, --json-values and --decline", exit_code=USAGE)
+        raise CommandError("give only one of TEXT, --field, --json-values and --decline", exit_code=USAGE)
     if why and not decline:
-        raise CommandError("--why goes with --decline; what answers the question is TEXT", exit_code=USAGE)
+        raise CommandError("--why needs --decline; the answer itself is TEXT", exit_code=USAGE)
     values = None if json_values is None else _object(json_values)
     pairs = [_pair(field) for field in fields or ()]
     who = by_or_user(by)
@@ -84,13 +84,13 @@ def _read_words(words: Sequence[str], *, is_given: bool) -> tuple[str | None, st
         raise CommandError(
             "an answer is one TEXT: put several words in quotes"
             if not is_given
-            else "--field, --json-values and --decline stand in place of TEXT",
+            else "give either TEXT, or one of --field, --json-values and --decline",
             exit_code=USAGE,
         )
     if is_given:
         return (words[0] if words else None), None
     if not words:
-        raise CommandError("say the answer: TEXT, --field, --json-values or --decline", exit_code=USAGE)
+        raise CommandError("give the answer: TEXT, --field, --json-values or --decline", exit_code=USAGE)
     return (words[0] if len(words) == 2 else None), words[-1]
 
 
@@ -98,9 +98,9 @@ def _object(text: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise CommandError(f"--json-values is no JSON: {error}", exit_code=USAGE) from error
+        raise CommandError(f"--json-values is not JSON: {error}", exit_code=USAGE) from error
     if not isinstance(value, dict):
-        raise CommandError("--json-values is an object of values by field", exit_code=USAGE)
+        raise CommandError("--json-values must be an object of values by field", exit_code=USAGE)
     return cast("dict[str, Any]", value)
 
 

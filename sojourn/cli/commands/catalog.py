@@ -32,14 +32,14 @@ def catalog(
         Path | None,
         typer.Option(
             "--out",
-            help="Write tool_schemas.json below this folder: of all tools, and for each agent in AGENT/.",
+            help="Write tool_schemas.json to this folder, for all tools, and to AGENT/ for each agent.",
         ),
     ] = None,
     as_json: Json = False,
 ) -> int:
     """Show the tools of an app, agent by agent.
 
-    With --json as JSON Schemas, with --out as files.
+    --json prints JSON Schemas, --out writes files.
 
     \b
     sojourn catalog worker:app --out schemas
@@ -52,7 +52,7 @@ async def _tell(app: "App", out: Path | None, *, as_json: bool) -> None:
     await app.open()
     try:
         for reason in app.unavailable():
-            print(f"sojourn: {reason}; its tools are not in the catalogue", file=sys.stderr)
+            print(f"sojourn: {reason}; its tools are not in the catalog", file=sys.stderr)
         if out is not None:
             _write(app, out, as_json=as_json)
         elif as_json:

@@ -23,19 +23,21 @@ __all__ = ["approve", "deny"]
 
 AwaitId = Annotated[
     str | None,
-    typer.Argument(metavar="AWAIT_ID", help="Which; may be left out while there is one.", show_default=False),
+    typer.Argument(
+        metavar="AWAIT_ID", help="The id of the wait; needed when several are open.", show_default=False
+    ),
 ]
-FullOption = Annotated[bool, typer.Option("--full", help="Show all of it, however long.")]
-YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask; goes with AWAIT_ID.")]
+FullOption = Annotated[bool, typer.Option("--full", help="Show the whole call, however long.")]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask; needs AWAIT_ID.")]
 DigestOption = Annotated[
     str | None,
     typer.Option(
         "--digest",
         metavar="DIGEST",
-        help="The payload_digest of what was seen elsewhere; goes with AWAIT_ID, shows and asks nothing.",
+        help="The payload_digest of a call that you saw elsewhere; needs AWAIT_ID, shows and asks nothing.",
     ),
 ]
-WhyOption = Annotated[str, typer.Option("--why", metavar="WHY", help="Why; the planner reads it.")]
+WhyOption = Annotated[str, typer.Option("--why", metavar="WHY", help="The reason; the planner reads it.")]
 
 
 @encrypted
@@ -46,13 +48,13 @@ def approve(
     yes: YesOption = False,
     digest: DigestOption = None,
     for_run: Annotated[
-        bool, typer.Option("--for-run", help="And stop asking about this tool in this run.")
+        bool, typer.Option("--for-run", help="Also stop asking about this tool in this run.")
     ] = False,
     why: WhyOption = "",
     by: By = None,
     as_json: Json = False,
 ) -> int:
-    """Let a call run that a person is asked about: it is shown, and you are asked.
+    """Approve a call that waits for a person: shows it, and asks you first.
 
     \b
     sojourn approve RUN
@@ -86,7 +88,7 @@ def deny(
     by: By = None,
     as_json: Json = False,
 ) -> int:
-    """Do not let a call run; the planner is told why. It is shown, and you are asked.
+    """Deny a call that waits for a person: shows it, and asks you first. The planner gets the reason.
 
     \b
     sojourn deny RUN --why "not before Monday"
@@ -130,7 +132,7 @@ def _decide(decision: Decision) -> int:
     if (decision.yes or decision.digest) and decision.await_id is None:
         option = "--yes" if decision.yes else "--digest DIGEST"
         raise CommandError(
-            f"{option.split(maxsplit=1)[0]} goes with the id of what was seen: "
+            f"{option.split(maxsplit=1)[0]} needs the id of the call that you saw: "
             f"sojourn {decision.verb} {shell_word(decision.run_id)} AWAIT_ID {option}{given_again()}",
             exit_code=USAGE,
         )
@@ -154,7 +156,7 @@ def _decide(decision: Decision) -> int:
         digest = decision.digest or call.payload_digest
         lines, seen = call_lines(call, whole=decision.full)
         if decision.digest is None and not await _is_meant(decision, found, lines, is_whole=seen.is_whole):
-            print("nothing was decided; the call waits")
+            print("no decision was sent; the call still waits")
             return WAITING
         run = client.get_run(found.run_id)
         if decision.approved:
@@ -194,7 +196,7 @@ async def _decided_before(client: "Client", decision: Decision) -> "AwaitAnswere
             if event.approved != decision.approved:
                 by = f" by {plain(event.by)}" if event.by else ""
                 what = "approved" if event.approved else "denied"
-                raise CommandError(f"{plain(await_id)} was {what}{by} before", run_id=run_id)
+                raise CommandError(f"{plain(await_id)} was already {what}{by}", run_id=run_id)
             if decision.digest not in (None, about):
                 raise CommandError(
                     f"{plain(await_id)} was about other arguments than those of this digest", run_id=run_id
@@ -216,9 +218,9 @@ async def _is_meant(decision: Decision, found: "OpenWait", lines: list[str], *, 
     again = f"sojourn {decision.verb} {shell_word(found.run_id)} {shell_word(found.wait.id)}{given_again()}"
     missing = ""
     if decision.approved and not is_whole:
-        missing = f"not all of what would run was shown; see all of it, and approve it, with `{again} --full`"
+        missing = f"the call was not shown whole; to see all of it and approve it, use `{again} --full`"
     elif not decision.yes and (decision.as_json or not sys.stdin.isatty()):
-        missing = f"nobody is asked here; say that it was seen, with `{again} --yes`"
+        missing = f"there is no terminal to ask at; if you have seen the call, use `{again} --yes`"
     if missing:
         raise CommandError(missing, exit_code=USAGE, **found.told(), shown=lines)
     everything = " it and all calls of its tool" if decision.for_run else ""

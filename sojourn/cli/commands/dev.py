@@ -27,10 +27,10 @@ def dev(
     target: Target,
     task_queue: TaskQueue = None,
     reload: Annotated[
-        bool, typer.Option("--reload/--no-reload", help="Serve the app anew when a file of it changes.")
+        bool, typer.Option("--reload/--no-reload", help="Reload the app when a file changes.")
     ] = True,
     port: Annotated[
-        int | None, typer.Option(help="The server's port, or where one runs already; 7233 when left out.")
+        int | None, typer.Option(help="The port of the server to use or to start; default: 7233.")
     ] = None,
     as_json: Json = False,
 ) -> int:
@@ -92,7 +92,7 @@ async def _until_ended(serving: "asyncio.Task[int]", server: "Server") -> int:
         serving.cancel()
         await asyncio.wait({serving})
         raise CommandError(
-            f"the Temporal server ended with status {dying.result()}; it said:\n{server.log_tail()}",
+            f"the Temporal server ended with status {dying.result()}; the end of its log:\n{server.log_tail()}",
             exit_code=NO_SERVER,
         )
     finally:

@@ -27,7 +27,7 @@ def doctor(
         str | None,
         typer.Argument(
             metavar="MODULE:APP",
-            help="Load this app too, and ask its MCP servers and task queues.",
+            help="Also load this app, and check its MCP servers and task queues.",
             show_default=False,
         ),
     ] = None,
@@ -36,7 +36,7 @@ def doctor(
 ) -> int:
     """Check what runs need, and say what to do.
 
-    The server, the namespace, its search attributes, workers, the clock, settings and versions; the app, when named.
+    Checks the server, the namespace, its search attributes, workers, the clock, settings and versions, and the app if named.
 
     \b
     sojourn doctor worker:app
@@ -87,7 +87,7 @@ async def _checks(target: str | None, queue: str) -> "AsyncIterator[Check]":
         async for check in _of_service(options, [queue], queues_of(app) if app else []):
             yield check
     except DefinitionError as error:
-        yield Check("settings", False, str(error), "mend or unset that setting")
+        yield Check("settings", False, str(error), "correct or unset that setting")
     except ServerUnavailable as error:
         said, _, mend = str(error).partition("; ")
         yield Check("server", False, said, mend)

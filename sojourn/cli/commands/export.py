@@ -42,23 +42,29 @@ def export(
     run_id: RunId,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="DIR", help="Where to; a folder of the run's name when left out."),
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            help="The folder to write to; default: a folder with the run's id as its name.",
+        ),
     ] = None,
     children: Annotated[
-        bool, typer.Option("--children", help="And the child runs, below children/.")
+        bool, typer.Option("--children", help="Also export the child runs, below children/.")
     ] = False,
     target: Annotated[
         str | None,
         typer.Option(
-            "--app", metavar="MODULE:APP", help="Whose storage holds what is too large for a history."
+            "--app",
+            metavar="MODULE:APP",
+            help="The app whose storage has the artifacts that are too large for a history.",
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Write over an earlier export.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an earlier export.")] = False,
     as_json: Json = False,
 ) -> int:
     """Write a run's transcript, events and artifacts as JSONL.
 
-    What Temporal keeps of a run ends with the namespace's retention.
+    Temporal deletes a closed run when the namespace's retention ends.
 
     \b
     sojourn export RUN --out archive/RUN --children
@@ -137,7 +143,7 @@ def _refuse_overwriting(folder: Path, *, children: bool, force: bool) -> None:
     there = [name for name in names if (folder / name).exists()]
     if there and not force:
         raise CommandError(
-            f"{folder} holds {', '.join(there)} already; choose another --out, or --force to write over it",
+            f"{folder} already has {', '.join(there)}; choose another --out, or overwrite with --force",
             exit_code=USAGE,
         )
 
@@ -273,8 +279,8 @@ def _tell(export: Export, *, as_json: bool) -> int:
     if not missing:
         return OK
     raise CommandError(
-        f"the data of {len(missing)} artifact(s) lies in external storage and could not be read "
-        f"({plain(missing[0])}); all else is written. Name the app whose storage it is: --app MODULE:APP --force",
+        f"the data of {len(missing)} artifact(s) is in external storage and could not be read "
+        f"({plain(missing[0])}); everything else is written. Name the app with this storage: --app MODULE:APP --force",
         run_id=export.run_id,
         missing=missing,
     )

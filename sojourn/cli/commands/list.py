@@ -38,25 +38,29 @@ _COLORS = {
 
 @encrypted
 def list_(
-    agent_id: Annotated[str | None, typer.Option("--agent", metavar="ID", help="Only this agent's.")] = None,
+    agent_id: Annotated[
+        str | None, typer.Option("--agent", metavar="ID", help="Only runs of this agent.")
+    ] = None,
     session_id: Annotated[
-        str | None, typer.Option("--session", metavar="ID", help="Only this session's.")
+        str | None, typer.Option("--session", metavar="ID", help="Only runs of this session.")
     ] = None,
     status: Annotated[
         str | None,
         typer.Option(
             "--status",
-            help="running (waiting and paused ones too), waiting, paused, completed, failed, canceled, terminated or timed_out.",
+            help="running (includes waiting and paused), waiting, paused, completed, failed, canceled, terminated or timed_out.",
         ),
     ] = None,
-    waiting: Annotated[bool, typer.Option("--waiting", help="Only those that wait for somebody.")] = False,
+    waiting: Annotated[bool, typer.Option("--waiting", help="Only runs that wait for somebody.")] = False,
     stuck: Annotated[
         bool,
         typer.Option(
-            "--stuck", help="Only those that fail again and again or that no worker serves, and why."
+            "--stuck", help="Only runs that fail again and again or that no worker serves, with the reason."
         ),
     ] = False,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="At most so many.")] = 50,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, max=10_000, help="The maximum number of runs.")
+    ] = 50,
     as_json: Json = False,
 ) -> int:
     """List runs, newest first.
@@ -67,10 +71,10 @@ def list_(
     """
     if status is not None and status not in STATUSES:
         raise CommandError(
-            f"there is no status {plain(status)!r}; it is one of {', '.join(STATUSES)}", exit_code=USAGE
+            f"{plain(status)!r} is not a status; use one of {', '.join(STATUSES)}", exit_code=USAGE
         )
     if sum((status is not None, waiting, stuck)) > 1:
-        raise CommandError("give one of --status, --waiting and --stuck", exit_code=USAGE)
+        raise CommandError("give only one of --status, --waiting and --stuck", exit_code=USAGE)
     filters = {"agent_id": agent_id, "session_id": session_id}
     filters["status"] = "waiting" if waiting else "running" if stuck else status
 
@@ -105,7 +109,7 @@ async def _find_stuck(client: "Client", runs: "list[RunStatus]") -> "dict[str, S
 
     if len(runs) > MAX_LOOKED_AT:
         print(
-            f"sojourn: looked at the newest {MAX_LOOKED_AT:,} open runs only; narrow it with --agent or --session",
+            f"sojourn: checked only the newest {MAX_LOOKED_AT:,} open runs; to check others, add --agent or --session",
             file=sys.stderr,
         )
     return await stuck_runs(client, [run.run_id for run in runs[:MAX_LOOKED_AT]])
@@ -146,7 +150,7 @@ def _show(runs: "list[RunStatus]", why: "dict[str, Stuck]") -> None:
     if not console.is_terminal:
         console.width = PLAIN_WIDTH
     if not runs:
-        console.print(Text("no such runs", style="dim"))
+        console.print(Text("no runs found", style="dim"))
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("RUN", overflow="fold")

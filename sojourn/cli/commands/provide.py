@@ -37,19 +37,21 @@ def provide(
     results: Annotated[
         list[str] | None,
         typer.Option(
-            "--result", metavar="CALL=JSON", help="The result of one call; may be given several times."
+            "--result", metavar="CALL=JSON", help="The result of one call; can be given several times."
         ),
     ] = None,
     errors: Annotated[
         list[str] | None,
-        typer.Option("--error", metavar="CALL=TEXT", help="Why one call failed; may be given several times."),
+        typer.Option(
+            "--error", metavar="CALL=TEXT", help="The error of one call; can be given several times."
+        ),
     ] = None,
     by: By = None,
     as_json: Json = False,
 ) -> int:
     """Send results of calls that are executed outside.
 
-    With none given, says which are waited for.
+    Without results, lists the calls that the run waits for.
 
     \b
     sojourn provide RUN --result call-1=2.5
@@ -107,7 +109,11 @@ def _by_wait(
             if any(item.tool_call_id == call_id for item in cast("AwaitExternalTools", one.wait).items)
         ]
         if len(places) != 1:
-            fault = "waits in several child runs: name the child run" if places else "does not wait here"
+            fault = (
+                "waits in several child runs; give the id of the child run"
+                if places
+                else "does not wait here"
+            )
             raise CommandError(
                 f"call {plain(call_id)} {fault}; {_asked(run_id, waits)}",
                 exit_code=USAGE,
@@ -129,7 +135,7 @@ def _from_source(source: str) -> list[Result]:
     for result in found:
         if not isinstance(result, dict) or "tool_call_id" not in result:
             raise CommandError(
-                f'{source}: a result is {{"tool_call_id": ..., "result": ...}} or with "error", '
+                f'{source}: a result must be {{"tool_call_id": ..., "result": ...}}, or with "error", '
                 f"not {plain(result, 80)}",
                 exit_code=USAGE,
             )
@@ -155,5 +161,5 @@ def _json(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise CommandError(
-            f"{plain(text, 80)} is no JSON ({error}); a text goes in double quotes", exit_code=USAGE
+            f"{plain(text, 80)} is not JSON ({error}); put a text in double quotes", exit_code=USAGE
         ) from error

@@ -21,7 +21,7 @@ __all__ = ["server"]
 def server(
     port: Annotated[int | None, typer.Option(help="Frontend port; 7233 when free.")] = None,
     ui_port: Annotated[int | None, typer.Option(help="UI port; 8233 when free.")] = None,
-    db: Annotated[Path, typer.Option(help="SQLite file that keeps everything.")] = Path(
+    db: Annotated[Path, typer.Option(help="SQLite file for the server's data.")] = Path(
         ".sojourn/temporal.db"
     ),
     in_memory: Annotated[bool, typer.Option("--in-memory", help="Keep nothing.")] = False,
@@ -68,7 +68,9 @@ async def _live(server: "Server", db: Path | None, *, as_json: bool) -> int:
     await server.start()
     print(_as_json(server, db) if as_json else _as_text(server, db), flush=True)
     status = await server.wait()
-    raise CommandError(f"the Temporal server ended with status {status}; it said:\n{server.log_tail()}")
+    raise CommandError(
+        f"the Temporal server ended with status {status}; the end of its log:\n{server.log_tail()}"
+    )
 
 
 def _as_json(server: "Server", db: Path | None) -> str:
@@ -89,7 +91,7 @@ def _as_text(server: "Server", db: Path | None) -> str:
     lines = [f"Temporal server on {server.address}"]
     if server.ui_url:
         lines.append(f"  UI       {server.ui_url}")
-    lines.append(f"  data     {db or 'in memory, gone when it stops'}")
+    lines.append(f"  data     {db or 'in memory, lost when it stops'}")
     if server.cli:
         lines.append(f"  command  {server.cli.path} {server.cli.version} ({server.cli.source})")
     lines.append("Ctrl-C stops it.")

@@ -23,23 +23,28 @@ __all__ = ["show"]
 def show(
     run_id: RunId,
     transcript: Annotated[
-        bool, typer.Option("--transcript", help="What was said, as the planner is given it.")
+        bool, typer.Option("--transcript", help="The messages, as the planner gets them.")
     ] = False,
-    events: Annotated[bool, typer.Option("--events", help="What happened, one event a line.")] = False,
+    events: Annotated[bool, typer.Option("--events", help="The events, one a line.")] = False,
     safeguards: Annotated[
-        bool, typer.Option("--safeguards", help="Which errors were seen, and whether retrying was stopped.")
+        bool,
+        typer.Option(
+            "--safeguards", help="The errors that the safeguards count, and whether retrying was stopped."
+        ),
     ] = False,
-    full: Annotated[bool, typer.Option("--full", help="What it waits for in full, however long.")] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="The whole of what it waits for, however long.")
+    ] = False,
     as_json: Json = False,
 ) -> int:
-    """Show a run as it stands, or as it ended, as a tree.
+    """Show the current state of a run, as a tree.
 
     \b
     sojourn show RUN
     sojourn show RUN --transcript
     """
     if transcript + events + safeguards > 1:
-        raise typer.BadParameter("choose one of --transcript, --events and --safeguards")
+        raise typer.BadParameter("give only one of --transcript, --events and --safeguards")
 
     async def tell(client: "Client") -> int:
         run = client.get_run(run_id)
@@ -86,7 +91,7 @@ async def _tree(run: "Run", *, full: bool) -> None:
             console.print(Text(f"answer with: {answer_lines(run_id, wait)[0]}", "yellow"), soft_wrap=True)
     if status.paused is not None:
         line = f"sojourn resume {shell_word(run.id)}{given_again()}"
-        console.print(Text(f"go on with: {line}", "yellow"), soft_wrap=True)
+        console.print(Text(f"resume with: {line}", "yellow"), soft_wrap=True)
     if status.safeguards:
         console.print(Text("safeguards:", "dim"))
         for line in _safeguard_lines(status.safeguards):

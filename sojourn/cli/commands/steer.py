@@ -19,7 +19,7 @@ _OPEN = ("running", "waiting", "paused")
 
 @encrypted
 def pause(run_id: RunId, why: Why = "", by: By = None, as_json: Json = False) -> int:
-    """Start nothing new in a run; what is at work finishes.
+    """Pause a run: it starts nothing new; what is running finishes.
 
     \b
     sojourn pause RUN "let me look"
@@ -41,13 +41,13 @@ def resume(
     messages: Annotated[
         list[str] | None,
         typer.Option(
-            "--message", help="Say this to the planner; begins a new turn. May be given several times."
+            "--message", help="A message to the planner; begins a new turn. Can be given several times."
         ),
     ] = None,
     by: By = None,
     as_json: Json = False,
 ) -> int:
-    """Let a paused run go on.
+    """Resume a paused run.
 
     \b
     sojourn resume RUN --message "leave s-2 alone"
@@ -64,7 +64,7 @@ def resume(
 
 @encrypted
 def cancel(run_id: RunId, why: Why = "", by: By = None, as_json: Json = False) -> int:
-    """Ask a run to cancel: its tools and child runs are cancelled too.
+    """Ask a run to cancel: its tools and child runs are canceled too.
 
     \b
     sojourn cancel RUN "no longer needed"

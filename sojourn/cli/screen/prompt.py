@@ -45,7 +45,7 @@ async def ask_approval(call: AwaitConfirmation, patience: float | None = None) -
     _, seen = call_lines(call)
     is_seen, more = seen.is_whole, "" if seen.is_whole else "   f: show all of it"
     print(
-        f"  y: run it   n WHY: do not, and say why   a: run it, and stop asking about this tool in this run{more}"
+        f"  y: run it   n WHY: deny it, with a reason   a: run it, and stop asking about this tool in this run{more}"
     )
     choice = "[y/n/a]" if is_seen else "[y/n/a/f]"
     while True:
@@ -59,7 +59,7 @@ async def ask_approval(call: AwaitConfirmation, patience: float | None = None) -
             is_seen = True
         decision = _DECISIONS.get(word.lower())
         if decision in ("y", "a") and not is_seen:
-            print("  not all of it was shown: f shows it, then it can be approved")
+            print("  the call was not shown whole: f shows all of it, then you can approve it")
         elif decision:
             return decision, reason.strip()
 

@@ -120,6 +120,6 @@ def view_of(wait: Await) -> WaitView:
 def call_lines(call: AwaitConfirmation, *, whole: bool = False) -> tuple[list[str], Disclosure]:
     """What a person decides on: the question, the tool and its arguments, one a line; and whether that is all of them."""
     seen = disclose(call.payload, whole=whole)
-    cut = [] if seen.is_whole else ["  not all of it is shown; --full shows it"]
+    cut = [] if seen.is_whole else ["  the call is not shown whole; --full shows all of it"]
     asked = [visible(call.prompt)] if call.prompt else []
     return [*asked, f"  {visible(call.tool)}", *(f"    {line}" for line in seen.lines), *cut], seen

@@ -80,7 +80,7 @@ async def test_nothing_open_says_what_the_run_does(served):
     await served.status_when(at_work, lambda status: status.phase == "executing_tools")
     cases = [
         (said, served.sojourn(*arguments))
-        for run, said in ((ended, "has ended (completed)"), (at_work, "its tools are at work"))
+        for run, said in ((ended, "has ended (completed)"), (at_work, "its tools are running"))
         for arguments in (("answer", run.id, "x"), ("approve", run.id), ("provide", run.id))
     ]
     for said, done in zip(

@@ -46,8 +46,8 @@ async def test_a_call_is_shown_before_it_is_decided_on(served):
     for arguments, said in (
         (("approve", run.id), f"sojourn approve {run.id} {wait.id} --yes"),
         (("deny", run.id, wait.id), f"sojourn deny {run.id} {wait.id} --yes"),
-        (("approve", run.id, "--yes"), "--yes goes with the id"),
-        (("deny", run.id, "--digest", wait.payload_digest), "--digest goes with the id"),
+        (("approve", run.id, "--yes"), "--yes needs the id"),
+        (("deny", run.id, "--digest", wait.payload_digest), "--digest needs the id"),
     ):
         done = await served.sojourn(*arguments)
         assert (done.code, said in done.err) == (2, True), done.err
@@ -63,7 +63,7 @@ async def test_a_call_is_shown_before_it_is_decided_on(served):
     again = await served.sojourn("approve", run.id, wait.id, "--yes", "--by", "bo")
     assert (again.code, again.out) == (0, f"approved before: {wait.id} of {run.id}, by ana\n")
     otherwise = await served.sojourn("deny", run.id, wait.id, "--yes")
-    assert (otherwise.code, f"{wait.id} was approved by ana before" in otherwise.err) == (1, True)
+    assert (otherwise.code, f"{wait.id} was already approved by ana" in otherwise.err) == (1, True)
 
 
 async def test_what_does_not_fit_on_a_screen_is_approved_when_it_was_shown(served):
@@ -85,7 +85,7 @@ async def test_what_does_not_fit_on_a_screen_is_approved_when_it_was_shown(serve
             r'name = "a\u200bb"',
             "3,800 characters left out",
             r'path = "/srv/dаta\u202e"  (! Cyrillic and Latin in one word: d\u0430ta)',  # noqa: RUF001
-            "not all of it is shown; --full shows it",
+            "the call is not shown whole; --full shows all of it",
         ):
             assert unwrapped(said) in seen
         assert "x" * 1_000 not in seen

@@ -64,13 +64,13 @@ async def test_what_is_wrong_is_told_with_what_to_do(served, here):
         served.sojourn("doctor", "mcp_app:app"),
     )
     assert no_worker.code == 1
-    assert f"✗ workers on {queue}: nobody polls it for runs and calls\n" in no_worker.out
+    assert f"✗ workers on {queue}: no worker polls it for runs and calls\n" in no_worker.out
     assert f"→ sojourn worker MODULE:APP --task-queue {queue}" in no_worker.out
     assert no_space.code == 1
     namespace = next(check for check in no_space.json["checks"] if check["check"] == "namespace")
     assert "operator namespace create --namespace no-such-space" in namespace["mend"]
     assert broken.code == 1
-    assert "✗ app: broken_app:app: App(agents=[...]) has at least one agent" in broken.out
+    assert "✗ app: broken_app:app: App(agents=[...]) needs at least one agent" in broken.out
     assert mcp.code == 1
     assert "✗ MCP servers: toolset desk.gone is unavailable" in mcp.out
 

@@ -55,7 +55,7 @@ async def test_runs_are_listed_newest_first_and_filtered(served, session):
     assert rows[0].split()[1:4] == ["desk.clerk", "waiting", "question"]
     assert [one["run_id"] for one in waiting.objects] == [asked]
     assert [one["run_id"] for one in done.objects] == [added]
-    assert (nobody.code, nobody.out) == (0, "no such runs\n")
+    assert (nobody.code, nobody.out) == (0, "no runs found\n")
 
 
 async def test_the_fields_for_machines_stay(served, session):

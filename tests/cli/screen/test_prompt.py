@@ -129,7 +129,7 @@ async def test_ctrl_c_at_the_prompt_leaves_at_once(in_a_terminal):
     terminal = await in_a_terminal(ask)
     await terminal.shows(b"Who?")
     terminal.process.send_signal(signal.SIGINT)
-    assert b"goes on without you" in await terminal.rest()
+    assert b"the run continues; follow it with" in await terminal.rest()
     assert terminal.process.returncode == 130
 
 
@@ -204,7 +204,7 @@ async def test_what_was_cut_is_approved_after_it_was_shown(in_a_terminal):
     terminal = await in_a_terminal(wipe_long)
     await terminal.shows(b"200 characters left out", b"f: show all of it")
     terminal.type(b"y\n")
-    await terminal.shows(b"not all of it was shown")
+    await terminal.shows(b"the call was not shown whole")
     terminal.type(b"f\n")
     await terminal.shows(b'disk = "' + b"x" * 400)
     terminal.type(b"y\n")
@@ -216,8 +216,8 @@ async def test_what_was_cut_is_approved_after_it_was_shown(in_a_terminal):
     ("command", "keys", "said", "code"),
     [
         ("approve", b"perhaps\ny\n", b"approved: confirm-", 0),
-        ("approve", b"n\n", b"nothing was decided", 4),
-        ("approve", b"\x04", b"nothing was decided", 4),
+        ("approve", b"n\n", b"no decision was sent", 4),
+        ("approve", b"\x04", b"no decision was sent", 4),
         ("deny", b"y\n", b"denied: confirm-", 0),
     ],
 )
