@@ -68,7 +68,7 @@ def turn(kind: type[PlanInput] = PlanInput, *, answer: Any = None, **fields: Any
         (Caps(tokens=2_000_000, cost=0.01), 1),
         (Caps(tokens=1_000, cost=100.0), 1),
     ],
-    ids=str,
+    ids=["no limit", "a token", "no token", "money", "no money", "tokens, no money", "money, no tokens"],
 )
 async def test_a_correction_is_asked_for_only_within_the_limits(left, asked):
     """A response that used up the run's tokens or its money is not put right: that would be another request."""
