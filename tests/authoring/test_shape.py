@@ -136,6 +136,18 @@ def test_a_typed_call_is_json() -> None:
     assert as_payload((), {"since": at}) == {"since": "2024-01-01T00:00:00Z"}
 
 
+def test_a_typed_call_and_a_result_are_written_by_the_names_of_the_schema() -> None:
+    """A field with an alias has that name for planners: in the schema, in a call made of the model, in a result."""
+
+    class Aliased(BaseModel):
+        site: str = Field(alias="siteId")
+
+    shape, value = Shape(Aliased, place="x"), Aliased(siteId="s-1")
+    assert list(shape.spec.json_schema["properties"]) == ["siteId"]
+    assert as_payload((value,), {}) == shape.encode(value) == {"siteId": "s-1"}
+    assert shape.decode({"siteId": "s-1"}) == value
+
+
 def test_a_strict_type_reads_what_json_can_say() -> None:
     """Dates, ids, sets and tuples come as text and lists, which a strict model takes from JSON only."""
 

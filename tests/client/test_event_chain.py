@@ -4,13 +4,30 @@ import asyncio
 import uuid
 
 import pytest
+from pydantic import BaseModel
 from temporalio import workflow
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
+from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from sojourn import Client, Message, PlanResult, RunInput, RunOutput, ToolRequest, Toolset
+from sojourn import (
+    Agent,
+    AgentTool,
+    App,
+    AwaitClarification,
+    Client,
+    Message,
+    PlanResult,
+    RunInput,
+    RunOutput,
+    RunPolicy,
+    ToolRequest,
+    Toolset,
+    Turn,
+)
+from sojourn.events.stream import stream
 from sojourn.testing.scripted import ScriptedPlanner
 
 
@@ -75,6 +92,89 @@ async def test_a_reset_run_is_told_on(serve):
     assert [event.tool_call_id for event in later if event.type == "tool_end"] == ["c1", "c2"]
     assert (await run.status()).status == "completed"
     assert (await ending).text == "done"
+
+
+class Question(BaseModel):
+    text: str
+
+
+def family(second: list[PlanResult]) -> App:
+    """A parent that calls a tool, then does the second thing; its child asks a person."""
+    tools = Toolset("test.tools")
+
+    @tools.tool
+    async def note() -> str:
+        """Succeed."""
+        return "noted"
+
+    policy = RunPolicy(interrupts_allowed=True)
+    asks = [PlanResult.ask(AwaitClarification(id="q", question="which?")), PlanResult.final("this one")]
+    child = Agent("test.child", planner=ScriptedPlanner(asks), policy=policy)
+    asked = child.export("test.children", tools=[AgentTool("ask", args=Question)])
+    ask = ToolRequest(name="test.children.ask", payload={"text": "?"}, tool_call_id="c2")
+    made: list[int] = []
+
+    async def plan(turn: Turn) -> PlanResult:
+        plans = [calling("c1"), PlanResult.calls(ask), PlanResult.final("done")]
+        number = sum(message.role == "assistant" for message in turn.messages)
+        if number == 1:
+            made.append(1)
+            if len(made) > 1 and second:
+                return second[0]
+        return plans[number]
+
+    return App(agents=[Agent("test.agent", planner=plan, uses=[tools, asked], policy=policy), child])
+
+
+class Torn:
+    """A Temporal client that loses its server as a child run begins, and hears nothing new of that child."""
+
+    def __init__(self, inner, run_id: str, meanwhile) -> None:
+        self._inner = inner
+        self._run_id = run_id
+        self._meanwhile = [meanwhile]
+
+    def __getattr__(self, name: str):
+        return getattr(self._inner, name)
+
+    def get_workflow_handle(self, workflow_id: str, **more):
+        handle = self._inner.get_workflow_handle(workflow_id, **more)
+        return TornHandle(handle, self._meanwhile, is_child=workflow_id != self._run_id)
+
+
+class TornHandle:
+    """The handle of one run of it."""
+
+    def __init__(self, inner, meanwhile: list, *, is_child: bool) -> None:
+        self._inner = inner
+        self._meanwhile = meanwhile
+        self._is_child = is_child
+
+    def __getattr__(self, name: str):
+        return getattr(self._inner, name)
+
+    async def fetch_history_events(self, *, wait_new_event: bool = False, **more):
+        if wait_new_event and self._is_child:
+            await asyncio.Event().wait()
+        async for event in self._inner.fetch_history_events(wait_new_event=wait_new_event, **more):
+            yield event
+            if self._meanwhile and event.event_type == EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED:
+                await self._meanwhile.pop()()
+                raise RPCError("away", RPCStatusCode.UNAVAILABLE, b"")
+
+
+async def test_a_child_that_a_reset_run_calls_no_more_is_told_before_the_end(serve):
+    """Where the reset itself was not heard, its call has no end: what is recorded of it comes before that of its parent."""
+    client = await serve(family([PlanResult.final("without it")]))
+    run = await client.start("test.agent", "go")
+    child = client.get_run(f"{run.id}/c2")
+    torn = Torn(client.temporal, run.id, lambda: reset_to_first_plan(client, run.id))
+    told = [event async for event in stream(torn, run.id, after={}, follow=True, children=True)]
+    assert next(event.type for event in told if event.run_id == child.id) == "run_started"
+    assert (told[-1].type, told[-1].run_id) == ("run_stream_end", run.id)
+    assert [event.tool_call_id for event in told if event.type == "tool_end"] == ["c1", "c1"]
+    assert (await run.result()).text == "without it"
+    await child.cancel()
 
 
 @workflow.defn(name="AgentRun")

@@ -4,12 +4,14 @@ import asyncio
 
 import pytest
 from pydantic import BaseModel
+from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn import (
     Agent,
     AgentTool,
     App,
     AwaitClarification,
+    InvalidInput,
     PlanResult,
     RateLimited,
     RunNotFound,
@@ -18,6 +20,7 @@ from sojourn import (
     Toolset,
     progress,
 )
+from sojourn.events.stream import stream
 from sojourn.testing.scripted import ScriptedPlanner
 
 
@@ -156,6 +159,42 @@ async def test_an_unknown_run_is_told_at_once(serve):
     with pytest.raises(RunNotFound):
         async for _ in client.get_run("nobody").events(children=True):
             pass
+
+
+class Refusing:
+    """A Temporal client whose server answers for one run with an error."""
+
+    def __init__(self, inner, run_id: str, status: RPCStatusCode) -> None:
+        self._inner = inner
+        self._run_id = run_id
+        self._status = status
+
+    def __getattr__(self, name: str):
+        return getattr(self._inner, name)
+
+    def get_workflow_handle(self, workflow_id: str, **more):
+        if workflow_id == self._run_id:
+            raise RPCError("no", self._status, b"")
+        return self._inner.get_workflow_handle(workflow_id, **more)
+
+
+@pytest.mark.parametrize("follow", [False, True])
+async def test_a_child_that_is_gone_is_left_out_and_one_that_is_refused_is_told(serve, follow):
+    """Temporal keeps each run for its own time: the rest of the tree is told; whatever else is wrong is raised."""
+    client = await serve(tree())
+    run = await client.start("test.agent", "go")
+    await run.result()
+
+    async def told(temporal) -> dict[str, list]:
+        events = stream(temporal, run.id, after={}, follow=follow, children=True)
+        return by_run([event async for event in events if event.event_id])
+
+    whole = await told(client.temporal)
+    for child in (f"{run.id}/c2", f"{run.id}/c1/m1"):
+        rest = {run_id: events for run_id, events in whole.items() if run_id != child}
+        assert await told(Refusing(client.temporal, child, RPCStatusCode.NOT_FOUND)) == rest
+        with pytest.raises(InvalidInput):
+            await told(Refusing(client.temporal, child, RPCStatusCode.PERMISSION_DENIED))
 
 
 async def test_retries_and_progress_are_told_live_only(serve):

@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 from pydantic import BaseModel
 from temporalio.api.enums.v1 import EventType
+from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn import (
     Agent,
@@ -15,10 +16,13 @@ from sojourn import (
     AwaitClarification,
     PlanResult,
     RunPolicy,
+    ServerUnavailable,
     ToolRequest,
     Toolset,
     Usage,
 )
+from sojourn.connection import rpc_errors
+from sojourn.events.one_run import events_of
 from sojourn.testing.scripted import ScriptedPlanner
 
 
@@ -115,6 +119,38 @@ async def test_a_stream_resumes_after_any_event(serve):
     for position in range(0, len(live), 3):
         rest = [event async for event in run.events(after=live[position].event_id)]
         assert rest == live[position + 1 :]
+
+
+class Away:
+    """A Temporal client whose server is away at some of the times that it is asked for a run."""
+
+    def __init__(self, inner, *times: int) -> None:
+        self._inner = inner
+        self._times = times
+        self.asked = 0
+
+    def __getattr__(self, name: str):
+        return getattr(self._inner, name)
+
+    def get_workflow_handle(self, workflow_id: str, **more):
+        self.asked += 1
+        if self.asked in self._times:
+            raise RPCError("away", RPCStatusCode.UNAVAILABLE, b"")
+        return self._inner.get_workflow_handle(workflow_id, **more)
+
+
+async def test_each_outage_is_bridged_by_itself(serve, monkeypatch):
+    """A server that was there in between may be away for as long again; one that was not is told as away."""
+    monkeypatch.setattr(rpc_errors, "SERVER_PATIENCE", 0.05)  # less than the pause after the first failure
+    run, (live,) = await told(serve)
+    temporal = run.client.temporal
+    away = Away(temporal, 1, 3)
+    assert [event async for event in events_of(away, run.id, follow=True)] == live
+    assert away.asked == 5
+    with pytest.raises(ServerUnavailable):
+        await anext(events_of(Away(temporal, 1, 2), run.id, follow=True))
+    with pytest.raises(ServerUnavailable):
+        await anext(events_of(Away(temporal, 1), run.id, follow=False))
 
 
 async def test_followers_cost_nothing(serve, traces):

@@ -100,6 +100,21 @@ async def test_an_answer_without_end_is_told_up_to_a_bound(said, monkeypatch):
     assert [len(each.text) for each in await read(3)] == [8_000, 8_000, 3_000]
 
 
+async def test_an_answer_in_small_pieces_is_told_up_to_a_bound(said, monkeypatch, until):
+    """However few characters they have, only so many deltas of an attempt are sent."""
+    transport, read = said
+    monkeypatch.setattr(module, "MAX_DELTAS", 2)
+    async with telling(transport, attempt()):
+        deltas = current_deltas()
+        for count, piece in enumerate("ab", start=1):
+            await deltas.text(piece)
+            await until(lambda count=count: deltas._seq == count)
+        await deltas.text("c")
+        assert current_deltas() is None
+    assert [each.text for each in await read(2)] == ["a", "b"]
+    assert deltas._seq == 2
+
+
 async def test_a_transport_that_fails_costs_the_turn_nothing():
     """Whatever it raises, and if it never returns: the planner goes on, and the turn ends."""
 

@@ -2,11 +2,23 @@
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sojourn import Message
-from sojourn.contracts.event import AssistantMessageEvent, PlanStartedEvent
+from sojourn import AwaitClarification, Message, ToolRequest, Usage
+from sojourn.contracts.event import (
+    AssistantMessageEvent,
+    AwaitClarificationEvent,
+    PlanStartedEvent,
+    RunCanceledEvent,
+    RunCompletedEvent,
+    RunFailedEvent,
+    RunTerminatedEvent,
+    RunTimedOutEvent,
+    ToolStartEvent,
+    UsageEvent,
+)
 from sojourn.events.live_text import Preview
 from sojourn.live import Delta
 
@@ -169,3 +181,27 @@ def test_an_answer_without_its_beginning_is_not_told(delta):
     assert preview.take(delta("end", seq=7)) == []
     assert preview.take(delta("s.", seq=8)) == []
     assert [event.text for event in preview.take(delta("be", seq=0))] == ["be"]
+
+
+OUTCOMES = [
+    (AssistantMessageEvent, {"message": Message.assistant("whole")}),
+    (AwaitClarificationEvent, {"question": AwaitClarification(question="which?")}),
+    (ToolStartEvent, {"call": ToolRequest(name="a.b.c")}),
+    (UsageEvent, {"usage": Usage()}),
+    (RunCanceledEvent, {}),
+    (RunCompletedEvent, {}),
+    (RunFailedEvent, {}),
+    (RunTerminatedEvent, {}),
+    (RunTimedOutEvent, {}),
+]
+
+
+@pytest.mark.parametrize(("kind", "content"), OUTCOMES, ids=lambda value: getattr(value, "__name__", ""))
+def test_whatever_a_plan_comes_to_ends_its_deltas(kind, content, delta):
+    """Those that come after it are late: a text after the question that it led to would seem to be the answer."""
+    preview = Preview()
+    preview.feed(PlanStartedEvent(run_id="r", event_id="1", time=delta().scheduled))
+    assert [event.text for event in preview.take(delta("half"))] == ["half"]
+    preview.feed(kind(run_id="r", event_id="2", time=START, **content))
+    assert preview.take(delta(" of it", seq=1)) == []
+    assert preview.take(delta(attempt=2, kind="begun")) == []

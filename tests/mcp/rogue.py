@@ -81,6 +81,8 @@ def called(request: dict[str, Any]) -> None:  # noqa: PLR0912
             say({"id": request["id"], "error": {"code": -32602, "message": "`a` is \x1b[31mtoo small"}})
         case "unknown":
             say({"id": request["id"], "error": {"code": -32601, "message": "no such method"}})
+        case "unknown-tool":
+            say({"id": request["id"], "error": {"code": -32000, "message": "Unknown tool: good"}})
         case "asks":
             say(
                 {

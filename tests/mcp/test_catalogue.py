@@ -14,9 +14,10 @@ from structlog.testing import capture_logs
 from sojourn import Bounds, ToolRequest, mcp
 from sojourn.contracts.tool_spec import Annotations, Retry
 from sojourn.core.payload import boundary
-from sojourn.errors import DefinitionError
+from sojourn.errors import DefinitionError, ToolUnavailable
 from sojourn.mcp import catalogue as catalogue_module
 from sojourn.mcp.catalogue import Catalogue
+from sojourn.mcp.errors import ErrorResponse
 from sojourn.mcp.limits import MAX_PAGES
 
 KINDS = ["stdio", "http", "sse"]
@@ -194,6 +195,33 @@ def catalogue():
         return mcp.McpToolset("ops.test", transport=mcp.Stdio("x"), **options)._catalogue
 
     return make
+
+
+class Failing(Listing):
+    """A session that cannot list."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self._error = error
+
+    async def page(self, cursor: str | None) -> types.ListToolsResult:
+        raise self._error
+
+
+async def test_a_server_that_is_gone_is_not_taken_for_one_that_does_not_list(catalogue):
+    """The connection has to learn of the one; the other goes on with the old list, if there was one."""
+    gone, refuses = Failing(ToolUnavailable("broke off")), Failing(ErrorResponse("no list today", -32_000))
+    known = catalogue()
+    for session in (gone, refuses):
+        with pytest.raises(ToolUnavailable):
+            await known.refresh(session)
+        assert not known.is_known
+    await known.refresh(Listing([listed("a")]))
+    tools = known.tools
+    with pytest.raises(ToolUnavailable, match="broke off"):
+        await known.refresh(gone)
+    await known.refresh(refuses)
+    assert known.tools is tools
 
 
 async def test_a_tool_that_changed_is_checked_by_its_new_schema(catalogue):

@@ -29,11 +29,14 @@ class Conversation:
         self._number = number
         self._story = story
         self._is_forgotten = is_forgotten
+        self.breaks_off = False
 
     async def call(self, name: str, *_: object) -> str:
         if self._is_forgotten:
             self.lost.set()
             raise SessionRefused("forgotten")
+        if self.breaks_off:
+            raise ToolUnavailable("broke off")
         return f"{name} in session {self._number}"
 
     async def close(self) -> None:
@@ -41,7 +44,7 @@ class Conversation:
 
 
 class Telling(Connection):
-    """A connection that tells when it opens and closes sessions, and reaches its server where it is up."""
+    """A connection that tells when it opens, lists and closes sessions, and reaches its server where it is up."""
 
     def __init__(self, *, is_up: bool = True, forgotten: int = 0) -> None:
         patience = timedelta(hours=1)
@@ -50,12 +53,16 @@ class Telling(Connection):
             mcp.Stdio("x"),
             ttl=patience,
             connect_timeout=patience,
-            take_list=None,  # pyright: ignore[reportArgumentType]
+            take_list=self._listed,
             on_drop=lambda *_: None,
         )
         self.is_up = is_up
         self.story: list[str] = []
         self._forgotten = forgotten
+
+    async def _listed(self, _session: object) -> int:
+        self.story.append("list")
+        return 1
 
     async def _open_session(self) -> Any:
         number = sum(line.startswith("open") for line in self.story) + 1
@@ -111,6 +118,35 @@ async def test_a_forgotten_session_costs_one_more_attempt(telling):
     with pytest.raises(ToolUnavailable, match="forgets our session"):
         await always.send("echo", {}, None)
     assert [line for line in always.story if line.startswith("open")] == ["open 1", "open 2"]
+
+
+async def test_a_session_that_is_lost_at_once_is_opened_again_after_a_pause(telling, monkeypatch, until):
+    """A server that dies as soon as it was listed is not started without end; one that lived for a while is, at once."""
+    monkeypatch.setattr(connection, "_FIRST_DELAY", 3_600.0)
+    for brief, further in ((3_600.0, []), (-1.0, ["close 1", "open 2"])):
+        monkeypatch.setattr(connection, "_BRIEF", brief)
+        made = telling()
+        (await made.session()).lost.set()
+        await until(lambda made=made: made._tried.is_set())
+        for _ in range(20):
+            await asyncio.sleep(0)
+        await until(lambda made=made, further=further: len(made.story) > len(further))
+        assert made.story == ["open 1", *further]
+
+
+async def test_after_a_call_that_broke_off_the_tools_are_listed_again(telling, monkeypatch, until):
+    """It may be that the server has changed the tool; a call that went well is no reason to ask."""
+    monkeypatch.setattr(connection, "_CALM", 0.0)
+    made = telling()
+    session = await made.session()
+    await until(made._tried.is_set)
+    await made.send("echo", {}, None)
+    assert not made._stale.is_set()
+    session.breaks_off = True
+    with pytest.raises(ToolUnavailable):
+        await made.send("echo", {}, None)
+    await until(lambda: "list" in made.story)
+    assert made.story == ["open 1", "list"]
 
 
 @pytest.mark.parametrize("kind", ["http", "sse"])

@@ -8,9 +8,10 @@ import mcp_types as types
 import pytest
 
 from sojourn import App, Client, InvalidInput, Run, RunPolicy, Worker, mcp
-from sojourn.contracts.input_required import ToolInput
+from sojourn.contracts.input_required import InputForm, InputRequired, ToolInput
+from sojourn.core.payload.boundary import MAX_REQUEST_STATE
 from sojourn.mcp import elicitation
-from sojourn.mcp.elicitation import Rounds
+from sojourn.mcp.elicitation import ElicitationState, Rounds
 from sojourn.mcp.errors import INVALID_PARAMS, ErrorResponse, UnsupportedElicitation
 from sojourn.mcp.limits import MAX_INPUT_ROUNDS
 
@@ -294,3 +295,17 @@ async def test_the_tenth_answer_of_a_call_may_be_its_result(monkeypatch):
     with pytest.raises(UnsupportedElicitation, match="on and on"):
         await Rounds(server.send, (), None).finish()
     assert len(server.given) == MAX_INPUT_ROUNDS
+
+
+def test_a_state_has_to_fit_with_what_is_kept_beside_it():
+    """What the run keeps is the server's state and what was asked: together they may be as long as a state may."""
+
+    def kept(size: int) -> int:
+        form = InputForm(key="q", message="Who?", form=NAME)
+        asked = InputRequired(forms=[form], request_state="s" * size)
+        return len(ElicitationState.write(asked).request_state or "")
+
+    beside = kept(0)
+    assert kept(MAX_REQUEST_STATE - beside) == MAX_REQUEST_STATE
+    with pytest.raises(UnsupportedElicitation, match="too long"):
+        kept(MAX_REQUEST_STATE - beside + 1)

@@ -98,10 +98,17 @@ async def test_a_refusal_of_the_arguments_is_a_hint(opened, rogue, run):
     assert "\x1b" not in result.error.message
 
 
-async def test_a_protocol_error_is_an_error(opened, rogue, run):
-    """Its code is kept."""
-    result = await run(await opened(rogue("unknown")), "good")
-    assert (result.error.code, result.error.message) == ("mcp_-32601", "no such method")
+@pytest.mark.parametrize(
+    ("way", "code", "text"),
+    [("unknown", "mcp_-32601", "no such method"), ("unknown-tool", "mcp_-32000", "Unknown tool: good")],
+)
+async def test_a_protocol_error_is_an_error(way, code, text, opened, rogue, run, until):
+    """Its code is kept; a server that does not know a tool which it listed is asked for its tools again."""
+    toolset = await opened(rogue(way))
+    before = toolset.tools
+    result = await run(toolset, "good")
+    assert (result.error.code, result.error.message) == (code, text)
+    await until(lambda: toolset.tools is not before)
 
 
 async def test_a_server_that_asks_a_question_is_told_no(opened, rogue, run):
@@ -201,6 +208,20 @@ class RogueHttp:
                 return "429 Slow", {"retry-after": "Wed, 21 Oct 2099 07:28:00 GMT"}, b""
             case "busy":
                 return "503 Busy", {}, b"<html>"
+            case "crashes":
+                return "500 Oh", {}, b"<html>"
+            case "error":
+                error = {"code": -32603, "message": "it went wrong"}
+                data = json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error})
+                return "500 Oh", kind, data.encode()
+            case "many-events":
+                note = {"method": "notifications/message", "params": {"level": "info", "data": "x" * 900_000}}
+                event = b"data: " + json.dumps({"jsonrpc": "2.0", **note}).encode() + b"\n\n"
+                return (
+                    "200 OK",
+                    {"content-type": "text/event-stream"},
+                    event * 10 + b"data: " + good + b"\n\n",
+                )
             case "html":
                 return "200 OK", {"content-type": "text/html"}, b"<html>"
             case "no-json":
@@ -211,6 +232,8 @@ class RogueHttp:
                 return "200 OK", {"content-type": "text/event-stream"}, b"data: " + b"x" * 9_000_000 + b"\n\n"
             case "forgets" if headers["mcp-session-id"] == "s-1":
                 return "404 Gone", {}, b""
+            case "forgets-badly" if headers["mcp-session-id"] == "s-1":
+                return "400 No", {}, b""
             case "forgets-always":
                 return "404 Gone", {}, b""
             case "redirects":
@@ -236,6 +259,7 @@ class RogueHttp:
     [
         ("rate-limited", RateLimited, "over a limit"),
         ("busy", ToolUnavailable, "HTTP 503"),
+        ("crashes", ToolUnavailable, "HTTP 500"),
         ("breaks-off", ToolUnavailable, "broke off"),
         ("compressed", ToolUnavailable, "compressed"),
         ("forgets-always", ToolUnavailable, "forgets our session"),
@@ -270,6 +294,7 @@ async def test_a_limit_may_name_a_date(opened, run):
         ("large-event", "malformed_response"),
         ("html", None),
         ("redirects", "tool_unavailable"),
+        ("error", None),
     ],
 )
 async def test_what_will_not_pass_is_answered(way, reason, opened, run):
@@ -284,11 +309,34 @@ async def test_what_will_not_pass_is_answered(way, reason, opened, run):
         assert (await run(toolset, "good")).result == "s-1"
 
 
-async def test_a_session_that_was_forgotten_is_opened_again(opened, run):
-    """A call that the server did not look at is carried out on a new session, unseen by anyone."""
-    async with RogueHttp("forgets") as rogue:
+@pytest.mark.parametrize("way", ["forgets", "forgets-badly"])
+async def test_a_session_that_was_forgotten_is_opened_again(way, opened, run):
+    """A call that the server did not look at is carried out on a new session, unseen by anyone.
+
+    The protocol's answer for it is 404; some servers give 400.
+    """
+    async with RogueHttp(way) as rogue:
         toolset = await opened(rogue.transport)
         assert (await run(toolset, "good")).result == "s-2"
+
+
+async def test_a_long_stream_of_small_events_is_no_large_answer(opened, run):
+    """What a server tells on the way to its answer may be more than one message may hold."""
+    async with RogueHttp("many-events") as rogue:
+        assert (await run(await opened(rogue.transport), "good")).result == "s-1"
+
+
+@pytest.mark.parametrize(("spared", "is_reached"), [("127.0.0.1", True), ("example.com", False)])
+async def test_the_environments_proxy_is_asked_but_for_the_hosts_that_it_spares(
+    spared, is_reached, opened, free_port, monkeypatch
+):
+    """`NO_PROXY` names hosts that are reached directly; nobody listens where the proxy should be."""
+    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{free_port}")
+    monkeypatch.setenv("no_proxy", spared)
+    async with RogueHttp("") as rogue:
+        toolset = await opened(rogue.transport)
+        assert bool(toolset.tools) is is_reached
+        assert bool(rogue.seen) is is_reached
 
 
 async def test_wrong_credentials_are_named(opened):

@@ -5,9 +5,10 @@ from datetime import timedelta
 from itertools import pairwise
 
 import pytest
+from pydantic_ai import ToolDefinition
 from pydantic_ai.exceptions import ModelRateLimitError
 from pydantic_ai.messages import BinaryContent, ModelRequest, ModelResponse, TextPart, ToolCallPart
-from pydantic_ai.models import infer_model
+from pydantic_ai.models import ModelRequestParameters, infer_model
 from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.test import TestModel
 from temporalio.exceptions import ApplicationError
@@ -205,6 +206,15 @@ async def test_a_users_models_in_order_are_left_as_they_were(standin):
     ]
 
 
+async def test_limits_hold_for_each_of_models_in_order(standin):
+    """The fallbacks of a model object have the limits of its planner too."""
+    given = FallbackModel(standin.model("openai-chat"), standin.model("anthropic"))
+    ours = guarded(given, RateLimits(tokens_per_minute=500))
+    for each in ours.models:
+        each._ready(None)
+    assert [limiter_for(each).allowance.rate for each in given.models] == [500, 500]
+
+
 # The estimate.
 
 
@@ -220,3 +230,13 @@ def test_the_estimate_is_a_third_of_the_characters_and_500():
     image = BinaryContent(b"x" * 9000, media_type="image/png")
     assert estimate([ModelRequest.user_text_prompt(["x" * 300, image])]) == 600
     assert all(estimate(more) > estimate(less) for less, more in pairwise([[], texts[:1], texts]))
+
+
+def test_the_tools_that_are_offered_count_in_the_estimate():
+    """Their schemas and descriptions are sent with every request."""
+    schema = {"type": "object", "properties": {"a": {"type": "string", "description": "x" * 300}}}
+    tool = ToolDefinition(name="t", description="y" * 300, parameters_json_schema=schema)
+    bare = ToolDefinition(name="t", parameters_json_schema=schema)
+    for tools, characters in (([bare], len(str(schema))), ([tool, tool], 2 * len(str(schema)) + 600)):
+        offered = ModelRequestParameters(function_tools=tools)
+        assert estimate([], offered) == 500 + characters // 3

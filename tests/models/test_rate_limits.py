@@ -110,6 +110,15 @@ def test_a_refusal_halves_the_rate_and_successes_give_it_back():
     assert allowance.rate == 1000
 
 
+def test_a_refusal_empties_the_bucket():
+    """What was saved up before it is not sent on top: the next request waits for tokens at the halved rate."""
+    allowance = Allowance()
+    allowance.limit(1000)
+    assert allowance.wait(100, 10.0) == 0
+    allowance.refused(10.0, sent=9.0, retry_after=None)
+    assert allowance.wait(100, 10.0) == pytest.approx(12)
+
+
 def test_the_rate_never_falls_below_a_tenth():
     """However often it is refused."""
     allowance = Allowance()

@@ -6,7 +6,7 @@ from planners.diagnosis import diagnose
 from planners.facts import Finding, Scan, Series
 
 NOON = datetime(2026, 3, 29, 12, tzinfo=UTC)
-LATER = NOON + timedelta(hours=9)
+EARLIER, LATER = NOON - timedelta(hours=9), NOON + timedelta(hours=9)
 
 
 def battery(last_time: datetime | None = NOON, low_since: datetime | None = None) -> Series:
@@ -39,7 +39,9 @@ def scan(*since: datetime | None) -> Scan:
         (battery(low_since=NOON), scan(NOON, NOON), "power"),
         (battery(), scan(NOON, NOON), "uplink"),
         (battery(low_since=LATER), scan(NOON, NOON), "unclear"),
+        (battery(low_since=EARLIER), scan(NOON, NOON), "unclear"),
         (battery(LATER), scan(NOON, NOON), "unclear"),
+        (battery(EARLIER), scan(NOON, NOON), "unclear"),
         (battery(low_since=NOON), scan(NOON, LATER), "unclear"),
         (battery(last_time=None), scan(NOON), "unclear"),
         (battery(low_since=NOON), scan(), "unclear"),

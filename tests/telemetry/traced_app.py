@@ -40,8 +40,10 @@ async def write(topic: str, text: str) -> str:
 
 
 @notes.tool(inject={"token": lambda meta: SECRET})
-async def fail(token: str) -> str:
-    """Raise what repeats the injected value."""
+async def fail(token: str, again: bool = False) -> str:
+    """Raise what repeats the injected value, the first time."""
+    if again:
+        return "done"
     raise ValueError(f"refused {token}")
 
 
@@ -90,6 +92,9 @@ class Question(BaseModel):
     question: str
 
 
+depot = Toolset("desk.depot", external=True)
+fetch = depot.declare("fetch", args=Question, result=str)
+
 helper = Agent(
     "desk.helper",
     planner=steps(PlanResult.calls(read.call(topic="child")), PlanResult.final("hm")),
@@ -107,7 +112,7 @@ clerk = Agent(
             ToolRequest(name="desk.help.ask", payload={"question": "why?"}),
         ),
         PlanResult.calls(ToolRequest(name="desk.notes.write", payload={"topic": "a"}), fail.call()),
-        PlanResult.calls(write.call(topic="a", text="b"), flaky.call()),
+        PlanResult.calls(write.call(topic="a", text="b"), flaky.call(), fail.call(again=True)),
         PlanResult.final("done"),
     ),
     uses=[notes, help_],
@@ -124,9 +129,10 @@ asker = Agent(
     planner=steps(
         PlanResult.ask(AwaitClarification(question="Which?")),
         PlanResult.calls(burn.call(topic="a")),
+        PlanResult.calls(fetch.call(Question(question="where?"))),
         PlanResult.final("done"),
     ),
-    uses=[notes],
+    uses=[notes, depot],
     policy=RunPolicy(interrupts_allowed=True),
 )
 app = App(agents=[clerk, helper, slowly, asker], allow_loosening=True)

@@ -1,0 +1,123 @@
+"""The planner and its model, turn by turn: what a request allows, and whether there is another."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.usage import RequestUsage
+from temporalio.exceptions import ApplicationError
+
+from sojourn import Message, ModelPlanner, PlanInput, PlanResumeInput, RunContext
+from sojourn.contracts.plan import Finalize
+from sojourn.contracts.run_policy import Caps
+
+SETTINGS = {"max_tokens": 1000}
+LAST = Finalize(reason="max_tokens", message="Answer now.")
+
+
+class Own(BaseModel):
+    own: int
+
+
+class Wanted(BaseModel):
+    wanted: int
+
+
+class Model:
+    """A model of a provider whose prices are known; keeps what it was asked."""
+
+    def __init__(self, *answers: ModelResponse) -> None:
+        self.asked: list[AgentInfo] = []
+        self._answers = list(answers)
+
+    @property
+    def planner(self) -> Callable[..., ModelPlanner]:
+        def make(**options: Any) -> ModelPlanner:
+            return ModelPlanner(FunctionModel(self._answer, model_name="gpt-5"), **options)
+
+        return make
+
+    def _answer(self, _messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        self.asked.append(info)
+        return self._answers.pop(0)
+
+
+def says(text: str, tokens: int = 0) -> ModelResponse:
+    """A response of OpenAI, whose tokens have a price."""
+    used = RequestUsage(input_tokens=tokens)
+    parts = [TextPart(text)] if text else []
+    return ModelResponse(parts=parts, usage=used, model_name="gpt-5", provider_name="openai")
+
+
+def turn(kind: type[PlanInput] = PlanInput, *, answer: Any = None, **fields: Any) -> PlanInput:
+    run = RunContext(run_id="r", agent_id="test.agent", answer=answer)
+    return kind(**{"run": run, "messages": [Message.user("go")], "tools": [], "caps": Caps(), **fields})
+
+
+@pytest.mark.parametrize(
+    ("left", "asked"),
+    [
+        (Caps(), 2),
+        (Caps(tokens=1_000_001), 2),
+        (Caps(tokens=1_000_000), 1),
+        (Caps(cost=100.0), 2),
+        (Caps(cost=0.01), 1),
+        (Caps(tokens=2_000_000, cost=0.01), 1),
+        (Caps(tokens=1_000, cost=100.0), 1),
+    ],
+    ids=["no limit", "a token", "no token", "money", "no money", "tokens, no money", "money, no tokens"],
+)
+async def test_a_correction_is_asked_for_only_within_the_limits(left, asked):
+    """A response that used up the run's tokens or its money is not put right: that would be another request."""
+    model = Model(says("", tokens=1_000_000), says("Here I am.", tokens=1))
+    if asked == 1:
+        with pytest.raises(ApplicationError) as failed:
+            await model.planner().plan_start(turn(caps=left))
+        assert failed.value.type == "EmptyAnswer"
+    else:
+        plan = await model.planner().plan_start(turn(caps=left))
+        assert plan.usage.input_tokens == 1_000_001
+        assert plan.usage.cost > 0.01
+    assert len(model.asked) == asked
+
+
+async def test_the_last_turn_is_corrected_whatever_is_left():
+    """It is there to answer with what is known, beyond the limit that ended the run."""
+    model = Model(says("", tokens=1_000_000), says("Here I am."))
+    plan = await model.planner().plan_resume(turn(PlanResumeInput, caps=Caps(tokens=0), finalize=LAST))
+    assert plan.final_response.text == "Here I am."
+
+
+@pytest.mark.parametrize(
+    ("left", "finalize", "settings", "allowed"),
+    [
+        (500, None, SETTINGS, 500),
+        (2000, None, SETTINGS, 1000),
+        (500, None, None, 500),
+        (100_000, None, None, None),
+        (0, LAST, SETTINGS, 1000),
+        (0, LAST, None, None),
+    ],
+)
+async def test_a_response_may_be_as_long_as_the_tokens_left(left, finalize, settings, allowed):
+    """But for that of the last turn: a run whose tokens are used up still gets a whole answer."""
+    model = Model(says("Here I am."))
+    given = turn(PlanResumeInput, caps=Caps(tokens=left), finalize=finalize)
+    await model.planner(settings=settings).plan_resume(given)
+    assert model.asked[0].model_settings.get("max_tokens") == allowed
+
+
+async def test_the_answer_is_of_the_type_that_the_caller_wants():
+    """What the asking agent expects goes before the planner's own type, which holds where nobody says."""
+    model = Model(
+        *[ModelResponse(parts=[ToolCallPart("final_result", {name: 1}, "c1")]) for name in ("own", "wanted")]
+    )
+    planner = model.planner(result=Own)
+    assert (await planner.plan_start(turn())).result == {"own": 1}
+    wanted = Wanted.model_json_schema()
+    assert (await planner.plan_start(turn(answer=wanted))).result == {"wanted": 1}
+    offered = [info.output_tools[0].parameters_json_schema["required"] for info in model.asked]
+    assert offered == [["own"], ["wanted"]]
