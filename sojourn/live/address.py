@@ -21,7 +21,7 @@ def as_transport(given: LiveTransport | str | None) -> LiveTransport:
         return given
     if given.partition("://")[0] not in ("redis", "rediss", "unix"):
         raise DefinitionError(
-            "SOJOURN_LIVE is redis://HOST:PORT/DB, rediss://... or unix://PATH; what it is set to is none of these"
+            "SOJOURN_LIVE is redis://HOST:PORT/DB, rediss://... or unix://PATH; its value is none of these"
         )
     try:
         from sojourn.live.redis import RedisTransport  # noqa: PLC0415 - the client is an extra

@@ -68,7 +68,7 @@ class RedisTransport:
             self._open(PATIENCE)
         except ValueError:  # its text quotes what it cannot read, which may be a password
             raise DefinitionError(
-                "the address of Redis cannot be read; it is redis://[USER:PASSWORD@]HOST:PORT/DB, where other "
+                "the address of Redis is not valid; write it as redis://[USER:PASSWORD@]HOST:PORT/DB, where other "
                 "characters of a password than letters and digits are written as %XX"
             ) from None
 

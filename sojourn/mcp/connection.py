@@ -158,7 +158,7 @@ class Connection:
             except ToolUnavailable:
                 self.refresh()
                 raise
-        raise ToolUnavailable("its MCP server forgets our session at once")
+        raise ToolUnavailable("its MCP server closes each session as soon as it is opened")
 
     async def _open(self, held: "list[Session]") -> "Session":
         # The old one ends first: a server may hold a lock, and a worker one process.

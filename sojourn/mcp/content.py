@@ -71,7 +71,7 @@ def _read(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        raise ValueError("no structured content, and its text is no JSON") from None
+        raise ValueError("no structured content, and its text is not JSON") from None
 
 
 def _part(block: "ContentBlock") -> tuple[Any, str | None, Any]:

@@ -174,7 +174,7 @@ def _error_of_protocol(error: "MCPError", exchange: Exchange, secrets: Sequence[
             # Sent as the old listing says; the toolset lists again, and then a repetition fits.
             return ToolUnavailable("its MCP server has changed the tool since it was listed")
         case code if code == PARSE_ERROR and exchange.status is not None:
-            return MalformedResponse("its MCP server answered with no message of the protocol")
+            return MalformedResponse("its MCP server sent a message that is not MCP")
         case code:
             return ErrorResponse(plain(masked(error.message, secrets), _MAX_TEXT), code)
 

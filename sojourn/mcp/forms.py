@@ -128,7 +128,7 @@ def form_of(schema: Schema, clean: CleanText) -> Schema:
         if not is_array(required) or not all(
             isinstance(each, str) and each in properties for each in required
         ):
-            raise ValueError("what is required are fields of the form")
+            raise ValueError("`required` must name fields of the form")
         form["required"] = list(dict.fromkeys(required))
     if len(json.dumps(form)) > MAX_FORM_BYTES:
         raise ValueError(f"a form has at most {MAX_FORM_BYTES:,} bytes")
@@ -140,11 +140,11 @@ def _field(name: str, schema: Any, clean: CleanText) -> Schema:
     if not (0 < len(name) <= _MAX_NAME and name.isprintable()):
         raise ValueError(f"the field {place} has a name that cannot be shown")
     if not is_object(schema):
-        raise ValueError(f"the field {place} says nothing of its type")
+        raise ValueError(f"the field {place} has no type")
     choices = _choices(schema)
     kind: Any = schema.get("type", "string" if choices else None)
     if not isinstance(kind, str) or kind not in _BOUNDS:
-        raise ValueError(f"the field {place} is no text, number, yes or no, or choice")
+        raise ValueError(f"the field {place} is not a text, a number, a boolean or a choice")
     field: Schema = {"type": kind}
     if kind == "array":
         field["items"] = _items(place, schema.get("items"), clean)
@@ -162,7 +162,7 @@ def _field(name: str, schema: Any, clean: CleanText) -> Schema:
 def _items(place: str, schema: Any, clean: CleanText) -> Schema:
     """What several may be chosen from."""
     if not is_object(schema) or schema.get("type", "string") != "string":
-        raise ValueError(f"the field {place} is a list of something else than texts")
+        raise ValueError(f"the field {place} is a list of values that are not texts")
     choices = _choices(schema)
     return {"type": "string", **(_chosen(place, "string", choices, clean) if choices is not None else {})}
 
@@ -189,7 +189,7 @@ def _titled(choice: Any) -> tuple[Any, Any]:
 def _chosen(place: str, kind: str, choices: Sequence[tuple[Any, Any]], clean: CleanText) -> Schema:
     fits = all(_IS[kind](value) and len(str(value)) <= _MAX_CHOICE for value, _ in choices)
     if not fits or not 0 < len(choices) <= _MAX_CHOICES:
-        raise ValueError(f"the field {place} is no choice of 1 to {_MAX_CHOICES} values that can be shown")
+        raise ValueError(f"the field {place} is not a choice of 1 to {_MAX_CHOICES} values that can be shown")
     made: Schema = {"enum": [value for value, _ in choices]}
     if any(isinstance(title, str) for _, title in choices):
         made["enumNames"] = [

@@ -148,7 +148,7 @@ def _check_schema(schema: Schema) -> None:
     try:
         size = len(json.dumps(schema))
     except RecursionError:
-        raise ValueError("its schema is nested without end") from None
+        raise ValueError("its schema is nested too deeply") from None
     if size > MAX_SCHEMA_BYTES:
         raise ValueError(f"its schema has {size:,} bytes, more than the {MAX_SCHEMA_BYTES:,} allowed")
     check(schema)

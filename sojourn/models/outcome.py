@@ -65,7 +65,7 @@ class Correction:
     def error(self) -> ApplicationError:
         """Return the error of a run whose model is not put right."""
         return ApplicationError(
-            f"the model was corrected once and still did not answer as it has to: {self.text}",
+            f"the model was corrected once and still did not give a valid answer: {self.text}",
             type=self.code,
             non_retryable=True,
         )

@@ -170,7 +170,7 @@ class Limiter:
         rate = self.allowance.rate
         self._handed_over = now + wait + (tokens / rate * 60 if rate else 0.0)
         return ModelRateLimitError(
-            model or self.name, f"{self.name} is asked for no more than it takes", retry_after=wait
+            model or self.name, f"the requests to {self.name} stay under its rate limit", retry_after=wait
         )
 
 

@@ -180,7 +180,9 @@ class Server:
 
     def _own_child(self) -> Program:
         if self._child is None:
-            raise RuntimeError("there is no server of our own: it is not started, or somebody else's")
+            raise RuntimeError(
+                "this object started no server: call start() first; a server that it only attached to is not its own"
+            )
         return self._child
 
     async def _launch_on_free_ports(self, cli: TemporalCli) -> None:

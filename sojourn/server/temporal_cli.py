@@ -66,8 +66,8 @@ async def find_cli(*, fetch: bool = True, on_progress: Progress | None = None) -
             return TemporalCli(path, version, source)
         if source == "SOJOURN_TEMPORAL_CLI":
             raise ServerNotFound(
-                f"SOJOURN_TEMPORAL_CLI names {path}, which is no Temporal CLI that runs here; "
-                "mend the path, or unset the variable to look elsewhere"
+                f"SOJOURN_TEMPORAL_CLI names {path}, which is not a Temporal CLI that runs here; "
+                "correct the path, or unset the variable to search elsewhere"
             )
         faults.append(f"{path} is no Temporal CLI that runs here")
     if fetch:

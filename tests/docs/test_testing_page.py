@@ -59,7 +59,7 @@ def tested(project) -> Callable[..., Awaitable[str]]:
 async def test_the_page_is_a_users_tests(project, tested):
     """Without a key all pass but what is not recorded; it is recorded with one, and played when the provider is gone."""
     assert "4 passed, 1 error" in (printed := await tested()), printed
-    assert "nothing is recorded here; run the test once with SOJOURN_RECORD=1" in printed
+    assert "there is no recording; run the test once with SOJOURN_RECORD=1" in printed
     async with Standin(ANSWERS) as provider:
         provider.script = lambda request: ANSWERS[len(request.tool_results)]
         printed = await tested("-k", "why_s_1", SOJOURN_RECORD="1", **responses(provider))

@@ -115,7 +115,7 @@ async def test_a_forgotten_session_costs_one_more_attempt(telling):
     """A call that the server did not look at is sent once more, on a new session, and no oftener."""
     assert await telling(forgotten=1).send("echo", {}, None) == "echo in session 2"
     always = telling(forgotten=9)
-    with pytest.raises(ToolUnavailable, match="forgets our session"):
+    with pytest.raises(ToolUnavailable, match="closes each session"):
         await always.send("echo", {}, None)
     assert [line for line in always.story if line.startswith("open")] == ["open 1", "open 2"]
 

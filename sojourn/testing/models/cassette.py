@@ -110,7 +110,7 @@ def read(path: Path, ignore: Sequence[str] = ()) -> tuple[str, list[tuple[Reques
         file = _File.model_validate_json(path.read_bytes())
     except FileNotFoundError:
         raise FileNotFoundError(
-            f"{path}: nothing is recorded here; run the test once with SOJOURN_RECORD=1 and the provider's key"
+            f"{path}: there is no recording; run the test once with SOJOURN_RECORD=1 and the provider's key"
         ) from None
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]

@@ -166,7 +166,7 @@ class Player(_Unprepared):
         answers = self._answers.get(request.key)
         if not answers:
             raise ApplicationError(
-                f"{self._path} has no answer to what the model is asked now. If it is meant to be asked this, record "
+                f"{self._path} has no answer to this request. If the request is intended, record "
                 "anew with SOJOURN_RECORD=1 and the provider's key.\n" + difference(self._requests, request),
                 type="NotRecorded",
                 non_retryable=True,
