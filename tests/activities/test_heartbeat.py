@@ -12,6 +12,7 @@ from temporalio.testing import ActivityEnvironment
 
 from activities import heartbeat
 from activities.heartbeat import beating
+from activities.loop_watch import LATE
 from sojourn import PlanResult, ToolRequest, Toolset
 from sojourn.authoring.progress import progress, reporter
 from sojourn.testing import ScriptedPlanner
@@ -34,7 +35,7 @@ class Beats(list):
 def in_activity(monkeypatch):
     """Run a body as an activity that beats, at paces fit for a test; its first argument takes the beats."""
 
-    async def run(body, *, first=0.02, interval=0.05, note_interval=0.0, mask=None):
+    async def run(body, *, first=0.02, interval=0.05, note_interval=0.0, mask=None, lost=0):
         monkeypatch.setattr(heartbeat, "FIRST_BEAT", first)
         monkeypatch.setattr(heartbeat, "INTERVAL", interval)
         monkeypatch.setattr(heartbeat, "NOTE_INTERVAL", note_interval)
@@ -44,7 +45,7 @@ def in_activity(monkeypatch):
         environment.on_heartbeat = beats
 
         async def beat_while() -> None:
-            with beating(mask):
+            with beating(mask, lost=lost):
                 await body(beats)
 
         try:
@@ -217,6 +218,39 @@ async def test_a_number_that_cannot_be_sent_is_left_out(in_activity, until, numb
         await until(lambda: beats)
 
     assert (await in_activity(body))[0] == {"note": "counting", "total": -1}
+
+
+async def test_lost_workers_are_told_with_every_beat(in_activity, until):
+    """Beside a note too: the next attempt reads the count from the last beat, whatever that says."""
+
+    async def body(beats) -> None:
+        await until(lambda: beats)
+        progress("reading", done=3)
+        await until(lambda: beats[-1].get("note"))
+
+    beats = await in_activity(body, lost=2)
+    assert beats[0] == {"lost": 2}
+    assert beats[-1] == {"note": "reading", "done": 3, "lost": 2}
+
+
+async def test_beside_a_blocked_loop_beats_keep_their_interval(in_activity):
+    """One goes out from beside once the loop is late with its own, and the next an interval after it."""
+
+    async def body(beats) -> None:
+        own = reporter.get().__self__
+        late, interval = own._timer.when() + LATE, heartbeat.INTERVAL
+        assert [own.is_overdue(now) for now in (late - 0.1, late)] == [False, True]
+        await own.beat_aside(late, "blocks")
+        assert [own.is_overdue(late + after) for after in (1, interval - 0.1, interval)] == [
+            False,
+            False,
+            True,
+        ]
+        own.end()
+        assert not own.is_overdue(late + 2 * interval)
+
+    beats = await in_activity(body, first=30, interval=5)
+    assert beats == [{"note": "blocks", "blocks_loop": True}]
 
 
 async def test_a_secret_is_masked_before_the_note_is_cut(in_activity, until):

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from activities.injection import Injection
 from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
 
@@ -45,3 +47,13 @@ async def test_a_marked_secret_and_an_injected_value_are_both_hidden():
     assert injection.whole("open-sesame injected-value").find("sesame") == -1
     assert "injected" not in injection.whole("open-sesame injected-value")
     assert "sesame" in injection.mask("open-sesame")
+
+
+@pytest.mark.parametrize(("injected", "marked"), [("abcd", "abcd-efgh"), ("abcd-efgh", "abcd")])
+async def test_of_a_marked_secret_and_an_injected_value_the_longer_is_hidden_first(injected, marked):
+    """Whichever of the two begins with the other: nothing of the longer one is left over."""
+    injection = Injection({"key": lambda _: injected}, [])
+    injection.mark({"password": [marked]})
+    await injection.prepare(CALL, META)
+    assert injection.whole is not None
+    assert "efgh" not in injection.whole("no abcd-efgh here")

@@ -7,7 +7,17 @@ import pytest
 from jsonschema import Draft202012Validator
 from pydantic import BaseModel
 
-from sojourn import Agent, AgentTool, App, DefinitionError, PlanResult, ToolId, Toolset
+from sojourn import (
+    Agent,
+    AgentTool,
+    App,
+    DefinitionError,
+    PlanResult,
+    RunPolicy,
+    RunPolicyOverride,
+    ToolId,
+    Toolset,
+)
 
 
 async def plan(turn: Any) -> PlanResult:
@@ -168,3 +178,17 @@ def test_an_exported_agent_is_served_too() -> None:
     namesake = Agent("ops.researcher", planner=plan)
     with pytest.raises(DefinitionError, match="add it"):
         App(agents=[assistant, namesake])
+
+
+def test_a_child_run_is_loosened_nowhere() -> None:
+    """Where whoever starts a run may widen its limits, a parent's share for its child still only tightens."""
+    agent = Agent("ops.careful", planner=plan, policy=RunPolicy(max_tool_calls=2, max_tokens=100))
+    share = RunPolicyOverride(max_tool_calls=9, max_tokens=50)
+    for loosening, is_child, left in (
+        (False, False, (2, 50)),
+        (False, True, (2, 50)),
+        (True, False, (9, 50)),
+        (True, True, (2, 50)),
+    ):
+        made = App(agents=[agent], allow_loosening=loosening).policy_of(agent, share, is_child=is_child)
+        assert (made.max_tool_calls, made.max_tokens) == left

@@ -53,6 +53,14 @@ async def test_runs_are_found_by_agent_session_and_status(serve, until, status_w
     assert await listed(agent_id=asks) == [ids["asks", session] for session in reversed(sessions)]
     (found,) = [run async for run in client.list_runs(agent_id=asks, session_id=sessions[0])]
     assert (found.agent_id, found.session_id, found.status) == (asks, sessions[0], "waiting")
+    paused = client.get_run(ids["asks", sessions[1]])
+    await paused.pause("for lunch")
+    await becomes([paused.id], agent_id=asks, status="paused")
+    await becomes([ids["asks", session] for session in sessions], agent_id=asks, status="waiting")
+    (found,) = [run async for run in client.list_runs(agent_id=asks, status="paused")]
+    assert found.status == "paused"
+    await paused.resume()
+    await becomes([], agent_id=asks, status="paused")
     for session in sessions:
         await client.get_run(ids["asks", session]).answer("q", "this")
         await client.get_run(ids["asks", session]).result()

@@ -68,13 +68,15 @@ async def test_a_bad_argument_is_refused_with_its_rule(serve, given, rule):
         await client.start(arguments.pop("agent_id"), arguments.pop("messages"), **arguments)
 
 
-async def test_an_unknown_agent_fails_the_run_with_close_names(serve):
-    """The worker that has no such agent says which it meant, within seconds."""
+async def test_an_unknown_agent_fails_the_run_with_close_names(serve, traces):
+    """The worker that has no such agent says which it meant, within seconds; during a deploy another may have it."""
     client = await serve(make_app())
     run = await client.start("ops.asistant", "go")
     with pytest.raises(RunFailed, match=r"no agent 'ops\.asistant'.*did you mean ops\.assistant") as failed:
         await run.result()
     assert failed.value.code == "AgentNotFound"
+    attempts = [event.activity_task_started_event_attributes.attempt for event in await traces(run).history()]
+    assert max(attempts) == 3
 
 
 async def test_a_taken_run_id_is_refused_or_followed(serve):

@@ -5,9 +5,13 @@ import uuid
 from datetime import timedelta
 
 import pytest
+from pydantic import BaseModel
 from temporalio.exceptions import ApplicationError
 
 from sojourn import (
+    Agent,
+    AgentTool,
+    App,
     AwaitClarification,
     AwaitClosed,
     PlanResult,
@@ -25,6 +29,7 @@ from sojourn import (
 )
 from sojourn.contracts.message import Message
 from sojourn.events.one_run import status_in_history
+from sojourn.testing.scripted import ScriptedPlanner
 
 
 def make_tools() -> Toolset:
@@ -194,6 +199,40 @@ async def test_the_history_tells_how_a_run_is_held(serve, status_when, wish, pha
     same = ("status", "phase", "turn_id", "rounds", "tool_calls", "calls", "awaits")
     assert told.model_dump(include={*same}) == asked.model_dump(include={*same})
     await client.temporal.get_workflow_handle(run.id).terminate()
+
+
+class Question(BaseModel):
+    text: str = ""
+
+
+async def test_what_waits_below_is_told(serve, status_when):
+    """By the id of each run that waits, also where a child waits for its own child."""
+    policy = RunPolicy(interrupts_allowed=True)
+
+    async def below(turn):
+        if turn.run.turn_id.endswith(".2"):
+            return PlanResult.final(turn.messages[-1].text)
+        return PlanResult.ask(AwaitClarification(id="q", question="Which?"))
+
+    def asking(agent: Agent, id: str):
+        toolset = agent.export(f"test.ask-{id}", tools=[AgentTool("ask", args=Question)])
+        call = ToolRequest(name=f"test.ask-{id}.ask", tool_call_id=id)
+        script = [PlanResult.calls(call), lambda turn: PlanResult.final(turn.tool_results[0].result)]
+        return {"planner": ScriptedPlanner(script), "uses": [toolset]}
+
+    low = Agent("test.low", planner=below, policy=policy)
+    middle = Agent("test.middle", **asking(low, "c2"))
+    top = Agent("test.agent", **asking(middle, "c1"))
+    client = await serve(App(agents=[top, middle, low]))
+    run = await client.start("test.agent", "go")
+    status = await status_when(run, lambda status: status.child_awaits)
+    lowest = client.get_run(f"{run.id}/c1/c2")
+    assert {id: [wait.id for wait in waits] for id, waits in status.child_awaits.items()} == {
+        lowest.id: ["q"]
+    }
+    await lowest.answer("q", "this one")
+    assert (await run.result()).text == "this one"
+    assert (await run.status()).child_awaits == {}
 
 
 @pytest.mark.parametrize(

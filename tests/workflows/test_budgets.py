@@ -11,11 +11,14 @@ from sojourn import (
     AgentTool,
     App,
     AwaitClarification,
+    InputForm,
+    InputRequired,
     PlanResult,
     PlanResumeInput,
     RunPolicy,
     RunPolicyOverride,
     ToolRequest,
+    ToolResult,
     Toolset,
     Usage,
 )
@@ -112,6 +115,60 @@ async def test_a_final_turn_over_the_grace_ends_the_run_clearly(serve, traces):
     out = await run.result()
     assert out.reason == "time_budget"
     assert "time budget of 0:00:01 is used up" in out.text
+    await traces(run).check()
+
+
+@pytest.fixture
+def quick_beats(monkeypatch):
+    """A cancellation arrives with a heartbeat; the first comes after 3 s, which a test need not wait for."""
+    monkeypatch.setattr("activities.heartbeat.FIRST_BEAT", 0.05)
+    monkeypatch.setattr("activities.heartbeat.INTERVAL", 0.2)
+
+
+async def test_an_answer_in_spite_of_the_used_up_time_counts(serve, traces, quick_beats):
+    """A planner that is cut off and answers while it ends is not asked again."""
+    turns = []
+
+    async def plan(turn):
+        turns.append(turn)
+        if len(turns) == 1:
+            return PlanResult.calls(call("note", "a"))
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return PlanResult.final("just in time")
+
+    policy = RunPolicy(time_budget=timedelta(seconds=1.5))
+    client = await serve(planner=plan, uses=(make_tools([]),), policy=policy)
+    run = await client.start("test.agent", "go")
+    assert (await run.result()).text == "just in time"
+    assert len(turns) == 2
+    await traces(run).check()
+
+
+async def test_a_call_that_is_out_of_time_asks_nobody(serve, traces, quick_beats):
+    """A tool that is cut off, and ends with a form for a person, is answered as cut off."""
+    tools = Toolset("test.forms")
+
+    @tools.tool
+    async def login() -> ToolResult:
+        """Ask for a code, late."""
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            form = {"type": "object", "properties": {"code": {"type": "string"}}}
+            return ToolResult(
+                input_required=InputRequired(forms=[InputForm(key="k", message="?", form=form)])
+            )
+
+    policy = RunPolicy(time_budget=timedelta(seconds=1.5), interrupts_allowed=True)
+    script = ScriptedPlanner([PlanResult.calls(login.call()), end])
+    client = await serve(planner=script, uses=(tools,), policy=policy)
+    run = await client.start("test.agent", "go")
+    async with asyncio.timeout(30):
+        out = await run.result()
+    (result,) = script.turns[1].tool_results
+    assert (result.error.code, out.reason) == ("time_budget", "time_budget")
     await traces(run).check()
 
 

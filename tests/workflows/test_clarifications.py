@@ -80,6 +80,35 @@ async def test_a_person_may_answer_in_words(asked):
     assert (await asked.result()).text == "user: two valves, please"
 
 
+async def test_an_answer_to_what_nobody_asks_is_refused(asked):
+    """A question is shown a moment before it can be answered, so that one is looked for again; but not for ever."""
+    async with asyncio.timeout(30):
+        with pytest.raises(AwaitClosed, match="nothing called p is open; open are q"):
+            await asked.answer("p", "x")
+    await asked.answer("q", "3 nails")
+    assert "3 nails" in (await asked.result()).text
+
+
+async def test_an_answer_before_its_question_is_none(serve, status_when, traces):
+    """What is signalled while nothing is asked is refused for good, also when a question of that id is asked later."""
+    planned, asks = asyncio.Event(), PlanResult.ask(AwaitClarification(id="q", question="Which?"))
+
+    async def plan(turn):
+        await planned.wait()
+        return last_said(turn) if turn.run.turn_id == "t2" else asks
+
+    client = await serve(planner=plan, policy=ASKS)
+    run = await client.start("test.agent", "go")
+    await traces(run).handle.signal("provide_clarification", {"id": "q", "answer": "too soon"})
+    status = await status_when(run, lambda status: status.notes)
+    assert "the run waits for nothing of this kind" in status.notes[0]
+    planned.set()
+    await status_when(run, lambda status: [wait.id for wait in status.awaits] == ["q"])
+    await run.answer("q", "in time")
+    assert (await run.result()).text == "user: in time"
+    await traces(run).check()
+
+
 async def test_an_answer_sent_again_changes_nothing(serve, status_when, traces):
     """The same answer to the same question is taken once, whoever repeats it; another one is refused."""
     planner = ScriptedPlanner(

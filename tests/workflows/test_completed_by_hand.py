@@ -48,6 +48,7 @@ class Held:
         self.gate = asyncio.Event()
         self.stage = stage
         self.plans = 0
+        self.left: list[int | None] = []
         tools = Toolset("test.held")
 
         @tools.tool
@@ -59,6 +60,7 @@ class Held:
 
         async def plan(turn):
             self.plans += 1
+            self.left.append(turn.caps.tokens)
             if stage == "PlanActivity" and self.plans == 1:
                 await self.gate.wait()
             if turn.tool_results:
@@ -130,10 +132,11 @@ async def test_what_is_no_result_is_the_calls_error(serve, until, traces, body):
 
 @pytest.mark.parametrize("body", BODIES)
 async def test_what_is_no_plan_goes_back_to_the_planner(serve, until, traces, body):
-    """The planner is asked again, with the reason."""
+    """The planner is asked again, with the reason; the run learns its limits then, which the first plan was to bring."""
     held = Held("PlanActivity")
     run = await held.completed(serve, until, body)
     assert await held.ended(run, traces) == "held"
+    assert held.left == [1_000] * 3
     (note,) = [event.text async for event in run.events(follow=False) if event.type == "planner_note"]
     assert "completed by hand with what is no plan" in note
     assert note in (await run.status()).notes

@@ -126,6 +126,39 @@ async def test_the_third_result_that_does_not_fit_is_the_planners_to_see(waiting
     await traces(run).check()
 
 
+async def test_a_refused_result_gives_no_more_time(serve, status_when, traces):
+    """What is left of the wait after a refusal is what was left before it: a wrong result does not prolong it."""
+    tools = warehouse(timeout=timedelta(hours=1))
+    client = await serve(planner=planner(pick("a", "c1")), uses=(tools,))
+    run = await client.start("test.agent", "go")
+    await status_when(run, lambda status: status.awaits)
+    for _ in range(2):
+        with pytest.raises(InvalidInput):
+            await run.provide_tool_results(None, [{"tool_call_id": "c1", "result": 3}])
+    await run.provide_tool_results(None, [{"tool_call_id": "c1", "result": {"count": 1}}])
+    assert (await run.result()).text == "{'count': 1}"
+    timers = [event.timer_started_event_attributes for event in await traces(run).history()]
+    left = [timer.start_to_fire_timeout.ToTimedelta() for timer in timers if timer.timer_id]
+    assert timedelta(hours=1) == left[0] > left[1] > left[2]
+    assert len(left) == 3
+
+
+async def test_a_hint_from_outside_is_about_its_call(serve, status_when):
+    """Whichever tool it names; one that cannot be read is left out, and the error stays."""
+    client = await serve(planner=(script := planner(pick("a", "c1"), pick("b", "c2"))), uses=(warehouse(),))
+    run = await client.start("test.agent", "go")
+    await status_when(run, lambda status: status.awaits)
+    hint = {"reason": "invalid_arguments", "tool": "test.other.tool", "message": "No such shelf."}
+    sent = [
+        {"tool_call_id": "c1", "error": "empty", "retry_hint": hint},
+        {"tool_call_id": "c2", "error": "empty", "retry_hint": {"reason": 5}},
+    ]
+    await run.provide_tool_results(None, sent)
+    assert (await run.result()).text == "empty | empty"
+    mended, unread = (result.retry_hint for result in script.turns[1].tool_results)
+    assert (mended.tool, mended.message, unread) == ("test.warehouse.pick", "No such shelf.", None)
+
+
 async def test_what_is_not_sent_in_time_is_answered_as_timeout(serve, status_when, traces):
     """The results that came in time are kept."""
     tools = warehouse(timeout=timedelta(seconds=4))

@@ -13,6 +13,7 @@ from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 from sojourn import (
     Agent,
     AwaitClarification,
+    InvalidInput,
     PlanResult,
     RunPolicy,
     ToolRequest,
@@ -180,6 +181,18 @@ async def test_large_results_from_outside_fit_into_the_history(serve, traces, st
         }
         with contextlib.suppress(RPCError):  # it has ended meanwhile
             await traces(run).handle.signal("provide_tool_results", sent)
+    await ended(run, traces, app)
+
+
+async def test_whoever_sends_what_is_not_read_is_told(serve, traces, status_when, monkeypatch):
+    """A result that comes when there is no room to check it answers its call unread; its sender does not think it was taken."""
+    app = picks(1)
+    client = await serve(app)
+    run = await client.start("test.agent", "go")
+    (wait,) = (await status_when(run, lambda status: status.awaits)).awaits
+    monkeypatch.setattr(room, "MAX_EVENTS", len(await traces(run).history()) + 1)  # full with the next task
+    with pytest.raises(InvalidInput, match="reads no result of it"):
+        await run.provide_tool_results(wait.id, [{"tool_call_id": wait.items[0].tool_call_id, "result": "x"}])
     await ended(run, traces, app)
 
 

@@ -21,6 +21,7 @@ from sojourn import (
     ToolRequest,
     Toolset,
 )
+from sojourn.core.awaits.steering import NUMBER
 from sojourn.testing.scripted import ScriptedPlanner
 
 
@@ -248,6 +249,55 @@ async def test_children_heed_what_their_parent_told_last(serve, until, status_wh
         turns = [event.type for event in events if event.type in ("run_paused", "run_resumed")]
         assert turns[-1:] in ([], ["run_resumed"])  # one that overtook its pause changes nothing
         assert not [event for event in events if event.type == "planner_note"]
+
+
+async def test_only_what_is_heeded_is_handed_on(serve, until, status_when, traces):
+    """A resume that its pause has overtaken on the way to a run changes nothing below that run either."""
+
+    class Question(BaseModel):
+        text: str = ""
+
+    child = Agent("test.child", planner=ScriptedPlanner([PlanResult.wait(timedelta(days=1))]))
+    asked = child.export("test.below", tools=[AgentTool("ask", args=Question)])
+    planner = ScriptedPlanner([PlanResult.calls(ToolRequest(name="test.below.ask")), tell])
+    client = await serve(App(agents=[Agent("test.agent", planner=planner, uses=[asked]), child]))
+    run = await client.start("test.agent", "go")
+    below = client.get_run((await status_when(run, lambda status: status.calls)).calls[0].run_link.run_id)
+    await until(lambda: is_there(below))
+    await status_when(below, lambda status: status.phase == "waiting")
+    handle = traces(run).handle
+    await handle.signal("pause", {"reason": "look", NUMBER: 2})
+    await handle.signal("resume", {NUMBER: 1})
+    await run.stop_asking("*")  # by then both are handled
+    assert (await run.status()).paused == "look"
+    await status_when(below, lambda status: status.paused == "look")
+    told = await traces(run).count(EventType.EVENT_TYPE_SIGNAL_EXTERNAL_WORKFLOW_EXECUTION_INITIATED)
+    assert told == 1
+    await run.cancel()
+
+
+async def test_a_child_run_starts_after_the_pause(serve, status_when, traces):
+    """A plan that asks an agent and comes while the run is paused is carried out with `resume`."""
+
+    class Question(BaseModel):
+        text: str = ""
+
+    async def plan(turn):
+        if turn.tool_results:
+            return PlanResult.final(turn.tool_results[0].result)
+        await client.get_run(turn.run.run_id).pause("look")
+        return PlanResult.calls(ToolRequest(name="test.below.ask"))
+
+    child = Agent("test.child", planner=ScriptedPlanner([PlanResult.final("below")]))
+    asked = child.export("test.below", tools=[AgentTool("ask", args=Question)])
+    client = await serve(App(agents=[Agent("test.agent", planner=plan, uses=[asked]), child]))
+    run = await client.start("test.agent", "go")
+    await status_when(run, lambda status: status.calls)
+    started = EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED
+    assert await traces(run).count(started) == 0
+    await run.resume()
+    assert (await run.result()).text == "below"
+    assert await traces(run).count(started) == 1
 
 
 async def is_there(run: Run) -> bool:

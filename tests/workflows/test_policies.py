@@ -160,13 +160,28 @@ async def test_an_engine_tightens_caps_and_never_loosens_them(serve):
         calls = 1 if given.hints or given.requested else 100
         return PolicyDecision(caps=Caps(tool_calls=calls))
 
-    planner = Recorder([call("look", what="a"), call("look", what="b")], [call("look", what="c")])
+    planner, engine = Recorder([call("look", what="a"), call("look", what="b")]), Engine(decide)
     client = await served(
-        serve, planner, run_policy=RunPolicy(max_tool_calls=5, approval=NO_ASKING), engine=Engine(decide)
+        serve, planner, run_policy=RunPolicy(max_tool_calls=5, approval=NO_ASKING), engine=engine
     )
     out = await client.execute("test.agent", "go")
     assert planner.turns[0].caps.tool_calls == 5
     assert (out.reason, out.tool_calls) == ("max_tool_calls", 1)
+    assert len(planner.turns) == 2
+    assert [len(given.requested) for given in engine.given] == [0, 2]  # a last turn is not decided about
+
+
+async def test_a_planner_is_told_what_the_engine_leaves(serve):
+    """With the very turn that the engine has decided about."""
+    planner = Recorder()
+    client = await served(
+        serve,
+        planner,
+        run_policy=RunPolicy(max_tool_calls=5, max_tokens=100, approval=NO_ASKING),
+        engine=Engine(lambda given: PolicyDecision(caps=Caps(tool_calls=2, tokens=200))),
+    )
+    await client.execute("test.agent", "go")
+    assert (planner.turns[0].caps.tool_calls, planner.turns[0].caps.tokens) == (2, 100)
 
 
 async def test_an_engine_decides_who_is_asked(serve, status_when):

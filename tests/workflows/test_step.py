@@ -34,12 +34,14 @@ def make_tools() -> tuple[Toolset, dict[str, int]]:
     @tools.tool(timeout=timedelta(seconds=0.2))
     async def hang() -> str:
         """Never answer."""
+        seen["hang"] = seen.get("hang", 0) + 1
         await asyncio.Event().wait()
         return ""
 
     @tools.tool
     async def fail() -> str:
         """Raise with a cause."""
+        seen["fail"] = seen.get("fail", 0) + 1
         try:
             raise KeyError("inner")
         except KeyError as error:
@@ -144,16 +146,18 @@ async def test_unknown_tool_is_unavailable_with_close_names(serve):
 
 async def test_exceptions_keep_their_chain(serve):
     """An exception becomes a ToolError with its causes (SR-87, SR-123), and is not retried."""
-    results, _, _ = await results_of(serve, request("fail"))
+    results, _, seen = await results_of(serve, request("fail"))
+    assert seen == {"fail": 1}
     chain = list(results[0].error.chain())
     assert [link.message for link in chain] == ["outer", "'inner'"]
     assert [link.code for link in chain] == ["RuntimeError", "KeyError"]
 
 
 async def test_a_time_out_is_a_result(serve):
-    """A tool over its time limit is answered as `timeout`, with its hint (SR-90)."""
-    results, _, _ = await results_of(serve, request("hang"))
+    """A tool over its time limit is answered as `timeout`, with its hint (SR-90); it may have written, so it runs once."""
+    results, _, seen = await results_of(serve, request("hang"))
     assert results[0].retry_hint.reason == "timeout"
+    assert seen == {"hang": 1}
 
 
 async def test_transient_faults_are_retried_three_times_then_returned(serve):

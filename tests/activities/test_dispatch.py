@@ -1,0 +1,69 @@
+"""Dispatches: how each call of a plan is carried out, decided from what its agent, its run and its planner say."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from activities.dispatch import Dispatcher
+from sojourn import (
+    Agent,
+    App,
+    AwaitExternalTools,
+    PlanResult,
+    PolicyDecision,
+    RunContext,
+    ToolRequest,
+    Toolset,
+)
+from sojourn.contracts.run_policy import Limits
+from sojourn.testing import ScriptedPlanner
+
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+
+
+class Pick(BaseModel):
+    shelf: str
+
+
+def dispatcher(*tools: Toolset, limits: Limits | None = None, **more: Any) -> Dispatcher:
+    """For the calls of one plan of an agent with these tools."""
+    agent = Agent("test.agent", planner=ScriptedPlanner([PlanResult.final("done")]), uses=list(tools))
+    return Dispatcher(
+        App(agents=[agent]), RunContext(run_id="r", agent_id="test.agent"), limits or Limits(), **more
+    )
+
+
+@pytest.mark.parametrize(
+    ("planners", "tools", "made"),
+    [(None, None, None), (None, DAY, DAY), (HOUR, None, HOUR), (HOUR, DAY, HOUR), (DAY, HOUR, DAY)],
+    ids=str,
+)
+async def test_a_planner_says_how_long_it_waits_for_results_from_outside(
+    planners: timedelta | None, tools: timedelta | None, made: timedelta | None
+) -> None:
+    """What its own wait says counts before the tool's `timeout`; neither waits for as long as it takes."""
+    outside = Toolset("test.outside", external=True)
+    outside.declare("pick", args=Pick, result=int, timeout=tools)
+    wait = AwaitExternalTools(items=[], expires_after=planners)
+    call = ToolRequest(name="test.outside.pick", payload={"shelf": "a"}, tool_call_id="c1")
+    dispatch = await dispatcher(outside, external=wait).dispatch(call, None)
+    assert (dispatch.kind, dispatch.expires_after) == ("external", made)
+
+
+@pytest.mark.parametrize("how", ["policy", "engine"])
+async def test_a_misspelt_call_is_told_only_tools_that_may_be_used(how: str) -> None:
+    """A close name that the policy or its engine withholds is not named: its planner was not shown it either."""
+    tools = Toolset("test.tools")
+    for name in ("wipe_disk", "wipe_desk"):
+        tools.tool(name=name)(lambda: None)
+    withheld = ["test.tools.wipe_disk"]
+    limits = Limits(denied_tools=withheld) if how == "policy" else Limits()
+    decision = PolicyDecision(disable_tools=withheld) if how == "engine" else None
+    call = ToolRequest(name="test.tools.wipe_dusk", tool_call_id="c1")
+    dispatch = await dispatcher(tools, limits=limits, decision=decision).dispatch(call, None)
+    assert dispatch.result
+    assert dispatch.result.retry_hint
+    assert "wipe_desk" in dispatch.result.retry_hint.message
+    assert "wipe_disk" not in str(dispatch.result)

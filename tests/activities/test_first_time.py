@@ -1,0 +1,115 @@
+"""Whether a local call is new: known once by the worker that planned it, asked of the server after that."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import History, HistoryEvent
+from temporalio.api.workflow.v1 import PendingWorkflowTaskInfo
+from temporalio.api.workflowservice.v1 import (
+    DescribeWorkflowExecutionResponse,
+    GetWorkflowExecutionHistoryReverseResponse,
+)
+from temporalio.exceptions import ApplicationError
+from temporalio.testing import ActivityEnvironment
+
+from activities.first_time import FirstTime
+from sojourn import ToolRequest
+from sojourn.contracts.dispatch import REPEATED, Dispatch
+from sojourn.contracts.tasks import PlanOutcome
+
+TIMED_OUT = EventType.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT
+SCHEDULED = EventType.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED
+PROGRESS = EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED
+
+PLAN = PlanOutcome(
+    calls=[ToolRequest(name="a.b.c", tool_call_id=id) for id in ("near", "far")],
+    dispatches=[Dispatch(kind="local"), Dispatch(kind="activity")],
+)
+
+
+class Server:
+    """What it knows of the workflow task that the call is part of, the newest event first."""
+
+    def __init__(self, *newest: "EventType.ValueType", attempt: int = 1) -> None:
+        self.newest = newest
+        self.attempt = attempt
+        self.asked = 0
+
+    async def get_workflow_execution_history_reverse(self, _request: Any, **_options: Any) -> Any:
+        self.asked += 1
+        events = [HistoryEvent(event_type=kind) for kind in self.newest]
+        return GetWorkflowExecutionHistoryReverseResponse(history=History(events=events))
+
+    async def describe_workflow_execution(self, _request: Any, **_options: Any) -> Any:
+        task = PendingWorkflowTaskInfo(attempt=self.attempt)
+        return DescribeWorkflowExecutionResponse(pending_workflow_task=task)
+
+
+async def claimed(first_time: FirstTime, server: Server, call_id: str = "near", **info: Any) -> None:
+    """Begin a call, as an activity of the run's execution `x`."""
+    client: Any = SimpleNamespace(workflow_service=server)
+    environment = ActivityEnvironment(client=client)
+    known = {"is_local": True, "activity_id": call_id, "workflow_run_id": "x", **info}
+    environment.info = replace(environment.info, **known)
+    await environment.run(first_time.claim)
+
+
+async def test_a_planned_call_is_new_once() -> None:
+    """The worker that planned it asks nobody; when it is made again there, the server is asked like anywhere else."""
+    first_time, server = FirstTime(), Server(SCHEDULED, PROGRESS)
+    first_time.planned("x", PLAN)
+    await claimed(first_time, server)
+    assert server.asked == 0
+    await claimed(first_time, server)
+    assert server.asked == 1
+
+
+@pytest.mark.parametrize(
+    ("call_id", "info"),
+    [("near", {"workflow_run_id": "y"}), ("far", {}), ("unheard-of", {})],
+    ids=["another execution", "an ordinary call", "another call"],
+)
+async def test_only_what_was_planned_here_is_known(call_id: str, info: dict[str, str]) -> None:
+    """By execution and call, and local ones alone."""
+    first_time, server = FirstTime(), Server(SCHEDULED, PROGRESS)
+    first_time.planned("x", PLAN)
+    await claimed(first_time, server, call_id, **info)
+    assert server.asked == 1
+
+
+@pytest.mark.parametrize(
+    "info", [{"is_local": False}, {"attempt": 2}], ids=["ordinary", "tried again by itself"]
+)
+async def test_what_temporal_counts_itself_is_not_asked_about(info: dict[str, Any]) -> None:
+    """An ordinary activity, or a local one whose worker lives, goes on at once."""
+    server = Server(TIMED_OUT)
+    await claimed(FirstTime(), server, **info)
+    assert server.asked == 0
+
+
+@pytest.mark.parametrize(
+    ("server", "lost"),
+    [
+        (Server(SCHEDULED, PROGRESS, TIMED_OUT), 0),
+        (Server(SCHEDULED, TIMED_OUT, SCHEDULED, PROGRESS), 1),
+        (Server(SCHEDULED, TIMED_OUT, SCHEDULED, TIMED_OUT, PROGRESS), 2),
+        (Server(SCHEDULED, TIMED_OUT, PROGRESS, attempt=3), 2),
+        (Server(SCHEDULED, PROGRESS, attempt=2), 0),
+    ],
+    ids=["before the last progress", "one", "two", "counted as attempts", "a task that failed once"],
+)
+async def test_a_worker_that_was_lost_under_a_call_is_counted(server: Server, lost: int) -> None:
+    """Since the run's last progress; the call is then to be made as an ordinary one, with this count."""
+    if not lost:
+        await claimed(FirstTime(), server)
+        return
+    with pytest.raises(ApplicationError) as repeated:
+        await claimed(FirstTime(), server)
+    assert (repeated.value.type, repeated.value.details, repeated.value.non_retryable) == (
+        REPEATED,
+        (lost,),
+        True,
+    )

@@ -1,0 +1,32 @@
+"""Offload: what goes to storage, and what is too large even for that."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from activities.offload import offloaded
+from sojourn import FolderStorage, ToolRequest, ToolResult, Toolset
+from sojourn.core.payload.gate import Oversized
+from sojourn.core.values.sizes import MAX_RESULT_BYTES, MAX_STORED_BYTES
+
+CALL = ToolRequest(name="test.tools.read", tool_call_id="c1")
+INFO: Any = SimpleNamespace(namespace="default", workflow_id="r", workflow_type="AgentRun")
+
+
+@pytest.mark.parametrize(
+    ("has_storage", "size", "most"),
+    [(False, MAX_RESULT_BYTES + 1, MAX_RESULT_BYTES), (True, MAX_STORED_BYTES + 1, MAX_STORED_BYTES)],
+    ids=["no storage", "larger than storage takes"],
+)
+async def test_what_has_no_place_is_answered_with_the_limit(tmp_path, has_storage, size, most) -> None:
+    """Nothing is stored, and the hint names the bound that holds here."""
+    tools = Toolset("test.tools")
+    spec = tools.tool(name="read")(lambda: "").spec
+    over = Oversized(ToolResult(name=CALL.name, tool_call_id="c1", result="x"), size)
+    storage = FolderStorage(tmp_path) if has_storage else None
+    result = await offloaded(over, storage, spec, CALL, INFO)
+    assert result.retry_hint
+    assert result.retry_hint.reason == "malformed_response"
+    assert f"{most:,}" in result.retry_hint.message
+    assert not list(tmp_path.iterdir())

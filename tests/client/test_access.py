@@ -1,0 +1,38 @@
+"""Access: what a client is told of a task queue."""
+
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
+from temporalio.api.taskqueue.v1 import PollerInfo
+from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest, DescribeTaskQueueResponse
+
+from sojourn import Client
+
+
+class Queues:
+    """The server's side: who polled a queue, by how many seconds ago."""
+
+    def __init__(self, ago: list[int]) -> None:
+        self.ago = ago
+        self.asked: list[str] = []
+
+    async def describe_task_queue(self, request: DescribeTaskQueueRequest) -> DescribeTaskQueueResponse:
+        self.asked.append(request.task_queue.name)
+        seen = [PollerInfo(last_access_time=Timestamp(seconds=int(time.time()) - ago)) for ago in self.ago]
+        return DescribeTaskQueueResponse(pollers=seen)
+
+
+@pytest.mark.parametrize(
+    ("ago", "is_served"), [([], False), ([1], True), ([200], False), ([200, 30], True)], ids=str
+)
+async def test_a_worker_that_has_gone_is_none(ago: list[int], is_served: bool) -> None:
+    """The server remembers for minutes who polled a queue; a worker polls anew each minute."""
+    queues = Queues(ago)
+    temporal: Any = SimpleNamespace(namespace="default", workflow_service=queues)
+    client = Client(temporal, task_queue="mine")
+    assert await client.has_worker() is is_served
+    assert await client.has_worker("gpu") is is_served
+    assert queues.asked == ["mine", "gpu"]

@@ -1,0 +1,54 @@
+"""Enduring: how long a worker that is asked to stop may still take."""
+
+import queue
+
+import pytest
+
+from sojourn.serving import loop_guard
+from sojourn.serving.loop_guard import _Overseer
+
+
+class Allowed(queue.SimpleQueue):
+    """What is allowed, as it comes; keeps how long the overseer would wait for each."""
+
+    def __init__(self, *seconds: float | None) -> None:
+        self.left: list[float | None] = []
+        self._coming = list(seconds)
+
+    def get(self, block: bool = True, timeout: float | None = None) -> float | None:
+        del block
+        self.left.append(timeout)
+        if not self._coming:
+            raise queue.Empty
+        return self._coming.pop(0)
+
+
+@pytest.fixture
+def ends(monkeypatch) -> list[int]:
+    """The statuses with which the process would have been ended."""
+    statuses: list[int] = []
+    monkeypatch.setattr(loop_guard.os, "_exit", statuses.append)
+    return statuses
+
+
+def overseen(*seconds: float | None) -> list[float | None]:
+    """How long an overseer waits, who is told these."""
+    overseer = _Overseer()
+    overseer._allowed = allowed = Allowed(*seconds)
+    overseer._oversee()
+    return allowed.left
+
+
+def test_what_is_allowed_later_never_gives_more_time(ends) -> None:
+    """As long as it likes at first; then the least of what was said, so that a second signal is not outdone."""
+    first, drain, at_once, closing = overseen(1_000.0, 5.0, 60.0)
+    assert first is None
+    assert 5 < drain <= 1_000
+    assert closing <= at_once <= 5
+    assert ends == [1]
+
+
+def test_one_that_has_ended_is_not_ended(ends) -> None:
+    """What comes to its end in time keeps its own status."""
+    assert len(overseen(1_000.0, None)) == 2
+    assert ends == []
