@@ -15,6 +15,7 @@ from sojourn import (
     InputRequired,
     PlanResult,
     PlanResumeInput,
+    RunCanceled,
     RunPolicy,
     RunPolicyOverride,
     ToolRequest,
@@ -146,13 +147,14 @@ async def test_an_answer_in_spite_of_the_used_up_time_counts(serve, traces, quic
     await traces(run).check()
 
 
-async def test_a_call_that_is_out_of_time_asks_nobody(serve, traces, quick_beats):
-    """A tool that is cut off, and ends with a form for a person, is answered as cut off."""
+def late_form(started: list[str]):
+    """A tool that runs until it is cut off, and then asks a person for a code; with its toolset."""
     tools = Toolset("test.forms")
 
     @tools.tool
     async def login() -> ToolResult:
         """Ask for a code, late."""
+        started.append("login")
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
@@ -161,6 +163,12 @@ async def test_a_call_that_is_out_of_time_asks_nobody(serve, traces, quick_beats
                 input_required=InputRequired(forms=[InputForm(key="k", message="?", form=form)])
             )
 
+    return login, tools
+
+
+async def test_a_call_that_is_out_of_time_asks_nobody(serve, traces, quick_beats):
+    """A tool that is cut off, and ends with a form for a person, is answered as cut off; no event shows a question."""
+    login, tools = late_form([])
     policy = RunPolicy(time_budget=timedelta(seconds=1.5), interrupts_allowed=True)
     script = ScriptedPlanner([PlanResult.calls(login.call()), end])
     client = await serve(planner=script, uses=(tools,), policy=policy)
@@ -170,6 +178,25 @@ async def test_a_call_that_is_out_of_time_asks_nobody(serve, traces, quick_beats
     (result,) = script.turns[1].tool_results
     assert (result.error.code, out.reason) == ("time_budget", "time_budget")
     await traces(run).check()
+    events = [event.type async for event in run.events(follow=False)]
+    assert (events.count("await_clarification"), events.count("tool_end")) == (0, 1)
+
+
+async def test_a_canceled_call_asks_nobody(serve, traces, until, quick_beats):
+    """A tool that is canceled, and ends with a form for a person, is answered as canceled; no event shows a question."""
+    started: list[str] = []
+    login, tools = late_form(started)
+    script = ScriptedPlanner([PlanResult.calls(login.call()), end])
+    client = await serve(planner=script, uses=(tools,), policy=RunPolicy(interrupts_allowed=True))
+    run = await client.start("test.agent", "go")
+    await until(lambda: started)
+    await run.cancel("enough")
+    with pytest.raises(RunCanceled):
+        await run.result()
+    events = [event async for event in run.events(follow=False)]
+    (result,) = [event.result for event in events if event.type == "tool_end"]
+    assert result.error.code == "canceled"
+    assert "await_clarification" not in [event.type for event in events]
 
 
 async def test_waiting_does_not_count(serve, status_when):

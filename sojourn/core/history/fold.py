@@ -330,7 +330,7 @@ class Fold:
             yield from self._waits.expired(record)
 
     def _cancel_requested(self, record: HistoryRecord) -> Iterator[Event]:
-        self._step.reason = record.value
+        self._step.is_canceling, self._step.reason = True, record.value
         self._step.cut_waiting(record)
         return iter(())
 

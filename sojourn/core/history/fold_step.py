@@ -48,6 +48,8 @@ class StepFold:
         self._fold = fold
         self.reason: str | None = None
         """Why the run was asked to cancel."""
+        self.is_canceling = False
+        """Whether the run was asked to cancel."""
         self.open: dict[int, OpenCall] = {}
         """Plans, activities and child runs in progress, by the id of the event that scheduled or initiated each."""
         self.local: dict[str, OpenCall] = {}
@@ -170,7 +172,12 @@ class StepFold:
         """Take in an activity's result: an answer, a request for input, or the verdict on an external result."""
         call, asks_people = opened.call, self._fold.state.policy.interrupts_allowed
         needed = result.input_required
-        if needed and asks_people and self._may_ask_again(call.tool_call_id):
+        if needed and self._fold.state.active.expired:
+            result = outcomes.overtime(call)
+        elif needed and asks_people and self._may_ask_again(call.tool_call_id):
+            if self.is_canceling:
+                yield from self.answer(record, outcomes.canceled(call, self.reason), opened.since)
+                return
             asked = [input_wait(call, needed, form) for form in needed.forms]
             self.asking[call.tool_call_id] = (call, opened.since)
             self._forms[call.tool_call_id] = asked[1:]
@@ -179,7 +186,7 @@ class StepFold:
             self._show(call, "waiting")
             yield self.opened(record, asked[0])
             return
-        if needed and asks_people:
+        elif needed and asks_people:
             result = outcomes.too_much_input(call, needed.server)
         elif needed:
             result = outcomes.no_input(call, needed.server)
