@@ -7,8 +7,10 @@ import pytest
 
 from sojourn import (
     AwaitClarification,
+    Caps,
     Finalize,
     Message,
+    PolicyDecision,
     RunInput,
     RunLink,
     RunPolicy,
@@ -159,6 +161,19 @@ def test_a_used_up_time_budget_comes_before_other_limits() -> None:
     in_time = settled(state, failed, failed)
     assert in_time.limit is not None
     assert in_time.limit.reason == "failure_streak"
+
+
+@pytest.mark.parametrize("budget", [timedelta(seconds=100), None], ids=str)
+def test_time_that_a_policy_engine_takes_away_is_gone_at_once(budget: timedelta | None) -> None:
+    """The clock counts against the lowered budget from then on; a budget that leaves more changes nothing."""
+    second, later = timedelta(seconds=1), NOW + timedelta(seconds=20)
+    state = begun().planned(PlanOutcome(policy=RunPolicy(time_budget=budget)), NOW)
+    state = replace(state, active=state.active.begun(NOW).ended(later))
+    lowered = state.planned(PlanOutcome(decision=PolicyDecision(caps=Caps(time=5 * second))), later)
+    assert lowered.caps(later).time == lowered.active.left(later) == 5 * second
+    assert lowered.active.budget == 25 * second
+    more = lowered.planned(PlanOutcome(decision=PolicyDecision(caps=Caps(time=9 * second))), later)
+    assert more.active == lowered.active
 
 
 def test_an_ended_run_waits_for_nothing() -> None:
