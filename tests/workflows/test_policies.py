@@ -1,5 +1,6 @@
 """Policies: which tools a run may use, overrides, and an engine that tightens them turn by turn."""
 
+import asyncio
 from datetime import timedelta
 
 import pytest
@@ -182,6 +183,30 @@ async def test_a_planner_is_told_what_the_engine_leaves(serve):
     )
     await client.execute("test.agent", "go")
     assert (planner.turns[0].caps.tool_calls, planner.turns[0].caps.tokens) == (2, 100)
+
+
+@pytest.mark.parametrize("budget", [timedelta(hours=1), None], ids=str)
+async def test_time_that_an_engine_takes_away_ends_what_is_at_work(serve, traces, budget):
+    """A call of the very plan for which it was decided is cut off when the new budget is used up."""
+    slow = Toolset("test.slow")
+
+    @slow.tool(timeout=timedelta(seconds=20))
+    async def hang() -> None:
+        """Never answer."""
+        await asyncio.Event().wait()
+
+    def decide(given):
+        return PolicyDecision(caps=Caps(time=timedelta(seconds=1)) if given.requested else None)
+
+    planner = Recorder([ToolRequest(name="test.slow.hang")])
+    agent = Agent("test.agent", planner=planner, uses=[slow], policy=RunPolicy(time_budget=budget))
+    client = await serve(App(agents=[agent], policy_engine=Engine(decide)))
+    run = await client.start("test.agent", "go")
+    assert (await run.result()).reason == "time_budget"
+    (result,) = planner.turns[-1].tool_results
+    assert result.error
+    assert result.error.code == "time_budget"
+    await traces(run).check()
 
 
 async def test_an_engine_decides_who_is_asked(serve, status_when):

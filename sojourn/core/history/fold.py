@@ -79,7 +79,7 @@ class Fold:
         self._step = StepFold(self._fold)
         self._waits = WaitFold(self._fold, self._step)
         self._limit: Finalize | None = None
-        """Why the last turn is the last, as its plan's input says."""
+        """The limit that made the last plan the last, as its input says; a person may have lifted it since."""
         self._chain = 0
         """How often the run was continued as new, or reset."""
         self._sleep: PlanOutcome | None = None
@@ -143,11 +143,11 @@ class Fold:
             self._step.open[record.id] = OpenCall(ToolRequest(name="plan"), record.time)
             self._plan_begun(task)
             self._step.begin_work(record.time)
-            if task.finalize and task.finalize != self._limit:
-                self._limit = task.finalize
-                stopped = self._limit.reason == RETRIES_STOPPED
+            known, self._limit = self._limit, task.finalize
+            if task.finalize and task.finalize != known:
+                stopped = task.finalize.reason == RETRIES_STOPPED
                 kind = RetriesStoppedEvent if stopped else LimitReachedEvent
-                yield self._fold.event(record, kind, limit=self._limit)
+                yield self._fold.event(record, kind, limit=task.finalize)
             yield self._fold.event(record, PlanStartedEvent)
         elif isinstance(task, ToolTask):
             call = ToolRequest(name=task.name, payload=task.payload, raw=task.raw, tool_call_id=record.key)
@@ -178,7 +178,7 @@ class Fold:
         self._step.end_work(record.time)
         value = record.value
         if isinstance(value, PlanOutcome):
-            fault = plan_fault(value, final_turn=self._limit is not None)
+            fault = plan_fault(value, final_turn=self._fold.state.limit is not None)
             yield from self._planned(record, no_plan(fault) if fault else value)
         elif isinstance(value, Unread) and record.name == "PlanActivity":
             yield from self._planned(record, no_plan(value.reason))
@@ -226,7 +226,7 @@ class Fold:
     def _planned(self, record: HistoryRecord, plan: PlanOutcome) -> Iterator[Event]:
         usage = plan.usage and right_usage(plan.usage)
         state = self._fold.state.planned(plan.model_copy(update={"usage": usage}), record.time)
-        if (plan.overtime or state.active.expired) and not (plan.final or plan.failure or self._limit):
+        if (plan.overtime or state.active.expired) and not (plan.final or plan.failure or state.limit):
             # The plan came too late to be carried out; its usage counts.
             plan, state = PlanOutcome(usage=plan.usage), state.out_of_time()
         self._fold.state = state.plan_refused(plan) if plan.fault else state

@@ -39,6 +39,7 @@ class TranscriptProjection:
                 self._planned(plan)
             case RunOutput(final=final) if record.kind == "run_completed" and self.messages[-1:] != [final]:
                 self.messages = [*self.messages_so_far(), final]
+                self._calls, self._notices = [], []
             case _:
                 pass
         for event in events:

@@ -2,7 +2,7 @@
 
 import copy
 import itertools
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -29,53 +29,7 @@ from sojourn.core.history.fold import END, Fold, HistoryRecord
 from sojourn.core.run import outcomes
 from sojourn.events import RunStartedEvent
 
-START = datetime(2024, 1, 1, tzinfo=UTC)
-RUN = RunInput(agent_id="a.b", session_id="s", messages=[Message.system("x"), Message.user("hi")])
-
-
-class History:
-    """Records as a run's history gives them, one second apart."""
-
-    def __init__(self, run: Any = RUN) -> None:
-        self.records: list[HistoryRecord] = []
-        self.add("started", value=run)
-
-    def add(self, kind: str, **fields: Any) -> int:
-        """Add a record; returns its id."""
-        id = 4 * len(self.records) + 1
-        time = START + timedelta(seconds=len(self.records))
-        self.records.append(HistoryRecord(id=id, time=time, kind=kind, **fields))
-        return id
-
-    def plan(self, outcome: PlanOutcome, **task: Any) -> None:
-        """A plan, scheduled and completed."""
-        of = self.add("scheduled", name="PlanActivity", value=PlanTask(agent_id="a.b", **task))
-        self.add("completed", name="PlanActivity", of=of, value=outcome)
-
-    def call(self, call: ToolRequest) -> int:
-        """A call, scheduled; returns the id of that."""
-        task = ToolTask(name=call.name, payload=call.payload, raw=call.raw, agent_id="a.b")
-        return self.add("scheduled", name="ExecuteToolActivity", key=call.tool_call_id, value=task)
-
-    def events(self) -> list[Event]:
-        """What the fold makes of it all."""
-        fold = Fold("r")
-        return [event for record in self.records for event in fold.feed(record)]
-
-
-def request(id: str, **payload: Any) -> ToolRequest:
-    return ToolRequest(name="a.b.c", payload=payload, tool_call_id=id)
-
-
-def types(events: list[Event]) -> list[str]:
-    """What happened; that a result was received is told beside each `tool_end`, and tested once."""
-    return [event.type for event in events if event.type != "tool_result_received"]
-
-
-def only(events: list[Event], type: str) -> Event:
-    (event,) = [event for event in events if event.type == type]
-    return event
-
+from .written import RUN, START, History, only, request, types
 
 # What each record tells.
 

@@ -9,6 +9,9 @@ from pydantic import BaseModel, TypeAdapter, field_validator, model_validator
 from sojourn import (
     Artifact,
     Bounds,
+    FieldIssue,
+    InputForm,
+    InputRequired,
     RetryHint,
     ToolError,
     ToolRequest,
@@ -219,3 +222,49 @@ def test_artifacts_of_others_may_be_of_any_kind() -> None:
     given = WithArtifacts(1, image={"base64": "aGk="})
     (artifact,) = delivered(SPEC, request(), given, plain).artifacts
     assert artifact == Artifact(kind="image", data={"base64": "aGk="})
+
+
+def test_of_injected_and_other_faults_only_the_others_are_told() -> None:
+    """Whoever calls mends what it sent; of injected fields alone it can mend nothing, and hears nothing (SR-44)."""
+    spec = SPEC.model_copy(update={"injected": ["token"]})
+    hidden = FieldIssue(field="/token", constraint="invalid_length", minimum=8)
+    shown = FieldIssue(field="/site", constraint="invalid_field_type", expected_type="string")
+    sent: dict[str, Any] = {"site": 5}
+    both = refused(spec, request(sent), sent, [hidden, shown], VALIDATOR)
+    assert both.retry_hint.reason == "invalid_arguments"
+    assert [issue.field for issue in both.retry_hint.issues] == ["/site"]
+    alone = refused(spec, request(sent), sent, [hidden], VALIDATOR)
+    assert (alone.retry_hint.reason, alone.retry_hint.issues) == ("tool_unavailable", [])
+    assert "token" not in both.model_dump_json() + alone.model_dump_json()
+
+
+def needs(forms: int = 1, **fields: Any) -> ToolResult:
+    asked = [InputForm(key=str(n), message="?") for n in range(forms)]
+    return ToolResult(input_required=InputRequired(forms=asked, **fields))
+
+
+@pytest.mark.parametrize(
+    ("needed", "asks"),
+    [
+        (needs(10), True),
+        (needs(11), False),
+        (needs(0), False),
+        (needs(request_state="x" * 64_000), True),
+        (needs(request_state="x" * 64_001), False),
+    ],
+    ids=["ten forms", "eleven", "none", "a large state", "a larger one"],
+)
+def test_what_a_tool_asks_of_a_person_is_bounded(needed: ToolResult, asks: bool) -> None:
+    """It asks in the name of its toolset; what is more than a run can carry is no result."""
+    result = delivered(SPEC, request(), needed, plain)
+    assert (result.input_required is not None) is asks
+    if result.input_required:
+        assert result.input_required.server == "ops.devices"
+    else:
+        assert result.retry_hint.reason == "malformed_response"
+
+
+def test_a_failure_is_bounded_by_nothing() -> None:
+    """What stands in a result beside an error says nothing of how much there is."""
+    failed = ToolResult(result={"returned": 1}, error=ToolError.new("lost"))
+    assert delivered(BOUNDED, request(), failed, plain).bounds is None

@@ -121,6 +121,7 @@ def test_a_value_is_mended_to_what_was_meant(schema: dict[str, Any], sent: Any, 
         ({"properties": {"a": {"type": "integer"}}}, {"a": None}, {}),
         ({"properties": {"a": {"type": "string", "pattern": "^s-[0-9]+$"}}}, {"a": "x"}, {}),
         ({"properties": {"a": {"type": "array", "items": {"pattern": "^s-[0-9]+$"}}, "b": {}}}, {"a": ["x"], "b": 1}, {"b": 1}),
+        ({"properties": {"o": {"properties": {"a": {"pattern": "^s-[0-9]+$"}, "b": {}}}}}, {"o": {"a": "x", "b": 1}}, {"o": {"b": 1}}),
         ({"properties": {"a": True, "b": {}}, "required": ["b"]}, {"a": 1, "b": 2, "c": 3}, {"a": 1, "b": 2}),
     ],
 )  # fmt: skip
@@ -306,6 +307,16 @@ def test_a_text_is_read_as_what_is_wanted(schema: dict[str, Any], sent: str, rea
     assert example_for(field({"type": "string", **schema}), {"f": sent}) == {"f": read}
 
 
+@pytest.mark.parametrize(
+    ("sent", "written"),
+    [("5.0", "5"), ("9007199254740991.0", "9007199254740991"), ("1e23", "1e+23"), ("-1e23", "-1e+23")],
+)
+def test_a_whole_number_is_written_as_it_was_meant(sent: str, written: str) -> None:
+    """As an integer where no digit of it is made up: that of 1e23 would end in 91611392."""
+    mended = example_for(field({"type": "integer"}), {"f": sent})
+    assert json.dumps(mended) == f'{{"f": {written}}}'
+
+
 def test_a_field_that_may_be_left_out_is_not_made_up() -> None:
     """A text of a pattern says nothing that was meant: it is only for a field that has to be there."""
     plate = {"type": "string", "pattern": "^[A-Z]+-[0-9]+$"}
@@ -356,6 +367,16 @@ def test_what_no_value_satisfies_has_no_example() -> None:
     assert example_for(validator_of(PRICE), {"price": 1}, {"price": 2}, issues=issues[:2], fits=cents) == {
         "price": 2
     }
+
+
+def test_values_that_are_all_made_up_replace_nothing_that_was_meant() -> None:
+    """They are only for a caller that sent nothing that can be kept."""
+    issues = [FieldIssue(field="/price", constraint="rejected")]
+    for prior, example in (({"price": 1.234, "to": "x"}, None), ({}, {"price": 0})):
+        assert (
+            example_for(validator_of(PRICE), prior, issues=issues, fits=lambda given: "to" not in given)
+            == example
+        )
 
 
 def test_the_order_is_mended_then_author_then_made() -> None:

@@ -26,7 +26,7 @@ from sojourn.contracts.message import ToolResultPart
 from sojourn.contracts.retry_hint import FieldIssue
 from sojourn.core.payload.gate import Oversized, passed
 from sojourn.core.values.json_fault import MAX_FIGURE
-from sojourn.core.values.sizes import MAX_ARTIFACT_BYTES, MAX_RESULT_BYTES
+from sojourn.core.values.sizes import MAX_ARTIFACT_BYTES, MAX_LOCAL_BYTES, MAX_RESULT_BYTES
 from sojourn.core.values.wire import decode_messages, encode
 
 SPEC = ToolSpec(
@@ -220,6 +220,16 @@ def test_artifacts_are_measured_together(each: int, fits: bool) -> None:
     assert isinstance(made, ToolResult) is fits
     measured = made.artifacts if isinstance(made, ToolResult) else made.result.artifacts
     assert [one.size for one in measured] == [each + 2] * 2
+
+
+@pytest.mark.parametrize("local", [True, False], ids=["local", "ordinary"])
+def test_a_local_answer_is_small_with_all_that_comes_with_it(local: bool) -> None:
+    """Those that end in one workflow task are one message; beside an ordinary result there is room for more."""
+    chart = Artifact(kind="chart", data="x" * MAX_LOCAL_BYTES)
+    made = passed(SPEC, CALL, ToolResult(result=1, artifacts=[chart]), local=local)
+    assert isinstance(made, Oversized) is local
+    whole = passed(SPEC, CALL, ToolResult(result="x" * MAX_LOCAL_BYTES), local=local)
+    assert isinstance(whole, Oversized) is local
 
 
 def test_what_is_hidden_is_measured_too() -> None:

@@ -415,3 +415,16 @@ def test_every_hint_is_bounded_printable_and_mends(payload: dict[str, Any]) -> N
     assert call is not None
     assert VALIDATOR.is_valid(call.payload)
     assert RetryHint.model_validate_json(hint.model_dump_json()) == hint
+
+
+@pytest.mark.parametrize("mark", [{"writeOnly": True}, {"format": "password"}], ids=str)
+def test_a_secret_field_is_not_repeated_in_words(mark: dict[str, Any]) -> None:
+    """That it is wrong is told, and what it is not; any other field's value is told too."""
+    secret, field = 48151623, {"type": "string"}
+    schema = {"type": "object", "properties": {"pin": {**field, **mark}, "site": field}}
+    spec, payload, validator = spec_of(schema), {"pin": secret, "site": 108}, Validator(schema)
+    error, hint = hints.hint_for_issues(spec, payload, validator.issues(payload), validator)
+    for said in (error.message, hint.message or "", hint.clarifying_question or ""):
+        assert str(secret) not in said
+    assert "`pin` must be string" in error.message
+    assert "got 108" in error.message

@@ -6,9 +6,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from sojourn import (
+    Artifact,
     AwaitClarification,
+    Caps,
     Finalize,
     Message,
+    PolicyDecision,
     RunInput,
     RunLink,
     RunPolicy,
@@ -20,6 +23,7 @@ from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.tasks import PlanOutcome
 from sojourn.core.awaits.clarification import Clarified
 from sojourn.core.awaits.steering import Paused, Resumed
+from sojourn.core.run.spent import MAX_ARTIFACTS
 from sojourn.core.run.state import MAX_CALLS_SHOWN, MAX_NOTES, RunState, call_status
 from sojourn.core.run.status import status_of
 
@@ -129,6 +133,52 @@ def test_a_question_of_the_policy_has_the_planner_told_again() -> None:
     assert state.answered(QUESTION, Clarified("q", "s-1", None)).unseen is None
 
 
+def test_a_plan_that_came_says_which_attempt_made_it_and_leaves_nothing_unseen() -> None:
+    """A worker's memory of another attempt is stale; what a discarded plan was given is told once more, not for ever."""
+    cut_off = begun().plan_begun(7).out_of_time()
+    assert (cut_off.accepted_attempt, cut_off.unseen) == (1, 7)
+    planned = cut_off.planned(PlanOutcome(attempt=4), NOW)
+    assert (planned.accepted_attempt, planned.unseen) == (4, None)
+
+
+def test_only_the_last_artifacts_are_kept() -> None:
+    """As many as a parent reads; in the order in which they were made."""
+    state = begun()
+    for n in range(MAX_ARTIFACTS + 5):
+        made = ToolResult(result=1, artifacts=[Artifact(kind=f"k{n}")])
+        state = settled(state, made, plan=STEP.model_copy(update={"calls": CALLS[:1]}))
+    assert [one.kind for one in state.artifacts] == [f"k{n}" for n in range(5, MAX_ARTIFACTS + 5)]
+
+
+@pytest.mark.parametrize(("seconds", "reason"), [(2, None), (3, "time_budget")])
+def test_a_sleep_that_used_up_the_time_makes_the_next_turn_the_last(seconds: int, reason: str | None) -> None:
+    """Where it counts; the planner is told of the sleep first, then of the limit."""
+    state, now = begun().planned(PlanOutcome(policy=RunPolicy(time_budget=timedelta(seconds=3))), NOW), NOW
+    state, now = replace(state, active=state.active.begun(NOW)), NOW + timedelta(seconds=seconds)
+    woken = state.slept(timedelta(seconds=seconds), now, is_over=True)
+    assert (woken.limit and woken.limit.reason) == reason
+    assert woken.new[0].text == f"Waited {seconds} s."
+    assert len(woken.new) == (2 if reason else 1)
+
+
+def test_what_a_person_says_does_not_set_back_what_a_parent_numbers() -> None:
+    """An older word of the parent stays overtaken, whoever paused or resumed in between."""
+    state = begun().steered(Paused("", None, 3), NOW)[0].steered(Resumed("", "ana", ()), NOW)[0]
+    assert (state.heeded, state.paused) == (3, None)
+    assert state.steered(Paused("", None, 2), NOW) == (state, False)
+
+
+def test_a_new_turn_counts_its_rounds_anew_and_nothing_else() -> None:
+    """Calls, rounds of the run and steps that failed go on; the status tells the turn's rounds."""
+    failed = ToolResult(error=ToolError.new("no"))
+    before = settled(settled(begun(), failed, failed), failed, failed)
+    after = before.turn_begun()
+    assert after.totals == replace(before.totals, turn_rounds=0)
+    assert (after.totals.failed_steps, after.totals.rounds) == (2, 2)
+    once = settled(after, ToolResult(result=1), ToolResult(result=2))
+    assert (status_of(once, "r", NOW).rounds, once.totals.rounds) == (1, 3)
+
+
 def test_a_pause_is_heeded_once_and_in_order() -> None:
     """What a parent told before is overtaken; a resume of a run that is not paused changes nothing else."""
     paused, is_heeded = begun().steered(Paused("wait", "ana", 3), NOW)
@@ -159,6 +209,19 @@ def test_a_used_up_time_budget_comes_before_other_limits() -> None:
     in_time = settled(state, failed, failed)
     assert in_time.limit is not None
     assert in_time.limit.reason == "failure_streak"
+
+
+@pytest.mark.parametrize("budget", [timedelta(seconds=100), None], ids=str)
+def test_time_that_a_policy_engine_takes_away_is_gone_at_once(budget: timedelta | None) -> None:
+    """The clock counts against the lowered budget from then on; a budget that leaves more changes nothing."""
+    second, later = timedelta(seconds=1), NOW + timedelta(seconds=20)
+    state = begun().planned(PlanOutcome(policy=RunPolicy(time_budget=budget)), NOW)
+    state = replace(state, active=state.active.begun(NOW).ended(later))
+    lowered = state.planned(PlanOutcome(decision=PolicyDecision(caps=Caps(time=5 * second))), later)
+    assert lowered.caps(later).time == lowered.active.left(later) == 5 * second
+    assert lowered.active.budget == 25 * second
+    more = lowered.planned(PlanOutcome(decision=PolicyDecision(caps=Caps(time=9 * second))), later)
+    assert more.active == lowered.active
 
 
 def test_an_ended_run_waits_for_nothing() -> None:

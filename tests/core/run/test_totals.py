@@ -286,6 +286,19 @@ def test_caps_that_are_not_named_lower_nothing() -> None:
     )
 
 
+def test_a_lowered_limit_counts_from_what_it_counts() -> None:
+    """Rounds from those of the turn, not of the run; calls, tokens and money from those of child runs too."""
+    spent = ToolTelemetry(input_tokens=3, output_tokens=4, cost=0.25)
+    counts = RunTotals(
+        tool_calls=1, children_count=3, rounds=9, turn_rounds=2, usage=Usage(input_tokens=10), telemetry=spent
+    )
+    policy = RunPolicy(max_tool_calls=99, max_tool_rounds=99, max_tokens=99, max_cost=99)
+    caps = Caps(tool_calls=1, rounds=1, time=SECOND, tokens=1, cost=1)
+    changed = lowered(policy, caps, counts, 7 * SECOND)
+    assert (changed.max_tool_calls, changed.max_tool_rounds, changed.time_budget) == (4, 3, 8 * SECOND)
+    assert (changed.max_tokens, changed.max_cost) == (18, 1.25)
+
+
 @given(ANY_CAPS, ANY_CAPS)
 def test_the_stricter_caps_are_the_lesser(ours: Caps, theirs: Caps) -> None:
     """Name by name, as far as the other names them; what remains is ours."""

@@ -10,6 +10,7 @@ from sojourn.core.schema.validate import Validator
 
 OBJECT_A = {"type": "object", "properties": {"a": {"type": "integer"}}}
 OBJECT_B = {"type": "object", "properties": {"b": {"type": "integer"}}}
+OBJECT_AB = {"type": "object", "properties": {**OBJECT_A["properties"], **OBJECT_B["properties"]}}
 DEFS = {"$defs": {"A": OBJECT_A, "B": OBJECT_B}}
 REF_A, REF_B = {"$ref": "#/$defs/A"}, {"$ref": "#/$defs/B"}
 
@@ -113,6 +114,25 @@ def test_an_undeclared_field_is_refused_everywhere(schema: dict[str, Any], good:
 def test_what_is_declared_open_stays_open(schema: dict[str, Any], payload: Any) -> None:
     """Declared openness, free-form objects and tests such as `not` are left as they are."""
     assert closed(schema).is_valid(payload)
+
+
+_HAS_A = {"properties": {"a": {"const": 1}}, "required": ["a"]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "bad"),
+    [
+        ({**OBJECT_AB, "not": _HAS_A}, {"a": 1, "b": 2}),
+        ({**OBJECT_AB, "if": _HAS_A, "then": {"required": ["c"]}}, {"a": 1, "b": 2}),
+        ({"type": "array", "contains": _HAS_A, "maxContains": 1}, [{"a": 1, "b": 2}, {"a": 1, "b": 3}]),
+        ({"propertyNames": {"not": {"const": "a"}}}, {"a": 1, "b": 2}),
+    ],
+    ids=["not", "if", "contains", "propertyNames"],
+)
+def test_what_is_only_tested_is_tested_as_before(schema: dict[str, Any], bad: Any) -> None:
+    """A test that were closed would fail for a field that it does not name, and let through what it forbids."""
+    assert not Validator(schema).is_valid(bad)
+    assert not closed(schema).is_valid(bad)
 
 
 def test_closing_leaves_the_schema_itself_alone() -> None:

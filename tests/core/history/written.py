@@ -1,0 +1,59 @@
+"""A run's history as tests of the fold write it, and what is looked at of its events."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sojourn import Event, Message, RunInput, ToolRequest
+from sojourn.contracts.tasks import PlanOutcome, PlanTask, ToolTask
+from sojourn.core.history.fold import Fold, HistoryRecord
+
+START = datetime(2024, 1, 1, tzinfo=UTC)
+RUN = RunInput(agent_id="a.b", session_id="s", messages=[Message.system("x"), Message.user("hi")])
+
+
+class History:
+    """Records as a run's history gives them, one second apart."""
+
+    def __init__(self, run: Any = RUN) -> None:
+        self.records: list[HistoryRecord] = []
+        self.add("started", value=run)
+
+    def add(self, kind: str, **fields: Any) -> int:
+        """Add a record; returns its id."""
+        id = 4 * len(self.records) + 1
+        time = START + timedelta(seconds=len(self.records))
+        self.records.append(HistoryRecord(id=id, time=time, kind=kind, **fields))
+        return id
+
+    def plan(self, outcome: PlanOutcome, **task: Any) -> None:
+        """A plan, scheduled and completed."""
+        of = self.add("scheduled", name="PlanActivity", value=PlanTask(agent_id="a.b", **task))
+        self.add("completed", name="PlanActivity", of=of, value=outcome)
+
+    def call(self, call: ToolRequest) -> int:
+        """A call, scheduled; returns the id of that."""
+        task = ToolTask(name=call.name, payload=call.payload, raw=call.raw, agent_id="a.b")
+        return self.add("scheduled", name="ExecuteToolActivity", key=call.tool_call_id, value=task)
+
+    def events(self) -> list[Event]:
+        """What the fold makes of it all."""
+        return self.folded()[1]
+
+    def folded(self) -> tuple[Fold, list[Event]]:
+        """The fold of it all, and what that makes of it."""
+        fold = Fold("r")
+        return fold, [event for record in self.records for event in fold.feed(record)]
+
+
+def request(id: str, **payload: Any) -> ToolRequest:
+    return ToolRequest(name="a.b.c", payload=payload, tool_call_id=id)
+
+
+def types(events: list[Event]) -> list[str]:
+    """What happened; that a result was received is told beside each `tool_end`, and tested once."""
+    return [event.type for event in events if event.type != "tool_result_received"]
+
+
+def only(events: list[Event], type: str) -> Event:
+    (event,) = [event for event in events if event.type == type]
+    return event
