@@ -142,7 +142,7 @@ async def test_garbage_and_clear_text_are_refused_with_a_note(
 
 
 async def test_a_start_in_clear_text_or_garbage_ends_at_once(serve, temporal_address, traces):
-    """Where only encrypted messages are taken, a start by Temporal's own CLI ends as refused; so does garbage."""
+    """Where only encrypted messages are taken, a start by Temporal's own CLI ends as refused, and can be looked at; so does garbage."""
     client = await serve(
         planner=ScriptedPlanner([PlanResult.final("done")]), codec=FernetCodec(), encrypted_only=True
     )
@@ -159,6 +159,9 @@ async def test_a_start_in_clear_text_or_garbage_ends_at_once(serve, temporal_add
         with pytest.raises(RunFailed, match=why):
             await client.get_run(run_id).result()
         await traces(client.get_run(run_id)).check()
+        *_, failed, _ = await collected(client.get_run(run_id))
+        assert failed.type == "run_failed"
+        assert why in failed.text
     assert (await client.execute("test.agent", "go")).text == "done"
 
 
