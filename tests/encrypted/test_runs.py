@@ -165,6 +165,17 @@ async def test_a_start_in_clear_text_or_garbage_ends_at_once(serve, temporal_add
     assert (await client.execute("test.agent", "go")).text == "done"
 
 
+async def test_a_run_that_failed_for_its_opening_can_be_looked_at_without_the_key(serve, temporal_address):
+    """Its workers could not read what it was started with either, and what they said of that is no secret."""
+    client = await serve(planner=ScriptedPlanner([PlanResult.final("done")]))
+    sealed = await Client.connect(temporal_address, task_queue=client.task_queue, codec=FernetCodec())
+    run = client.get_run((await sealed.start("test.agent", SECRET)).id)
+    with pytest.raises(RunFailed):
+        await run.result()
+    assert [event.type for event in await collected(run)][-2:] == ["run_failed", "run_stream_end"]
+    assert (await run.status()).status == "failed"
+
+
 async def test_what_is_refused_stays_refused_when_keys_and_settings_change(serve, status_when, traces):
     """A replay takes and refuses what the run took and refused, whatever could be read by then."""
     first, second = Fernet.generate_key(), Fernet.generate_key()
