@@ -92,14 +92,16 @@ class _Source:
                     await self._queue.put(event)
                 self._read = event.event_id
                 if self._follows and isinstance(event, AgentRunStartedEvent):
-                    self._begin(event, follow=follow)
+                    await self._begin(event, follow=follow)
         finally:
             if live:
                 await live.close()
             if text:
                 await text.close()
 
-    def _begin(self, event: AgentRunStartedEvent, *, follow: bool) -> None:
+    async def _begin(self, event: AgentRunStartedEvent, *, follow: bool) -> None:
+        if before := self._children.pop(event.tool_call_id, None):
+            await before.close()  # its parent was reset unheard, and has started it anew
         child = _Source(
             self._client,
             event.run_link.run_id,

@@ -127,34 +127,35 @@ def family(second: list[PlanResult]) -> App:
 
 
 class Torn:
-    """A Temporal client that loses its server as a child run begins, and hears nothing new of that child."""
+    """A Temporal client that loses its server as a child run begins; it may hear nothing new of that child."""
 
-    def __init__(self, inner, run_id: str, meanwhile) -> None:
+    def __init__(self, inner, run_id: str, meanwhile, *, is_deaf: bool) -> None:
         self._inner = inner
         self._run_id = run_id
         self._meanwhile = [meanwhile]
+        self._is_deaf = is_deaf
 
     def __getattr__(self, name: str):
         return getattr(self._inner, name)
 
     def get_workflow_handle(self, workflow_id: str, **more):
         handle = self._inner.get_workflow_handle(workflow_id, **more)
-        return TornHandle(handle, self._meanwhile, is_child=workflow_id != self._run_id)
+        return TornHandle(handle, self._meanwhile, is_deaf=self._is_deaf and workflow_id != self._run_id)
 
 
 class TornHandle:
     """The handle of one run of it."""
 
-    def __init__(self, inner, meanwhile: list, *, is_child: bool) -> None:
+    def __init__(self, inner, meanwhile: list, *, is_deaf: bool) -> None:
         self._inner = inner
         self._meanwhile = meanwhile
-        self._is_child = is_child
+        self._is_deaf = is_deaf
 
     def __getattr__(self, name: str):
         return getattr(self._inner, name)
 
     async def fetch_history_events(self, *, wait_new_event: bool = False, **more):
-        if wait_new_event and self._is_child:
+        if wait_new_event and self._is_deaf:
             await asyncio.Event().wait()
         async for event in self._inner.fetch_history_events(wait_new_event=wait_new_event, **more):
             yield event
@@ -168,13 +169,39 @@ async def test_a_child_that_a_reset_run_calls_no_more_is_told_before_the_end(ser
     client = await serve(family([PlanResult.final("without it")]))
     run = await client.start("test.agent", "go")
     child = client.get_run(f"{run.id}/c2")
-    torn = Torn(client.temporal, run.id, lambda: reset_to_first_plan(client, run.id))
+    torn = Torn(client.temporal, run.id, lambda: reset_to_first_plan(client, run.id), is_deaf=True)
     told = [event async for event in stream(torn, run.id, after={}, follow=True, children=True)]
     assert next(event.type for event in told if event.run_id == child.id) == "run_started"
     assert (told[-1].type, told[-1].run_id) == ("run_stream_end", run.id)
     assert [event.tool_call_id for event in told if event.type == "tool_end"] == ["c1", "c1"]
     assert (await run.result()).text == "without it"
     await child.cancel()
+
+
+async def test_a_child_that_a_reset_run_calls_again_is_told_once(serve):
+    """Where the reset itself was not heard, the child that began anew is told from its beginning, by nobody else too."""
+    client = await serve(family([]))
+    run = await client.start("test.agent", "go")
+    child, asked = client.get_run(f"{run.id}/c2"), asyncio.Event()
+
+    async def reset() -> None:
+        await asked.wait()
+        await reset_to_first_plan(client, run.id)
+
+    torn, told = Torn(client.temporal, run.id, reset, is_deaf=False), []
+    async for event in stream(torn, run.id, after={}, follow=True, children=True):
+        told.append(event)
+        if event.type == "await_clarification":
+            if asked.is_set():
+                await child.answer(None, "this")
+            asked.set()
+    alone = [event async for event in child.events()]
+    first, *anew = [place for place, event in enumerate(told) if event.type == "agent_run_started"]
+    assert len(anew) == 1
+    assert [event for event in told[anew[0] :] if event.run_id == child.id] == alone
+    assert [event.type for event in told[first : anew[0]] if event.run_id == child.id][
+        -1
+    ] == "await_clarification"
 
 
 @workflow.defn(name="AgentRun")

@@ -142,7 +142,7 @@ async def test_garbage_and_clear_text_are_refused_with_a_note(
 
 
 async def test_a_start_in_clear_text_or_garbage_ends_at_once(serve, temporal_address, traces):
-    """Where only encrypted messages are taken, a start by Temporal's own CLI ends as refused; so does garbage."""
+    """Where only encrypted messages are taken, a start by Temporal's own CLI ends as refused, and can be looked at; so does garbage."""
     client = await serve(
         planner=ScriptedPlanner([PlanResult.final("done")]), codec=FernetCodec(), encrypted_only=True
     )
@@ -159,7 +159,21 @@ async def test_a_start_in_clear_text_or_garbage_ends_at_once(serve, temporal_add
         with pytest.raises(RunFailed, match=why):
             await client.get_run(run_id).result()
         await traces(client.get_run(run_id)).check()
+        *_, failed, _ = await collected(client.get_run(run_id))
+        assert failed.type == "run_failed"
+        assert why in failed.text
     assert (await client.execute("test.agent", "go")).text == "done"
+
+
+async def test_a_run_that_failed_for_its_opening_can_be_looked_at_without_the_key(serve, temporal_address):
+    """Its workers could not read what it was started with either, and what they said of that is no secret."""
+    client = await serve(planner=ScriptedPlanner([PlanResult.final("done")]))
+    sealed = await Client.connect(temporal_address, task_queue=client.task_queue, codec=FernetCodec())
+    run = client.get_run((await sealed.start("test.agent", SECRET)).id)
+    with pytest.raises(RunFailed):
+        await run.result()
+    assert [event.type for event in await collected(run)][-2:] == ["run_failed", "run_stream_end"]
+    assert (await run.status()).status == "failed"
 
 
 async def test_what_is_refused_stays_refused_when_keys_and_settings_change(serve, status_when, traces):
