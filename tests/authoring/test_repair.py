@@ -531,10 +531,10 @@ def turn_after(shop: Shop, *messages: Message, **fields: Any) -> PlanResumeInput
     )
 
 
-def refused(shop: Shop, sent: ToolRequest) -> list[Message]:
+def refused(shop: Shop, sent: ToolRequest, tool_call_id: str = "x") -> list[Message]:
     """Give the messages of a step whose one call was refused at the boundary."""
     tool = shop.tools.tools[sent.name.rsplit(".", 1)[-1]]
-    made = sent.model_copy(update={"tool_call_id": "x"})
+    made = sent.model_copy(update={"tool_call_id": tool_call_id})
     issues = tool.validator.issues(made.payload)
     answer = hint_for_issues(tool.spec, made.payload, issues, tool.validator)
     return [Message.calls([made]), Message.results([refusal(made, answer)])]
@@ -632,6 +632,47 @@ def test_what_must_happen_once_is_not_called_again(shop, tool, reason, is_repeat
     assert (wait_or_substitute(turn) is not None) is is_repeated
     other = {made.name: "test.shop.guess"}
     assert (wait_or_substitute(turn, alternatives=other) is not None) is is_repeated
+
+
+def test_each_call_made_in_place_of_another_has_a_number_of_its_own(shop):
+    """So that all of them are known as repairs of the one, and counted; after `max_repairs` there is none."""
+    again = call("look", item="pear", day="MONDAY")
+    turn = turn_after(shop, *refused(shop, MENDABLE), *refused(shop, again, "x-repair1"))
+    assert [each.tool_call_id for each in repair_calls(turn, max_repairs=2).tool_calls] == ["x-repair2"]
+    assert repair_calls(turn, max_repairs=1) is None
+
+
+def away(*failures: tuple[str, str, float]) -> list[Message]:
+    """Give the messages of a step whose calls failed, each of a tool, for a reason, with what it says to wait."""
+    calls, results = list[ToolRequest](), list[ToolResult]()
+    for n, (tool, reason, seconds) in enumerate(failures):
+        made = call(tool, item="pear").model_copy(update={"tool_call_id": f"x{n}"})
+        hint = RetryHint(reason=reason, tool=made.name, retry_after=timedelta(seconds=seconds))
+        calls.append(made)
+        error = ToolError.new("no", code=reason)
+        results.append(
+            ToolResult(name=made.name, tool_call_id=made.tool_call_id, error=error, retry_hint=hint)
+        )
+    return [Message.calls(calls), Message.results(results)]
+
+
+@pytest.mark.parametrize(("seconds", "waited"), [((3, 7), 7), ((7, 3), 7), ((0.2, 0.1), 1)])
+def test_a_step_waits_for_the_last_of_its_tools_that_are_away(shop, seconds, waited):
+    """One wait for all, of a second at least; then each call is made again."""
+    failures = away(*(("look", "rate_limited", each) for each in seconds))
+    plan = wait_or_substitute(turn_after(shop, *failures))
+    assert plan.wait_ == timedelta(seconds=waited)
+    after = turn_after(shop, *failures, Message.system(f"Waited {waited} s."))
+    again = wait_or_substitute(after).tool_calls
+    assert [each.tool_call_id for each in again] == ["x0-repair1", "x1-repair1"]
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_a_stranger_that_says_it_only_reads_is_not_taken_at_its_word(shop, trusted):
+    """A call that timed out may have changed something: it is made again only where that is known not to be so."""
+    turn = turn_after(shop, *away(("look", "timeout", 1)))
+    tools = [spec.model_copy(update={"trusted": trusted}) for spec in turn.tools]
+    assert (wait_or_substitute(turn.model_copy(update={"tools": tools})) is not None) is trusted
 
 
 def test_a_hint_for_another_tool_is_not_used(shop):

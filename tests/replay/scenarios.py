@@ -117,6 +117,12 @@ async def flaky(meta: ToolCallMeta) -> int:
     return meta.attempt
 
 
+@tools.tool
+async def doze() -> None:
+    """Take longer than the clocks of a run and of its history are apart."""
+    await asyncio.sleep(2.5)
+
+
 @tools.tool(idempotent=False)
 async def hang() -> str:
     """Never answer."""
@@ -546,6 +552,16 @@ SCENARIOS = {
         ],
         policy=RunPolicy(time_budget=timedelta(seconds=1), max_tool_calls=5),
     ),
+    "child_beside_a_call": Scenario(
+        [
+            calls(
+                ToolRequest(name="replay.sleepers.ask", payload={"topic": "x"}, tool_call_id="c1"),
+                call("doze", "c2"),
+            ),
+            FINAL,
+        ],
+        policy=RunPolicy(time_budget=timedelta(hours=1)),
+    ),
     "retries_stopped": Scenario([*(calls(call("fail")) for _ in range(3)), FINAL]),
     "loop": Scenario([*(calls(call("add", a=1, b=2)) for _ in range(8)), FINAL]),
     # Recorded under the first rules of the safeguards, by which the first is a loop and the second no pattern ...
@@ -614,6 +630,7 @@ CHILDREN: dict[str, list[Step]] = {
     ],
     "vague": [PlanResult.final("perhaps")],
     "asker": [PlanResult.ask(QUESTION), PlanResult.final("heard")],
+    "sleeper": [calls(call("doze", "c1")), PlanResult.final("slept")],
     "charter": [calls(call("charted", "c1", n=3)), PlanResult.final("seen")],
 }
 TYPED = {"judge": Verdict, "vague": Verdict}

@@ -187,8 +187,12 @@ async def test_a_planner_is_told_what_the_engine_leaves(serve):
 
 @pytest.mark.parametrize("budget", [timedelta(hours=1), None], ids=str)
 async def test_time_that_an_engine_takes_away_ends_what_is_at_work(serve, traces, budget):
-    """A call of the very plan for which it was decided is cut off when the new budget is used up."""
+    """A call of the very plan for which it was decided is cut off, though the clock was set for more before."""
     slow = Toolset("test.slow")
+
+    @slow.tool
+    async def look() -> None:
+        """Answer at once."""
 
     @slow.tool(timeout=timedelta(seconds=20))
     async def hang() -> None:
@@ -196,9 +200,10 @@ async def test_time_that_an_engine_takes_away_ends_what_is_at_work(serve, traces
         await asyncio.Event().wait()
 
     def decide(given):
-        return PolicyDecision(caps=Caps(time=timedelta(seconds=1)) if given.requested else None)
+        hangs = any(each.name == "test.slow.hang" for each in given.requested)
+        return PolicyDecision(caps=Caps(time=timedelta(seconds=1)) if hangs else None)
 
-    planner = Recorder([ToolRequest(name="test.slow.hang")])
+    planner = Recorder([ToolRequest(name="test.slow.look")], [ToolRequest(name="test.slow.hang")])
     agent = Agent("test.agent", planner=planner, uses=[slow], policy=RunPolicy(time_budget=budget))
     client = await serve(App(agents=[agent], policy_engine=Engine(decide)))
     run = await client.start("test.agent", "go")

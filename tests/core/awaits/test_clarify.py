@@ -61,6 +61,7 @@ def test_a_person_is_always_asked_something(changes: dict, question: str) -> Non
         (missing("/site", "/to/id"), ["site", "/to/id"]),
         (missing("/id", "/to/id"), ["id", "/to/id"]),
         (missing("/lines/0/id"), ["/lines/0/id"]),
+        (missing("/a~1b", "/c~01", "/to/id~1x"), ["a/b", "c~1", "/to/id~1x"]),
         ([*missing("/to/id"), FieldIssue(field="/a/b", constraint="invalid_format")], ["/to/id"]),
     ],
     ids=lambda value: str([getattr(each, "field", each) for each in value]),

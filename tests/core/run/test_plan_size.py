@@ -2,10 +2,11 @@
 
 import pytest
 
-from sojourn import Message, ToolRequest
+from sojourn import Message, RetryHint, ToolError, ToolRequest, ToolResult
 from sojourn.contracts.dispatch import Dispatch
+from sojourn.contracts.run_policy import Limits
 from sojourn.contracts.tasks import PlanOutcome
-from sojourn.core.run.plan_size import trimmed, unfit, without_payload, without_payloads
+from sojourn.core.run.plan_size import trimmed, unfit, without_payload, without_payloads, without_surplus
 from sojourn.core.values.sizes import MAX_PAYLOAD_BYTES, MAX_PLAN_BYTES
 from sojourn.core.values.wire import size_of
 
@@ -98,3 +99,46 @@ def test_a_plan_that_cannot_be_carried_is_a_fault(plan: PlanOutcome) -> None:
 def test_a_plan_that_is_no_json_is_a_fault(result: object) -> None:
     """A typed answer that cannot be written is the planner's fault, told in a sentence."""
     assert "cannot be written as JSON" in str(trimmed(PlanOutcome(result=result)).fault)
+
+
+def answered(size: int) -> Dispatch:
+    """A call that was answered at once, with a hint of this size."""
+    hint = RetryHint(reason="invalid_arguments", tool="a.b.c", message="x" * size)
+    return Dispatch(
+        kind="answered", result=ToolResult(name="a.b.c", error=ToolError.new("no"), retry_hint=hint)
+    )
+
+
+def test_an_answer_that_a_plan_has_no_room_for_loses_its_hint() -> None:
+    """Its error stays; those before it keep all, and a small one after it too."""
+    given = [answered(600_000), answered(600_000), answered(600_000), answered(10)]
+    calls = [call(tool_call_id=f"c{n}") for n in range(4)]
+    kept = without_surplus(calls, given, Limits())
+    assert [made.result.retry_hint is None for made in kept] == [False, False, True, False]
+    assert [made.result.error for made in kept] == [made.result.error for made in given]
+    assert kept[0] is given[0]
+
+
+@pytest.mark.parametrize(
+    "large",
+    [
+        Dispatch(kind="child", messages=[Message.user("x" * 900_000)]),
+        Dispatch(kind="external", payload={"x": "y" * 900_000}),
+    ],
+    ids=["a child's prompt", "changed arguments"],
+)
+def test_a_call_that_a_plan_has_no_room_for_is_not_executed(large: Dispatch) -> None:
+    """What would be handed on with it is too large beside what comes before it; an ordinary call takes no room."""
+    calls = [call(tool_call_id=f"c{n}") for n in range(3)]
+    first, second, third = without_surplus(calls, [large, large, Dispatch()], Limits())
+    assert (first, third) == (large, Dispatch())
+    assert second.kind == "answered"
+    assert (second.result.tool_call_id, second.result.error.code) == ("c1", "not_executed")
+
+
+def test_the_calls_themselves_take_room_too() -> None:
+    """Their arguments are in the same result."""
+    large = Dispatch(kind="child", messages=[Message.user("x" * 900_000)])
+    for size, kind in ((100, "child"), (500_000, "answered")):
+        (made,) = without_surplus([call(size)], [large], Limits())
+        assert made.kind == kind

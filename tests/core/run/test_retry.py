@@ -11,15 +11,19 @@ from sojourn.contracts.tool_spec import Annotations
 from sojourn.contracts.tool_spec import Retry as OwnRetry
 from sojourn.core.run.retry import (
     LONGEST_INTERVAL,
+    MAX_LOST,
     TRANSIENT,
     Failure,
     Retry,
+    counted,
     decide,
     delay_of,
     most_attempts,
     planner_attempts,
     timed_out,
+    told,
     transient,
+    written,
 )
 
 
@@ -116,3 +120,31 @@ def test_a_planner_has_five_attempts() -> None:
     assert planner_attempts(None) == 5
     assert planner_attempts(second(60)) == 20
     assert planner_attempts(second(60), is_last_turn=True) == 5
+
+
+@pytest.mark.parametrize(
+    ("last", "is_lost"),
+    [
+        ("heartbeat", True),
+        ("start_to_close", True),
+        ("schedule_to_start", False),
+        ("schedule_to_close", False),
+        (None, False),
+    ],
+)
+def test_only_what_a_living_worker_prevents_is_a_lost_one(last: str | None, is_lost: bool) -> None:
+    """An attempt that failed, or that no worker took, lost none."""
+    assert counted(1, last) == (2 if is_lost else 1)
+
+
+@pytest.mark.parametrize("lost", range(MAX_LOST + 1))
+def test_the_lost_workers_are_told_from_attempt_to_attempt(lost: int) -> None:
+    """By the details of a heartbeat; none of them is nothing to tell."""
+    details = written(lost)
+    assert told([details] if details else []) == lost
+
+
+@pytest.mark.parametrize("said", [True, -1, MAX_LOST + 1, "2", 2.0, None], ids=repr)
+def test_what_is_no_count_of_lost_workers_counts_none(said: object) -> None:
+    """Anybody may have written the details of a heartbeat."""
+    assert told([{"lost": said}]) == told([said]) == 0

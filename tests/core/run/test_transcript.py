@@ -4,9 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sojourn import Message, RunLink, ToolRequest, ToolResult, ToolTelemetry
+from sojourn import AwaitClarification, Message, RunLink, ToolRequest, ToolResult, ToolTelemetry
+from sojourn.contracts.tasks import PlanOutcome
 from sojourn.core.run import transcript
-from sojourn.core.run.transcript import BLOCK_BYTES, Packed, call_ids, for_planner, slice_of
+from sojourn.core.run.transcript import (
+    BLOCK_BYTES,
+    Packed,
+    call_ids,
+    for_planner,
+    question_message,
+    reply,
+    slice_of,
+)
 from sojourn.core.values.sizes import MAX_SLICE_BYTES
 from sojourn.core.values.wire import decode_messages, encode
 
@@ -93,3 +102,23 @@ def test_the_ids_asked_for_are_found() -> None:
         "c1",
         "c2",
     }
+
+
+def test_an_answer_is_the_result_of_the_call_by_which_a_model_asks() -> None:
+    """Each call of its message is answered, those beside it as not executed."""
+    calls = [ToolRequest(name="a.b.c", tool_call_id=id) for id in ("c1", "ask", "c2")]
+    question = AwaitClarification(question="Which?", tool_call_id="ask")
+    plan = PlanOutcome(await_=question, asking="ask", message=Message.calls(calls))
+    results = reply(plan, Message.user("s-1")).tool_results
+    assert [result.tool_call_id for result in results] == ["c1", "ask", "c2"]
+    assert [result.result for result in results] == [None, "s-1", None]
+    assert ["not executed" in str(result.error) for result in results] == [True, False, True]
+
+
+def test_an_answer_to_a_question_of_words_is_what_was_said() -> None:
+    """And the question stands in the transcript as the planner put it, where it says nothing beside it."""
+    plan = PlanOutcome(await_=AwaitClarification(question="Which?"))
+    assert reply(plan, Message.user("s-1")) == Message.user("s-1")
+    assert question_message(plan) == Message.assistant("Which?")
+    own = Message.assistant("I wonder which.")
+    assert question_message(plan.model_copy(update={"message": own})) == own
