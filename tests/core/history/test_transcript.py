@@ -23,7 +23,7 @@ def told(history: History) -> list[Message]:
     fold, projection = Fold("r"), TranscriptProjection()
     for record in history.records:
         projection.feed(record, fold.feed(record))
-    return projection.told()
+    return projection.messages_so_far()
 
 
 def stepped() -> History:
