@@ -18,6 +18,7 @@ import pytest
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.common import RawValue
+from temporalio.worker._workflow import _WorkflowWorker
 
 from sojourn import Agent, App, Client, Message, Run, RunPolicy, RunStatus, Toolset, Worker
 from sojourn.core.values.wire import decode_messages
@@ -60,10 +61,30 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for tests in order for item in tests]
 
 
+PATIENCE = 60.0
+"""Seconds until a condition that does not come true is a failure."""
+
+Serve = Callable[..., Awaitable[Client]]
+
+
 def pytest_collection_finish() -> None:
     """Spare Python looking through thousands of tests for cycles, again and again."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def patient_workers() -> Iterator[None]:
+    """Let a workflow task take a minute: the two seconds of Temporal are soon over where every core is busy."""
+    begin = _WorkflowWorker.__init__
+
+    def begin_patiently(self: _WorkflowWorker, **settings: Any) -> None:
+        begin(self, **settings)
+        self._deadlock_timeout_seconds = PATIENCE
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_WorkflowWorker, "__init__", begin_patiently)
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -77,12 +98,6 @@ def temporal_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server
             yield server
         finally:
             runner.run(server.stop(grace=timedelta(0)))
-
-
-Serve = Callable[..., Awaitable[Client]]
-
-PATIENCE = 60.0
-"""Seconds until a condition that does not come true is a failure."""
 
 
 @pytest.fixture
