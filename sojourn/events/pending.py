@@ -31,6 +31,9 @@ __all__ = ["INTERVAL", "PendingActivities", "heartbeat_note", "retrying"]
 INTERVAL = 1.0
 """Seconds that a call is in flight before its activity is looked up, and between two look-ups."""
 
+LONGEST_PAUSE = 32
+"""Most intervals between two look-ups while no activity of the calls in flight is pending: the run waits."""
+
 MAX_TEXT = 500
 """Longest note of a heartbeat or text of a failure, in characters."""
 
@@ -71,7 +74,8 @@ async def retrying(
 class PendingActivities:
     """Looks up the pending activities of a run while something has been in flight for a second.
 
-    Quick calls are never looked up, and nothing is while the run waits.
+    Quick calls are never looked up. While the calls in flight wait for something else than a worker (a person, an
+    external result, a child run, a timer), the look-ups become rare, until the next event.
     """
 
     def __init__(self, client: Client, run_id: str, tell: Callable[[Event], Awaitable[None]]) -> None:
@@ -83,11 +87,15 @@ class PendingActivities:
         self._names: dict[str, str] = {}
         self._seen: dict[tuple[str, str], Any] = {}
         self._last: BaseEvent | None = None
+        self._pause = 1
+        """Intervals between two look-ups."""
+        self._skipped = 0
+        """Intervals since the last look-up."""
         self._task: asyncio.Task[None] | None = None
 
     def feed(self, event: Event) -> None:
         """Take an event of the run, in order."""
-        self._last = event
+        self._last, self._pause = event, 1
         match event:
             case PlanStartedEvent():
                 self._open = {"": time.monotonic()}
@@ -120,21 +128,26 @@ class PendingActivities:
     async def _look(self) -> None:
         while self._open:
             await asyncio.sleep(INTERVAL)
-            if not any(time.monotonic() - since >= INTERVAL for since in self._open.values()):
+            self._skipped += 1
+            is_due = self._skipped >= self._pause
+            if not is_due or not any(time.monotonic() - since >= INTERVAL for since in self._open.values()):
                 continue
+            self._skipped = 0
             try:
                 described = await self._client.get_workflow_handle(self._run_id).describe()
             except RPCError:
                 continue  # the stream of the history reports the error
-            for pending in described.raw_description.pending_activities:
+            pending_activities = described.raw_description.pending_activities
+            is_at_work = any(_call_id(pending) in self._open for pending in pending_activities)
+            self._pause = 1 if is_at_work else min(self._pause * 2, LONGEST_PAUSE)
+            for pending in pending_activities:
                 for event in await self._news(pending):
                     await self._tell(event)
         self._task = None
 
     async def _news(self, pending: PendingActivityInfo) -> list[Event]:
         """The new events of one activity in flight."""
-        is_plan = pending.activity_type.name == "PlanActivity"
-        call_id = "" if is_plan else pending.activity_id
+        call_id = _call_id(pending)
         if call_id not in self._open:
             return []
         news: list[Event] = []
@@ -178,6 +191,11 @@ class PendingActivities:
         last = self._last
         assert last
         return {**{name: getattr(last, name) for name in COMMON}, "time": _moment(at) or datetime.now(UTC)}
+
+
+def _call_id(pending: PendingActivityInfo) -> str:
+    """The tool_call_id of a call's activity; empty for a plan's."""
+    return "" if pending.activity_type.name == "PlanActivity" else pending.activity_id
 
 
 def _moment(at: Timestamp) -> datetime | None:

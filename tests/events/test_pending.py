@@ -123,3 +123,27 @@ async def test_nothing_is_asked_once_the_calls_have_ended(looking, until):
     assert told == []
     pending.feed(starts("c3"))
     await looks(server, 1, until)
+
+
+async def test_a_run_that_waits_is_asked_about_ever_less(looking, until, monkeypatch):
+    """While none of the calls is at a worker the pauses grow, to a bound; an event, or work, ends that."""
+    server, pending, _ = looking()
+    intervals = 0
+    sleep = asyncio.sleep
+
+    async def count(seconds: float) -> None:
+        nonlocal intervals
+        intervals += seconds == 0.0
+        await sleep(seconds)
+
+    monkeypatch.setattr(module.asyncio, "sleep", count)
+    pending.feed(starts("c1"))
+    await until(lambda: intervals >= 10 * module.LONGEST_PAUSE)
+    assert 10 <= server.asked <= intervals // module.LONGEST_PAUSE + 6
+    server.pending = [attempted("c1", 2, STARTED)]
+    before, server.asked = intervals, 0
+    pending.feed(starts("c2"))
+    await until(lambda: server.asked >= 20)
+    assert intervals - before >= server.asked
+    await until(lambda: intervals - before >= 100)
+    assert server.asked >= 90
