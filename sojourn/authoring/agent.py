@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from sojourn.authoring.remote import RemoteToolset
-from sojourn.authoring.shape import Shape, as_payload, check_example
+from sojourn.authoring.shape import Shape, check_example
 from sojourn.authoring.tool_options import check_options
 from sojourn.authoring.toolset import Toolset
 from sojourn.contracts.ids import AGENT_ID, TOOL_NAME, TOOLSET_ID, ToolId
@@ -109,7 +109,7 @@ class ExportedTool(Generic[P, V]):
 
     def call(self, *args: P.args, **fields: P.kwargs) -> ToolRequest:
         """A call of this tool."""
-        return ToolRequest(name=self.id, payload=as_payload(args, fields))
+        return ToolRequest(name=self.id, payload=self.payload.payload_of(args, fields))
 
     def result_of(self, result: ToolResult) -> V:
         """The typed answer of a successful result of this tool.

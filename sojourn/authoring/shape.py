@@ -48,6 +48,7 @@ class Shape:
                 f"{place}: a payload must be an object with named fields; {source!r} is not"
             )
         self.source = source
+        self._aliases = _aliases(source)
         self.spec = TypeSpec(
             name=name or getattr(source, "__name__", str(source)),
             json_schema=closed,
@@ -86,6 +87,18 @@ class Shape:
         if not isinstance(checked, (str, bool, int)) and (why := non_finite(checked)):
             raise ValueError(why)
         return self._adapter.dump_python(checked, mode="json", by_alias=True)
+
+    def payload_of(self, args: tuple[Any, ...], fields: dict[str, Any]) -> dict[str, Any]:
+        """The JSON payload of a typed call, by the names of the schema; not validated."""
+        return as_payload(args, {self._aliases.get(name, name): value for name, value in fields.items()})
+
+
+def _aliases(source: Any) -> dict[str, str]:
+    """The name in JSON of each field that has another one in Python."""
+    if not (isinstance(source, type) and issubclass(source, BaseModel)):
+        return {}
+    aliases = {name: field.validation_alias for name, field in source.model_fields.items()}
+    return {name: alias for name, alias in aliases.items() if isinstance(alias, str)}
 
 
 def check_example(place: str, example: Any, validator: Validator) -> None:

@@ -14,7 +14,7 @@ import typing_extensions
 from sojourn.authoring.artifact_kind import ArtifactKind
 from sojourn.authoring.injected import Injected
 from sojourn.authoring.runnable import Filler, Runnable
-from sojourn.authoring.shape import Shape, as_payload
+from sojourn.authoring.shape import Shape
 from sojourn.contracts.artifact import Artifact, WithArtifacts
 from sojourn.contracts.ids import ToolId
 from sojourn.contracts.tool_call import ToolRequest
@@ -139,7 +139,9 @@ class Tool(Generic[P, R_co, A_co]):
         Raises:
             TypeError: The tool has injected fields, and no field of this name.
         """
-        return ToolRequest(name=self.id, payload=self._injected.left_out(as_payload(args, fields)))
+        return ToolRequest(
+            name=self.id, payload=self._injected.left_out(self.payload.payload_of(args, fields))
+        )
 
     def inject(self, call: ToolRequest, **values: Any) -> ToolRequest:
         """The call with these injected fields set, for interceptors (SR-43).

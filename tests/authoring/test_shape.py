@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel, Field, RootModel, ValidationError, field_serializer
 from typing_extensions import TypedDict  # pydantic asks for it before Python 3.12
 
-from sojourn import DefinitionError
+from sojourn import DefinitionError, Toolset
 from sojourn.authoring.shape import Shape, as_payload
 
 
@@ -146,6 +146,20 @@ def test_a_typed_call_and_a_result_are_written_by_the_names_of_the_schema() -> N
     assert list(shape.spec.json_schema["properties"]) == ["siteId"]
     assert as_payload((value,), {}) == shape.encode(value) == {"siteId": "s-1"}
     assert shape.decode({"siteId": "s-1"}) == value
+
+
+def test_a_typed_call_by_keyword_is_written_by_the_names_of_the_schema() -> None:
+    """A parameter with an alias is passed by its own name, and validates."""
+    tools = Toolset("test.tools")
+
+    @tools.tool
+    async def look(site: Annotated[str, Field(alias="siteId")], limit: int = 1) -> str:
+        """Look at a site."""
+        return site
+
+    call = look.call(site="s-1", limit=2)
+    assert call.payload == {"siteId": "s-1", "limit": 2}
+    assert look.validator.issues(call.payload) == []
 
 
 def test_a_strict_type_reads_what_json_can_say() -> None:
