@@ -262,7 +262,7 @@ class RogueHttp:
         ("crashes", ToolUnavailable, "HTTP 500"),
         ("breaks-off", ToolUnavailable, "broke off"),
         ("compressed", ToolUnavailable, "compressed"),
-        ("forgets-always", ToolUnavailable, "forgets our session"),
+        ("forgets-always", ToolUnavailable, "closes each session"),
     ],
 )
 async def test_what_may_pass_is_raised_for_a_repetition(way, error, text, opened, run):

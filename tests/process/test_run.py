@@ -197,8 +197,9 @@ async def test_a_program_that_ignores_the_request_is_killed(tmp_path, ours, unti
     assert 0.5 <= time.monotonic() - began < 20
 
 
-async def test_a_program_may_clean_up_when_it_is_asked_to_end(tmp_path, until):
+async def test_a_program_may_clean_up_when_it_is_asked_to_end(tmp_path, until, monkeypatch):
     """SIGTERM comes first, and there is time to act on it."""
+    monkeypatch.setattr("sojourn.process.run.GRACE", 60.0)
     ready = tmp_path / "ready"
     script = "trap 'sleep 0.2; echo done > cleaned; exit' TERM; touch ready; while :; do sleep 0.05; done"
     task = asyncio.create_task(run_process("sh", "-c", script, cwd=tmp_path))

@@ -15,15 +15,15 @@ from sojourn.core.run.retry import (
     TRANSIENT,
     Failure,
     Retry,
-    counted,
+    count_lost,
     decide,
     delay_of,
+    lost_details,
     most_attempts,
     planner_attempts,
+    read_lost,
     timed_out,
-    told,
     transient,
-    written,
 )
 
 
@@ -134,17 +134,17 @@ def test_a_planner_has_five_attempts() -> None:
 )
 def test_only_what_a_living_worker_prevents_is_a_lost_one(last: str | None, is_lost: bool) -> None:
     """An attempt that failed, or that no worker took, lost none."""
-    assert counted(1, last) == (2 if is_lost else 1)
+    assert count_lost(1, last) == (2 if is_lost else 1)
 
 
 @pytest.mark.parametrize("lost", range(MAX_LOST + 1))
 def test_the_lost_workers_are_told_from_attempt_to_attempt(lost: int) -> None:
     """By the details of a heartbeat; none of them is nothing to tell."""
-    details = written(lost)
-    assert told([details] if details else []) == lost
+    details = lost_details(lost)
+    assert read_lost([details] if details else []) == lost
 
 
 @pytest.mark.parametrize("said", [True, -1, MAX_LOST + 1, "2", 2.0, None], ids=repr)
 def test_what_is_no_count_of_lost_workers_counts_none(said: object) -> None:
     """Anybody may have written the details of a heartbeat."""
-    assert told([{"lost": said}]) == told([said]) == 0
+    assert read_lost([{"lost": said}]) == read_lost([said]) == 0
