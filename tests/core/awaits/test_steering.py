@@ -163,6 +163,7 @@ def test_what_a_parent_told_later_is_heeded() -> None:
     paused, resumed = read_pause([{"number": 1}]), read_resume([{"number": 2}], is_paused=False)
     assert (paused, resumed) == (Paused("", None, 1), Resumed("", None, (), 2))
     assert is_overtaken(paused, 2)
+    assert is_overtaken(resumed, 2)  # the same word, come twice
     assert not is_overtaken(resumed, 1)
     assert not is_overtaken(Paused("", None), 9)
 

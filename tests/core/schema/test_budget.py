@@ -217,3 +217,10 @@ def test_a_volume_counts_every_value() -> None:
     endless.append(endless)
     assert volume(endless) > 1_000_000_000
     assert volume(object()) > 1_000_000_000
+
+
+def test_a_large_value_has_no_more_than_the_most_steps() -> None:
+    """A few seconds of work, however large it is; the smallest has some too, and one that is no JSON no more."""
+    most = budget.MAX_STEPS
+    assert budget.FREE_STEPS <= steps_for({}) < steps_for("x" * 1_000) < most
+    assert steps_for("x" * 500_000) == steps_for(["x" * 500_000] * 4) == steps_for(object()) == most

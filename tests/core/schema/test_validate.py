@@ -99,6 +99,17 @@ def test_faults_are_found_where_they_are(
     assert [(found["field"], found["constraint"]) for found in issues(schema, payload)] == expected
 
 
+def test_a_field_with_two_faults_is_told_both_and_each_once() -> None:
+    """A call mended by one of them would be refused again; parts of a composition say the same twice."""
+    short, plate = {"minLength": 5}, {"pattern": "^s-"}
+    validator = Validator(
+        {"type": "object", "properties": {"f": {**short, **plate, "allOf": [short, plate]}}}
+    )
+    issues = validator.issues({"f": "x"})
+    assert sorted(issue.constraint for issue in issues) == ["invalid_length", "invalid_pattern"]
+    assert {issue.field for issue in issues} == {"/f"}
+
+
 def test_all_faults_come_at_once_the_missing_first() -> None:
     """Every fault of a payload is named in one answer: missing, then unknown, then the rest in schema order (SR-139)."""
     schema = {
