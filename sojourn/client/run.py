@@ -227,9 +227,8 @@ class Run:
         links = [call.run_link for call in status.calls if call.run_link and call.state == "running"]
         below: dict[str, list[Await]] = {}
         for link in links[:MAX_CHILDREN_ASKED]:
-            with contextlib.suppress(
-                RunNotFound, ServerUnavailable
-            ):  # the child run has ended, or is only starting
+            # The child run may have ended, or be starting only now.
+            with contextlib.suppress(RunNotFound, ServerUnavailable):
                 child = await Run(self.client, link.run_id).status()
                 below |= {link.run_id: child.awaits} if child.awaits else {}
                 below |= child.child_awaits

@@ -74,8 +74,8 @@ async def retrying(
 class PendingActivities:
     """Looks up the pending activities of a run while something has been in flight for a second.
 
-    Quick calls are never looked up. While the calls in flight wait for something else than a worker (a person, an
-    external result, a child run, a timer), the look-ups become rare, until the next event.
+    Quick calls are never looked up. While no call in flight has an activity (each waits for a person, an external
+    result, a child run or a timer), the pause between two look-ups doubles, until the next event of the run.
     """
 
     def __init__(self, client: Client, run_id: str, tell: Callable[[Event], Awaitable[None]]) -> None:

@@ -34,7 +34,10 @@ IMPORTED = (
     "sojourn.server",
     "sojourn.worker",
 )
-"""What is imported before the first program, with every module of the command line; nothing in it opens a connection, begins a thread or reads settings."""
+"""Imported before the first program, with every module of the command line.
+
+Importing them opens no connection, starts no thread and reads no setting.
+"""
 
 _PR_SET_PDEATHSIG = 1
 
@@ -71,9 +74,9 @@ def fork(
     return answers
 
 
-def number_in(said: bytes) -> int:
+def number_in(answer: bytes) -> int:
     """A process id or status, as it comes on the pipe."""
-    return int.from_bytes(said, signed=True, byteorder="big")
+    return int.from_bytes(answer, signed=True, byteorder="big")
 
 
 class _Server:

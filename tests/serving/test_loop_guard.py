@@ -1,4 +1,4 @@
-"""Enduring: how long a worker that is asked to stop may still take."""
+"""The loop guard: how long a worker that was asked to stop may still run."""
 
 import queue
 
@@ -32,7 +32,7 @@ def ends(monkeypatch) -> list[int]:
 
 
 def overseen(*seconds: float | None) -> list[float | None]:
-    """How long an overseer waits, who is told these."""
+    """The seconds that an overseer waits for each of these allowances."""
     overseer = _Overseer()
     overseer._allowed = allowed = Allowed(*seconds)
     overseer._oversee()
