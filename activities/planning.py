@@ -303,7 +303,7 @@ class Planning:
             external=external and external.model_copy(update={"items": []}),
             wait_=plan.wait_,
             wait_counts=plan.wait_counts,
-            failure=plan.failure and plan.failure.told_once(),
+            failure=plan.failure and plan.failure.without_repeats(),
             decision=decision,
             message=without_payloads(restamped(plan, calls), omitted),
             notes=plan.notes,

@@ -209,7 +209,7 @@ class AgentRun(RunQueries, MessageHandlers):
     def _plan_task(self) -> PlanTask:
         """The input of the plan: only new messages, by reference when they are large."""
         state, run, after = self._state, self._state.opening, len(self._transcript)
-        new = [*state.new, *state.said]
+        new = [*state.new, *state.resume_messages]
         size = self._transcript.extend(new)
         first = state.plans == 0
         self._opening_bytes = size if first else self._opening_bytes
@@ -307,8 +307,8 @@ class AgentRun(RunQueries, MessageHandlers):
         if isinstance(message, Released):
             self.awaits.release(message)
             return
-        self._state, is_heeded = self._state.steered(message, workflow.now())
-        if is_heeded:
+        self._state, is_applied = self._state.steered(message, workflow.now())
+        if is_applied:
             self.awaits.show()
             self.children.tell(message)
 
@@ -337,7 +337,7 @@ class AgentRun(RunQueries, MessageHandlers):
         return self._transcript.held + OPENING_COPIES * self._opening_bytes
 
     def _messages(self) -> Iterable[bytes]:
-        return [*self._transcript, *map(encode, (*self._state.new, *self._state.said))]
+        return [*self._transcript, *map(encode, (*self._state.new, *self._state.resume_messages))]
 
 
 def _opened(values: Sequence[Any]) -> RunInput | Exception:

@@ -160,7 +160,7 @@ class OpenAwaits:
 
     def note(self, note: str) -> None:
         """Add a note to the status."""
-        self._kept.state = self._kept.state.noted(note)
+        self._kept.state = self._kept.state.with_notes(note)
 
     # Receive.
 
@@ -245,7 +245,7 @@ class OpenAwaits:
             answer = self.read(kind, values, "signal")
             if not isinstance(answer, (Repeated, Refused)) and answer.await_id == await_id:
                 self._take(answer)
-                self._kept.state = self._kept.state.unnoted(note)
+                self._kept.state = self._kept.state.without_note(note)
             else:
                 remaining.append(early)
         self._early = remaining

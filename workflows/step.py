@@ -120,7 +120,7 @@ class Step:
             result = await self._approved(call, dispatch) or await self._by_kind(call, dispatch)
         except asyncio.CancelledError:
             result = self._cut_short(call)
-        self._kept.state = self._kept.state.shown(call_status(result))
+        self._kept.state = self._kept.state.with_call(call_status(result))
         by_worker = call.tool_call_id in self._carried_out
         self._observer.answered(
             call, dispatch, result, turn_id=self._turn_id, since=since, by_worker=by_worker
@@ -129,7 +129,7 @@ class Step:
 
     def _show(self, call: ToolRequest, state: str, link: RunLink | None = None) -> None:
         shown = CallStatus(tool_call_id=call.tool_call_id, name=call.name, state=state, run_link=link)
-        self._kept.state = self._kept.state.shown(shown)
+        self._kept.state = self._kept.state.with_call(shown)
 
     def _is_overtime(self) -> bool:
         """Whether the time budget was used up while a call ran that ended in spite of its cancellation."""

@@ -83,7 +83,7 @@ def _retry(dispatch: Dispatch) -> RetryPolicy:
 def answer_to(call: ToolRequest, dispatch: Dispatch, error: ActivityError | ApplicationError) -> ToolResult:
     """The result of a call whose activity returned none: it failed, or timed out."""
     if isinstance(error, ApplicationError):
-        return outcomes.failed(call, chain_of(error).told_once())
+        return outcomes.failed(call, chain_of(error).without_repeats())
     cause = error.cause
     if isinstance(cause, TimeoutError):
         kind = cause.type.name.lower().replace("_", "-") if cause.type else "time-out"

@@ -471,7 +471,7 @@ class Run:
                 f"run {self.id} exceeded its execution time-out", run_id=self.id, code="TimedOut"
             )
         code = cause.type if isinstance(cause, ApplicationError) else type(cause).__name__
-        error = chain_of(cause).told_once() if cause else None
+        error = chain_of(cause).without_repeats() if cause else None
         return RunFailed(f"run {self.id} failed: {error}", run_id=self.id, code=code, error=error)
 
     async def _cancel_request(self) -> tuple[str | None, str | None]:

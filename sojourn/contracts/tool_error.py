@@ -70,7 +70,7 @@ class ToolError(Record):
             kind, text = raised.kind(link), _text(link)
             links.append(cls(message=_clip(hide(text) if hide else text) or kind, code=_code(link) or kind))
             if carried := _carried(link):
-                return _chained([*links, *carried]).told_once()
+                return _chained([*links, *carried]).without_repeats()
         return _chained(_shortened(links))
 
     @classmethod
@@ -85,7 +85,7 @@ class ToolError(Record):
             yield link
             link = link.cause
 
-    def told_once(self) -> "ToolError":
+    def without_repeats(self) -> "ToolError":
         """The chain bounded, and without texts that a cause repeats (SR-87).
 
         A message that ends with the text of its causes keeps only the part before that text; an error whose

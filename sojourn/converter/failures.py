@@ -39,7 +39,7 @@ def failure_of(error: FailureError) -> ToolError:
     """The chain of causes of an activity's or child run's failure, without the wrappers."""
     if isinstance(error, ChildWorkflowError) and isinstance(error.cause, TimeoutError):
         return TIMED_OUT
-    return chain_of(error.cause or error).told_once()
+    return chain_of(error.cause or error).without_repeats()
 
 
 def chain_of(cause: BaseException) -> ToolError:

@@ -215,7 +215,7 @@ class HistoryReader:
 
     async def error_of(self, failure: Failure) -> ToolError:
         """The chain of a failure, without repeated texts; the texts may be encrypted."""
-        return _chain(await self._opened(failure)).told_once()
+        return _chain(await self._opened(failure)).without_repeats()
 
     async def _opened(self, failure: Failure) -> Failure:
         if failure.HasField("encoded_attributes"):

@@ -116,7 +116,7 @@ def test_however_often_a_chain_is_wrapped_its_root_stays(hops: int, links: int) 
     """Over any number of hops the root and what was said last are there, and every link is counted (SR-87)."""
     error = ToolError.from_error(raised(*(f"root {n}" for n in range(links))))
     for hop in range(hops):
-        error = ToolError.with_cause(f"hop {hop}", error).told_once()
+        error = ToolError.with_cause(f"hop {hop}", error).without_repeats()
     told = messages_of(error)
     assert told[0] == f"hop {hops - 1}"
     assert told[-1] == f"root {links - 1}"
@@ -149,14 +149,14 @@ def test_a_link_is_told_once(said: list[str], told: list[str]) -> None:
     for message in reversed(said):
         chain = ToolError(message=message, cause=chain)
     assert chain is not None
-    assert messages_of(chain.told_once()) == told
-    assert chain.told_once().told_once() == chain.told_once()
+    assert messages_of(chain.without_repeats()) == told
+    assert chain.without_repeats().without_repeats() == chain.without_repeats()
 
 
 def test_the_code_of_a_link_that_is_left_out_is_kept() -> None:
     """The outermost code names the failure, whoever says its text."""
     chain = ToolError(message="gone", code="Outer", cause=ToolError(message="gone", code="Inner"))
-    assert chain.told_once() == ToolError(message="gone", code="Outer")
+    assert chain.without_repeats() == ToolError(message="gone", code="Outer")
 
 
 def test_any_chain_is_bounded() -> None:
@@ -165,7 +165,7 @@ def test_any_chain_is_bounded() -> None:
     for n in range(500):
         chain = ToolError(message=f"{n} \ud800 {'x' * 5_000} end {n}", code="c" * 5_000, cause=chain)
     assert chain is not None
-    links = list(chain.told_once().chain())
+    links = list(chain.without_repeats().chain())
     assert len(links) == MAX_CAUSES
     assert (links[0].message[:5], links[-1].message[-5:]) == ("499 ?", "end 0")
     assert all(len(link.message) <= MAX_MESSAGE and len(link.code or "") <= MAX_CODE for link in links)

@@ -71,6 +71,33 @@ async def test_a_long_tool_finishes_and_nothing_new_starts(serve, until, status_
     await traces(run).check()
 
 
+async def test_a_resume_that_lifts_a_limit_takes_its_notice_back(serve, until, status_when):
+    """`max_tool_rounds` holds for a turn: after a resume with a message the planner is not asked to answer at once."""
+    gate, turns = Gate(), []
+
+    async def second_round(_turn):
+        gate.started.append("second plan")
+        await gate.open.wait()
+        return PlanResult.calls(work("b"))
+
+    def last(turn):
+        turns.append(([m.role for m in turn.messages][-3:], turn.finalize, turn.run.turn_id))
+        return tell(turn)
+
+    first = PlanResult.calls(ToolRequest(name="test.tools.none", payload={}))
+    script = ScriptedPlanner([first, second_round, last])
+    client = await serve(planner=script, uses=(gate.tools,), policy=RunPolicy(max_tool_rounds=1))
+    run = await client.start("test.agent", "go")
+    await until(lambda: gate.started == ["second plan"])
+    await run.pause()
+    gate.open.set()
+    await status_when(run, lambda status: any(call.state == "not_executed" for call in status.calls))
+    await run.resume(messages=["look at b too"])
+    assert (await run.result()).reason == "answered"
+    assert gate.started == ["second plan"]
+    assert turns == [(["assistant", "tool", "user"], None, "t2")]
+
+
 async def test_resume_with_messages_begins_a_new_turn(serve, until, status_when, traces):
     """What a person says on resuming stands after the results of the step, in a turn of its own."""
     gate = Gate()

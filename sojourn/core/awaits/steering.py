@@ -63,9 +63,9 @@ class Resumed:
     """For a signal from a parent run: its number."""
 
 
-def is_overtaken(given: Paused | Resumed, heeded: int) -> bool:
+def is_overtaken(given: Paused | Resumed, last_steering: int) -> bool:
     """Whether a later signal of the parent run has already been applied, by its number."""
-    return given.number is not None and given.number <= heeded
+    return given.number is not None and given.number <= last_steering
 
 
 def not_understood(name: str, values: Sequence[Any]) -> Refused | None:

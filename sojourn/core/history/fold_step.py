@@ -164,7 +164,7 @@ class StepFold:
 
     def _show(self, call: ToolRequest, state: str, link: RunLink | None = None) -> None:
         shown = CallStatus(tool_call_id=call.tool_call_id, name=call.name, state=state, run_link=link)
-        self._fold.state = self._fold.state.shown(shown)
+        self._fold.state = self._fold.state.with_call(shown)
 
     # End.
 
@@ -202,7 +202,7 @@ class StepFold:
         if not is_final:
             self.asking[opened.call.tool_call_id] = (opened.call, opened.since)
             note = f"result refused: {result.error.message if result.error else ''}"
-            self._fold.state = self._fold.state.noted(note)
+            self._fold.state = self._fold.state.with_notes(note)
             yield self._fold.event(record, PlannerNoteEvent, text=note)
             return
         yield from self.answer(record, result, opened.since)
@@ -264,7 +264,7 @@ class StepFold:
     def _settle_with(self, record: HistoryRecord, result: ToolResult) -> None:
         if result.tool_call_id not in self._admitted or result.tool_call_id in self._results:
             return  # the call was not admitted, or its answer was known before its event
-        self._fold.state = self._fold.state.shown(call_status(result))
+        self._fold.state = self._fold.state.with_call(call_status(result))
         self._results[result.tool_call_id] = outcomes.by_reference(result)
         self._settle(record)
 

@@ -146,8 +146,8 @@ class WaitFold:
         if isinstance(message, Released):
             yield from self._released(record, message)
             return
-        state, is_heeded = self._fold.state.steered(message, record.time)
-        if is_heeded:
+        state, is_applied = self._fold.state.steered(message, record.time)
+        if is_applied:
             yield self._steering_event(record, message)
         self._fold.state = state
 
@@ -173,5 +173,5 @@ class WaitFold:
             yield from self._settled(record, decision)
 
     def _note(self, record: HistoryRecord, note: str, **fields: Any) -> Event:
-        self._fold.state = self._fold.state.noted(note)
+        self._fold.state = self._fold.state.with_notes(note)
         return self._fold.event(record, PlannerNoteEvent, text=note, **fields)

@@ -82,7 +82,7 @@ def _readable(spec: ToolSpec, call: ToolRequest, result: ToolResult) -> tuple[To
     """The result, written and read again, or the plain error in its place; with its size as JSON."""
     error: ToolError | None = None
     try:
-        error = result.error and result.error.told_once()
+        error = result.error and result.error.without_repeats()
         data = _written(result if error is None else result.model_copy(update={"error": error}))
         answer = _read_again(data)
         why = (_endless(result) if b"null" in data else None) or wrong_figure(_figures(answer))

@@ -149,4 +149,4 @@ def used_up(policy: RunPolicy, counts: RunTotals) -> Finalize | None:
 def gave_up(finalize: Finalize, failure: ToolError | None = None) -> ToolError:
     """The limit that ended a run, as an error; its cause is the failure of the last turn, if there was one."""
     why = ToolError.new(finalize.message, code=finalize.reason)
-    return why if failure is None else why.model_copy(update={"cause": failure}).told_once()
+    return why if failure is None else why.model_copy(update={"cause": failure}).without_repeats()

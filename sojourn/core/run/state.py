@@ -72,7 +72,7 @@ class RunState:
     active: ActiveTime = field(default_factory=ActiveTime)
     waits: Waits = field(default_factory=Waits)
     paused: Paused | None = None
-    heeded: int = 0
+    last_steering: int = 0
     """The number of the last pause or resume from a parent run that was applied."""
     limit: Finalize | None = None
     """Why the next turn is the last; None while more turns may follow."""
@@ -82,7 +82,7 @@ class RunState:
     """`planning`, `executing_tools`, `waiting` or `finalizing`; empty once the run has its answer."""
     new: tuple[Message, ...] = ()
     """The new messages for the next plan."""
-    said: tuple[Message, ...] = ()
+    resume_messages: tuple[Message, ...] = ()
     """A person's messages with a resume; the next plan gets them after `new`."""
     calls: Mapping[str, CallStatus] = field(default_factory=dict[str, CallStatus])
     """The last calls, by id."""
@@ -147,7 +147,7 @@ class RunState:
 
     def plan_begun(self, after: int) -> "RunState":
         """Hand the new messages to a planner; `after` is the number of messages of the transcript before them."""
-        return changed(self, plans=self.plans + 1, new=(), said=(), planned_from=after)
+        return changed(self, plans=self.plans + 1, new=(), resume_messages=(), planned_from=after)
 
     def planned(self, plan: PlanOutcome, now: datetime) -> "RunState":
         """Take a plan's policy, policy decision, notes and usage into the state."""
@@ -159,7 +159,7 @@ class RunState:
         if state.is_policy_known and state.policy.time_budget != state.active.budget:
             state = changed(state, active=changed(state.active, budget=state.policy.time_budget))
         totals = changed(state.totals, usage=add_usage(state.totals.usage, plan.usage))
-        return changed(state.noted(*plan.notes), totals=totals)
+        return changed(state.with_notes(*plan.notes), totals=totals)
 
     def tightened(self, decision: PolicyDecision, now: datetime) -> "RunState":
         """Apply the policy engine's caps and labels from now on."""
@@ -175,7 +175,7 @@ class RunState:
     def plan_refused(self, plan: PlanOutcome) -> "RunState":
         """Tell the planner why its plan cannot be carried out."""
         refusal = Message.system(f"The last plan was refused: {plan.fault}.")
-        return changed(self.noted(f"planner fault: {plan.fault}"), new=(refusal,))
+        return changed(self.with_notes(f"planner fault: {plan.fault}"), new=(refusal,))
 
     def out_of_time(self) -> "RunState":
         """End a plan at the time budget: the next turn is the last, and its planner gets the same new messages."""
@@ -189,10 +189,12 @@ class RunState:
         """Begin a step: admitted calls run; calls without a dispatch were not admitted."""
         state = changed(self, phase="executing_tools")
         for call in calls[: len(dispatches)]:
-            state = state.shown(CallStatus(tool_call_id=call.tool_call_id, name=call.name, state="running"))
+            state = state.with_call(
+                CallStatus(tool_call_id=call.tool_call_id, name=call.name, state="running")
+            )
         return state
 
-    def shown(self, call: CallStatus) -> "RunState":
+    def with_call(self, call: CallStatus) -> "RunState":
         """Set a call's status."""
         calls = {**self.calls, call.tool_call_id: call}
         if len(calls) > MAX_CALLS_SHOWN:
@@ -213,7 +215,7 @@ class RunState:
         refused = [not_executed(call, plan.refused, self.limits) for call in plan.calls[len(executed) :]]
         state = self
         for result in refused:
-            state = state.shown(call_status(result))
+            state = state.with_call(call_status(result))
         made = [artifact for result in executed for artifact in result.artifacts]
         results = Message.results([for_planner(result) for result in (*executed, *refused)])
         state = changed(
@@ -240,7 +242,7 @@ class RunState:
             return changed(self, limit=None)
         state = changed(self, limit=limit, new=(*self.new, Message.system(limit.notice)))
         is_known = self.limit is not None and self.limit.reason == limit.reason
-        return state if is_known else state.noted(f"limit reached: {limit.reason}")
+        return state if is_known else state.with_notes(f"limit reached: {limit.reason}")
 
     def history_full(self) -> "RunState":
         """Make the next turn the last, because the history is near the server's limit."""
@@ -274,37 +276,41 @@ class RunState:
         return changed(state, new=(reply(plan, message),)).turn_begun()
 
     def turn_begun(self) -> "RunState":
-        """Begin a user turn after a person's message: rounds and loops count anew."""
-        limit = None if self.limit and self.limit.reason == "max_tool_rounds" else self.limit
-        return changed(
+        """Begin a user turn after a person's message: rounds and loops count anew, and `max_tool_rounds` is lifted."""
+        state = changed(
             self,
             turn=self.turn + 1,
             totals=changed(self.totals, turn_rounds=0),
             safeguards=self.safeguards.new_turn(),
-            limit=limit,
         )
+        if self.limit is None or self.limit.reason != "max_tool_rounds":
+            return state
+        notice = Message.system(self.limit.notice)
+        new = tuple(message for message in self.new if message != notice)
+        phase = "planning" if self.phase == "finalizing" else self.phase
+        return changed(state, limit=None, new=new, phase=phase)
 
     def steered(self, message: Paused | Resumed, now: datetime) -> tuple["RunState", bool]:
         """The state after a pause or resume, and whether the run applies it."""
-        if is_overtaken(message, self.heeded):
+        if is_overtaken(message, self.last_steering):
             return self, False
-        state = changed(self, heeded=message.number or self.heeded)
+        state = changed(self, last_steering=message.number or self.last_steering)
         if isinstance(message, Resumed) and self.paused is None:
             return state, False
         paused = message if isinstance(message, Paused) else None
         state = changed(state, paused=paused, active=self.active.stopped(now, paused=paused is not None))
         if isinstance(message, Resumed) and message.messages:
-            said = (*self.said, *(Message.user(text) for text in message.messages))
-            state = changed(state, said=said).turn_begun()
+            resume_messages = (*self.resume_messages, *(Message.user(text) for text in message.messages))
+            state = changed(state, resume_messages=resume_messages).turn_begun()
         return state, True
 
     # Note.
 
-    def noted(self, *notes: str) -> "RunState":
+    def with_notes(self, *notes: str) -> "RunState":
         """Add notes to the status."""
         return changed(self, notes=(*self.notes, *notes)[-MAX_NOTES:]) if notes else self
 
-    def unnoted(self, note: str) -> "RunState":
+    def without_note(self, note: str) -> "RunState":
         """Remove this note, by identity: an equal note made elsewhere stays."""
         return changed(self, notes=tuple(each for each in self.notes if each is not note))
 

@@ -87,9 +87,9 @@ def test_the_status_of_an_answered_call_is_its_results(result: ToolResult, state
 
 def test_only_the_last_calls_notes_and_artifacts_are_kept() -> None:
     """A status is small, however long the run: 100 calls, 20 notes; the oldest go."""
-    state = begun().noted(*(str(n) for n in range(MAX_NOTES + 5)))
+    state = begun().with_notes(*(str(n) for n in range(MAX_NOTES + 5)))
     for n in range(MAX_CALLS_SHOWN + 5):
-        state = state.shown(call_status(ToolResult(name="a.b.c", tool_call_id=f"c{n}")))
+        state = state.with_call(call_status(ToolResult(name="a.b.c", tool_call_id=f"c{n}")))
     assert state.notes == tuple(str(n) for n in range(5, MAX_NOTES + 5))
     assert list(state.calls) == [f"c{n}" for n in range(5, MAX_CALLS_SHOWN + 5)]
 
@@ -97,7 +97,7 @@ def test_only_the_last_calls_notes_and_artifacts_are_kept() -> None:
 def test_a_note_is_taken_back_by_itself() -> None:
     """Another note of the same words stays."""
     note, other = "refused", f"ref{'used'!s}"
-    assert begun().noted(note, other).unnoted(note).notes == (other,)
+    assert begun().with_notes(note, other).without_note(note).notes == (other,)
 
 
 def test_the_limit_that_ends_a_run_is_told_once() -> None:
@@ -123,6 +123,19 @@ def test_an_answer_begins_a_turn_and_an_expiry_does_not() -> None:
     assert expired.new[0].role == "system"
     money = Finalize(reason="max_cost", message="No money.")
     assert state.limited(money).turn_begun().limit == money
+
+
+def test_a_limit_that_is_lifted_leaves_no_notice() -> None:
+    """A person's message lifts `max_tool_rounds`: the next planner is not asked to answer at once, nor is the phase `finalizing`."""
+    rounds = Finalize(reason="max_tool_rounds", message="Enough.")
+    state = settled(begun(), ToolResult(result=1), ToolResult(result=2)).limited(rounds)
+    paused, _ = state.planning().steered(Paused("wait", "ana"), NOW)
+    resumed, _ = paused.steered(Resumed("go", "ana", ("Look at s-2.",)), NOW)
+    assert (paused.phase, resumed.phase, resumed.limit) == ("finalizing", "planning", None)
+    assert [message.role for message in resumed.new] == ["tool"]
+    money = state.limited(Finalize(reason="max_cost", message="No money.")).planning()
+    kept = money.turn_begun()
+    assert (kept.limit, kept.new, kept.phase) == (money.limit, money.new, "finalizing")
 
 
 def test_a_question_of_the_policy_has_the_planner_told_again() -> None:
@@ -164,7 +177,7 @@ def test_a_sleep_that_used_up_the_time_makes_the_next_turn_the_last(seconds: int
 def test_what_a_person_says_does_not_set_back_what_a_parent_numbers() -> None:
     """An older word of the parent stays overtaken, whoever paused or resumed in between."""
     state = begun().steered(Paused("", None, 3), NOW)[0].steered(Resumed("", "ana", ()), NOW)[0]
-    assert (state.heeded, state.paused) == (3, None)
+    assert (state.last_steering, state.paused) == (3, None)
     assert state.steered(Paused("", None, 2), NOW) == (state, False)
 
 
@@ -181,19 +194,19 @@ def test_a_new_turn_counts_its_rounds_anew_and_nothing_else() -> None:
 
 def test_a_pause_is_heeded_once_and_in_order() -> None:
     """What a parent told before is overtaken; a resume of a run that is not paused changes nothing else."""
-    paused, is_heeded = begun().steered(Paused("wait", "ana", 3), NOW)
-    assert is_heeded
+    paused, is_applied = begun().steered(Paused("wait", "ana", 3), NOW)
+    assert is_applied
     assert status_of(paused, "r", NOW).status == "paused"
     assert paused.steered(Resumed("", None, (), 2), NOW) == (paused, False)
-    resumed, is_heeded = paused.steered(Resumed("go", "ana", ("Look at s-2.",), 4), NOW)
-    assert is_heeded
-    assert (resumed.paused, resumed.turn, [message.text for message in resumed.said]) == (
+    resumed, is_applied = paused.steered(Resumed("go", "ana", ("Look at s-2.",), 4), NOW)
+    assert is_applied
+    assert (resumed.paused, resumed.turn, [message.text for message in resumed.resume_messages]) == (
         None,
         2,
         ["Look at s-2."],
     )
-    idle, is_heeded = begun().steered(Resumed("", None, ("Hello",), 5), NOW)
-    assert (is_heeded, idle.turn, idle.heeded, idle.said) == (False, 1, 5, ())
+    idle, is_applied = begun().steered(Resumed("", None, ("Hello",), 5), NOW)
+    assert (is_applied, idle.turn, idle.last_steering, idle.resume_messages) == (False, 1, 5, ())
 
 
 def test_a_used_up_time_budget_comes_before_other_limits() -> None:
