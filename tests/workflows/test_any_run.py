@@ -1,4 +1,4 @@
-"""Any plans, results and signals: caps and budgets hold in the whole tree, every call is answered, one end, same replay."""
+"""Any plans, results and signals: limits hold in the whole tree, every call is answered, each run ends once and replays."""
 
 import asyncio
 import random
