@@ -308,7 +308,7 @@ async def test_whatever_an_executor_returns_is_checked(serve, traces):
 
 
 async def test_after_a_time_out_only_a_repeatable_tool_runs_again(serve):
-    """An `idempotent` tool runs three times, one without an annotation and one that writes run once (SR-90)."""
+    """An `idempotent` tool runs three times, a tool that writes or has no annotation once (SR-90)."""
     tools, executed = Toolset("test.any"), Counter[str]()
     soon = timedelta(milliseconds=500)
 
@@ -396,7 +396,7 @@ async def test_a_value_that_only_its_type_can_write_is_a_result(serve):
 
 
 @pytest.mark.parametrize("value", [{"v": math.nan}, [1, -math.inf], {"a": {"b": [math.inf]}}])
-async def test_a_number_without_json_is_malformed_wherever_it_stands(serve, value):
+async def test_a_number_that_json_lacks_is_malformed_at_any_depth(serve, value):
     """NaN and infinity are refused at any depth of a result, without a declared type too (SR-131)."""
     tools, executed = Toolset("test.any"), []
 

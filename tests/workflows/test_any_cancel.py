@@ -234,7 +234,7 @@ def begun(marker: HistoryEvent) -> float:
     if attributes.marker_name != "core_local_activity" or attributes.failure.HasField(
         "canceled_failure_info"
     ):
-        return 0.0  # one that is scheduled and canceled in the same task is never executed
+        return 0.0  # a call that is scheduled and canceled in the same task is never executed
     (data,) = attributes.details["data"].payloads
     began = json.loads(data.data)["original_schedule_time"]
     return began["seconds"] + began["nanos"] / 1e9

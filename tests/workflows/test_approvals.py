@@ -221,7 +221,7 @@ async def test_a_released_call_takes_no_decision_on_other_arguments(serve, statu
 
 @pytest.mark.parametrize("decide", [Run.approve, Run.deny])
 async def test_a_decision_applies_to_no_later_call(serve, status_when, decide):
-    """A decision without an id applies to a call that waits now: nobody has seen the one that comes a moment later."""
+    """A decision without an id applies to a call that waits now, not to a call that is planned a moment later."""
     go, done = asyncio.Event(), []
     tools = Toolset("test.disks")
 
@@ -302,7 +302,7 @@ async def test_calls_are_validated_before_anybody_is_asked(serve, traces):
     await traces(run).check()
 
 
-async def test_with_interrupts_off_what_would_ask_is_denied_at_once(serve):
+async def test_with_interrupts_off_a_call_that_needs_approval_is_denied(serve):
     """A run never hangs on a question that nobody may answer."""
     tools = Tools()
     client = await serve(planner=planner([wipe("a"), LOOK]), uses=(tools.tools,), policy=ASKS)
@@ -325,7 +325,7 @@ async def test_with_interrupts_off_what_would_ask_is_denied_at_once(serve):
         ),
     ],
 )
-async def test_the_policy_decides_who_is_asked(serve, approval, expected):
+async def test_the_approval_policy_runs_or_denies_calls(serve, approval, expected):
     """A call that the approval policy runs or denies opens no wait."""
     tools = Tools()
     policy = RunPolicy(interrupts_allowed=True, approval=approval)
@@ -354,7 +354,7 @@ async def test_nobody_decides_in_time(serve, traces):
 
 
 async def test_a_decision_is_used_once(serve, status_when, traces):
-    """The same decision again changes nothing; another one is refused."""
+    """The same decision again changes nothing; a different decision is refused."""
     tools = Tools()
     client = await serve(
         planner=planner([wipe("a", tool_call_id="c1"), wipe("b")]), uses=(tools.tools,), policy=ASKS

@@ -140,8 +140,8 @@ async def test_artifacts_are_validated(serve):
     assert "data_points" in wrong.error.message
 
 
-async def test_what_is_too_large_is_refused_without_storage(serve, traces):
-    """A large result beside a large artifact fits; one of 1.1 MB alone is `malformed_response`, with its size."""
+async def test_a_large_result_or_artifact_is_refused_without_storage(serve, traces):
+    """A large result beside a large artifact fits; a result or artifact of 1.1 MB is `malformed_response`, with its size."""
     calls = [
         big.call(size=900_000, note=700_000),
         big.call(size=1_100_000),
@@ -160,7 +160,7 @@ async def test_what_is_too_large_is_refused_without_storage(serve, traces):
     await traces(run).check()
 
 
-async def test_with_storage_what_is_too_large_is_kept_whole(serve, traces, tmp_path, temporal_address):
+async def test_a_large_result_or_artifact_is_stored(serve, traces, tmp_path, temporal_address):
     """The result becomes `{omitted, bytes, artifact}`; only a client with the storage can read the artifact."""
     storage = FolderStorage(tmp_path)
     calls = [big.call(size=3_000_000), big.call(size=5, note=2_000_000)]
@@ -204,7 +204,7 @@ async def test_of_artifacts_that_are_too_large_together_the_large_are_stored(ser
 
 
 async def test_references_that_lead_nowhere(serve):
-    """A malformed reference is `InvalidInput`, one to a call that there is not `ArtifactNotFound`."""
+    """A malformed reference is `InvalidInput`, a reference to an unknown call `ArtifactNotFound`."""
     planner = ScriptedPlanner([PlanResult.final("ok")])
     client = await serve(app(planner))
     run, _ = await finished(client)

@@ -136,7 +136,7 @@ async def test_a_second_answer_comes_too_late(serve, status_when):
 
 
 @pytest.mark.parametrize("answer", ["", {}, "x" * 70_000], ids=["empty text", "empty object", "long"])
-async def test_what_is_no_answer_is_invalid_input(serve, status_when, answer):
+async def test_an_empty_or_long_answer_is_invalid_input(serve, status_when, answer):
     """An empty or too long answer raises `InvalidInput`, and the question stays open."""
     run = await waiting_run(serve, status_when)
     with pytest.raises(InvalidInput, match=r"an answer|the answer to q"):

@@ -121,7 +121,7 @@ async def test_a_final_turn_over_the_grace_ends_the_run_clearly(serve, traces):
 
 @pytest.fixture
 def quick_beats(monkeypatch):
-    """Send heartbeats soon: a cancellation reaches an activity with one, by default after 3 s."""
+    """Send heartbeats soon: a cancellation reaches an activity only with a heartbeat, by default after 3 s."""
     monkeypatch.setattr("activities.heartbeat.FIRST_BEAT", 0.05)
     monkeypatch.setattr("activities.heartbeat.INTERVAL", 0.2)
 

@@ -123,7 +123,7 @@ async def test_runs_with_room_are_not_evicted(serving, waiting, caplog):
 
 
 async def test_the_run_that_is_idle_for_longest_is_evicted(serving, waiting, until, caplog):
-    """With room for one of two runs, the one that has waited for longer is evicted, though it started later."""
+    """Of two runs with room for one, the run that has waited for longer is evicted, though it started later."""
     async with serving(room=2 * EACH, every=NEVER) as (client, cached, worker):
         runs = [await client.start("test.reader", f"p{number}") for number in range(2)]
         for run in runs:

@@ -21,7 +21,7 @@ from sojourn import (
 
 @pytest.fixture(autouse=True)
 def _quick_beats(monkeypatch):
-    """Send heartbeats soon: a cancellation reaches an activity with one, by default after 3 s."""
+    """Send heartbeats soon: a cancellation reaches an activity only with a heartbeat, by default after 3 s."""
     monkeypatch.setattr("activities.heartbeat.FIRST_BEAT", 0.05)
     monkeypatch.setattr("activities.heartbeat.INTERVAL", 0.2)
 
@@ -162,7 +162,7 @@ async def test_cancel_while_waiting(serve, traces, status_when, pause):
 
 
 async def test_a_run_may_be_cancelled_before_a_worker_sees_it(serve, traces):
-    """A cancel that comes with the start ends the run as canceled, whatever it had begun."""
+    """A cancel right after the start ends the run as canceled, whatever it had begun."""
 
     async def plan(turn):
         await asyncio.Event().wait()

@@ -17,7 +17,7 @@ BUDGET = RunPolicy(time_budget=timedelta(minutes=5), max_parallel_calls=1)
 
 @pytest.fixture(autouse=True)
 def _quick_beats(monkeypatch):
-    """Send heartbeats soon: a cancellation reaches an activity with one, by default after 3 s."""
+    """Send heartbeats soon: a cancellation reaches an activity only with a heartbeat, by default after 3 s."""
     monkeypatch.setattr("activities.heartbeat.FIRST_BEAT", 0.05)
     monkeypatch.setattr("activities.heartbeat.INTERVAL", 0.2)
 

@@ -110,7 +110,7 @@ async def test_an_answer_before_its_question_is_not_used(serve, status_when, tra
 
 
 async def test_an_answer_sent_again_changes_nothing(serve, status_when, traces):
-    """The same answer to the same question counts once, whoever repeats it; another one is refused."""
+    """The same answer to the same question counts once, whoever repeats it; a different answer is refused."""
     planner = ScriptedPlanner(
         [
             PlanResult.ask(AwaitClarification(id="q", question="?")),

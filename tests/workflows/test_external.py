@@ -161,7 +161,7 @@ async def test_a_hint_from_outside_is_about_its_call(serve, status_when):
     assert (mended.tool, mended.message, unread) == ("test.warehouse.pick", "No such shelf.", None)
 
 
-async def test_what_is_not_sent_in_time_is_answered_as_timeout(serve, status_when, traces):
+async def test_a_result_that_is_not_sent_in_time_is_a_timeout(serve, status_when, traces):
     """Results that arrive in time are kept."""
     tools = warehouse(timeout=timedelta(seconds=4))
     client = await serve(planner=planner(pick("a", "c1"), pick("b", "c2")), uses=(tools,))

@@ -64,7 +64,7 @@ async def failed(run) -> RunFailed:
     [("the vault is locked", ["the vault is locked"], None), (LOCKED, ["no advice today", "'vault'"], None)],
     ids=["text", "chain"],
 )
-async def test_a_planner_fails_its_run_as_a_value(serve, traces, error, chain, code):
+async def test_a_planner_fails_its_run_by_returning_a_failure(serve, traces, error, chain, code):
     """`PlanResult.fail` fails the run at once; exception, event and status have the whole chain of errors (D-26)."""
     plan, asked = counting(lambda turn: PlanResult.fail(error, notes=["giving in"]))
     client = await serve(planner=plan)
@@ -125,7 +125,7 @@ async def test_a_repairing_planner_passes_a_failure_on(serve):
 
 
 def tower(height: int, root) -> App:
-    """Agents that each call the next; the lowest plans by `root`, the others fail with the error of the one below."""
+    """Agents that each call the next; the lowest plans by `root`, the others fail with the error from below."""
     agents, below = [], None
 
     def planner(name, below):

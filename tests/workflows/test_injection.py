@@ -83,7 +83,7 @@ async def test_the_session_id_is_filled_in(serve):
     assert "session_id" not in json.dumps(planner.turns[0].tools[0].model_dump(mode="json")["payload"])
 
 
-async def test_what_a_model_sends_for_an_injected_field_is_dropped(serve):
+async def test_a_models_value_for_an_injected_field_is_dropped(serve):
     """A model cannot set a field that is hidden from it."""
     tools, service = Toolset("users.data"), UserService()
     get = tools.bind(UserService.get_data, inject=["session_id"])

@@ -318,15 +318,15 @@ async def test_a_payload_changed_in_place_is_executed_but_not_recorded(serve, st
     assert "set" not in str(asked)
 
 
-async def test_what_interceptors_add_has_to_fit_into_a_plan(serve, traces):
+async def test_payloads_that_interceptors_enlarge_have_to_fit_into_the_plan(serve, traces):
     """Calls that become too large for the plan are answered `not_executed`; the plan is not refused."""
 
-    class Swells:
+    class Enlarges:
         async def intercept_tool_call(self, meta: ToolCallMeta, call: ToolRequest) -> ToolRequest:
             return call.model_copy(update={"payload": {"topic": "x" * 400_000}})
 
     calls = [ToolRequest(name="test.asked.ask", payload={"topic": "t"}) for _ in range(8)]
-    setup = Setup(Swells(), calls=calls)
+    setup = Setup(Enlarges(), calls=calls)
     client = await serve(setup.app)
     run = await client.start("test.agent", "go")
     assert (await run.result()).text == "done"
@@ -339,7 +339,7 @@ async def test_what_interceptors_add_has_to_fit_into_a_plan(serve, traces):
     "error", [RuntimeError, SystemExit, KeyboardInterrupt], ids=lambda kind: kind.__name__
 )
 async def test_a_validator_that_raises_answers_its_call(serve, traces, error):
-    """A call that needs approval, and an external call, are validated with the plan, and answered with what is raised."""
+    """A call that needs approval, and an external call, are validated with the plan; the exception is their answer."""
 
     class Odd(BaseModel):
         n: int

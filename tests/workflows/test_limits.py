@@ -47,7 +47,7 @@ FAIL = ToolRequest(name="test.tools.fail")
 
 
 def rounds_of(count: int) -> list[list[ToolRequest]]:
-    """Rounds of one call each, no two alike: the same again and again would be a loop."""
+    """Rounds of one call each, all different, since equal calls would count as a loop."""
     return [[ToolRequest(name="test.tools.note", payload={"text": str(n)})] for n in range(count)]
 
 
@@ -229,7 +229,7 @@ async def test_a_final_turn_that_fails_still_ends_the_run_clearly(serve, traces,
     ("own", "override", "left"), [(5, 2, 2), (2, 5, 2), (None, 4, 4), (3, None, 3)], ids=str
 )
 async def test_an_override_only_tightens(serve, own, override, left):
-    """Of an agent's limit and its override, the stricter one counts."""
+    """The stricter of an agent's limit and its override counts."""
     planner = Calls()
     await finish(serve, planner, RunPolicy(max_tool_calls=own), RunPolicyOverride(max_tool_calls=override))
     assert planner.last.caps.tool_calls == left

@@ -1,4 +1,4 @@
-"""Limits that meet: an engine's caps and child runs or time, a plan's usage and its calls, a new turn and a last one."""
+"""Limits that meet: an engine's caps and child runs or time, a plan's usage and its calls, a last turn and a new one."""
 
 import asyncio
 from datetime import timedelta
@@ -61,7 +61,7 @@ async def test_the_engines_caps_are_shared_by_children(serve):
     assert [(one.tool_calls, one.tokens, one.cost) for one in left] == [(2, 50, 1.0)] * 2
 
 
-async def test_what_a_plan_used_is_not_shared_out(serve):
+async def test_a_plans_usage_is_not_shared_by_child_runs(serve):
     """Child runs share what is left after the tokens and the money of the plan that calls them."""
     policy = RunPolicy(max_tokens=100, max_cost=1.0)
     app, left, _ = families(policy, None, 2, Usage(input_tokens=30, output_tokens=10, cost=0.5))

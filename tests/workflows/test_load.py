@@ -96,7 +96,7 @@ async def test_large_results_from_outside_arrive_together(temporal_address, trac
 
 
 async def test_large_limits_are_given_to_many_children(serve, traces):
-    """A large override reaches 64 child runs in turn; the client refuses one of over 64,000 bytes."""
+    """A large override reaches 64 child runs; the client refuses an override over 64,000 bytes."""
 
     async def answer(_turn):
         return PlanResult.final("below")

@@ -82,7 +82,7 @@ async def test_a_local_call_costs_at_most_eight_events(serve, traces):
 
 @pytest.mark.parametrize("options", [{}, {"idempotent": False}, {"destructive": True}])
 def test_a_tool_with_effects_is_not_local(options):
-    """A local activity is repeated after a crash, so only what may be repeated can be one."""
+    """A local activity is repeated after a crash, so a local tool must be safe to repeat."""
     tools = Toolset("test.local")
     with pytest.raises(DefinitionError, match="can run twice"):
         tools.tool(local=True, name="x", **options)(lambda: None)

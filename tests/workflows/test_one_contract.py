@@ -176,7 +176,7 @@ def request(kind: str, sent: dict[str, Any] | str, call_id: str) -> ToolRequest:
 
 
 def anonymous(result: ToolResult, kind: str) -> str:
-    """A result as JSON, without the tool's name, the call's id and what it cost."""
+    """A result as JSON, without the tool's name, the call's id, telemetry and counts."""
     text = result.model_dump_json(
         exclude={"tool_call_id", "telemetry", "run_link", "children_count"}, indent=1
     )

@@ -111,7 +111,7 @@ async def test_signals_from_temporals_cli_do_the_same(serve, until, status_when,
 
 
 async def test_resume_needs_a_pause(serve, status_when):
-    """`resume` of a run that is not paused, and `pause` of one that has ended, raise `AwaitClosed`."""
+    """`resume` of a run that is not paused, and `pause` of an ended run, raise `AwaitClosed`."""
     script = ScriptedPlanner([PlanResult.ask(AwaitClarification(question="?")), report])
     client = await serve(planner=script, policy=RunPolicy(interrupts_allowed=True))
     run = await client.start("test.agent", "go")
@@ -217,7 +217,7 @@ async def test_cancel_works_from_every_state(serve, until, status_when, traces, 
 
 
 async def test_child_runs_obey_their_parents_last_signal(serve, until, status_when, traces):
-    """Of pauses and resumes in quick succession, which may arrive at child runs in any order, the last one holds."""
+    """The last of pauses and resumes in quick succession holds, in whatever order they arrive at child runs."""
     gate = Gate()
 
     class Question(BaseModel):
@@ -347,7 +347,7 @@ async def test_a_child_that_starts_meanwhile_pauses_too(serve, until, status_whe
 
 
 async def test_an_unknown_field_is_refused_or_noted(serve, status_when, traces):
-    """An update with an unknown field is refused; a signal with one is applied, and a note names the field."""
+    """An update with an unknown field is refused; such a signal is applied, and a note names the field."""
     planner = ScriptedPlanner([PlanResult.ask(AwaitClarification(question="Which?")), report])
     client = await serve(planner=planner, policy=RunPolicy(interrupts_allowed=True))
     run = await client.start("test.agent", "go")

@@ -140,7 +140,7 @@ UNFIT = [
     ],
 )
 async def test_arguments_that_are_no_json_are_a_bad_call_not_a_failure(serve, traces, value, own_message):
-    """A call that cannot be recorded is answered `invalid_arguments`, the next one runs, no task fails (SR-140)."""
+    """A call that cannot be recorded is answered `invalid_arguments`, the next call runs, no task fails (SR-140)."""
     calls = [take("bad", value=value), take("good")]
     plan = PlanResult(tool_calls=calls, message=Message.calls(calls) if own_message else None)
     results = []
@@ -180,7 +180,7 @@ async def test_an_exception_is_retried_then_names_itself(serve, traces, monkeypa
 
 
 async def test_a_planner_that_recovers_goes_on(serve):
-    """An exception of one attempt leaves no trace when the next one plans."""
+    """A planner that raises in its first attempt and plans in the second does not fail the run."""
     attempts = []
 
     async def plan(turn):
@@ -298,7 +298,7 @@ async def test_a_planner_over_its_time_limit_fails_the_run(serve, monkeypatch):
     ],
 )
 async def test_a_planners_call_id_is_kept_when_it_is_well_formed(serve, traces, given, kept):
-    """An ill-formed id is replaced by a derived one, and kept in the part's `provider_metadata` (SR-66)."""
+    """An ill-formed id is replaced by a derived id, and kept in the part's `provider_metadata` (SR-66)."""
     planner = ScriptedPlanner([PlanResult.calls(take(given)), PlanResult.final("done")])
     client = await serve(planner=planner, uses=(make_tools(),))
     run = await client.start("test.agent", "go")
@@ -309,7 +309,7 @@ async def test_a_planners_call_id_is_kept_when_it_is_well_formed(serve, traces, 
 
 
 async def test_a_call_id_of_an_earlier_step_is_not_new(serve, traces):
-    """An id that a planner uses in two steps is replaced in the second by a derived one (SR-66)."""
+    """An id that a planner uses in two steps is replaced in the second by a derived id (SR-66)."""
     steps = [PlanResult.calls(take("same")), PlanResult.calls(take("same")), PlanResult.final("done")]
     client = await serve(planner=ScriptedPlanner(steps), uses=(make_tools(),))
     run = await client.start("test.agent", "go")

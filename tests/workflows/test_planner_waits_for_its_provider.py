@@ -43,7 +43,7 @@ async def test_a_planner_that_says_when_outlasts_five_attempts(serve, traces, er
 
 
 async def test_attempts_with_a_delay_end_too(serve):
-    """After the last one the run fails with its reason and type."""
+    """After the last attempt the run fails with that attempt's reason and type."""
     attempts = []
 
     async def plan(turn):

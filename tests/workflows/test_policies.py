@@ -155,7 +155,7 @@ async def test_an_engine_disables_a_tool_after_its_failure(serve, traces):
 
 
 async def test_an_engine_tightens_caps_and_never_loosens_them(serve):
-    """An engine's caps count where they are lower than what is left (D-20)."""
+    """An engine's caps lower what is left, and never raise it (D-20)."""
 
     def decide(given):
         calls = 1 if given.hints or given.requested else 100
@@ -186,7 +186,7 @@ async def test_a_planner_gets_the_caps_that_the_engine_leaves(serve):
 
 
 @pytest.mark.parametrize("budget", [timedelta(hours=1), None], ids=str)
-async def test_time_that_an_engine_takes_away_ends_what_is_at_work(serve, traces, budget):
+async def test_a_time_cap_of_an_engine_cuts_off_the_plans_call(serve, traces, budget):
     """A call of the plan that the engine decided on is cut off, though the run had an hour or no time budget before."""
     slow = Toolset("test.slow")
 
@@ -325,7 +325,7 @@ async def test_nobody_is_asked_where_nobody_may_be(serve):
     assert "missing" in (await client.execute("test.agent", "go")).text.lower() or planner.turns[1].hints
 
 
-async def test_limits_on_time_are_told_to_planners(serve):
+async def test_planners_get_the_time_that_is_left(serve):
     """`caps.time` is what is left of the time budget."""
     planner = Recorder([call("look")])
     client = await served(

@@ -114,7 +114,7 @@ async def test_the_third_similar_failure_stops_the_retrying(serve, traces, messa
         "five at once are one",
     ],
 )
-async def test_what_is_not_three_in_a_row_goes_on(serve, steps):
+async def test_fewer_than_three_similar_failures_in_a_row_do_not_stop_the_run(serve, steps):
     """Only similar failures in a row count, and several in one step count once (ME-4)."""
     _, _, out, stopped = await played(serve, *steps)
     assert (out.reason, stopped) == ("answered", [])
@@ -154,7 +154,7 @@ async def test_every_answer_of_a_tool_is_routed_to_the_detector(serve, step):
 
 
 async def test_each_run_starts_clean(serve):
-    """What one run has seen does not count in the next, of the same session or another (ME-2, ME-10)."""
+    """Failures of one run do not count in the next, of the same session or another (ME-2, ME-10)."""
     planner = Tries(call("fail", FONTS[0]), call("fail", FONTS[1]))
     client = await serve(planner=planner, uses=(make_tools(),), policy=FREE)
     for session in ("a", "a", "b"):
