@@ -1,4 +1,4 @@
-"""Fixtures: an app served by a real worker on a real server, and what a run has left behind."""
+"""Fixtures: an app served by a real worker on a real server, and a run's history and transcript."""
 
 import asyncio
 import gc
@@ -29,26 +29,25 @@ from tests.failed_tasks import failed_tasks
 hypothesis.settings.register_profile(
     "busy", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
-hypothesis.settings.load_profile("busy")  # other tests run beside: an example's time says nothing
+hypothesis.settings.load_profile("busy")  # tests run in parallel: an example's duration says nothing
 
-lead_to_logging()  # before any test captures logs: what is bound later keeps to what was configured when it was bound
+lead_to_logging()  # before any test captures logs: a bound logger keeps the configuration it was bound with
 
-if (
-    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-):  # a shell's background job: its commands would ignore Ctrl-C too
+# A background job of a shell ignores SIGINT, and so would the programs that tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-os.environ["SOJOURN_MODEL"] = "off"  # whoever runs the tests may have a key set
+os.environ["SOJOURN_MODEL"] = "off"  # the environment may have a provider's key
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Offer another order: what a test leaves behind must be nothing to the next."""
+    """Add `--shuffle`: no test may depend on what another one leaves behind."""
     parser.addoption("--shuffle", metavar="SEED", help="Run the tests in an order that follows from SEED.")
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest brings together what shares a parameter of a fixture
+@pytest.hookimpl(tryfirst=True)  # before pytest groups tests by parameters of fixtures
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Shuffle modules, and the tests within each: what a module's tests share is made once, as ever."""
+    """Shuffle modules, and the tests within each, so that a module's fixtures are still made once."""
     if (seed := config.getoption("--shuffle")) is None:
         return
     dice, modules = random.Random(seed), {}
@@ -62,20 +61,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 PATIENCE = 60.0
-"""Seconds until a condition that does not come true is a failure."""
+"""Seconds to wait for a condition, and the most that a workflow task may take."""
 
 Serve = Callable[..., Awaitable[Client]]
 
 
 def pytest_collection_finish() -> None:
-    """Spare Python looking through thousands of tests for cycles, again and again."""
+    """Exempt the collected tests, which are thousands, from every later garbage collection."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
 def patient_workers() -> Iterator[None]:
-    """Let a workflow task take a minute: the two seconds of Temporal are soon over where every core is busy."""
+    """Let a workflow task take `PATIENCE`: on a busy machine it may exceed the SDK's deadlock time-out of 2 s."""
     begin = _WorkflowWorker.__init__
 
     def begin_patiently(self: _WorkflowWorker, **settings: Any) -> None:
@@ -89,7 +88,7 @@ def patient_workers() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def temporal_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A tuned server that keeps its data in memory, which is a quarter cheaper; none of these tests restarts it."""
+    """A tuned server with its data in memory, which costs a quarter less; no test restarts it."""
     log = tmp_path_factory.mktemp("temporal") / "temporal.log"
     server = Server(log_filename=log, port=0, ui=False, attach=False, on_progress=print)
     with asyncio.Runner() as runner:
@@ -102,7 +101,7 @@ def temporal_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server
 
 @pytest.fixture
 async def serve(temporal_address: str) -> AsyncIterator[Serve]:
-    """Serve an app, or an agent made of a planner and toolsets, on a queue of its own; gives its client."""
+    """Start a worker for an app, or for `test.agent` of a planner and toolsets, on a queue of its own; return a client."""
     async with AsyncExitStack() as stack:
 
         async def start(
@@ -125,7 +124,7 @@ async def serve(temporal_address: str) -> AsyncIterator[Serve]:
 
 @pytest.fixture
 def shell(temporal_server: Server, tmp_path: Path) -> Callable[[str], Awaitable[tuple[int | None, str]]]:
-    """Run a line as pasted into bash, where `temporal` is the real one; gives its status and all that it printed."""
+    """Run a line in bash, with `temporal` on its path; return the exit status, and stdout and stderr together."""
     folder = tmp_path / "bin"
     folder.mkdir()
     assert temporal_server.cli
@@ -154,7 +153,7 @@ def shell(temporal_server: Server, tmp_path: Path) -> Callable[[str], Awaitable[
 
 
 class Traces:
-    """What a run has left on the server."""
+    """The history and the transcript of a run, as the server has them."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -165,15 +164,15 @@ class Traces:
         return [event async for event in self.handle.fetch_history_events()]
 
     async def count(self, kind: EventType) -> int:
-        """How many history events there are of one type."""
+        """Number of history events of one type."""
         return sum(event.event_type == kind for event in await self.history())
 
     async def failed_tasks(self) -> list[str]:
-        """Why workflow tasks failed."""
+        """Cause and message of each failed workflow task."""
         return failed_tasks(await self.history())
 
     async def transcript(self) -> list[Message]:
-        """The transcript, read in slices until one is the last."""
+        """The transcript, queried in slices of 1,500,000 bytes."""
         data, more = b"", True
         while more:
             part = await self.handle.query("transcript", args=[0, None, len(data)], result_type=RawValue)
@@ -182,7 +181,7 @@ class Traces:
         return decode_messages(data)
 
     async def check(self) -> list[Message]:
-        """The transcript of a run that never wedged and answered each call exactly once."""
+        """Assert that no workflow task failed and that each call has one result, in order; return the transcript."""
         assert await self.failed_tasks() == []
         messages = await self.transcript()
         asked = [call.tool_call_id for message in messages for call in message.tool_calls]
@@ -194,13 +193,13 @@ class Traces:
 
 @pytest.fixture
 def traces() -> type[Traces]:
-    """Look at what a run has left: `traces(run)`."""
+    """Read a run's history and transcript: `traces(run)`."""
     return Traces
 
 
 @pytest.fixture
 def until() -> Callable[..., Awaitable[Any]]:
-    """Wait until a condition, sync or async, is true; gives its value."""
+    """Wait until a condition, sync or async, is true, and return its value."""
 
     async def wait(condition: Callable[[], Any]) -> Any:
         deadline = time.monotonic() + PATIENCE
@@ -217,7 +216,7 @@ def until() -> Callable[..., Awaitable[Any]]:
 
 @pytest.fixture
 def status_when(until) -> Callable[..., Awaitable[RunStatus]]:
-    """Wait for a run whose status fits, such as `lambda status: status.awaits`; gives that status."""
+    """Wait until a run's status fits, such as `lambda status: status.awaits`, and return the status."""
 
     async def wait(run: Run, fits: Callable[[RunStatus], Any]) -> RunStatus:
         async def current() -> RunStatus | None:

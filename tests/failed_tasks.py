@@ -1,4 +1,4 @@
-"""Why workflow tasks of a run failed, which none may for a reason of ours."""
+"""Failed workflow tasks of a run, other than those that a server or a busy machine causes."""
 
 from collections.abc import Iterable
 
@@ -7,14 +7,14 @@ from temporalio.api.history.v1 import HistoryEvent
 
 __all__ = ["failed_tasks"]
 
-SERVERS_OWN = ("_UNHANDLED_COMMAND", "_FORCE_CLOSE_COMMAND")
-"""A signal came in while a task was completed."""
+SERVER_CAUSES = ("_UNHANDLED_COMMAND", "_FORCE_CLOSE_COMMAND")
+"""Causes of the server's own: a signal arrived while the task was being completed."""
 TOO_SLOW = "[TMPRL1101]"
-"""Temporal's code for a task that took over two seconds: on a machine that is busy enough, any may."""
+"""The SDK's code for a task over its deadlock time-out (2 s by default), which any task may exceed on a busy machine."""
 
 
 def failed_tasks(events: Iterable[HistoryEvent]) -> list[str]:
-    """Cause and message of each failed workflow task, but for those of the server and of a busy machine."""
+    """Cause and message of each failed workflow task, except those with a cause of the server's and those too slow."""
     failed = [
         event.workflow_task_failed_event_attributes
         for event in events
@@ -23,6 +23,6 @@ def failed_tasks(events: Iterable[HistoryEvent]) -> list[str]:
     return [
         f"{cause}: {task.failure.message}"
         for task in failed
-        if not (cause := WorkflowTaskFailedCause.Name(task.cause)).endswith(SERVERS_OWN)
+        if not (cause := WorkflowTaskFailedCause.Name(task.cause)).endswith(SERVER_CAUSES)
         and TOO_SLOW not in task.failure.message
     ]

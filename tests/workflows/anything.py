@@ -1,4 +1,4 @@
-"""Anything: agents that plan by dice, and an operator who sends sense and nonsense."""
+"""Anything: agents that plan at random, and an operator who sends valid and invalid messages."""
 
 import asyncio
 import contextlib
@@ -51,7 +51,7 @@ def make_tools() -> list[Toolset]:
 
     @tools.tool(local=True, read_only=True)
     async def near(n: int) -> int:
-        """Succeed beside the workflow."""
+        """Succeed, as a local activity."""
         return n
 
     @tools.tool(destructive=True)
@@ -83,7 +83,7 @@ NAMES = ["tools.good"] * 4 + ["tools.bad", "tools.slow", "tools.near", "tools.wi
 
 
 class AnyPlanner:
-    """Plans by dice that are thrown anew for each length of the transcript, so that a retried plan is the same."""
+    """Plans at random, seeded with the length of the transcript, so that a retried plan is the same."""
 
     def __init__(self, seed: str, names: list[str]) -> None:
         self.seed = seed
@@ -147,16 +147,16 @@ policies = st.builds(
 
 
 async def operate(run, dice, ended: asyncio.Event) -> None:
-    """Answer whatever waits, after a while of nonsense, pauses and silence."""
+    """Pause the run and send it invalid messages for a while, and answer its waits until it has ended."""
     patience = dice.randint(0, 6)
     while not ended.is_set():
         with contextlib.suppress(RunError):
-            await deed(run, dice, nonsense=patience > 0)
+            await act(run, dice, nonsense=patience > 0)
         patience -= 1
         await asyncio.sleep(0.03)
 
 
-async def deed(run, dice, *, nonsense: bool) -> None:
+async def act(run, dice, *, nonsense: bool) -> None:
     handle = run.client.temporal.get_workflow_handle(run.id)
     if nonsense and dice.random() < 0.5:
         name = dice.choice(
@@ -180,10 +180,10 @@ async def deed(run, dice, *, nonsense: bool) -> None:
 
 async def answer(run, wait, dice) -> None:
     if isinstance(wait, AwaitConfirmation):
-        deed = dice.choice([run.approve, run.approve, run.deny])
-        await deed(wait.id)
+        decide = dice.choice([run.approve, run.approve, run.deny])
+        await decide(wait.id)
         if dice.random() < 0.3:
-            await deed(wait.id)
+            await decide(wait.id)
     elif isinstance(wait, AwaitExternalTools):
         given = [
             {"tool_call_id": item.tool_call_id, "result": dice.choice([1, 1, "x"])} for item in wait.items

@@ -39,7 +39,7 @@ def ask(tool_call_id: str = "c1", **payload) -> ToolRequest:
 
 
 class Family:
-    """A parent that makes these calls of a child, and what both have seen."""
+    """A parent that makes these calls of a child, with the results and the turns that they received."""
 
     def __init__(
         self, child, *calls: ToolRequest, uses=(), policy: RunPolicy | None = None, **prompts
@@ -68,7 +68,7 @@ async def answer(turn):
 
 
 async def test_a_childs_run_is_the_calls_answer(serve, traces):
-    """The child runs under `<parent>/<call id>`, and result, link, counts and costs come back (SR-52, SR-53)."""
+    """The child runs under `<parent>/<call id>`; the call's result has its link, counts and costs (SR-52, SR-53)."""
     tools, metas = Toolset("test.tools"), []
 
     @tools.tool
@@ -125,8 +125,8 @@ async def test_a_childs_failure_reaches_its_parent_as_a_chain(serve, traces):
     run = await client.start("test.agent", "go")
     assert (await run.result()).text == "done"
     (result,) = family.results
-    told = [link.message for link in result.error.chain()]
-    assert told == [
+    messages = [link.message for link in result.error.chain()]
+    assert messages == [
         f"the agent run {run.id}/c1 failed",
         "the planner of test.child failed",
         "no answer today",
@@ -134,7 +134,7 @@ async def test_a_childs_failure_reaches_its_parent_as_a_chain(serve, traces):
     ]
     assert result.run_link.run_id == f"{run.id}/c1"
     ends = [event.result for event in [e async for e in run.events()] if event.type == "tool_end"]
-    assert [link.message for link in ends[0].error.chain()] == told
+    assert [link.message for link in ends[0].error.chain()] == messages
     await traces(run).check()
 
 
@@ -247,14 +247,14 @@ async def test_children_of_one_plan_run_at_once(serve, until):
 
 
 class Verdict(BaseModel):
-    """What a judge gives."""
+    """A judge's answer."""
 
     guilty: bool
     why: str
 
 
 async def judged(serve, *answers):
-    """The parent's result of one call to an agent that gives these answers, and the child's turns."""
+    """Call an agent that gives these answers; return the tool, the call's result, the child's turns and the run."""
     turns = []
 
     async def judge(turn):
@@ -282,7 +282,7 @@ GOOD = {"guilty": False, "why": "no proof"}
     "answer", [PlanResult.final("not guilty", result=GOOD), PlanResult.final(json.dumps(GOOD))]
 )
 async def test_a_typed_answer_is_the_result(serve, answer):
-    """Given beside the text, or as the text itself; the child is told the shape (SR-53)."""
+    """A typed answer may stand in `result` or be the text as JSON; the child's planner gets the schema (SR-53)."""
     ask, result, turns, _ = await judged(serve, answer)
     assert ask.result_of(result) == Verdict(guilty=False, why="no proof")
     assert set(turns[0].run.answer["properties"]) == {"guilty", "why"}
@@ -290,17 +290,17 @@ async def test_a_typed_answer_is_the_result(serve, answer):
 
 
 async def test_an_answer_that_does_not_fit_is_corrected_by_the_child(serve):
-    """It is a fault of the child's planner first, with every field that is wrong."""
+    """The child's plan is refused, with every wrong field in the reminder."""
     bad = PlanResult.final("?", result={"guilty": "perhaps"})
     ask, result, turns, _ = await judged(serve, bad, PlanResult.final("!", result=GOOD))
     assert ask.result_of(result).why == "no proof"
-    (said,) = turns[1].reminders
-    assert "why" in said
-    assert "guilty" in said
+    (reminder,) = turns[1].reminders
+    assert "why" in reminder
+    assert "guilty" in reminder
 
 
 async def test_an_answer_that_never_fits_is_a_malformed_response(serve, traces):
-    """After its tries the child fails, and the parent's call says so with a hint (SR-90)."""
+    """After three such answers the child fails, and the parent's call is answered `malformed_response` (SR-90)."""
     _, result, turns, run = await judged(serve, PlanResult.final("guilty!"))
     assert len(turns) == 3
     assert result.retry_hint.reason == "malformed_response"

@@ -1,4 +1,4 @@
-"""Whatever a tool answers or raises, its call is answered once, and it is executed as often as may be."""
+"""Whatever a tool returns or raises, its call is answered once, and executed no more often than its retries allow."""
 
 import asyncio
 import functools
@@ -32,7 +32,7 @@ from sojourn.contracts.retry_hint import FieldIssue
 from sojourn.contracts.tool_spec import Retry
 from sojourn.testing import ScriptedPlanner
 
-TOKEN = "tok-5f2c91d7"  # as an interceptor would find it
+TOKEN = "tok-5f2c91d7"  # a secret that an interceptor injects
 QUICK = Retry(initial_interval=timedelta(milliseconds=10))
 
 
@@ -40,38 +40,38 @@ class Way(BaseModel):
     way: str
 
 
-class OwnEnd(BaseException):
-    """A stranger's exception that is no `Exception`."""
+class ForeignError(BaseException):
+    """An exception of foreign code that is no `Exception`."""
 
 
 class MuteError(Exception):
-    """Cannot be told."""
+    """An exception whose text and code cannot be read."""
 
     def __str__(self) -> str:
         raise KeyboardInterrupt
 
     @property
     def code(self) -> str:
-        raise OwnEnd
+        raise ForeignError
 
 
 class Nonsense(str):
-    """A text none of whose ways is a text's."""
+    """A `str` whose methods raise."""
 
     __slots__ = ()
 
     def _raise(self, *_: Any, **__: Any) -> Any:
-        raise OwnEnd(TOKEN)
+        raise ForeignError(TOKEN)
 
     encode = __getitem__ = __len__ = __str__ = __format__ = __add__ = __hash__ = __eq__ = _raise  # type: ignore[assignment]
 
 
-def hostile(name: str, value: Any = OwnEnd) -> BaseException:
-    """An exception one of whose attributes raises, or is something else."""
+def hostile(name: str, value: Any = ForeignError) -> BaseException:
+    """An exception with one attribute that raises, or has this value."""
 
     def get(_: Any) -> Any:
-        if value is OwnEnd:
-            raise OwnEnd(TOKEN)
+        if value is ForeignError:
+            raise ForeignError(TOKEN)
         return value
 
     return type("HostileError", (Exception,), {name: property(get)})("hostile")
@@ -80,18 +80,18 @@ def hostile(name: str, value: Any = OwnEnd) -> BaseException:
 class Nameless(type):
     @property
     def __name__(cls) -> str:
-        raise OwnEnd(TOKEN)
+        raise ForeignError(TOKEN)
 
 
 class NamelessError(Exception, metaclass=Nameless):
-    """Its class does not tell its name."""
+    """An exception whose class has no readable name."""
 
 
 class ClosedError(Exception):
-    """No attribute of it can be read."""
+    """An exception without a readable attribute."""
 
     def __getattribute__(self, name: str) -> Any:
-        raise OwnEnd(TOKEN)
+        raise ForeignError(TOKEN)
 
 
 SLOTS = ("__cause__", "__context__", "__suppress_context__", "__traceback__", "__class__")
@@ -118,11 +118,11 @@ HINTS: dict[str, Callable[[], Any]] = {
     ),
 }
 RAISED: dict[str, Callable[[], BaseException]] = {
-    "own": lambda: OwnEnd(TOKEN),
+    "own": lambda: ForeignError(TOKEN),
     "generator": lambda: GeneratorExit(TOKEN),
     "keyboard": lambda: KeyboardInterrupt(TOKEN),
     "exit": lambda: SystemExit(TOKEN),
-    "group": lambda: BaseExceptionGroup(TOKEN, [OwnEnd(TOKEN)]),
+    "group": lambda: BaseExceptionGroup(TOKEN, [ForeignError(TOKEN)]),
     "canceled": lambda: asyncio.CancelledError(TOKEN),
     "mute": MuteError,
     "surrogate": lambda: ValueError(f"\ud800 {TOKEN}"),
@@ -142,7 +142,7 @@ RAISED: dict[str, Callable[[], BaseException]] = {
 TRANSIENT: dict[str, Callable[[], BaseException]] = {
     "away_10_MB": lambda: ConnectionError(f"{TOKEN} " * 800_000),
     "away_surrogate": lambda: ConnectionError(f"\ud800 {TOKEN}"),
-    "away_caused": lambda: caused(ConnectionError(TOKEN), OwnEnd("x" * 10_000_000)),
+    "away_caused": lambda: caused(ConnectionError(TOKEN), ForeignError("x" * 10_000_000)),
     "away_hostile": lambda: caused(RateLimited(TOKEN), hostile("__context__")),
     "away_until": lambda: type(
         "Hostile", (RateLimited,), {"retry_after": property(lambda _: raise_it("own"), lambda *_: None)}
@@ -159,8 +159,8 @@ def caused(error: Exception, cause: BaseException) -> Exception:
     return error
 
 
-class Vault:
-    """Fills the token in, and raises itself where it is asked to."""
+class Injector:
+    """An interceptor that injects the token, and raises where `way` begins with `before_`."""
 
     def __init__(self, tools: dict[str, Any]) -> None:
         self.tools = tools
@@ -203,38 +203,38 @@ def made_tools(executed: Counter[tuple[str, str]]) -> tuple[Toolset, dict[str, A
 
 @pytest.mark.parametrize("name", ["asynchronous", "synchronous", "beside"])
 async def test_whatever_a_tool_raises_is_its_answer(serve, traces, caplog, name):
-    """Once for what would happen again, three times for what may pass; its secret is in no history and no line."""
+    """A lasting error is executed once, a transient one three times; the secret is in no history and no log line."""
     executed: Counter[tuple[str, str]] = Counter()
     tools, by_id = made_tools(executed)
     ways = [*RAISED, *TRANSIENT, *(f"before_{way}" for way in RAISED if way not in HINTS)]
     calls = [ToolRequest(name=f"test.any.{name}", payload={"way": way}) for way in ways]
     planner = ScriptedPlanner([PlanResult.calls(*calls), PlanResult.final("done")])
-    vault = Vault(by_id)
-    app = App(agents=[Agent("test.agent", planner=planner, uses=[tools])], interceptors=[vault])
+    injector = Injector(by_id)
+    app = App(agents=[Agent("test.agent", planner=planner, uses=[tools])], interceptors=[injector])
     run = await (await serve(app)).start("test.agent", "go")
     await asyncio.wait_for(run.result(), 120)
     answers = dict(zip(ways, planner.turns[1].tool_results, strict=True))
     assert all(answer.error and len(answer.error.message) <= 2_000 for answer in answers.values())
     assert executed == {(name, way): 1 for way in RAISED} | {(name, way): 3 for way in TRANSIENT}
-    assert set(vault.asked.values()) == {1}
+    assert set(injector.asked.values()) == {1}
     for way in HINTS:
         assert answers[way].error.message.startswith("closed"), way
         assert answers[way].retry_hint is None
     assert {answers[way].retry_hint.reason for way in TRANSIENT} == {"tool_unavailable", "rate_limited"}
     await traces(run).check()
-    told = "\n".join(str(event) for event in await traces(run).history())
-    assert "closed to [token]" in told
-    assert TOKEN not in told
+    history = "\n".join(str(event) for event in await traces(run).history())
+    assert "closed to [token]" in history
+    assert TOKEN not in history
     assert TOKEN not in caplog.text
 
 
-async def test_a_pending_attempt_tells_no_secret(serve, until):
-    """What Temporal shows of an attempt that failed is masked and short, without the exception behind it."""
+async def test_a_pending_attempt_shows_no_secret(serve, until):
+    """The last failure of a pending activity has the secret masked, and no cause."""
     tools = Toolset("test.any")
 
     @tools.tool(inject={"token": lambda meta: TOKEN}, retry=Retry(initial_interval=timedelta(seconds=30)))
     async def away(token: str) -> str:
-        raise ToolUnavailable(f"no answer to {token}") from OwnEnd(f"asked with {token}")
+        raise ToolUnavailable(f"no answer to {token}") from ForeignError(f"asked with {token}")
 
     planner = ScriptedPlanner([PlanResult.calls(away.call()), PlanResult.final("done")])
     client = await serve(App(agents=[Agent("test.agent", planner=planner, uses=[tools])]))
@@ -270,8 +270,8 @@ ANSWERED: dict[str, ToolResult] = {
 }
 
 
-async def test_whatever_an_executor_answers_is_judged(serve, traces):
-    """Figures, artifacts and all that cannot be read again: malformed, executed once, and no limit is lifted."""
+async def test_whatever_an_executor_returns_is_checked(serve, traces):
+    """A result with impossible figures or artifacts is `malformed_response`, executed once, and lifts no limit."""
     tools, executed = Toolset("test.any"), Counter[str]()
     answer = tools.declare("answer", args=Way, result=float, artifacts={"series": list[int]})
 
@@ -307,8 +307,8 @@ async def test_whatever_an_executor_answers_is_judged(serve, traces):
     await traces(run).check()
 
 
-async def test_a_time_out_of_what_may_have_written_is_no_second_write(serve):
-    """Undeclared and writing tools are executed once, repeatable ones three times (SR-90)."""
+async def test_after_a_time_out_only_a_repeatable_tool_runs_again(serve):
+    """An `idempotent` tool runs three times, a tool that writes or has no annotation once (SR-90)."""
     tools, executed = Toolset("test.any"), Counter[str]()
     soon = timedelta(milliseconds=500)
 
@@ -345,7 +345,7 @@ async def test_a_time_out_of_what_may_have_written_is_no_second_write(serve):
 
 
 async def test_a_tools_own_telemetry_is_completed(serve):
-    """It keeps its figures, and has the time and the attempts that it does not tell (SR-91)."""
+    """Figures that a tool reports stay; a missing duration or number of attempts is filled in (SR-91)."""
     tools = Toolset("test.any")
 
     @tools.tool(retry=QUICK)
@@ -372,11 +372,11 @@ async def test_a_tools_own_telemetry_is_completed(serve):
 
 
 class Point:
-    """What only the type's own serializer writes."""
+    """An object that only its type's serializer can write."""
 
 
-async def test_what_only_its_type_can_write_is_a_result(serve):
-    """The look for endless numbers leaves it to the type; bytes that are no text too."""
+async def test_a_value_that_only_its_type_can_write_is_a_result(serve):
+    """The search for NaN and infinity passes over such an object, and over bytes that are no UTF-8."""
     tools = Toolset("test.any")
 
     @tools.tool
@@ -396,8 +396,8 @@ async def test_what_only_its_type_can_write_is_a_result(serve):
 
 
 @pytest.mark.parametrize("value", [{"v": math.nan}, [1, -math.inf], {"a": {"b": [math.inf]}}])
-async def test_a_number_without_json_is_malformed_wherever_it_stands(serve, value):
-    """Also in a result of which its type says nothing (SR-131)."""
+async def test_a_number_that_json_lacks_is_malformed_at_any_depth(serve, value):
+    """NaN and infinity are refused at any depth of a result, without a declared type too (SR-131)."""
     tools, executed = Toolset("test.any"), []
 
     @tools.tool

@@ -1,6 +1,6 @@
-"""A cancel at any moment of any run ends it canceled, with every call answered, and nothing begins once it was seen.
+"""A cancel at any moment of any run ends it canceled, with every call answered, and nothing begins after it.
 
-`SOJOURN_CASES=1000 pytest tests/workflows/test_any_cancel.py` takes as many runs and moments.
+`SOJOURN_CASES=1000 pytest tests/workflows/test_any_cancel.py` tries as many runs and moments.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ POLICIES = [
 
 
 class Canceling(AnyPlanner):
-    """Plans as its run's labels say, and cancels the tree of runs just before its n-th plan ends."""
+    """Plans by the seed in its run's labels, and cancels the root run just before its n-th plan ends."""
 
     def __init__(self, names: list[str]) -> None:
         super().__init__("", names)
@@ -68,12 +68,12 @@ class Canceling(AnyPlanner):
 
 
 async def cancel(client: Client, run_id: str) -> None:
-    with contextlib.suppress(RPCError):  # it has ended meanwhile
+    with contextlib.suppress(RPCError):  # the run has ended
         await client.temporal.get_workflow_handle(run_id).cancel()
 
 
 async def cancel_at(run: Run, moment: str) -> None:
-    """Cancel when the history has so many events."""
+    """Cancel the run at a moment such as `event 7`, when its history has 7 events."""
     kind, number = moment.split()
     if kind != "event":
         return
@@ -85,7 +85,7 @@ async def cancel_at(run: Run, moment: str) -> None:
 
 
 async def test_a_cancel_at_any_moment(temporal_address, traces):
-    """Whatever a run and its child runs are at (D-18)."""
+    """A run that is canceled after any event, or during any plan of its tree, ends as promised (D-18)."""
     upper, lower = Canceling(NAMES), Canceling([name for name in NAMES if name != "below.ask"])
     toolsets = make_tools()
     child = Agent("any.child", planner=lower, uses=toolsets, policy=POLICIES[0])
@@ -109,7 +109,7 @@ async def test_a_cancel_at_any_moment(temporal_address, traces):
             operator = asyncio.create_task(operate(run, dice, ended))
             watcher = asyncio.create_task(cancel_at(run, moment))
             try:
-                await ended_or_told(run, operator, f"case {number}, {moment}")
+                await ended_or_reported(run, operator, f"case {number}, {moment}")
             finally:
                 ended.set()
                 watcher.cancel()
@@ -126,24 +126,24 @@ async def test_a_cancel_at_any_moment(temporal_address, traces):
     assert ends["canceled"] > CASES // 3
 
 
-async def ended_or_told(run: Run, operator: asyncio.Task[None], what: str) -> None:
-    """Wait for the end of a run; say where it stands when that does not come."""
+async def ended_or_reported(run: Run, operator: asyncio.Task[None], what: str) -> None:
+    """Wait until a run ends; if it does not, fail with its pending work and its history."""
     handle = run.client.temporal.get_workflow_handle(run.id)
     waiting = asyncio.create_task(handle.result())
     await asyncio.wait({waiting, operator}, timeout=PATIENCE - 20, return_when=asyncio.FIRST_COMPLETED)
     if operator.done():
-        operator.result()  # it goes on until the run has ended
+        operator.result()  # raises: an operator works until the run has ended
     if not waiting.done():
         waiting.cancel()
         operator.print_stack()
         raw = (await handle.describe()).raw_description
         events = await history_of(run)
-        told = [
+        lines = [
             f"{time_of(event) - time_of(events[0]):.2f} {EventType.Name(event.event_type)}"
             for event in events
         ]
         pytest.fail(
-            f"{what}: {run.id} does not end\n{raw.pending_workflow_task}{raw.pending_activities}\n{told}"
+            f"{what}: {run.id} does not end\n{raw.pending_workflow_task}{raw.pending_activities}\n{lines}"
         )
     waiting.exception()
 
@@ -158,7 +158,7 @@ async def history_of(run: Run) -> list[HistoryEvent]:
 
 
 async def check(run: Run, traces, app: App) -> str:
-    """Whether a run that has ended was canceled, and kept its promises."""
+    """Assert that a run ended as it should, and replays; return whether it was canceled."""
     history = await traces(run).history()
     requests = [event.event_id for event in history if event.event_type == REQUESTED]
     status = (await run.client.temporal.get_workflow_handle(run.id).describe()).status
@@ -181,7 +181,7 @@ async def check(run: Run, traces, app: App) -> str:
     try:
         await replayer.replay_workflow(fetched)
     except Exception as error:
-        if meets_cores_fault(history):
+        if has_fault_of_core(history):
             return "not to be replayed"
         kept = Path(tempfile.mkdtemp()) / "history.json"
         kept.write_text(fetched.to_json())
@@ -189,11 +189,11 @@ async def check(run: Run, traces, app: App) -> str:
     return "canceled" if requests else "completed"
 
 
-def meets_cores_fault(history: Sequence[HistoryEvent]) -> bool:
-    """Whether a signal or a cancel came just as a local call ended in a workflow task that answered a query.
+def has_fault_of_core(history: Sequence[HistoryEvent]) -> bool:
+    """Whether a signal or a cancel arrived just as a local call ended in a workflow task that answered a query.
 
-    Temporal's core completes such a task before the workflow has the call's result, and cannot replay it (docs/tools.md): the
-    task's commands are markers of local calls alone, and what came stands right behind them.
+    Temporal's core completes such a task before the workflow has the call's result, and cannot replay it (docs/tools.md):
+    the task's only commands are markers of local calls, and the signal or cancel request follows them.
     """
     by_task: dict[int, list[HistoryEvent]] = {}
     for event in history:
@@ -212,8 +212,8 @@ def meets_cores_fault(history: Sequence[HistoryEvent]) -> bool:
 
 
 def begun_after(history: Sequence[HistoryEvent], request: int) -> list[str]:
-    """What began in a workflow task that knew of the request."""
-    knew = [
+    """Types of the events by which something began in the first workflow task after the request, or later."""
+    tasks = [
         event
         for event in history
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED and event.event_id > request
@@ -221,20 +221,20 @@ def begun_after(history: Sequence[HistoryEvent], request: int) -> list[str]:
     return [
         EventType.Name(event.event_type)
         for event in history
-        if knew
-        and event.event_id > knew[0].event_id
+        if tasks
+        and event.event_id > tasks[0].event_id
         and event.event_type in BEGINNINGS
-        and (event.event_type != LOCAL or begun(event) > time_of(knew[0]))
+        and (event.event_type != LOCAL or begun(event) > time_of(tasks[0]))
     ]
 
 
 def begun(marker: HistoryEvent) -> float:
-    """When the local activity began of which a marker tells; it is recorded when that has ended."""
+    """When the local activity of a marker began, in seconds; the marker is recorded when the activity ends."""
     attributes = marker.marker_recorded_event_attributes
     if attributes.marker_name != "core_local_activity" or attributes.failure.HasField(
         "canceled_failure_info"
     ):
-        return 0.0  # one that is scheduled and canceled in the same task is never executed
+        return 0.0  # a call that is scheduled and canceled in the same task is never executed
     (data,) = attributes.details["data"].payloads
     began = json.loads(data.data)["original_schedule_time"]
     return began["seconds"] + began["nanos"] / 1e9

@@ -1,4 +1,4 @@
-"""Any plans, results and signals: caps and budgets hold in the whole tree, every call is answered, one end, same replay."""
+"""Any plans, results and signals: limits hold in the whole tree, every call is answered, each run ends once and replays."""
 
 import asyncio
 import random
@@ -80,7 +80,9 @@ async def check(run, traces, seen, policy: RunPolicy, app: App) -> None:
     for event in events:
         if event.type == "assistant_message" and event.message.tool_calls:
             rounds[event.turn_id] = rounds.get(event.turn_id, 0) + 1
-    assert max(rounds.values(), default=0) <= policy.max_tool_rounds + 1  # the one over it is refused
+    assert (
+        max(rounds.values(), default=0) <= policy.max_tool_rounds + 1
+    )  # the round over the limit is refused
     history = await run.client.temporal.get_workflow_handle(run.id).fetch_history()
     replayer = Replayer(
         workflows=list(shell(app).workflows),

@@ -1,4 +1,4 @@
-"""Whatever a server declares and a model sends: every call is answered, and no run or workflow task fails."""
+"""Whatever schemas an MCP server declares and whatever a model sends: every call is answered, no workflow task fails."""
 
 import json
 import sys

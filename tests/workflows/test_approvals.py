@@ -43,7 +43,7 @@ class Wipe(BaseModel):
 
 
 class Tools:
-    """A toolset that keeps what was executed."""
+    """A toolset that records its executed calls."""
 
     def __init__(self) -> None:
         self.done: list[str] = []
@@ -76,17 +76,17 @@ LOOK = ToolRequest(name="test.disks.look", payload={})
 
 
 def planner(*steps) -> ScriptedPlanner:
-    """Makes these calls, then tells how they ended."""
+    """A planner that makes these calls, step by step, then answers with their results."""
 
-    def tell(turn):
+    def report(turn):
         results = [part for message in turn.messages for part in message.tool_results]
         return PlanResult.final(" | ".join(str(r.error or r.result) for r in results))
 
-    return ScriptedPlanner([*(PlanResult.calls(*calls) for calls in steps), tell])
+    return ScriptedPlanner([*(PlanResult.calls(*calls) for calls in steps), report])
 
 
 async def test_a_call_waits_until_it_is_approved(serve, status_when, traces):
-    """The others of its step run meanwhile; the wait shows what will run, and who decided is recorded."""
+    """The other calls of its step run meanwhile; the wait shows the payload, and the event who decided."""
     tools = Tools()
     client = await serve(
         planner=planner([wipe("a", tool_call_id="c1"), LOOK]), uses=(tools.tools,), policy=ASKS
@@ -120,7 +120,7 @@ async def test_a_call_waits_until_it_is_approved(serve, status_when, traces):
 
 
 async def test_a_denied_call_does_not_run_and_says_why(serve, status_when, traces):
-    """The planner is told the reason; the call's answer has the code `denied` and no hint."""
+    """The planner gets the reason; the result has the code `denied` and no hint."""
     tools = Tools()
     client = await serve(planner=planner([wipe("a")]), uses=(tools.tools,), policy=ASKS)
     run = await client.start("test.agent", "go")
@@ -134,7 +134,7 @@ async def test_a_denied_call_does_not_run_and_says_why(serve, status_when, trace
 
 
 async def test_many_calls_wait_at_once_and_each_runs_when_it_is_approved(serve, until, status_when, traces):
-    """More may wait than run at once; decisions come in any order, as updates and as signals."""
+    """More calls may wait than run at once; decisions arrive in any order, as updates and as signals."""
     tools = Tools()
     calls = [wipe(f"d{n}", tool_call_id=f"c{n}") for n in range(8)]
     client = await serve(
@@ -160,7 +160,7 @@ async def test_many_calls_wait_at_once_and_each_runs_when_it_is_approved(serve, 
 
 
 async def test_a_decision_counts_only_for_the_arguments_that_were_seen(serve, status_when, until, traces):
-    """One without a digest, or with another's, is refused: by update, by signal, and after the call was released."""
+    """A decision without a payload digest, or with that of another call, is refused as update, as signal and by the client."""
     tools = Tools()
     client = await serve(
         planner=planner([wipe("a", tool_call_id="c1"), wipe("b", tool_call_id="c2")]),
@@ -171,15 +171,15 @@ async def test_a_decision_counts_only_for_the_arguments_that_were_seen(serve, st
     first, second = (await status_when(run, lambda status: len(status.awaits) == 2)).awaits
     handle = traces(run).handle
     decision = {"id": first.id, "approved": True, "scope": "tool"}
-    for sent, said in (
+    for sent, reason in (
         (decision, f'"payload_digest": "{first.payload_digest}"'),
         ({**decision, "payload_digest": second.payload_digest}, "other arguments"),
     ):
         with pytest.raises(WorkflowUpdateFailedError) as refused:
             await handle.execute_update("provide_confirmation", sent)
-        assert said in str(refused.value.cause)
+        assert reason in str(refused.value.cause)
         await handle.signal("provide_confirmation", sent)
-        await until(lambda said=said: _noted(run, said))
+        await until(lambda reason=reason: _noted(run, reason))
     with pytest.raises(InvalidInput, match="other arguments"):
         await run.approve(first.id, payload_digest=second.payload_digest)
     with pytest.raises(InvalidInput, match="other arguments"):
@@ -194,12 +194,12 @@ async def test_a_decision_counts_only_for_the_arguments_that_were_seen(serve, st
     await traces(run).check()
 
 
-async def _noted(run, said: str) -> bool:
-    return any(said in note for note in (await run.status()).notes)
+async def _noted(run, reason: str) -> bool:
+    return any(reason in note for note in (await run.status()).notes)
 
 
 async def test_a_released_call_takes_no_decision_on_other_arguments(serve, status_when, until, traces):
-    """Whoever approves what they saw is not told that it was approved, where something else ran under its id."""
+    """After `stop_asking` has released a call, an approval of it is refused unless it has the digest of what ran."""
     tools = Tools()
     call = wipe("a", tool_call_id="c1")
     client = await serve(
@@ -220,8 +220,8 @@ async def test_a_released_call_takes_no_decision_on_other_arguments(serve, statu
 
 
 @pytest.mark.parametrize("decide", [Run.approve, Run.deny])
-async def test_what_is_not_asked_yet_is_not_decided(serve, status_when, decide):
-    """A decision that names nothing is about what is open: nobody has seen the call that comes a moment later."""
+async def test_a_decision_applies_to_no_later_call(serve, status_when, decide):
+    """A decision without an id applies to a call that waits now, not to a call that is planned a moment later."""
     go, done = asyncio.Event(), []
     tools = Toolset("test.disks")
 
@@ -238,7 +238,7 @@ async def test_what_is_not_asked_yet_is_not_decided(serve, status_when, decide):
     client = await serve(planner=plan, uses=(tools,), policy=ASKS)
     run = await client.start("test.agent", "go")
     early = asyncio.create_task(decide(run))
-    await asyncio.wait({early}, timeout=5)  # it has looked; else it looks again
+    await asyncio.wait({early}, timeout=5)  # it has looked for a call before one is planned
     go.set()
     with pytest.raises(AwaitClosed, match="no call waits"):
         await early
@@ -249,8 +249,8 @@ async def test_what_is_not_asked_yet_is_not_decided(serve, status_when, decide):
     assert done == ["a"]
 
 
-async def test_a_call_is_told_whole_by_a_query(serve, status_when, traces):
-    """What a screen has no room for: every field, written out, and the digest that approves it."""
+async def test_the_query_approval_shows_a_call_in_full(serve, status_when, traces):
+    """It returns every field, with invisible characters escaped, and the digest that approves the call."""
     tools = Tools()
     client = await serve(planner=planner([wipe("x\u200b" * 300)]), uses=(tools.tools,), policy=ASKS)
     run = await client.start("test.agent", "go")
@@ -268,7 +268,7 @@ async def test_a_call_is_told_whole_by_a_query(serve, status_when, traces):
 
 @pytest.mark.parametrize("release", ["approval", "tool", "tag", "all"])
 async def test_stop_asking_releases_the_calls_that_wait(serve, status_when, traces, release):
-    """'Approve, and stop asking for this tool in this run', and the same for tags, run the calls that wait and later ones."""
+    """An approval `for_run`, and `stop_asking` for a tool, a tag or all, run the calls that wait and later ones."""
     tools = Tools()
     client = await serve(
         planner=planner([wipe("a"), wipe("b")], [wipe("d")]), uses=(tools.tools,), policy=ASKS
@@ -290,7 +290,7 @@ async def test_stop_asking_releases_the_calls_that_wait(serve, status_when, trac
 
 
 async def test_calls_are_validated_before_anybody_is_asked(serve, traces):
-    """A call that lacks a field, or that its own type refuses, comes back with its hint, and nobody is disturbed."""
+    """A call that lacks a field, or that a validator of its model refuses, is answered with a hint, and no wait opens."""
     tools = Tools()
     bad = [ToolRequest(name="test.disks.wipe", payload={}), wipe("c")]
     client = await serve(planner=planner(bad), uses=(tools.tools,), policy=ASKS)
@@ -302,7 +302,7 @@ async def test_calls_are_validated_before_anybody_is_asked(serve, traces):
     await traces(run).check()
 
 
-async def test_with_interrupts_off_what_would_ask_is_denied_at_once(serve):
+async def test_with_interrupts_off_a_call_that_needs_approval_is_denied(serve):
     """A run never hangs on a question that nobody may answer."""
     tools = Tools()
     client = await serve(planner=planner([wipe("a"), LOOK]), uses=(tools.tools,), policy=ASKS)
@@ -325,8 +325,8 @@ async def test_with_interrupts_off_what_would_ask_is_denied_at_once(serve):
         ),
     ],
 )
-async def test_the_policy_decides_who_is_asked(serve, approval, expected):
-    """Denied, read-only, named and marked: the first rule that fits decides, and nobody is asked where none says so."""
+async def test_the_approval_policy_runs_or_denies_calls(serve, approval, expected):
+    """A call that the approval policy runs or denies opens no wait."""
     tools = Tools()
     policy = RunPolicy(interrupts_allowed=True, approval=approval)
     client = await serve(planner=planner([wipe("a"), LOOK]), uses=(tools.tools,), policy=policy)
@@ -334,7 +334,7 @@ async def test_the_policy_decides_who_is_asked(serve, approval, expected):
 
 
 async def test_nobody_decides_in_time(serve, traces):
-    """With `expires_after` the call is denied when nobody decided; the decision that comes later is refused."""
+    """A call that nobody decides on within `expires_after` is denied; a later decision is refused."""
     tools = Tools()
     approval = ApprovalPolicy(expires_after=timedelta(seconds=0.3))
     client = await serve(
@@ -354,7 +354,7 @@ async def test_nobody_decides_in_time(serve, traces):
 
 
 async def test_a_decision_is_used_once(serve, status_when, traces):
-    """The same decision again changes nothing; another one is refused."""
+    """The same decision again changes nothing; a different decision is refused."""
     tools = Tools()
     client = await serve(
         planner=planner([wipe("a", tool_call_id="c1"), wipe("b")]), uses=(tools.tools,), policy=ASKS
@@ -373,7 +373,7 @@ async def test_a_decision_is_used_once(serve, status_when, traces):
 
 
 async def test_a_tool_that_changed_since_does_not_run(temporal_address, status_when):
-    """What was approved is the tool as it was shown: one deployed anew meanwhile is answered, and not executed."""
+    """An approved call of a tool whose description a deploy has changed is answered with an error, not executed."""
     wipe_call = wipe("a")
 
     def app(description: str, done: list[str]) -> App:
@@ -420,6 +420,6 @@ async def test_an_agent_tool_can_be_asked_about(serve, status_when, traces):
 
 
 def test_a_tool_that_nobody_may_approve_is_an_error_of_declaration():
-    """An agent that may ask nobody, with a tool that a person approves, is refused with the mend."""
+    """An agent that may ask nobody, and has a tool that needs approval, is refused; the error names the setting."""
     with pytest.raises(DefinitionError, match="interrupts_allowed=True"):
         App(agents=[Agent("test.agent", planner=planner([LOOK]), uses=[Tools().tools])])

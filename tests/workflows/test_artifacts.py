@@ -1,4 +1,4 @@
-"""Artifacts: beside the result, never in front of a model, recorded once (SR-101 to SR-113)."""
+"""Artifacts: beside the result, never shown to a model, recorded once (SR-101 to SR-113)."""
 
 import pytest
 from pydantic import BaseModel
@@ -51,13 +51,13 @@ async def get_time_series(device_id: str) -> WithArtifacts[Summary]:
 
 @tools.tool(artifacts={"time_series": TimeSeries})
 def bad(kind: str) -> WithArtifacts[int]:
-    """Return what is not declared, or not of its type."""
+    """Return an artifact of a kind that is not declared, or with data of another type."""
     return WithArtifacts(1, **{kind: {"data_points": "none"}})
 
 
 @tools.tool(artifacts={"note": str})
 def big(size: int, note: int = 0) -> WithArtifacts[str]:
-    """As large as asked for."""
+    """Return a result and an artifact of so many characters."""
     return WithArtifacts("r" * size, note="n" * note if note else None)
 
 
@@ -71,7 +71,7 @@ async def finished(client, planner=None):
 
 
 async def test_data_stays_out_of_what_planners_read(serve, traces):
-    """The result and a reference go on; the data stands in the completion, the event and behind the reference."""
+    """A planner gets the result and a reference; the data is in the completion, in the event and behind the reference."""
     planner = ScriptedPlanner(
         [PlanResult.calls(get_time_series.call(device_id="d-1")), PlanResult.final("ok")]
     )
@@ -97,7 +97,7 @@ async def test_data_stays_out_of_what_planners_read(serve, traces):
 
 
 async def test_an_artifact_climbs_from_a_child_with_its_link(serve):
-    """The parent's result and the run's output refer to it, with the run that made it (SR-111)."""
+    """The parent's result and the run's output refer to a child's artifact, with a link to the child run (SR-111)."""
 
     async def plan(turn):
         if turn.run.agent_id == "test.child":
@@ -124,14 +124,13 @@ async def test_an_artifact_climbs_from_a_child_with_its_link(serve):
     assert (await client.artifact(out.text)).data == SERIES.model_dump()
     assert out.artifacts[0].run_link.agent_id == "test.child"
     ends = [event async for event in run.events(follow=False, children=True) if event.type == "tool_end"]
-    told = {
-        event.run_id: event.artifacts[0].data for event in ends
-    }  # a child's own end has the data (SR-110)
-    assert told == {run.id: None, out.artifacts[0].run_link.run_id: SERIES.model_dump()}
+    # The event of the child's own call has the data (SR-110).
+    data = {event.run_id: event.artifacts[0].data for event in ends}
+    assert data == {run.id: None, out.artifacts[0].run_link.run_id: SERIES.model_dump()}
 
 
 async def test_artifacts_are_validated(serve):
-    """Another kind, or data of another type, is `malformed_response`."""
+    """An artifact of an undeclared kind, or with data of another type, is `malformed_response`."""
     calls = [bad.call(kind="chart"), bad.call(kind="time_series")]
     planner = ScriptedPlanner([PlanResult.calls(*calls), PlanResult.final("ok")])
     await finished(await serve(app(planner)))
@@ -141,8 +140,8 @@ async def test_artifacts_are_validated(serve):
     assert "data_points" in wrong.error.message
 
 
-async def test_what_is_too_large_is_refused_without_storage(serve, traces):
-    """It says how large it was and how to narrow it; a large artifact beside a large result fits."""
+async def test_a_large_result_or_artifact_is_refused_without_storage(serve, traces):
+    """A large result beside a large artifact fits; a result or artifact of 1.1 MB is `malformed_response`, with its size."""
     calls = [
         big.call(size=900_000, note=700_000),
         big.call(size=1_100_000),
@@ -161,8 +160,8 @@ async def test_what_is_too_large_is_refused_without_storage(serve, traces):
     await traces(run).check()
 
 
-async def test_with_storage_what_is_too_large_is_kept_whole(serve, traces, tmp_path, temporal_address):
-    """The result becomes `{omitted, bytes, artifact}`; a client with the storage reads it, one without is told."""
+async def test_a_large_result_or_artifact_is_stored(serve, traces, tmp_path, temporal_address):
+    """The result becomes `{omitted, bytes, artifact}`; only a client with the storage can read the artifact."""
     storage = FolderStorage(tmp_path)
     calls = [big.call(size=3_000_000), big.call(size=5, note=2_000_000)]
     planner = ScriptedPlanner([PlanResult.calls(*calls), PlanResult.final("ok")])
@@ -184,7 +183,7 @@ async def test_with_storage_what_is_too_large_is_kept_whole(serve, traces, tmp_p
 
 
 async def test_of_artifacts_that_are_too_large_together_the_large_are_stored(serve, traces, tmp_path):
-    """What there is room for stays in the history, the smaller first."""
+    """Artifacts stay in the history, the smallest first, as long as there is room."""
     pair = Toolset("ops.pairs")
 
     @pair.tool(read_only=True, artifacts={"small": str, "large": str})
@@ -205,7 +204,7 @@ async def test_of_artifacts_that_are_too_large_together_the_large_are_stored(ser
 
 
 async def test_references_that_lead_nowhere(serve):
-    """Each is a clear error."""
+    """A malformed reference is `InvalidInput`, a reference to an unknown call `ArtifactNotFound`."""
     planner = ScriptedPlanner([PlanResult.final("ok")])
     client = await serve(app(planner))
     run, _ = await finished(client)
@@ -229,7 +228,7 @@ def test_an_executor_gives_typed_artifacts():
 
 
 async def test_stored_files_are_checked(tmp_path):
-    """A claim from elsewhere, a changed file and a path in a claim are refused."""
+    """A claim of another storage, a path in a claim and a changed file are refused."""
     from sojourn.storage import StorageDriverStoreContext, load, store
 
     storage = FolderStorage(tmp_path)

@@ -1,4 +1,4 @@
-"""A model asks by a call: its message is kept as it was given, and the answer is that call's result (SR-94)."""
+"""A model asks by a call: its message is recorded unchanged, and the answer is that call's result (SR-94)."""
 
 from datetime import timedelta
 
@@ -11,12 +11,12 @@ ASKS = RunPolicy(interrupts_allowed=True)
 
 
 def asking(*calls: ToolRequest, asks: str | None = "c1", text: str = "", **question) -> PlanResult:
-    """A plan that asks by the first of these calls, beside a text."""
-    said = Message.calls(list(calls))
-    parts = [*(Message.assistant(text).parts if text else []), *said.parts]
+    """A plan that asks by the call with the id `asks`, with a message of the text and these calls."""
+    message = Message.calls(list(calls))
+    parts = [*(Message.assistant(text).parts if text else []), *message.parts]
     return PlanResult(
         await_=AwaitClarification(id="q", question="which?", tool_call_id=asks, **question),
-        message=said.model_copy(update={"parts": parts}),
+        message=message.model_copy(update={"parts": parts}),
     )
 
 
@@ -25,7 +25,7 @@ beside = ToolRequest(name="test.tools.note", payload={"text": "a"}, tool_call_id
 
 
 async def test_the_answer_is_the_result_of_the_call_that_asks(serve, traces, status_when):
-    """The transcript answers each call of the message: the question by the answer, the others as not executed."""
+    """In the transcript the call that asks has the answer as result, and the other call is not executed."""
     story = [asking(ask, beside, text="Let me ask."), PlanResult.final("done")]
     planner = ScriptedPlanner(story)
     client = await serve(planner=planner, policy=ASKS)
@@ -51,15 +51,15 @@ async def test_the_answer_is_the_result_of_the_call_that_asks(serve, traces, sta
     assert planner.turns[-1].run.turn_id == "t2"
     status = await run.status()
     assert (status.status, status.calls, status.safeguards) == ("completed", [], None)
-    told = [event.message.text async for event in run.events() if event.type == "assistant_message"]
-    assert told == ["Let me ask.", "done"]
+    texts = [event.message.text async for event in run.events() if event.type == "assistant_message"]
+    assert texts == ["Let me ask.", "done"]
 
 
 @pytest.mark.parametrize(
-    ("ends", "told"), [("expires", "Nobody answered"), ("declined", "The question was declined: not now")]
+    ("ends", "text"), [("expires", "Nobody answered"), ("declined", "The question was declined: not now")]
 )
-async def test_no_answer_is_told_by_the_same_call(serve, traces, status_when, ends, told):
-    """A question that expires or is declined is answered as well, for the call has to be."""
+async def test_without_an_answer_the_call_has_a_result_too(serve, traces, status_when, ends, text):
+    """When the question expires or is declined, the result of the call that asks says so."""
     expiry = timedelta(seconds=1) if ends == "expires" else None
     planner = ScriptedPlanner([asking(ask, expires_after=expiry), PlanResult.final("done")])
     client = await serve(planner=planner, policy=ASKS)
@@ -69,11 +69,11 @@ async def test_no_answer_is_told_by_the_same_call(serve, traces, status_when, en
         await run.decline("q", "not now")
     await run.result()
     ((result,), *_) = [message.tool_results for message in await traces(run).check() if message.tool_results]
-    assert str(result.result).startswith(told)
+    assert str(result.result).startswith(text)
 
 
 async def test_ids_are_made_unique_in_the_run(serve, traces, status_when):
-    """A model that uses one id again and again is kept apart by the run; the id it gave stays beside."""
+    """A call id that a model uses again is replaced, and kept in the part's `provider_metadata`."""
     planner = ScriptedPlanner([asking(ask), asking(ask), PlanResult.final("done")])
     client = await serve(planner=planner, policy=ASKS)
     run = await client.start("test.agent", "go")
@@ -92,7 +92,7 @@ async def test_ids_are_made_unique_in_the_run(serve, traces, status_when):
     ids=["another id", "no id", "the same id twice", "no such call"],
 )
 async def test_a_message_that_does_not_fit_its_question_is_refused(serve, plan):
-    """It is a planner fault, which says what to return in its place."""
+    """The message is a planner fault, and the reminder names it."""
     planner = ScriptedPlanner([lambda turn: PlanResult.final("done") if turn.reminders else plan])
     client = await serve(planner=planner, policy=ASKS)
     out = await client.execute("test.agent", "go")

@@ -49,7 +49,7 @@ GARBAGE = [
 
 
 async def waiting_run(serve, status_when):
-    """A run that waits for the answer to `q`, and repeats it."""
+    """A run that waits for the answer to `q`, then answers with that."""
     script = [
         PlanResult.ask(AwaitClarification(id="q", question="which?")),
         lambda turn: PlanResult.final(turn.messages[-1].text),
@@ -71,8 +71,8 @@ async def test_garbage_signals_are_noted_and_harm_nothing(serve, status_when, tr
     await run.answer("q", "this one")
     assert (await run.result()).text == "this one"
     await traces(run).check()
-    told = [event.text async for event in run.events() if event.type == "planner_note"]
-    assert len(told) == len(GARBAGE)
+    notes = [event.text async for event in run.events() if event.type == "planner_note"]
+    assert len(notes) == len(GARBAGE)
 
 
 @pytest.mark.parametrize("args", GARBAGE)
@@ -136,8 +136,8 @@ async def test_a_second_answer_comes_too_late(serve, status_when):
 
 
 @pytest.mark.parametrize("answer", ["", {}, "x" * 70_000], ids=["empty text", "empty object", "long"])
-async def test_what_is_no_answer_is_invalid_input(serve, status_when, answer):
-    """The client tells what an answer is, and the question stays open."""
+async def test_an_empty_or_long_answer_is_invalid_input(serve, status_when, answer):
+    """An empty or too long answer raises `InvalidInput`, and the question stays open."""
     run = await waiting_run(serve, status_when)
     with pytest.raises(InvalidInput, match=r"an answer|the answer to q"):
         await run.answer("q", answer)
@@ -156,7 +156,7 @@ async def test_an_answer_to_an_unknown_run_or_question_says_so(serve, status_whe
 
 
 async def test_unknown_names_are_harmless(serve, status_when, traces):
-    """A signal, update or query of a name that is none of ours is refused or ignored."""
+    """A signal of an unknown name is ignored, an update or query refused."""
     run = await waiting_run(serve, status_when)
     handle = traces(run).handle
     await handle.signal("explode", {"now": True})
@@ -184,8 +184,8 @@ async def test_unknown_names_are_harmless(serve, status_when, traces):
         pytest.param([raw(b"{}", encoding=b"made/up")], id="an unknown encoding"),
     ],
 )
-async def test_silly_questions_about_the_transcript_harm_nothing(serve, status_when, traces, args):
-    """The query `transcript` answers or refuses any arguments; the run does not notice."""
+async def test_any_arguments_of_the_query_transcript_are_harmless(serve, status_when, traces, args):
+    """The query answers or refuses any arguments; the run goes on, and no workflow task fails."""
     run = await waiting_run(serve, status_when)
     try:
         part = await traces(run).handle.query("transcript", args=args, result_type=RawValue)

@@ -1,4 +1,4 @@
-"""Starts by hand: whatever a plain Temporal client hands to `AgentRun`, the run fails clearly or runs."""
+"""Starts by hand: whatever input a plain Temporal client gives to `AgentRun`, the run fails with a reason or completes."""
 
 import uuid
 
@@ -57,7 +57,7 @@ GARBAGE = [
 
 @pytest.mark.parametrize("args", GARBAGE)
 async def test_a_garbage_start_fails_the_run_and_says_why(serve, temporal_address, traces, args):
-    """A run that cannot be read ends as `InvalidInput`; no workflow task fails, so nothing is stuck."""
+    """A run whose input cannot be read fails with `InvalidInput`, and no workflow task fails."""
     client = await serve(planner=ScriptedPlanner([PlanResult.final("done")]))
     plain = await TemporalClient.connect(temporal_address)
     run_id = uuid.uuid4().hex
@@ -69,9 +69,9 @@ async def test_a_garbage_start_fails_the_run_and_says_why(serve, temporal_addres
     assert cause.type == "InvalidInput"
     assert cause.message
     run = client.get_run(run_id)
-    with pytest.raises(RunFailed) as told:
+    with pytest.raises(RunFailed) as refused:
         await run.result()
-    assert told.value.code == "InvalidInput"
+    assert refused.value.code == "InvalidInput"
     await traces(run).check()
     status = await run.status()
     assert status.status == "failed"
@@ -91,7 +91,7 @@ async def test_a_garbage_start_fails_the_run_and_says_why(serve, temporal_addres
     ],
 )
 async def test_a_start_of_a_newer_version_runs(serve, temporal_address, value):
-    """Readers are tolerant: what a newer version adds is ignored or carried, never refused."""
+    """Fields and parts that a newer version adds are ignored or carried, never refused."""
     client = await serve(planner=ScriptedPlanner([PlanResult.final("done")]))
     plain = await TemporalClient.connect(temporal_address)
     run_id = uuid.uuid4().hex

@@ -1,4 +1,4 @@
-"""Bounded results of every kind of tool: declared, stated, carried beside the result (SR-22, SR-31 to SR-35)."""
+"""Bounded results: an agent tool declares them, its answer states its bounds, and they stand beside it (SR-22, SR-31 to SR-35)."""
 
 from dataclasses import dataclass
 
@@ -41,9 +41,9 @@ ODD = Books(books=["a"], returned=7)
     ids=["agree", "disagree"],
 )
 async def test_an_agents_answer_is_a_bounded_view(serve, answer, bounds):
-    """Its planner's caller and the event find the same bounds; figures that disagree withhold no answer, and are noted (D-22)."""
-    said = PlanResult(final_response=Message.assistant("here"), result=answer.model_dump())
-    child = Agent("test.child", planner=ScriptedPlanner([said]))
+    """The parent's planner and the event get the same bounds; a wrong `returned` is noted, and the answer kept (D-22)."""
+    plan = PlanResult(final_response=Message.assistant("here"), result=answer.model_dump())
+    child = Agent("test.child", planner=ScriptedPlanner([plan]))
     desk = child.export("test.desk", tools=[AgentTool("find", args=Question, result=Books, bounded=True)])
     planner = ScriptedPlanner(
         [
@@ -61,8 +61,8 @@ async def test_an_agents_answer_is_a_bounded_view(serve, answer, bounds):
     assert desk.tools["find"].spec.bounded
 
 
-def test_an_agents_answer_can_state_its_bounds():
-    """A text has no `returned`: told at import, as for every tool (SR-32)."""
+def test_a_bounded_agent_tool_needs_a_returned_field():
+    """A text has no `returned`: a definition error, as for every tool (SR-32)."""
     child = Agent("test.child", planner=ScriptedPlanner([]))
     with pytest.raises(DefinitionError, match=r"test\.desk\.find: .*`returned`"):
         child.export("test.desk", tools=[AgentTool("find", args=Question, bounded=True)])
@@ -83,7 +83,7 @@ def test_bounds_are_read_from_a_typed_result(value, bounds):
 
 
 @pytest.mark.parametrize("value", [Question(topic="t"), ["x"], None], ids=str)
-def test_what_states_no_bounds_has_none(value):
-    """Told, rather than made up."""
+def test_a_value_without_returned_has_no_bounds(value):
+    """`Bounds.of` raises `ValidationError`, and does not make any up."""
     with pytest.raises(ValidationError):
         Bounds.of(value)

@@ -1,4 +1,4 @@
-"""Any tree of runs that fail, give up or are cancelled: all that is spent is told, and no budget is exceeded.
+"""Any tree of runs that fail, give up or are cancelled: all that is spent is reported, and budgets hold.
 
 `SOJOURN_CASES=100 pytest tests/workflows/test_budget_trees.py` tries as many trees of each kind.
 """
@@ -35,7 +35,7 @@ MOST = 10
 """Tokens of one plan, at most."""
 
 PRICE = 0.25
-"""Of a token; a sum of such is exact."""
+"""Price of a token; floats add such prices exactly."""
 
 LEVELS = 3
 
@@ -49,7 +49,7 @@ class Verdict(BaseModel):
 
 
 class Tree:
-    """Agents on three levels that ask those below, and end in every way there is; what they really did and used."""
+    """Agents on three levels that call those below and end in every way, and what they executed and used."""
 
     def __init__(self, seed: int, width: int, pace: float = 0.0) -> None:
         self.seed = seed
@@ -92,7 +92,7 @@ class Tree:
 
         @tools.tool
         async def cut(n: int, meta: ToolCallMeta) -> int:
-            """Have the run cancelled that calls this."""
+            """Cancel the run that makes this call."""
             self.execute("cut")
             await self.client.get_run(meta.run_id).cancel("cut")
             await asyncio.Event().wait()
@@ -101,13 +101,13 @@ class Tree:
         return tools
 
     def execute(self, what: str) -> None:
-        """Count an execution; the root is over once it plans its last turn."""
+        """Count an execution; it is late when the root has already planned its last turn."""
         self.executed += 1
         if self.is_over:
             self.late.append(what)
 
     async def plan(self, turn) -> PlanResult:
-        """Thrown anew for each run and length of its transcript."""
+        """Plan at random, seeded with the run and the length of its transcript, so that a retried plan is the same."""
         dice = random.Random(f"{self.seed} {turn.run.run_id.partition('/')[2]} {len(turn.messages)}")
         last = getattr(turn, "finalize", None) is not None
         self.is_over |= last and turn.run.depth == 0
@@ -159,7 +159,7 @@ a_few_trees = settings(
 
 
 async def grown(tree: Tree, policy: RunPolicy, address: str, traces) -> RunOutput:
-    """What the tree's root gives."""
+    """Run a tree, and return its root's output."""
     tree.client = client = await Client.connect(address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
     async with Worker(tree.app(policy), client), asyncio.timeout(120):
         run = await client.start("test.a0", "go")
@@ -173,7 +173,7 @@ async def grown(tree: Tree, policy: RunPolicy, address: str, traces) -> RunOutpu
     seed=st.integers(0, 10**6), width=st.integers(1, 2), calls=st.integers(5, 40), tokens=st.integers(50, 150)
 )
 async def test_budgets_hold_over_trees_of_failing_runs(seed, width, calls, tokens, temporal_address, traces):
-    """Every token is told, every call counts, and each run side by side goes over by one plan at most (SR-53)."""
+    """All tokens and calls are reported; each of the runs side by side exceeds the limit by one plan at most (SR-53)."""
     tree = Tree(seed, width)
     policy = RunPolicy(max_tool_calls=calls, max_tokens=tokens)
     out = await grown(tree, policy, temporal_address, traces)
@@ -185,7 +185,7 @@ async def test_budgets_hold_over_trees_of_failing_runs(seed, width, calls, token
 @a_few_trees
 @given(seed=st.integers(0, 10**6), width=st.integers(1, 2), most=st.integers(50, 150))
 async def test_money_holds_over_trees_of_failing_runs(seed, width, most, temporal_address, traces):
-    """Every cent is told, and each run side by side goes over by one plan at most (SR-53)."""
+    """All money is reported; each of the runs side by side exceeds the limit by one plan at most (SR-53)."""
     tree = Tree(seed, width)
     out = await grown(tree, RunPolicy(max_cost=most * PRICE), temporal_address, traces)
     assert out.total_usage.cost == tree.spent * PRICE
@@ -195,7 +195,7 @@ async def test_money_holds_over_trees_of_failing_runs(seed, width, most, tempora
 @a_few_trees
 @given(seed=st.integers(0, 10**6), width=st.integers(1, 2), budget=st.integers(300, 1500))
 async def test_time_holds_over_trees_of_failing_runs(seed, width, budget, temporal_address, traces):
-    """The time of the runs below is the root's: once that plans its last turn, nothing below it plans or executes."""
+    """Time of child runs counts for the root: from its last turn on, no run below it plans or executes."""
     tree = Tree(seed, width, pace=0.05)
     policy = RunPolicy(time_budget=timedelta(milliseconds=budget))
     out = await grown(tree, policy, temporal_address, traces)

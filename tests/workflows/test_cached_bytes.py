@@ -1,4 +1,4 @@
-"""What runs hold in a worker's memory is bounded in bytes: those that wait leave it, and are brought back when answered."""
+"""The memory of a worker's runs is bounded in bytes: runs that wait are evicted, and rebuilt when they are answered."""
 
 import asyncio
 import gc
@@ -16,9 +16,9 @@ from sojourn.testing.scripted import ScriptedPlanner
 
 RUNS = 10
 EACH = 110_000
-"""Bytes that 200 kB of random hex take at least, compressed."""
+"""Least size of a run in bytes: 200 kB of random hex, compressed."""
 ROOM = 400_000
-"""For three runs."""
+"""Bytes for three runs."""
 NEVER = 3_600.0
 
 read: list[str] = []
@@ -33,17 +33,17 @@ async def page(number: str) -> str:
 
 
 def turn_over(turn):
-    """Read the page that the run was started with."""
+    """Read the page that the run's first message names."""
     return PlanResult.calls(page.call(number=turn.messages[0].text))
 
 
 def asking(id: str) -> PlanResult:
-    """A question."""
+    """A plan that asks a question with this id."""
     return PlanResult.ask(AwaitClarification(id=id, question="?"))
 
 
-def tell(turn):
-    """What was answered last."""
+def report(turn):
+    """Answer with the last message."""
     return PlanResult.final(turn.messages[-1].text)
 
 
@@ -51,7 +51,7 @@ app = App(
     agents=[
         Agent(
             "test.reader",
-            planner=ScriptedPlanner([turn_over, asking("first"), asking("second"), tell]),
+            planner=ScriptedPlanner([turn_over, asking("first"), asking("second"), report]),
             uses=[books],
             policy=RunPolicy(interrupts_allowed=True),
         )
@@ -61,8 +61,8 @@ app = App(
 
 @pytest.fixture
 def serving(temporal_address, monkeypatch, caplog):
-    """Serve with so much room and so many seconds between looks; gives the client, and the worker's runs."""
-    caplog.set_level(logging.DEBUG, logger="temporalio.worker._workflow")  # the others write whole results
+    """Start a worker with `room` bytes and checks `every` so many seconds; yield client, runs and Temporal's worker."""
+    caplog.set_level(logging.DEBUG, logger="temporalio.worker._workflow")  # other loggers write whole results
     read.clear()
 
     @asynccontextmanager
@@ -87,12 +87,12 @@ def waiting(status_when):
 
 
 def evictions(caplog) -> int:
-    """How often a run has left because it was asked to."""
+    """Number of evictions that Sojourn has requested."""
     return caplog.text.count("message: Eviction explicitly requested by lang")
 
 
 async def test_the_bytes_are_bounded(serving, waiting, until, traces, caplog):
-    """Ten runs with room for three: seven leave, all go on when they are answered, and nothing is done again."""
+    """Of ten runs with room for three, seven are evicted; all go on when they are answered, and no call runs twice."""
     async with serving(room=ROOM, every=0.1) as (client, cached, _):
         runs = [await client.start("test.reader", f"p{number}") for number in range(RUNS)]
         for run in runs:
@@ -112,8 +112,8 @@ async def test_the_bytes_are_bounded(serving, waiting, until, traces, caplog):
             await traces(run).check()
 
 
-async def test_without_need_none_leaves(serving, waiting, caplog):
-    """Runs for which there is room stay."""
+async def test_runs_with_room_are_not_evicted(serving, waiting, caplog):
+    """A run that fits stays in memory."""
     async with serving(room=ROOM, every=NEVER) as (client, cached, worker):
         await waiting(await client.start("test.reader", "p"), "first")
         for _ in range(5):
@@ -122,8 +122,8 @@ async def test_without_need_none_leaves(serving, waiting, caplog):
     assert evictions(caplog) == 0
 
 
-async def test_who_has_moved_stays(serving, waiting, until, caplog):
-    """With room for one of two, the one leaves that has waited for longer, though it began later."""
+async def test_the_run_that_is_idle_for_longest_is_evicted(serving, waiting, until, caplog):
+    """Of two runs with room for one, the run that has waited for longer is evicted, though it started later."""
     async with serving(room=2 * EACH, every=NEVER) as (client, cached, worker):
         runs = [await client.start("test.reader", f"p{number}") for number in range(2)]
         for run in runs:
@@ -138,25 +138,25 @@ async def test_who_has_moved_stays(serving, waiting, until, caplog):
     assert evictions(caplog) == 1
 
 
-async def test_one_without_room_leaves_once(serving, waiting, until, caplog):
-    """A run that takes more than all may leaves once it stands still, and again only after it was brought back."""
+async def test_a_run_over_the_limit_is_evicted_once(serving, waiting, until, caplog):
+    """A run that exceeds the limit alone is evicted when it is idle, and again only after it was rebuilt."""
     async with serving(room=EACH // 2, every=NEVER) as (client, cached, worker):
         run = await client.start("test.reader", "p")
         for back in range(1, 3):
             await waiting(run, "first")
-            asked = len(cached._left)
+            requested = len(cached._left)
             cached.look(worker)
-            assert len(cached._left) == asked
+            assert len(cached._left) == requested
             cached.look(worker)
-            assert len(cached._left) == asked + 1
+            assert len(cached._left) == requested + 1
             await until(lambda: cached.held == 0)
             for _ in range(5):
                 cached.look(worker)
             assert evictions(caplog) == back
 
 
-async def test_what_has_left_is_freed(serving, waiting, until):
-    """The memory of a run that has left is not kept until Python looks for cycles by itself."""
+async def test_an_evicted_run_is_freed(serving, waiting, until):
+    """`free` releases the memory of an evicted run where Python collects no garbage by itself."""
     gc.disable()
     try:
         async with serving(room=EACH // 2, every=NEVER) as (client, cached, worker):
@@ -170,20 +170,20 @@ async def test_what_has_left_is_freed(serving, waiting, until):
         gc.enable()
 
 
-async def test_what_is_still_held_is_freed_later(serving, waiting, until):
-    """A run that a thread still holds when it is looked for is looked for again; one that stays, not for ever."""
+async def test_an_evicted_run_that_is_referenced_is_freed_later(serving, waiting, until):
+    """`free` tries again with a run that something still references, but not for ever."""
     gc.disable()
     try:
         async with serving(room=EACH // 2, every=NEVER) as (client, cached, worker):
             await waiting(await client.start("test.reader", "p"), "first")
             (run,) = cached._runs.values()
-            thread = run()
+            reference = run()
             cached.look(worker)
             cached.look(worker)
             await until(lambda: cached.held == 0)
             cached.free()
-            assert run() is thread
-            del thread
+            assert run() is reference
+            del reference
             await until(lambda: cached.free() or run() is None)
             cached.free()
             assert cached._left == []
@@ -191,14 +191,14 @@ async def test_what_is_still_held_is_freed_later(serving, waiting, until):
         gc.enable()
 
 
-async def test_temporal_still_has_the_way(serving):
-    """What is used of Temporal's own worker is there, and takes a run that is not."""
+async def test_temporals_worker_can_evict(serving):
+    """The private method of Temporal's worker exists, and ignores an unknown run."""
     async with serving(room=0, every=NEVER) as (_, _, worker):
         evict(worker, "nobody")
 
 
-async def test_another_sdk_without_the_way_is_told(serving, waiting, until, caplog):
-    """Where it is not there, the log says that the count alone bounds the runs."""
+async def test_a_worker_that_cannot_evict_is_logged(serving, waiting, until, caplog):
+    """Where that method is missing, the log says that only their count bounds the runs."""
     async with serving(room=0, every=NEVER) as (client, cached, _):
         await waiting(await client.start("test.reader", "p"), "first")
         cached_runs.LOOKED_AT_EVERY = 0.05

@@ -1,4 +1,4 @@
-"""Cancel: wherever a run is, it closes as Canceled, says who and why, and leaves no call unanswered."""
+"""Cancel: whatever a run is doing, it closes as Canceled, with who and why, and with every call answered."""
 
 import asyncio
 import threading
@@ -21,13 +21,13 @@ from sojourn import (
 
 @pytest.fixture(autouse=True)
 def _quick_beats(monkeypatch):
-    """A cancellation arrives with a heartbeat; the first comes after 3 s, which a test need not wait for."""
+    """Send heartbeats soon: a cancellation reaches an activity only with a heartbeat, by default after 3 s."""
     monkeypatch.setattr("activities.heartbeat.FIRST_BEAT", 0.05)
     monkeypatch.setattr("activities.heartbeat.INTERVAL", 0.2)
 
 
 async def assert_canceled(run, traces):
-    """Cancel, and look at what the run has left; gives its transcript."""
+    """Cancel a run, assert how it ended, and return its transcript."""
     await run.cancel("changed my mind")
     with pytest.raises(RunCanceled, match="changed my mind") as canceled:
         await run.result()
@@ -119,7 +119,7 @@ async def test_cancel_while_tools_run(serve, traces, until):
 
 
 async def test_a_tool_that_ends_in_spite_of_the_cancel_keeps_its_result(serve, traces, until):
-    """What a tool gave while the run was being cancelled is in the transcript."""
+    """A result that a tool returns while the run is being cancelled is in the transcript."""
     tools, started = Toolset("test.tools"), []
 
     @tools.tool
@@ -162,7 +162,7 @@ async def test_cancel_while_waiting(serve, traces, status_when, pause):
 
 
 async def test_a_run_may_be_cancelled_before_a_worker_sees_it(serve, traces):
-    """A cancel that comes with the start ends the run as canceled, whatever it had begun."""
+    """A cancel right after the start ends the run as canceled, whatever it had begun."""
 
     async def plan(turn):
         await asyncio.Event().wait()
@@ -173,7 +173,7 @@ async def test_a_run_may_be_cancelled_before_a_worker_sees_it(serve, traces):
 
 
 async def test_cancel_ends_the_programs_of_its_tools(serve, traces, until, tmp_path):
-    """A program that a tool runs, and what that one started, end with the run."""
+    """A program that a tool runs, and the programs that it started, end with the run."""
     tools, pids = Toolset("test.tools"), tmp_path / "pids"
 
     @tools.tool

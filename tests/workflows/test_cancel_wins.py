@@ -1,4 +1,4 @@
-"""A cancel that no activity heard of before it ended still ends the run, and nothing begins after it."""
+"""A cancellation that no activity learned of before it ended still ends the run, and nothing begins after it."""
 
 from datetime import timedelta
 
@@ -36,12 +36,12 @@ class Question(BaseModel):
 
 
 class Stage:
-    """An agent whose planner or tool cancels its own run, and ends before a heartbeat could tell it so."""
+    """Tools that cancel their own run, and return before a heartbeat could bring the cancellation."""
 
     def __init__(self, pause: str = "") -> None:
         self.client = None
         self.pause = pause
-        """`before` or `after` the cancel the run is paused too."""
+        """When the run is paused: `before` or `after` it is canceled, or never."""
         self.tools = Toolset("test.tools")
         self.executed: list[str] = []
 
@@ -86,24 +86,24 @@ def calls(*names: str) -> PlanResult:
 
 
 async def assert_ended(run, traces) -> None:
-    """Canceled; nothing began in a workflow task that knew of the request."""
+    """Assert that the run was canceled, and that no workflow task after the request began anything."""
     with pytest.raises(RunCanceled, match="enough"):
         await run.result()
     history = await traces(run).history()
-    asked = next(
+    requested = next(
         event.event_id
         for event in history
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED
     )
-    knew = next(
+    next_task = next(
         event.event_id
         for event in history
-        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED and event.event_id > asked
+        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED and event.event_id > requested
     )
     began = [
         event.event_type
         for event in history
-        if event.event_id > knew
+        if event.event_id > next_task
         and event.event_type in BEGINNINGS
         and event.marker_recorded_event_attributes.marker_name != "core_patch"
     ]
@@ -113,9 +113,9 @@ async def assert_ended(run, traces) -> None:
     started = [event.call.tool_call_id for event in events if event.type == "tool_start"]
     ended = [event.result.tool_call_id for event in events if event.type == "tool_end"]
     assert sorted(started) == sorted(ended)
-    told = await run.transcript()
-    asked_for = [call.tool_call_id for message in told for call in message.tool_calls]
-    assert asked_for == [result.tool_call_id for message in told for result in message.tool_results]
+    messages = await run.transcript()
+    asked = [call.tool_call_id for message in messages for call in message.tool_calls]
+    assert asked == [result.tool_call_id for message in messages for result in message.tool_results]
 
 
 PAUSES = pytest.mark.parametrize("pause", ["", "before", "after"], ids=["", "paused before", "paused after"])
@@ -132,7 +132,7 @@ PAUSES = pytest.mark.parametrize("pause", ["", "before", "after"], ids=["", "pau
         pytest.param(calls("work", "work", "work"), id="calls three"),
         pytest.param(
             PlanResult.calls(ToolRequest(name="test.desk.ask"), ToolRequest(name="test.tools.work")),
-            id="hires",
+            id="calls an agent",
         ),
         pytest.param(PlanResult.calls(ToolRequest(name="test.outside.pick")), id="calls outside"),
         pytest.param(PlanResult(), id="is faulty"),
@@ -140,7 +140,7 @@ PAUSES = pytest.mark.parametrize("pause", ["", "before", "after"], ids=["", "pau
     ],
 )
 async def test_a_plan_that_ends_in_spite_of_a_cancel(serve, traces, plan, budget, pause):
-    """What the plan asks for does not begin; nor does the run stay paused for ever."""
+    """Nothing that the plan asks for begins, and a pause does not keep the run open."""
     stage = Stage(pause)
     outside = Toolset("test.outside", external=True)
     outside.declare("pick", args=dict[str, int], result=int)
@@ -170,7 +170,7 @@ async def test_a_plan_that_ends_in_spite_of_a_cancel(serve, traces, plan, budget
 @PAUSES
 @pytest.mark.parametrize("names", [["halt"], ["halt_near"], ["halt_and_ask"], ["halt", "work"]])
 async def test_a_call_that_ends_in_spite_of_a_cancel(serve, traces, names, pause):
-    """Neither its siblings in the queue begin, nor a question of its own, nor the next plan."""
+    """The calls behind it in the queue do not begin, its own question is not asked, and no plan follows."""
     stage = Stage(pause)
 
     async def planner(turn):
@@ -208,7 +208,7 @@ async def test_a_child_that_ends_in_spite_of_a_cancel(serve, traces, until):
 
 
 async def test_cancel_twice_while_paused(serve, traces, status_when):
-    """A second cancel changes nothing, and neither does a pause."""
+    """A second cancel changes nothing, and a pause does not keep the run open."""
     stage = Stage()
 
     async def planner(turn):
@@ -224,7 +224,7 @@ async def test_cancel_twice_while_paused(serve, traces, status_when):
 
 
 async def test_cancel_after_a_reset(serve, traces, status_when):
-    """A run that was taken back to an earlier point is cancelled like any other."""
+    """A run that was reset is cancelled like any other."""
     stage = Stage()
 
     async def planner(turn):
@@ -244,7 +244,7 @@ async def test_cancel_after_a_reset(serve, traces, status_when):
 
 
 async def test_a_reset_parent_ends_the_child_it_had(serve, traces, status_when, until):
-    """Taken back to before its child's start, a parent starts it anew; the one before does not ask on."""
+    """A parent that is reset to before its child's start starts it anew; the earlier execution is terminated."""
     script = {"test.below": PlanResult.ask(AwaitClarification(id="q", question="?"))}
 
     async def planner(turn):
@@ -280,7 +280,7 @@ async def test_a_reset_parent_ends_the_child_it_had(serve, traces, status_when, 
 
 
 async def reset(client, run, traces, kind) -> None:
-    """Take a run back to its first workflow task."""
+    """Reset a run to its first event of this type."""
     from temporalio.api.common.v1 import WorkflowExecution
     from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 

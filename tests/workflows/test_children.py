@@ -1,4 +1,4 @@
-"""Children: what child runs say of themselves, and who is believed."""
+"""Children: which reports of what a child run has spent count."""
 
 from sojourn.contracts.spent import Spent
 from workflows.children import Children
@@ -6,8 +6,8 @@ from workflows.children import Children
 SPENT = Spent(children_count=3)
 
 
-def test_only_a_child_at_work_is_believed() -> None:
-    """Anybody may send the signal: before a child lives and after, and for a run that is none, it counts nothing."""
+def test_only_an_open_child_run_reports_what_it_spent() -> None:
+    """A report, which anybody may send, is ignored before and after the child run, and for any other run."""
     children = Children()
     children.record_spent("r/c1", SPENT)
     with children.living("r/c1"):

@@ -1,4 +1,4 @@
-"""The time of child runs: counted above however they end, and given to none of them twice."""
+"""The time of child runs: it counts for their parents however they end, and is left to no later child."""
 
 import asyncio
 from datetime import timedelta
@@ -10,14 +10,14 @@ from sojourn import Agent, AgentTool, App, PlanResult, RunPolicy, ToolRequest
 from sojourn.testing.scripted import ScriptedPlanner
 
 PACE = timedelta(seconds=0.4)
-"""What a plan of the lowest takes, at least."""
+"""Least time of one plan of the lowest agent."""
 
 BUDGET = RunPolicy(time_budget=timedelta(minutes=5), max_parallel_calls=1)
 
 
 @pytest.fixture(autouse=True)
 def _quick_beats(monkeypatch):
-    """A cancellation arrives with a heartbeat; the first comes after 3 s, which a test need not wait for."""
+    """Send heartbeats soon: a cancellation reaches an activity only with a heartbeat, by default after 3 s."""
     monkeypatch.setattr("activities.heartbeat.FIRST_BEAT", 0.05)
     monkeypatch.setattr("activities.heartbeat.INTERVAL", 0.2)
 
@@ -32,7 +32,7 @@ def ask(toolset: str, *ids: str) -> PlanResult:
 
 @pytest.mark.parametrize("canceled", ["c1", "c1/c2"], ids=["the child", "the child's child"])
 async def test_the_time_of_a_cancelled_child_counts_above(serve, until, canceled):
-    """Its own, and that of the run below it which ends with it or before it (SR-53)."""
+    """The time of a cancelled child, and of the run below it, counts for the root run (SR-53)."""
     thinking = []
 
     async def lowest(turn):
@@ -65,8 +65,8 @@ async def test_the_time_of_a_cancelled_child_counts_above(serve, until, canceled
     assert out.active_time >= 2 * PACE
 
 
-async def test_a_child_is_not_given_the_time_of_one_before(serve):
-    """Where one call runs at a time, the second child of a step has what the first left."""
+async def test_a_child_gets_the_time_that_the_one_before_left(serve):
+    """Where one call runs at a time, the time of the first child of a step is not left to the second."""
     left = []
 
     async def below(turn):

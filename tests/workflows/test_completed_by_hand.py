@@ -1,4 +1,4 @@
-"""Activities completed by hand: a result that none of ours gives is answered, and wedges no run."""
+"""Activities completed by hand: a value that is no result or plan is answered, and fails no workflow task."""
 
 import asyncio
 
@@ -33,7 +33,7 @@ BODIES = [
 ]
 NO_PLANS = [
     pytest.param({}, "nothing to do", id="an empty object"),
-    pytest.param({"unheard": 1}, "nothing to do", id="another's fields"),
+    pytest.param({"unheard": 1}, "nothing to do", id="unknown fields"),
     pytest.param({"calls": [{"name": "test.held.hold"}]}, "a call's id", id="a call with no id"),
     pytest.param(
         {"calls": [{"name": "test.held.hold", "tool_call_id": "x"}] * 2}, "a call's id", id="an id twice"
@@ -42,7 +42,7 @@ NO_PLANS = [
 
 
 class Held:
-    """An app whose first plan, or whose tool, waits until it is let go."""
+    """An app whose first plan, or whose tool, waits until its gate is opened."""
 
     def __init__(self, stage: str) -> None:
         self.gate = asyncio.Event()
@@ -71,19 +71,19 @@ class Held:
         self.app = App(agents=[Agent("test.agent", planner=plan, uses=[tools], policy=policy)])
 
     async def completed(self, serve, until, body):
-        """A run whose activity was completed with this while it was held."""
+        """Start a run, and complete its waiting activity with this."""
         run = await (await serve(self.app)).start("test.agent", "go")
         await by_hand(run, until, self.stage, body)
         return run
 
     async def ended(self, run, traces) -> str:
-        """What it answered, in good order; its events tell the same, and a replay decides the same."""
+        """Return a run's answer; assert that its events equal its transcript, and that its history replays."""
         output = await asyncio.wait_for(run.result(), 60)
         self.gate.set()
         messages = await traces(run).check()
-        told = [event.result async for event in run.events(follow=False) if event.type == "tool_end"]
-        said = [result for message in messages for result in message.tool_results]
-        assert [(one.result, one.error) for one in told] == [(one.result, one.error) for one in said]
+        ends = [event.result async for event in run.events(follow=False) if event.type == "tool_end"]
+        results = [result for message in messages for result in message.tool_results]
+        assert [(one.result, one.error) for one in ends] == [(one.result, one.error) for one in results]
         await replayed(run, self.app)
         return output.text
 
@@ -110,7 +110,7 @@ async def by_hand(run, until, kind: str, body) -> None:
 
 
 async def replayed(run, app) -> None:
-    """A replay on the same code decides the same."""
+    """Replay a run's history on the same code."""
     replayer = Replayer(
         workflows=list(shell(app).workflows),
         workflow_runner=UnsandboxedWorkflowRunner(),
@@ -120,19 +120,19 @@ async def replayed(run, app) -> None:
 
 
 @pytest.mark.parametrize("body", BODIES)
-async def test_what_is_no_result_is_the_calls_error(serve, until, traces, body):
-    """The call is answered with what was wrong, and the planner goes on."""
+async def test_a_value_that_is_no_result_is_the_calls_error(serve, until, traces, body):
+    """The call is answered with the reason, and the planner goes on."""
     held = Held("ExecuteToolActivity")
     run = await held.completed(serve, until, body)
-    said = await held.ended(run, traces)
-    assert "test.held.hold was completed by hand with what is no result of a call" in said
+    answer = await held.ended(run, traces)
+    assert "test.held.hold was completed by hand with what is no result of a call" in answer
     (status,) = (await run.status()).calls
     assert status.state == "failed"
 
 
 @pytest.mark.parametrize("body", BODIES)
-async def test_what_is_no_plan_goes_back_to_the_planner(serve, until, traces, body):
-    """The planner is asked again, with the reason; the run learns its limits then, which the first plan was to bring."""
+async def test_a_value_that_is_no_plan_is_a_planner_fault(serve, until, traces, body):
+    """The planner is asked again; the run then gets its limits, which the first plan's result should have brought."""
     held = Held("PlanActivity")
     run = await held.completed(serve, until, body)
     assert await held.ended(run, traces) == "held"
@@ -143,8 +143,8 @@ async def test_what_is_no_plan_goes_back_to_the_planner(serve, until, traces, bo
 
 
 @pytest.mark.parametrize(("body", "why"), NO_PLANS)
-async def test_a_plan_that_cannot_be_carried_out_goes_back_too(serve, until, traces, body, why):
-    """One that holds nothing to do, or whose calls cannot be told apart, is a planner fault."""
+async def test_a_plan_that_cannot_be_carried_out_is_a_planner_fault(serve, until, traces, body, why):
+    """A plan that holds nothing to do, or calls without unique ids, is refused."""
     held = Held("PlanActivity")
     run = await held.completed(serve, until, body)
     assert await held.ended(run, traces) == "held"
@@ -152,7 +152,7 @@ async def test_a_plan_that_cannot_be_carried_out_goes_back_too(serve, until, tra
 
 
 async def test_a_planner_that_is_always_completed_by_hand_ends_the_run(serve, until, traces):
-    """Three in a row end it, as with any planner fault."""
+    """Three in a row end the run, as with any planner fault."""
     held = Held("PlanActivity")
 
     async def plan(turn):
@@ -175,8 +175,8 @@ async def noted(run, n: int) -> bool:
 
 
 @pytest.mark.parametrize("kind", ["ExecuteToolActivity", "PlanActivity"])
-async def test_figures_below_zero_or_without_end_count_as_nothing(serve, until, traces, kind):
-    """No limit is lifted, or used up, by a figure that is none."""
+async def test_impossible_figures_count_as_nothing(serve, until, traces, kind):
+    """A figure below zero, or too large, neither lifts a limit nor uses it up."""
     spent = {"cost": -5.0, "input_tokens": -3, "output_tokens": 2**60}
     call = {"name": "test.held.hold", "payload": {"n": 1}, "tool_call_id": "c1"}
     plan = {"calls": [call], "usage": {**spent, "cached_tokens": 7}}
@@ -192,8 +192,8 @@ async def test_figures_below_zero_or_without_end_count_as_nothing(serve, until, 
         assert (total.cost, total.input_tokens, total.output_tokens) == (None, 0, 0)
 
 
-async def test_an_endless_cost_counts_as_nothing(serve, until, traces):
-    """JSON as Python reads it has words for numbers that are none."""
+async def test_an_infinite_cost_counts_as_nothing(serve, until, traces):
+    """`Infinity`, which Python's JSON reader accepts, is no cost."""
     held = Held("ExecuteToolActivity")
     body = raw(b'{"result": "forged", "telemetry": {"cost": Infinity}}')
     run = await held.completed(serve, until, body)
@@ -202,15 +202,15 @@ async def test_an_endless_cost_counts_as_nothing(serve, until, traces):
 
 
 async def test_a_good_result_is_taken(serve, until, traces):
-    """What fits is the call's result, whoever gave it; no marker is left."""
+    """A valid result is the call's, and no marker is recorded."""
     held = Held("ExecuteToolActivity")
     run = await held.completed(serve, until, {"result": "by hand", "tool_call_id": "another"})
     assert await held.ended(run, traces) == "by hand"
     assert await traces(run).count(EventType.EVENT_TYPE_MARKER_RECORDED) == 0
 
 
-def test_what_lacks_a_key_is_no_garbage():
-    """A worker that cannot open a payload fails its task, and the next one may open it."""
+def test_an_encrypted_payload_is_no_garbage():
+    """A worker without the key fails its task: the next worker may have the key."""
     secret = Payload(metadata={"encoding": b"binary/encrypted"}, data=b"zz")
     with pytest.raises(UnreadableError):
         SojournPayloadConverter().from_payloads([secret], [OrUnread(ToolResult)])

@@ -1,4 +1,4 @@
-"""An example that a hint gives is taken by the tool when it is sent, whatever rules the tool has (SR-144)."""
+"""The example of a hint is accepted by its tool, whatever rules the tool has (SR-144)."""
 
 from datetime import date
 from decimal import Decimal
@@ -50,7 +50,7 @@ class Offer(BaseModel):
 
 
 class Held(Span):
-    """A span that is held in somebody's name, which no caller tells."""
+    """A span with an owner, which is injected."""
 
     owner: str
 
@@ -90,7 +90,7 @@ async def book(span: Span) -> str:
 
 @tools.tool
 async def pick(size: int, note: str = "") -> str:
-    """Pick; its own hint names a size that there is not."""
+    """Pick; the example of the tool's own hint does not fit."""
     raise ToolFailed(
         f"no size {size}{note}",
         hint=RetryHint(
@@ -104,7 +104,7 @@ declared.declare("quote", args=Offer, result=str, description="Quote.")
 
 
 async def execute(meta: ToolCallMeta, call: ToolRequest) -> ToolResult:
-    """Place an offer; a quote is refused with an example of the executor's own."""
+    """Place an offer; refuse a quote with an example that does not fit."""
     del meta
     if call.name == "fit.declared.place":
         RAN.append("place")
@@ -119,7 +119,7 @@ exported = clerk.export("fit.clerks", tools=[AgentTool("ask", args=Span, result=
 
 
 async def results_of(serve, *calls: ToolRequest) -> list[ToolResult]:
-    """What the planner gets for these calls."""
+    """The results of these calls, as the planner receives them."""
 
     async def owner_of(meta: ToolCallMeta, call: ToolRequest) -> ToolRequest:
         del meta
@@ -141,11 +141,11 @@ def to(tool: str, **payload: Any) -> ToolRequest:
     return ToolRequest(name=tool, payload=payload)
 
 
-async def test_an_example_is_taken_when_it_is_sent(serve):
-    """Digits, an order of two dates, a pattern, an error of no usual kind, an injected field: each call works then."""
+async def test_an_example_is_accepted(serve):
+    """Calls refused for digits, a pattern, the order of two dates or cut-off JSON run when mended, with an injected field too."""
     refused = await results_of(
         serve,
-        to("fit.tools.offer", price="1.234", plate="AB-1"),  # digits, which no schema tells
+        to("fit.tools.offer", price="1.234", plate="AB-1"),  # the number of digits is in no JSON Schema
         to("fit.tools.offer", price="12", plate="ab 1"),
         to("fit.tools.offer", price="12"),
         to("fit.tools.book", first="2027-05-02", last="2027-05-01"),
@@ -172,8 +172,8 @@ async def test_an_example_is_taken_when_it_is_sent(serve):
     assert sorted(RAN) == ["book", "book", "hold", "offer", "offer", "offer", "offer", "place"]
 
 
-async def test_where_nothing_fits_there_is_no_example(serve):
-    """Two dates made of formats are equal, and refused; so are examples that tools and executors themselves give."""
+async def test_an_example_that_does_not_fit_is_left_out(serve):
+    """That is so for derived examples (two equal dates) and for those of tools and executors."""
     results = await results_of(
         serve,
         to("fit.tools.hold", first="2027-05-09", last="2027-05-01"),
@@ -183,15 +183,14 @@ async def test_where_nothing_fits_there_is_no_example(serve):
         to("fit.declared.quote", price=1, plate="AB-1"),
         to("fit.tools.offer", price=3, plate="AB-1", site="s-0"),
     )
-    told = [result.retry_hint.example_input for result in results if result.retry_hint]
-    assert told == [None] * 5
-    assert (
-        results[5].retry_hint is None
-    )  # what a validator raises beside ValueError is the tool's own failure
+    examples = [result.retry_hint.example_input for result in results if result.retry_hint]
+    assert examples == [None] * 5
+    # An exception of a validator that is no ValueError is a failure of the tool.
+    assert results[5].retry_hint is None
 
 
-async def test_a_call_that_a_person_decides_on_is_mended_likewise(serve):
-    """It is judged before anybody is asked, with its injected field made up."""
+async def test_a_call_that_needs_approval_has_an_example_too(serve):
+    """It is validated before the wait opens, with a made-up value for its injected field."""
     (result,) = await results_of(serve, to("fit.tools.take", last="2027-05-02"))
     assert result.retry_hint
     assert result.retry_hint.example_input == {"first": "2024-01-31", "last": "2027-05-02"}

@@ -1,4 +1,4 @@
-"""External tools: somebody outside executes a call, and the run waits for what they send."""
+"""External tools: a program or a person outside executes a call, and the run waits for the result."""
 
 import asyncio
 from datetime import timedelta
@@ -39,11 +39,13 @@ def pick(shelf: str, id: str = "") -> ToolRequest:
 
 
 def planner(*calls) -> ScriptedPlanner:
-    def tell(turn):
+    """A planner that makes these calls, then answers with their results."""
+
+    def report(turn):
         results = [part for message in turn.messages for part in message.tool_results]
         return PlanResult.final(" | ".join(str(r.error or r.result) for r in results))
 
-    return ScriptedPlanner([PlanResult.calls(*calls), tell])
+    return ScriptedPlanner([PlanResult.calls(*calls), report])
 
 
 @pytest.fixture
@@ -60,7 +62,7 @@ async def waiting(serve, status_when):
 
 
 async def test_results_come_in_parts(waiting, status_when, traces):
-    """What was sent is kept, the rest is waited for; each result is validated like any other, and used once."""
+    """The run keeps the results that were sent and waits for the rest; a result counts once, and may be sent again."""
     run, wait = waiting
     assert [(item.tool_call_id, item.payload) for item in wait.items] == [
         ("c1", {"shelf": "a"}),
@@ -104,7 +106,7 @@ async def test_results_come_in_parts(waiting, status_when, traces):
     ids=["none", "unknown call", "neither", "both", "wrong type", "twice", "oversized"],
 )
 async def test_a_wrong_result_is_refused_and_still_awaited(waiting, results, why):
-    """Whoever sends it is told why; the run waits on, and takes the right one."""
+    """The sender gets the reason; the wait stays open, and accepts a right result."""
     run, wait = waiting
     with pytest.raises(InvalidInput, match=why):
         await run.provide_tool_results(wait.id, results)
@@ -113,11 +115,11 @@ async def test_a_wrong_result_is_refused_and_still_awaited(waiting, results, why
     assert (await run.result()).text == " | ".join(["{'count': 1}"] * 3)
 
 
-async def test_the_third_result_that_does_not_fit_is_the_planners_to_see(waiting, traces):
-    """A system that keeps sending what does not fit does not hold the run for ever."""
+async def test_the_third_result_that_does_not_fit_answers_its_call(waiting, traces):
+    """The third result that does not fit the tool's schema is the call's error, so that the run does not wait for ever."""
     run, wait = waiting
-    for told in ("", "", "; the call is answered with this"):
-        with pytest.raises(InvalidInput, match=f"schema.*{told}"):
+    for consequence in ("", "", "; the call is answered with this"):
+        with pytest.raises(InvalidInput, match=f"schema.*{consequence}"):
             await run.provide_tool_results(wait.id, [{"tool_call_id": "c1", "result": 3}])
     await run.provide_tool_results(
         wait.id, [{"tool_call_id": c, "result": {"count": 1}} for c in ("c2", "c3")]
@@ -127,7 +129,7 @@ async def test_the_third_result_that_does_not_fit_is_the_planners_to_see(waiting
 
 
 async def test_a_refused_result_gives_no_more_time(serve, status_when, traces):
-    """What is left of the wait after a refusal is what was left before it: a wrong result does not prolong it."""
+    """After a refusal the wait has the time that was left before it."""
     tools = warehouse(timeout=timedelta(hours=1))
     client = await serve(planner=planner(pick("a", "c1")), uses=(tools,))
     run = await client.start("test.agent", "go")
@@ -144,7 +146,7 @@ async def test_a_refused_result_gives_no_more_time(serve, status_when, traces):
 
 
 async def test_a_hint_from_outside_is_about_its_call(serve, status_when):
-    """Whichever tool it names; one that cannot be read is left out, and the error stays."""
+    """The hint of a sent error gets the name of the call's tool; a malformed hint is left out, and the error stays."""
     client = await serve(planner=(script := planner(pick("a", "c1"), pick("b", "c2"))), uses=(warehouse(),))
     run = await client.start("test.agent", "go")
     await status_when(run, lambda status: status.awaits)
@@ -159,8 +161,8 @@ async def test_a_hint_from_outside_is_about_its_call(serve, status_when):
     assert (mended.tool, mended.message, unread) == ("test.warehouse.pick", "No such shelf.", None)
 
 
-async def test_what_is_not_sent_in_time_is_answered_as_timeout(serve, status_when, traces):
-    """The results that came in time are kept."""
+async def test_a_result_that_is_not_sent_in_time_is_a_timeout(serve, status_when, traces):
+    """Results that arrive in time are kept."""
     tools = warehouse(timeout=timedelta(seconds=4))
     client = await serve(planner=planner(pick("a", "c1"), pick("b", "c2")), uses=(tools,))
     run = await client.start("test.agent", "go")
@@ -174,7 +176,7 @@ async def test_what_is_not_sent_in_time_is_answered_as_timeout(serve, status_whe
 
 
 async def test_a_planner_has_its_own_tools_executed_outside(serve, status_when, traces):
-    """`AwaitExternalTools` names calls of any of the agent's tools; they are checked against those."""
+    """`AwaitExternalTools` names calls of the agent's own tools, and is validated against them."""
     tools = Toolset("test.tools")
 
     @tools.tool
@@ -187,10 +189,10 @@ async def test_a_planner_has_its_own_tools_executed_outside(serve, status_when, 
         ExternalCall(tool="test.tools.count", payload={}, tool_call_id="c2"),
     ]
 
-    def tell(turn):
+    def report(turn):
         return PlanResult.final(" | ".join(str(r.error or r.result) for r in turn.tool_results))
 
-    script = ScriptedPlanner([PlanResult.ask(AwaitExternalTools(id="count", items=items)), tell])
+    script = ScriptedPlanner([PlanResult.ask(AwaitExternalTools(id="count", items=items)), report])
     client = await serve(planner=script, uses=(tools,), policy=RunPolicy(interrupts_allowed=True))
     run = await client.start("test.agent", "go")
     status = await status_when(run, lambda status: status.awaits)
@@ -201,7 +203,7 @@ async def test_a_planner_has_its_own_tools_executed_outside(serve, status_when, 
 
 
 async def test_cancel_while_waiting_outside(waiting):
-    """Each call is answered as canceled."""
+    """Each call is answered `canceled`."""
     run, _ = waiting
     await run.cancel("enough")
     with pytest.raises(Exception, match="enough"):
@@ -211,7 +213,7 @@ async def test_cancel_while_waiting_outside(waiting):
 
 
 def test_an_external_toolset_has_no_code():
-    """Its tools are declared only."""
+    """A tool with code in an external toolset is a definition error."""
     tools = Toolset("test.warehouse", external=True)
     with pytest.raises(DefinitionError, match="is external"):
 
@@ -221,7 +223,7 @@ def test_an_external_toolset_has_no_code():
 
 
 async def test_many_senders_at_once(waiting, traces):
-    """Ten senders with the same results: each call is answered once."""
+    """Of eight senders of the same results at once, each call is answered once."""
     run, wait = waiting
     right = [{"tool_call_id": item.tool_call_id, "result": {"count": 1}} for item in wait.items]
     done = await asyncio.gather(

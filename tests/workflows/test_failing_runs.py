@@ -1,4 +1,4 @@
-"""Runs that fail, give up or are cancelled: who called them gets the reason and the account, over any number of hops."""
+"""Runs that fail, give up or are cancelled: their caller gets the reason and what was spent, through any number of runs."""
 
 import asyncio
 from datetime import timedelta
@@ -36,7 +36,7 @@ class Verdict(BaseModel):
 
 
 def counting(step):
-    """A planner that plays one step, and how often it was asked."""
+    """A planner that plans by `step`, and the list of its turns."""
     asked = []
 
     async def plan(turn):
@@ -46,7 +46,7 @@ def counting(step):
     return plan, asked
 
 
-def told(error: ToolError) -> list[str]:
+def messages_of(error: ToolError) -> list[str]:
     return [link.message for link in error.chain()]
 
 
@@ -56,7 +56,7 @@ async def failed(run) -> RunFailed:
     return caught.value
 
 
-# As a value.
+# Failures that a planner returns.
 
 
 @pytest.mark.parametrize(
@@ -64,13 +64,13 @@ async def failed(run) -> RunFailed:
     [("the vault is locked", ["the vault is locked"], None), (LOCKED, ["no advice today", "'vault'"], None)],
     ids=["text", "chain"],
 )
-async def test_a_planner_fails_its_run_as_a_value(serve, traces, error, chain, code):
-    """The run ends failed at once: one plan, no other attempt, and everybody is told the chain whole (D-26)."""
+async def test_a_planner_fails_its_run_by_returning_a_failure(serve, traces, error, chain, code):
+    """`PlanResult.fail` fails the run at once; exception, event and status have the whole chain of errors (D-26)."""
     plan, asked = counting(lambda turn: PlanResult.fail(error, notes=["giving in"]))
     client = await serve(planner=plan)
     run = await client.start("test.agent", "go")
     caught = await failed(run)
-    assert (told(caught.error), caught.code) == (chain, code)
+    assert (messages_of(caught.error), caught.code) == (chain, code)
     assert str(caught) == f"run {run.id} failed: {': '.join(chain)}"
     assert len(asked) == 1
     *_, note, end, _ = [event async for event in run.events()]
@@ -81,7 +81,7 @@ async def test_a_planner_fails_its_run_as_a_value(serve, traces, error, chain, c
 
 
 async def test_a_last_turn_may_fail_the_run(serve, traces):
-    """Where a limit ends a run, its planner may say that there is no answer."""
+    """In its last turn a planner may return a failure in place of an answer."""
 
     def step(turn):
         if isinstance(turn, PlanResumeInput) and turn.finalize:
@@ -98,7 +98,7 @@ async def test_a_last_turn_may_fail_the_run(serve, traces):
 
 
 async def test_a_failure_of_any_size_ends_the_run(serve, traces):
-    """What a planner hands in is bounded before it is recorded."""
+    """The chain of errors that a planner returns is shortened before it is recorded."""
     error: ToolError | None = None
     for n in range(200):
         error = ToolError(message=f"{n} {'x' * 20_000} \ud800", cause=error)
@@ -106,14 +106,14 @@ async def test_a_failure_of_any_size_ends_the_run(serve, traces):
     client = await serve(planner=plan)
     run = await client.start("test.agent", "go")
     caught = await failed(run)
-    assert told(caught.error)[0].startswith("199 x")
-    assert told(caught.error)[-1].startswith("0 x")
+    assert messages_of(caught.error)[0].startswith("199 x")
+    assert messages_of(caught.error)[-1].startswith("0 x")
     assert len(asked) == 1
     await traces(run).check()
 
 
 async def test_a_repairing_planner_passes_a_failure_on(serve):
-    """What the inner planner fails of is not repaired."""
+    """A failure that the inner planner returns is not repaired."""
     plan, asked = counting(lambda turn: PlanResult.fail(LOCKED))
     client = await serve(planner=RepairingPlanner(plan))
     run = await client.start("test.agent", "go")
@@ -121,11 +121,11 @@ async def test_a_repairing_planner_passes_a_failure_on(serve):
     assert len(asked) == 1
 
 
-# Over hops.
+# Failures over several runs.
 
 
 def tower(height: int, root) -> App:
-    """Agents that each ask the next; the lowest plays `root`, and each above fails because of the one below."""
+    """Agents that each call the next; the lowest plans by `root`, the others fail with the error from below."""
     agents, below = [], None
 
     def planner(name, below):
@@ -159,7 +159,7 @@ def raises(turn):
 
 @pytest.mark.parametrize("root", [lambda turn: PlanResult.fail(LOCKED), raises], ids=["value", "raised"])
 async def test_the_root_stays_over_hops_of_runs(serve, root):
-    """Through four runs every link is told once, in order, and the root is the last (SR-87, SR-122)."""
+    """Through four runs the errors keep their order and their root; a long chain is cut in the middle (SR-87, SR-122)."""
     client = await serve(tower(4, root))
     run = await client.start("test.a0", "go")
     caught = await failed(run)
@@ -170,7 +170,7 @@ async def test_the_root_stays_over_hops_of_runs(serve, root):
     links[-1:] = [*below, "no advice today", "'vault'"]
     if root is raises:
         links[4:-3] = [f"({len(links) - 7} more)"]
-    assert told(caught.error) == links
+    assert messages_of(caught.error) == links
     assert str(caught) == f"run {run.id} failed: {': '.join(links)}"
     (end,) = [
         event
@@ -213,7 +213,7 @@ NOTE = ToolRequest(name="test.tools.note", payload={"text": "a"})
 
 
 def family(child, policy: RunPolicy | None = None, result: type | None = None, done=None, own=None):
-    """A parent that asks one child once, and what the parent's call gave."""
+    """An app whose parent calls a child once, and the list of results that the parent receives."""
     results = []
     kid = Agent("test.child", planner=child, uses=[make_tools(done)], policy=policy)
     typed = {"result": result} if result else {}
@@ -229,7 +229,7 @@ def family(child, policy: RunPolicy | None = None, result: type | None = None, d
 
 
 async def goes_on(turn):
-    """Call on until a limit says that this is the last turn."""
+    """Call a tool until a limit makes this the last turn."""
     if getattr(turn, "finalize", None):
         return PlanResult.final("as far as I came", result={"guilty": True} if turn.run.answer else None)
     return PlanResult.calls(NOTE.model_copy(update={"payload": {"text": str(len(turn.messages))}}))
@@ -260,7 +260,7 @@ async def breaks_at_the_end(turn):
 async def test_a_child_that_gave_up_is_an_error_with_its_reason(
     serve, traces, child, policy, result, reason, chain
 ):
-    """Typed or not, its parent is told why, what it had to say, and what may help (SR-87, SR-90)."""
+    """Typed or not, the call's error has the limit and the child's last words, and there is a hint (SR-87, SR-90)."""
     app, results = family(child, policy, result)
     client = await serve(app)
     run = await client.start("test.agent", "go")
@@ -272,7 +272,7 @@ async def test_a_child_that_gave_up_is_an_error_with_its_reason(
     assert answer.error.message.startswith(f"the agent run {run.id}/c1 gave up")
     assert ("as far as I came" in answer.error.message) is (child is not breaks_at_the_end)
     assert answer.retry_hint.reason == "malformed_response"
-    for order in ("Answer now", "Do not try again"):  # it was said to the child
+    for order in ("Answer now", "Do not try again"):  # orders to the child's planner
         assert order not in str(answer.error)
     ended = await client.get_run(f"{run.id}/c1").result()
     assert (ended.reason, ended.error) == (reason, answer.error.cause)
@@ -282,11 +282,11 @@ async def test_a_child_that_gave_up_is_an_error_with_its_reason(
     await traces(run).check()
 
 
-# Accounts.
+# What was spent.
 
 
 def after_two_calls(end):
-    """Make two calls, which cost, then end like this."""
+    """A planner that makes two calls, then plans by `end`; each plan has a usage."""
 
     async def plan(turn):
         made = sum(message.role == "assistant" for message in turn.messages)
@@ -309,7 +309,7 @@ ENDS = {
 
 @pytest.mark.parametrize("how", ENDS)
 async def test_what_a_child_that_failed_has_spent_counts(serve, traces, how):
-    """Calls, tokens, money, active time and artifacts of a failed child are its parent's too (SR-53)."""
+    """Calls, tokens, money and artifacts of a failed child are its parent's too (SR-53)."""
     end, result, tokens = ENDS[how]
     app, results = family(
         after_two_calls(end), result=result, own=RunPolicy(time_budget=timedelta(minutes=5))
@@ -335,7 +335,7 @@ async def test_what_a_child_that_failed_has_spent_counts(serve, traces, how):
     "own", [None, RunPolicy(time_budget=timedelta(minutes=5))], ids=["", "with a budget"]
 )
 async def test_what_a_child_that_was_cancelled_has_spent_counts(serve, traces, until, own):
-    """Somebody cancels the child: its parent goes on, and knows what was spent below (SR-53)."""
+    """The parent of a child that is canceled goes on, and counts what the child spent (SR-53)."""
     done: list[str] = []
 
     def stay(turn):
@@ -361,8 +361,8 @@ async def test_what_a_child_that_was_cancelled_has_spent_counts(serve, traces, u
         await traces(each).check()
 
 
-async def test_a_child_that_did_nothing_tells_nothing(serve):
-    """A run that fails before any plan has no account, and its parent counts its call alone."""
+async def test_a_child_that_did_nothing_reports_nothing(serve):
+    """The call of a child whose first plan fails has no telemetry, and counts as one call."""
     plan, _ = counting(raises)
     app, results = family(plan)
     client = await serve(app)

@@ -1,4 +1,4 @@
-"""The history's limit: a run that comes near it gets its last turn, whatever it is doing."""
+"""The history's limit: a run near it gets its last turn, whatever it is doing."""
 
 import asyncio
 import contextlib
@@ -37,14 +37,14 @@ tools = Toolset("far.tools")
 
 @tools.tool
 async def step(n: int) -> int:
-    """Go a step."""
+    """Return the number."""
     EXECUTED.append(n)
     return n
 
 
 @tools.tool(artifacts={"note": str})
 async def fetch(n: int) -> WithArtifacts[str]:
-    """Give as much as a result and its artifacts may hold."""
+    """Return as much as a result and its artifacts may hold."""
     EXECUTED.append(n)
     return WithArtifacts("x" * 990_000, note="y" * 780_000)
 
@@ -55,24 +55,24 @@ def last(turn) -> bool:
 
 @pytest.fixture
 def near(monkeypatch):
-    """The limit lies at 120 events."""
+    """Lower the limit to 120 events."""
     monkeypatch.setattr(room, "MAX_EVENTS", 120)
     EXECUTED.clear()
 
 
 async def ended(run, traces, client_app) -> None:
-    """It ended by its history, in good order; the stream says so, and a replay does the same."""
+    """Assert that the history's limit ended the run, that its events equal its transcript, and that it replays."""
     output = await run.result()
     assert (output.reason, output.text) == ("history", "so far")
     messages = await traces(run).check()
     events = [event async for event in run.events(follow=False)]
     limits = [event.limit.reason for event in events if event.type == "limit_reached"]
     assert limits == ["history"]
-    told = [event.result.model_dump() for event in events if event.type == "tool_end"]
-    said = [result.model_dump() for message in messages for result in message.tool_results]
+    ends = [event.result.model_dump() for event in events if event.type == "tool_end"]
+    results = [result.model_dump() for message in messages for result in message.tool_results]
     key = "tool_call_id"
-    assert sorted((one[key], str(one["error"])) for one in told) == sorted(
-        (one[key], str(one["error"])) for one in said
+    assert sorted((one[key], str(one["error"])) for one in ends) == sorted(
+        (one[key], str(one["error"])) for one in results
     )
     assert (await run.status()).awaits == []
     replayer = Replayer(
@@ -91,7 +91,7 @@ def app_of(plan) -> App:
 
 
 async def test_a_planner_that_polls_for_ever_gets_a_last_turn(serve, traces, near):
-    """Each poll is a timer and a plan; the last turn comes before the server's end."""
+    """Each poll adds a timer and a plan to the history; the last turn comes before the server terminates the run."""
 
     async def plan(turn):
         return PlanResult.final("so far") if last(turn) else PlanResult.wait(timedelta(milliseconds=1))
@@ -102,7 +102,7 @@ async def test_a_planner_that_polls_for_ever_gets_a_last_turn(serve, traces, nea
 
 
 async def test_of_a_step_of_many_calls_the_rest_is_not_executed(serve, traces, near):
-    """What is in flight ends, what has not begun is answered as not executed, and nothing runs twice."""
+    """Calls in flight end, calls that have not begun are answered without, and none runs twice."""
 
     async def plan(turn):
         calls = [step.call(n=n) for n in range(100)]
@@ -116,7 +116,7 @@ async def test_of_a_step_of_many_calls_the_rest_is_not_executed(serve, traces, n
 
 
 async def test_answers_as_large_as_may_be_fit_beside_each_other(serve, traces):
-    """64 calls at once, each with 1.8 MB: the server's limit of 50 MB is not met while they are in flight."""
+    """64 calls at once with answers of 1.8 MB do not reach the server's limit of 50 MB."""
     EXECUTED.clear()
 
     async def plan(turn):
@@ -133,7 +133,7 @@ async def test_answers_as_large_as_may_be_fit_beside_each_other(serve, traces):
 @pytest.mark.parametrize("name", ["provide_clarification", "unheard-of"])
 @pytest.mark.parametrize("doing", ["waiting", "paused", "sleeping"])
 async def test_a_flood_of_signals_ends_a_wait_not_the_run(serve, traces, near, status_when, doing, name):
-    """Garbage that fills the history of a run that waits, sleeps or is paused brings its last turn."""
+    """A run that waits, sleeps or is paused gets its last turn when signals fill its history."""
 
     async def plan(turn):
         if last(turn):
@@ -148,7 +148,7 @@ async def test_a_flood_of_signals_ends_a_wait_not_the_run(serve, traces, near, s
     await status_when(run, lambda status: status.awaits or status.phase == "waiting")
     if doing == "paused":
         await run.pause("for now")
-    with contextlib.suppress(RPCError):  # it has ended meanwhile
+    with contextlib.suppress(RPCError):  # the run has ended
         for n in range(140):
             await traces(run).handle.signal(name, n)
     await ended(run, traces, app)
@@ -169,7 +169,7 @@ def picks(count: int):
 
 
 async def test_large_results_from_outside_fit_into_the_history(serve, traces, status_when):
-    """30 signals with 980 KB each: what has no room is not read, and the planner gets its last turn."""
+    """Of 30 signals with 980 KB each, those without room are not read, and the planner gets its last turn."""
     app = picks(30)
     client = await serve(app)
     run = await client.start("test.agent", "go")
@@ -179,13 +179,13 @@ async def test_large_results_from_outside_fit_into_the_history(serve, traces, st
             "id": wait.id,
             "results": [{"tool_call_id": item.tool_call_id, "result": "x" * 980_000}],
         }
-        with contextlib.suppress(RPCError):  # it has ended meanwhile
+        with contextlib.suppress(RPCError):  # the run has ended
             await traces(run).handle.signal("provide_tool_results", sent)
     await ended(run, traces, app)
 
 
-async def test_whoever_sends_what_is_not_read_is_told(serve, traces, status_when, monkeypatch):
-    """A result that comes when there is no room to check it answers its call unread; its sender does not think it was taken."""
+async def test_the_sender_of_a_result_without_room_gets_an_error(serve, traces, status_when, monkeypatch):
+    """A result that arrives when the history has no room to check it is refused, and its call is answered without it."""
     app = picks(1)
     client = await serve(app)
     run = await client.start("test.agent", "go")
@@ -197,7 +197,7 @@ async def test_whoever_sends_what_is_not_read_is_told(serve, traces, status_when
 
 
 async def test_large_results_at_once_end_no_run(serve, traces, status_when):
-    """Updates of 700 KB, all at once: the server takes them one by one, and each sender waits."""
+    """Eight updates of 700 KB at once are all accepted."""
     client = await serve(picks(8))
     run = await client.start("test.agent", "go")
     (wait,) = (await status_when(run, lambda status: status.awaits)).awaits

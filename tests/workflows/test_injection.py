@@ -1,4 +1,4 @@
-"""Injected fields and interceptors: hidden, filled, and never told (SR-41 to SR-49)."""
+"""Injected fields and interceptors: hidden from models, filled in, and never recorded (SR-41 to SR-49)."""
 
 import json
 
@@ -20,7 +20,7 @@ from sojourn import (
 )
 from sojourn.testing import ScriptedPlanner
 
-SECRET = "tok-5f2c91d7"  # a token as an interceptor would find it
+SECRET = "tok-5f2c91d7"  # a token that an interceptor injects
 
 
 class UserData(BaseModel):
@@ -39,7 +39,7 @@ class UserService:
 
 
 class Vault:
-    """Fills a token by the typed setter, for the tools it knows."""
+    """An interceptor that injects a token into calls of these tools, and records the metas of all calls."""
 
     def __init__(self, *tools) -> None:
         self.tools = {tool.id: tool for tool in tools}
@@ -56,7 +56,7 @@ def app_with(tools, planner, **more) -> App:
 
 
 async def one_call(serve, tools, request, **more):
-    """The result of one call, and the run."""
+    """Run one call; return its result, the run and the planner."""
     planner = ScriptedPlanner([PlanResult.calls(request), PlanResult.final("done")])
     client = await serve(app_with(tools, planner, **more))
     run = await client.start("test.agent", "go", session_id="s-1")
@@ -65,12 +65,12 @@ async def one_call(serve, tools, request, **more):
 
 
 async def recorded(traces, run) -> str:
-    """Everything that the history holds, as text."""
+    """The whole history as text."""
     return "\n".join(str(event) for event in await traces(run).history())
 
 
-async def test_an_own_id_fills_itself(serve):
-    """`get_user_data`: only `query` is advertised, the service sees the session too (SR-41 to SR-46)."""
+async def test_the_session_id_is_filled_in(serve):
+    """`get_user_data` advertises only `query`, and the service gets the session's id too (SR-41 to SR-46)."""
     tools, service = Toolset("users.data"), UserService()
     get = tools.bind(UserService.get_data, name="get_user_data", inject=["session_id"])
     schema = get.spec.payload.json_schema
@@ -83,8 +83,8 @@ async def test_an_own_id_fills_itself(serve):
     assert "session_id" not in json.dumps(planner.turns[0].tools[0].model_dump(mode="json")["payload"])
 
 
-async def test_what_a_model_sends_for_an_injected_field_is_dropped(serve):
-    """A model cannot choose what it does not see."""
+async def test_a_models_value_for_an_injected_field_is_dropped(serve):
+    """A model cannot set a field that is hidden from it."""
     tools, service = Toolset("users.data"), UserService()
     get = tools.bind(UserService.get_data, inject=["session_id"])
     request = ToolRequest(name=get.id, payload={"query": "x", "session_id": "someone else's"})
@@ -94,7 +94,7 @@ async def test_what_a_model_sends_for_an_injected_field_is_dropped(serve):
 
 
 async def test_functions_and_interceptors_fill_in_order(serve, traces):
-    """A function of the meta first, then each interceptor, which sees whose call it is; nothing is recorded."""
+    """The fields' functions run first, then each interceptor, with the call's meta; no value is recorded."""
     tools, got = Toolset("users.data"), []
 
     @tools.tool(inject={"tenant": lambda meta: f"tenant-of-{meta.session_id}", "token": None})
@@ -116,8 +116,8 @@ async def test_functions_and_interceptors_fill_in_order(serve, traces):
 
 
 @pytest.mark.parametrize("fault", [ToolFailed, ValueError, RateLimited])
-async def test_injected_values_are_masked_in_what_a_tool_says(serve, traces, fault):
-    """Errors, results, artifacts and retried faults name the field in place of its value."""
+async def test_injected_values_are_masked_in_answers_of_a_tool(serve, traces, fault):
+    """Results, errors and failures of attempts name the field in place of its value."""
     tools = Toolset("users.data")
 
     @tools.tool(inject=["token"])
@@ -137,8 +137,8 @@ async def test_injected_values_are_masked_in_what_a_tool_says(serve, traces, fau
     assert SECRET not in await recorded(traces, run)
 
 
-async def test_a_missing_injected_field_is_the_operators_business(serve, caplog):
-    """Nothing fills it: the planner learns that the tool is unavailable, the log which field (SR-44)."""
+async def test_a_call_with_a_missing_injected_field_is_answered_unavailable(serve, caplog):
+    """Where nothing fills a field in, the call is answered `tool_unavailable`, and only the log names the field (SR-44)."""
     tools, ran = Toolset("users.data"), []
 
     @tools.tool(inject=["token"])
@@ -155,7 +155,7 @@ async def test_a_missing_injected_field_is_the_operators_business(serve, caplog)
 
 
 async def test_faults_of_the_model_come_first(serve):
-    """A bad payload is explained from what was sent, before anything was injected."""
+    """A bad payload is refused as it was sent, without what would be injected."""
     tools = Toolset("users.data")
 
     @tools.tool(inject=["token"])
@@ -171,8 +171,8 @@ async def test_faults_of_the_model_come_first(serve):
     assert SECRET not in str(result)
 
 
-async def test_what_an_interceptor_raises_prevents_the_call(serve):
-    """Its error is the call's, and the tool does not run (SR-47, SR-48)."""
+async def test_an_interceptor_that_raises_prevents_the_call(serve):
+    """The interceptor's error is the call's, and the tool does not run (SR-47, SR-48)."""
     tools, ran = Toolset("users.data"), []
 
     @tools.tool
@@ -191,7 +191,7 @@ async def test_what_an_interceptor_raises_prevents_the_call(serve):
 
 
 def test_declarations_that_cannot_be_injected():
-    """A field that is not in the arguments, and what is no interceptor, are definition errors."""
+    """An injected field that the arguments lack, and an object that is no interceptor, are definition errors."""
     tools = Toolset("users.data")
 
     def fetch(query: str) -> str:
@@ -204,7 +204,7 @@ def test_declarations_that_cannot_be_injected():
 
 
 def test_definitions_that_only_hidden_fields_use_are_hidden_too():
-    """No trace of an injected model in the advertised schema."""
+    """The advertised schema has no definition of an injected model."""
     tools = Toolset("users.data")
 
     class Credentials(BaseModel):
@@ -220,8 +220,8 @@ def test_definitions_that_only_hidden_fields_use_are_hidden_too():
     assert "UserData" in tool.spec.payload.json_schema["$defs"]
 
 
-async def test_what_an_interceptor_says_of_another_is_masked(serve, traces):
-    """It fails with the call in its hand, which an interceptor before it has filled."""
+async def test_values_of_an_earlier_interceptor_are_masked_in_errors_of_a_later_one(serve, traces):
+    """An interceptor that raises with the payload in its message exposes no value that was injected before."""
     tools = Toolset("users.data")
 
     @tools.tool(inject=["token"])
@@ -239,8 +239,8 @@ async def test_what_an_interceptor_says_of_another_is_masked(serve, traces):
     assert SECRET not in await recorded(traces, run)
 
 
-async def test_what_is_stored_is_masked_and_still_found(serve, tmp_path):
-    """A large result goes to storage without the value; a value that is a word of ours harms no reference."""
+async def test_a_stored_result_is_masked_and_still_found(serve, tmp_path):
+    """A large result is stored without the secret; a value equal to a word in references (`result`) breaks none."""
     tools = Toolset("users.data")
 
     @tools.tool(inject={"tenant": lambda meta: "result", "token": None})

@@ -1,4 +1,4 @@
-"""A tool that never stops asking is stopped: a call asks for input twenty times at most."""
+"""Input rounds: a call asks for a person's input twenty times at most."""
 
 from sojourn import (
     InputForm,
@@ -17,12 +17,12 @@ FORM = {"type": "object", "properties": {"hour": {"type": "integer"}}, "required
 
 
 async def test_a_call_asks_for_input_twenty_times_at_most(serve, status_when):
-    """Each answer runs it again; after the twentieth it is answered with an error, and nobody is asked any more."""
+    """Each answer runs the tool again; after the twentieth the call is answered with an error, and no wait opens."""
     tools, ran = Toolset("test.tools"), list[int]()
 
     @tools.tool
     async def nag(meta: ToolCallMeta) -> ToolResult:
-        """Ask once more, whatever was said."""
+        """Ask again, whatever the answer."""
         ran.append(meta.input.responses["k"]["content"]["hour"] if meta.input else -1)
         return ToolResult(
             input_required=InputRequired(forms=[InputForm(key="k", message="When?", form=FORM)])

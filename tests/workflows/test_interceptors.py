@@ -1,4 +1,4 @@
-"""Interceptors: they see every call that is carried out, by a worker, a child run or somebody outside (SR-48, D-24)."""
+"""Interceptors: they see and change every call that is executed by a worker, as a child run or outside (SR-48, D-24)."""
 
 import asyncio
 import inspect
@@ -39,8 +39,8 @@ class Pick(BaseModel):
     shelf: str
 
 
-class Plant:
-    """An agent with a tool of each kind: of a worker, of a child run, of somebody outside."""
+class Setup:
+    """An app whose agent calls a tool of a worker, an agent and an external tool."""
 
     def __init__(
         self, *interceptors, timeout: float = 120, calls: Sequence[ToolRequest] | None = None
@@ -69,12 +69,12 @@ class Plant:
 
     @property
     def results(self):
-        """What the planner was told of its calls, by their ids."""
+        """The results that the planner received, by tool_call_id."""
         return {result.tool_call_id: result for result in self.planner.turns[1].tool_results}
 
 
 async def test_every_kind_of_call_is_seen_and_changed(serve, status_when):
-    """A child's messages and what is asked outside are made of the call as it came out; the planner's own stays."""
+    """The child run's messages and the external wait hold the changed payload, the transcript the planner's."""
     seen: list[ToolCallMeta] = []
 
     class Louder:
@@ -83,16 +83,16 @@ async def test_every_kind_of_call_is_seen_and_changed(serve, status_when):
             loud = {name: value.upper() for name, value in call.payload.items()}
             return call.model_copy(update={"payload": loud})
 
-    plant = Plant(Louder())
-    client = await serve(plant.app)
+    setup = Setup(Louder())
+    client = await serve(setup.app)
     run = await client.start("test.agent", "go", session_id="s-1", labels={"team": "a"})
     status = await status_when(run, lambda status: status.awaits)
     assert [item.payload for item in status.awaits[0].items] == [{"shelf": "S"}]
     await run.provide_tool_results(None, [{"tool_call_id": "outside", "result": 3}])
     await run.result()
-    assert plant.ran == ["N"]
-    assert json.loads(plant.child.turns[0].messages[0].text) == {"topic": "T"}
-    assert {id: result.result for id, result in plant.results.items()} == {
+    assert setup.ran == ["N"]
+    assert json.loads(setup.child.turns[0].messages[0].text) == {"topic": "T"}
+    assert {id: result.result for id, result in setup.results.items()} == {
         "worker": "N",
         "child": "a child's answer",
         "outside": 3,
@@ -104,7 +104,7 @@ async def test_every_kind_of_call_is_seen_and_changed(serve, status_when):
     assert asked == [{"text": "n"}, {"topic": "t"}, {"shelf": "s"}]
 
 
-class Forgets:
+class ReturnsNone:
     async def intercept_tool_call(self, meta: ToolCallMeta, call: ToolRequest):
         return None
 
@@ -114,40 +114,42 @@ class Renames:
         return call.model_copy(update={"name": "test.tools.other"})
 
 
-class Plain:
+class ReturnsDict:
     def intercept_tool_call(self, meta: ToolCallMeta, call: ToolRequest):
         return {"payload": call.payload}
 
 
-class Deep:
+class NotJson:
     async def intercept_tool_call(self, meta: ToolCallMeta, call: ToolRequest) -> ToolRequest:
         return call.model_copy(update={"payload": {"text": object()}})
 
 
-@pytest.mark.parametrize("interceptor", [Forgets(), Renames(), Plain()], ids=lambda one: type(one).__name__)
-async def test_one_that_gives_no_call_is_the_operators_business(serve, caplog, interceptor):
-    """Nothing runs and nothing is tried again: planners learn that the tools are unavailable, the log whose fault it is."""
-    plant = Plant(interceptor)
-    client = await serve(plant.app)
+@pytest.mark.parametrize(
+    "interceptor", [ReturnsNone(), Renames(), ReturnsDict()], ids=lambda one: type(one).__name__
+)
+async def test_an_interceptor_that_does_not_return_the_call_prevents_it(serve, caplog, interceptor):
+    """The call is answered `tool_unavailable`, neither executed nor retried; the log names the interceptor."""
+    setup = Setup(interceptor)
+    client = await serve(setup.app)
     await client.execute("test.agent", "go")
-    for result in plant.results.values():
+    for result in setup.results.values():
         assert result.retry_hint.reason == "tool_unavailable"
         assert "it could not be prepared" in result.error.message
-    assert len(plant.results) == 3
-    assert plant.ran == []
-    assert plant.child.turns == []
+    assert len(setup.results) == 3
+    assert setup.ran == []
+    assert setup.child.turns == []
     lines = [line for line in caplog.text.splitlines() if "interceptor_gave_no_call" in line]
     assert len(lines) == 3  # once for each call
     assert all(type(interceptor).__name__ in line for line in lines)
 
 
-async def test_what_it_gives_is_checked_like_any_payload(serve):
-    """What cannot be recorded, or does not fit the tool, starts no child and asks nobody outside."""
-    plant = Plant(Deep())
-    client = await serve(plant.app)
+async def test_a_changed_payload_is_checked(serve):
+    """A payload that is no JSON, or does not fit the tool, starts no child run and opens no external wait."""
+    setup = Setup(NotJson())
+    client = await serve(setup.app)
     await client.execute("test.agent", "go")
-    assert [result.ok for result in plant.results.values()] == [False, False, False]
-    assert plant.child.turns == []
+    assert [result.ok for result in setup.results.values()] == [False, False, False]
+    assert setup.child.turns == []
 
 
 @pytest.mark.parametrize(
@@ -159,26 +161,26 @@ async def test_what_it_gives_is_checked_like_any_payload(serve):
     ],
     ids=lambda value: type(value).__name__,
 )
-async def test_what_it_raises_prevents_every_kind_of_call(serve, error, reason):
-    """Its error is the call's, wherever the call would have gone (SR-47, SR-48)."""
+async def test_an_interceptor_that_raises_prevents_every_kind_of_call(serve, error, reason):
+    """The interceptor's error is the call's, and the call is not executed (SR-47, SR-48)."""
 
     class Refuses:
         async def intercept_tool_call(self, meta: ToolCallMeta, call: ToolRequest) -> ToolRequest:
             raise error
 
-    plant = Plant(Refuses())
-    client = await serve(plant.app)
+    setup = Setup(Refuses())
+    client = await serve(setup.app)
     await client.execute("test.agent", "go")
-    for result in plant.results.values():
+    for result in setup.results.values():
         assert "no session" in result.error.message
         assert (result.retry_hint and result.retry_hint.reason) == reason
-    assert plant.ran == []
-    assert plant.child.turns == []
+    assert setup.ran == []
+    assert setup.child.turns == []
 
 
 @pytest.mark.parametrize(("tool", "field"), [("test.asked.ask", "topic"), ("test.outside.pick", "shelf")])
-async def test_whatever_it_raises_is_the_answer(serve, traces, tool, field):
-    """Calls of agents and of what is executed outside too: one answer each, and the plan is made once."""
+async def test_any_exception_of_an_interceptor_is_an_answer(serve, traces, tool, field):
+    """Each call of an agent, or of an external tool, has one answer, and the plan is made once."""
 
     class Raises:
         async def intercept_tool_call(self, meta: ToolCallMeta, call: ToolRequest) -> ToolRequest:
@@ -187,18 +189,18 @@ async def test_whatever_it_raises_is_the_answer(serve, traces, tool, field):
 
     ways = [*RAISED, *TRANSIENT]
     calls = [ToolRequest(name=tool, payload={field: way}) for way in ways]
-    plant = Plant(Raises(), calls=calls)
-    client = await serve(plant.app)
+    setup = Setup(Raises(), calls=calls)
+    client = await serve(setup.app)
     run = await client.start("test.agent", "go")
     assert (await run.result()).text == "done"
-    assert len(plant.planner.turns) == 2
-    answers = plant.planner.turns[1].tool_results
+    assert len(setup.planner.turns) == 2
+    answers = setup.planner.turns[1].tool_results
     assert all(answer.error and len(answer.error.message) <= 2_000 for answer in answers)
     for way, answer in zip(ways, answers, strict=True):
         reasons = {"tool_unavailable", "rate_limited"} if way in TRANSIENT else {None}
         assert (answer.retry_hint and answer.retry_hint.reason) in reasons, way
         assert way not in HINTS or answer.error.message.startswith("closed"), way
-    assert plant.child.turns == []
+    assert setup.child.turns == []
     await traces(run).check()
 
 
@@ -221,7 +223,7 @@ class OddHint(RetryHint):
         raise KeyboardInterrupt
 
 
-def gives(payload):
+def with_payload(payload):
     return lambda call: call.model_copy(update={"payload": payload})
 
 
@@ -235,23 +237,23 @@ async def cancels_itself(call):
     return call
 
 
-LET_GO = threading.Event()
+RELEASE = threading.Event()
 
 
 async def never_ends(call):
-    while not LET_GO.is_set():
+    while not RELEASE.is_set():
         with suppress(asyncio.CancelledError):
             await asyncio.sleep(0.02)
-    LET_GO.clear()
+    RELEASE.clear()
     return call
 
 
 ODD = {
-    "no truth": gives({"topic": Odd(ValueError("ambiguous")), "shelf": "s"}),
-    "system exit": gives({"topic": Odd(SystemExit(3)), "shelf": "s"}),
-    "interrupt": gives({"topic": Odd(KeyboardInterrupt()), "shelf": "s"}),
-    "none": gives(None),
-    "list": gives(["a"]),
+    "no truth": with_payload({"topic": Odd(ValueError("ambiguous")), "shelf": "s"}),
+    "system exit": with_payload({"topic": Odd(SystemExit(3)), "shelf": "s"}),
+    "interrupt": with_payload({"topic": Odd(KeyboardInterrupt()), "shelf": "s"}),
+    "none": with_payload(None),
+    "list": with_payload(["a"]),
     "hint": raises_hint,
     "cancels itself": cancels_itself,
     "never ends": never_ends,
@@ -259,35 +261,35 @@ ODD = {
 
 
 @pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
-async def test_whatever_it_does_its_calls_are_answered_and_the_plan_is_made_once(serve, traces, until, odd):
-    """A call of an agent, and one that somebody outside executes; a worker's beside them is carried out."""
+async def test_a_misbehaving_interceptor_fails_only_its_calls(serve, traces, until, odd):
+    """The calls of an agent and of an external tool fail, a worker's beside them runs, and the plan is made once."""
 
-    class Does:
+    class Misbehaves:
         async def intercept_tool_call(self, meta: ToolCallMeta, call: ToolRequest) -> ToolRequest:
             made = call if "text" in call.payload else odd(call)
             return await made if inspect.isawaitable(made) else made
 
-    plant = Plant(Does(), timeout=1)
-    client = await serve(plant.app)
+    setup = Setup(Misbehaves(), timeout=1)
+    client = await serve(setup.app)
     run = await client.start("test.agent", "go")
     assert (await asyncio.wait_for(run.result(), 60)).text == "done"
-    assert len(plant.planner.turns) == 2
-    assert {id: result.ok for id, result in plant.results.items()} == {
+    assert len(setup.planner.turns) == 2
+    assert {id: result.ok for id, result in setup.results.items()} == {
         "worker": True,
         "child": False,
         "outside": False,
     }
-    assert all(result.ok or result.error.message for result in plant.results.values())
+    assert all(result.ok or result.error.message for result in setup.results.values())
     await traces(run).check()
     if odd is never_ends:
-        for _ in range(2):  # one a call
-            LET_GO.set()
-            await until(lambda: not LET_GO.is_set())
+        for _ in range(2):  # once for each of the two calls
+            RELEASE.set()
+            await until(lambda: not RELEASE.is_set())
 
 
 @pytest.mark.parametrize("raw", [False, True])
-async def test_what_it_sets_in_place_counts_and_is_not_the_planners(serve, status_when, raw):
-    """For every kind of call, whether the planner wrote its arguments as a text or not."""
+async def test_a_payload_changed_in_place_is_executed_but_not_recorded(serve, status_when, raw):
+    """Every kind of call runs with the change, the transcript keeps the planner's `payload` or `raw`."""
 
     class Sets:
         async def intercept_tool_call(self, meta: ToolCallMeta, call: ToolRequest) -> ToolRequest:
@@ -303,33 +305,33 @@ async def test_what_it_sets_in_place_counts_and_is_not_the_planners(serve, statu
             ("test.outside.pick", "outside", {"shelf": "s"}),
         )
     ]
-    plant = Plant(Sets(), calls=calls)
-    client = await serve(plant.app)
+    setup = Setup(Sets(), calls=calls)
+    client = await serve(setup.app)
     run = await client.start("test.agent", "go")
     status = await status_when(run, lambda status: status.awaits)
     assert [item.payload for item in status.awaits[0].items] == [{"shelf": "set"}]
     await run.provide_tool_results(None, [{"tool_call_id": "outside", "result": 3}])
     await run.result()
-    assert plant.ran == ["set"]
-    assert json.loads(plant.child.turns[0].messages[0].text) == {"topic": "set"}
+    assert setup.ran == ["set"]
+    assert json.loads(setup.child.turns[0].messages[0].text) == {"topic": "set"}
     asked = [part.request for message in await run.transcript() for part in message.tool_calls]
     assert "set" not in str(asked)
 
 
-async def test_what_it_adds_has_to_fit_into_a_plan(serve, traces):
-    """The calls that do not fit are answered, with why; the plan is not refused for what the planner did not write."""
+async def test_payloads_that_interceptors_enlarge_have_to_fit_into_the_plan(serve, traces):
+    """Calls that become too large for the plan are answered `not_executed`; the plan is not refused."""
 
-    class Swells:
+    class Enlarges:
         async def intercept_tool_call(self, meta: ToolCallMeta, call: ToolRequest) -> ToolRequest:
             return call.model_copy(update={"payload": {"topic": "x" * 400_000}})
 
     calls = [ToolRequest(name="test.asked.ask", payload={"topic": "t"}) for _ in range(8)]
-    plant = Plant(Swells(), calls=calls)
-    client = await serve(plant.app)
+    setup = Setup(Enlarges(), calls=calls)
+    client = await serve(setup.app)
     run = await client.start("test.agent", "go")
     assert (await run.result()).text == "done"
-    told = [result.error and result.error.code for result in plant.planner.turns[1].tool_results]
-    assert told == [None] * 3 + ["not_executed"] * 5
+    codes = [result.error and result.error.code for result in setup.planner.turns[1].tool_results]
+    assert codes == [None] * 3 + ["not_executed"] * 5
     await traces(run).check()
 
 
@@ -337,7 +339,7 @@ async def test_what_it_adds_has_to_fit_into_a_plan(serve, traces):
     "error", [RuntimeError, SystemExit, KeyboardInterrupt], ids=lambda kind: kind.__name__
 )
 async def test_a_validator_that_raises_answers_its_call(serve, traces, error):
-    """Of a call that a person is asked about, or that somebody outside executes: it is checked with the plan."""
+    """A call that needs approval, and an external call, are validated with the plan; the exception is their answer."""
 
     class Odd(BaseModel):
         n: int
@@ -376,14 +378,14 @@ def cancel_current(_question) -> str:
     ids=["surrogate", "too large"],
 )
 async def test_a_prompt_that_cannot_be_sent_answers_its_call_alone(serve, traces, prompt):
-    """The agents beside it are asked, and the plan is made once."""
+    """The child runs of the other calls start, and the run completes."""
     planner = ScriptedPlanner([PlanResult.final("answered")] * 3)
     child = Agent("test.child", planner=planner)
 
-    def said(question: Question) -> str:
+    def message_of(question: Question) -> str:
         return prompt(question) if question.topic == "bad" else question.topic
 
-    asked = child.export("test.asked", tools=[AgentTool("ask", args=Question, user=said)])
+    asked = child.export("test.asked", tools=[AgentTool("ask", args=Question, user=message_of)])
     topics = ("a", "bad", "b")
     calls = [ToolRequest(name="test.asked.ask", payload={"topic": topic}) for topic in topics]
     inner = ScriptedPlanner([PlanResult.calls(*calls), PlanResult.final("done")])
@@ -395,7 +397,7 @@ async def test_a_prompt_that_cannot_be_sent_answers_its_call_alone(serve, traces
 
 
 async def test_a_prompt_that_cancels_its_task_cancels_no_plan(serve, traces):
-    """It is the author's code, and has a task of its own."""
+    """The author's function that makes the prompt runs in a task of its own."""
     child = Agent("test.child", planner=ScriptedPlanner([PlanResult.final("answered")]))
     asked = child.export("test.asked", tools=[AgentTool("ask", args=Question, user=cancel_current)])
     call = ToolRequest(name="test.asked.ask", payload={"topic": "t"})
@@ -408,7 +410,7 @@ async def test_a_prompt_that_cancels_its_task_cancels_no_plan(serve, traces):
 
 
 async def test_the_largest_call_of_an_agent_fits_beside_the_models_own_message(serve, traces):
-    """512 KB for one call, as the page says: the message is left out of the plan where both do not fit."""
+    """A call of 480 KB runs: where it and the model's message do not both fit, the plan omits the message."""
     child = Agent("test.child", planner=ScriptedPlanner([PlanResult.final("answered")]))
     asked = child.export("test.asked", tools=[AgentTool("ask", args=Question)])
     call = ToolRequest(name="test.asked.ask", payload={"topic": "x" * 480_000}, tool_call_id="c1")
@@ -423,7 +425,7 @@ async def test_the_largest_call_of_an_agent_fits_beside_the_models_own_message(s
 
 
 async def test_large_hints_of_an_interceptor_are_left_out(serve, traces):
-    """Their errors are told all the same; the plan is not refused for them."""
+    """Calls with hints that are too large for the plan keep their errors, and the plan is not refused."""
 
     class Refuses:
         async def intercept_tool_call(self, meta: ToolCallMeta, call: ToolRequest) -> ToolRequest:
@@ -432,27 +434,27 @@ async def test_large_hints_of_an_interceptor_are_left_out(serve, traces):
             )
 
     calls = [ToolRequest(name="test.asked.ask", payload={"topic": "t"}) for _ in range(3)]
-    plant = Plant(Refuses(), calls=calls)
-    run = await (await serve(plant.app)).start("test.agent", "go")
+    setup = Setup(Refuses(), calls=calls)
+    run = await (await serve(setup.app)).start("test.agent", "go")
     assert (await run.result()).text == "done"
-    assert [result.error.message for result in plant.planner.turns[1].tool_results] == ["no"] * 3
+    assert [result.error.message for result in setup.planner.turns[1].tool_results] == ["no"] * 3
     await traces(run).check()
 
 
-async def test_one_that_takes_the_whole_time_budget_lets_nothing_begin(serve, traces):
-    """On the first turn too, whose run does not know its policy yet: the last turn comes, and no child run."""
+async def test_after_an_interceptor_that_uses_up_the_time_budget_no_call_begins(serve, traces):
+    """The last turn follows, even from the first plan, before which the run does not know its policy."""
 
     class Slow:
         async def intercept_tool_call(self, meta: ToolCallMeta, call: ToolRequest) -> ToolRequest:
             await asyncio.sleep(3)
             return call
 
-    plant = Plant(Slow())
-    agent = plant.app.agent("test.agent")
+    setup = Setup(Slow())
+    agent = setup.app.agent("test.agent")
     agent.policy = RunPolicy(time_budget=timedelta(seconds=2), finalizer_grace=timedelta(seconds=60))
-    run = await (await serve(plant.app)).start("test.agent", "go")
+    run = await (await serve(setup.app)).start("test.agent", "go")
     output = await run.result()
     assert (output.reason, output.tool_calls) == ("time_budget", 0)
-    assert plant.ran == []
-    assert plant.child.turns == []
+    assert setup.ran == []
+    assert setup.child.turns == []
     await traces(run).check()

@@ -1,4 +1,4 @@
-"""Limits of a run: what is over one is answered as not executed, and the planner gets one last turn."""
+"""Limits of a run: calls over a limit are answered `not_executed`, and the planner gets one last turn."""
 
 import asyncio
 from datetime import timedelta
@@ -47,17 +47,17 @@ FAIL = ToolRequest(name="test.tools.fail")
 
 
 def rounds_of(count: int) -> list[list[ToolRequest]]:
-    """Rounds of one call each, no two alike: the same again and again would be a loop."""
+    """Rounds of one call each, all different, since equal calls would count as a loop."""
     return [[ToolRequest(name="test.tools.note", payload={"text": str(n)})] for n in range(count)]
 
 
 def failing(how: str) -> list[ToolRequest]:
-    """A round that fails in its own way: the same failure again and again would stop the retrying."""
+    """A round that fails with this message: similar failures in a row would stop the run by themselves."""
     return [ToolRequest(name="test.tools.fail", payload={"how": how})]
 
 
 class Calls:
-    """Asks for these calls, plan by plan, then answers; answers too when told to finalise. Keeps its turns."""
+    """A planner that makes these calls, plan by plan, and answers after them or in its last turn; records its turns."""
 
     def __init__(self, *plans: list[ToolRequest]) -> None:
         self.plans = plans
@@ -93,7 +93,7 @@ async def limits_reached(run):
 
 
 async def test_a_call_over_max_tool_calls_is_answered_and_ends_the_run(serve, traces):
-    """Calls up to the cap run, the rest are answered as not executed, and the planner answers once more."""
+    """Calls up to the cap run, the rest are answered `not_executed`, and the planner has its last turn."""
     planner = Calls([NOTE, NOTE], [NOTE, NOTE], [NOTE])
     run, out = await finish(serve, planner, RunPolicy(max_tool_calls=3))
     assert (out.text, out.reason, out.tool_calls) == ("max_tool_calls", "max_tool_calls", 3)
@@ -119,7 +119,7 @@ async def test_the_final_turn_may_only_answer(serve, traces):
 
 
 async def test_a_cap_of_no_calls_executes_none(serve, traces):
-    """`max_tool_calls=0` answers every call as not executed, and the run ends with the planner's answer."""
+    """`max_tool_calls=0` executes no call, and the run ends with the planner's answer."""
     run, out = await finish(serve, Calls([NOTE, NOTE]), RunPolicy(max_tool_calls=0))
     assert (out.text, out.tool_calls, out.children_count) == ("max_tool_calls", 0, 0)
     await traces(run).check()
@@ -129,7 +129,7 @@ async def test_a_cap_of_no_calls_executes_none(serve, traces):
     ("rounds", "reason"), [(20, "answered"), (21, "max_tool_rounds")], ids=["twenty", "twenty-one"]
 )
 async def test_twenty_rounds_run_and_a_twenty_first_does_not(serve, traces, rounds, reason):
-    """Twenty rounds give no notice; a 21st is answered as not executed, with one notice (ME-18 to ME-24)."""
+    """Twenty rounds give no notice; a 21st is answered `not_executed`, with one notice (ME-18 to ME-24)."""
     planner = Calls(*rounds_of(rounds))
     run, out = await finish(serve, planner)
     assert (out.text, out.reason, out.tool_calls) == (reason, reason, 20)
@@ -195,7 +195,7 @@ async def test_fifty_turns_of_three_rounds_give_no_notice(serve):
     ],
 )
 async def test_three_steps_of_failures_in_a_row_are_the_last(serve, traces, plans, reason):
-    """Steps in which every call failed count, one with a success starts the count again."""
+    """Three steps in a row in which every call failed end the run; a success in a step starts the count again."""
     run, out = await finish(serve, Calls(*plans))
     assert (out.text, out.reason) == (reason, reason)
     await traces(run).check()
@@ -216,7 +216,7 @@ async def call_in_the_end(turn):
     [(raise_in_the_end, "the model is gone"), (call_in_the_end, "this turn may only answer")],
 )
 async def test_a_final_turn_that_fails_still_ends_the_run_clearly(serve, traces, planner, why):
-    """A planner that raises or calls tools in its final turn gets an output that says why, not a failure."""
+    """A run whose planner raises or calls tools in its last turn completes with an output that says why."""
     run, out = await finish(serve, planner, RunPolicy(max_tool_rounds=1))
     assert out.reason == "max_tool_rounds"
     assert "maximum tool depth" in out.text
@@ -229,7 +229,7 @@ async def test_a_final_turn_that_fails_still_ends_the_run_clearly(serve, traces,
     ("own", "override", "left"), [(5, 2, 2), (2, 5, 2), (None, 4, 4), (3, None, 3)], ids=str
 )
 async def test_an_override_only_tightens(serve, own, override, left):
-    """A run's own limit counts where it is the stricter one."""
+    """The stricter of an agent's limit and its override counts."""
     planner = Calls()
     await finish(serve, planner, RunPolicy(max_tool_calls=own), RunPolicyOverride(max_tool_calls=override))
     assert planner.last.caps.tool_calls == left
@@ -249,7 +249,7 @@ async def test_an_override_cannot_allow_questions(serve):
 
 
 async def test_calls_over_a_steps_limit_are_answered_and_the_run_goes_on(serve, traces):
-    """`max_calls_per_step` defers calls, it ends nothing: the next plan may ask again."""
+    """Calls over `max_calls_per_step` are not executed, and the next plan may make them again."""
     planner = Calls([NOTE] * 3, [NOTE])
     run, out = await finish(serve, planner, RunPolicy(max_calls_per_step=2))
     assert (out.reason, out.tool_calls) == ("answered", 3)
@@ -259,7 +259,7 @@ async def test_calls_over_a_steps_limit_are_answered_and_the_run_goes_on(serve, 
 
 
 async def test_agents_under_agents_are_stopped_at_max_depth(serve, traces):
-    """The call that would nest one agent too many is answered as unavailable, and every level answers."""
+    """A call that would nest agents deeper is answered `tool_unavailable`, and every run above it answers."""
     refused = []
 
     def planner(below):
@@ -293,7 +293,7 @@ async def test_agents_under_agents_are_stopped_at_max_depth(serve, traces):
 
 
 async def test_an_agent_above_is_not_called_again(serve, traces):
-    """A cycle of agents is refused where it would close, and the way round it is told."""
+    """A call that would close a cycle of agents is refused, with the cycle in its message."""
     refused = []
 
     async def plan(turn):

@@ -1,4 +1,4 @@
-"""Limits in pairs: an engine and a share, an engine and a clock, a person and a last turn, many artifacts and their bound."""
+"""Limits that meet: an engine's caps and child runs or time, a plan's usage and its calls, a last turn and a new one."""
 
 import asyncio
 from datetime import timedelta
@@ -26,7 +26,7 @@ class Question(BaseModel):
 
 
 def engine(caps: Caps):
-    """An engine that leaves no more than this to each plan with calls of the first agent."""
+    """A policy engine that sets these caps for each plan of the root run that has calls."""
 
     class Engine:
         async def decide(self, given):
@@ -37,7 +37,7 @@ def engine(caps: Caps):
 
 
 def families(policy: RunPolicy, caps: Caps | None, asks: int, usage: Usage | None = None):
-    """A parent that asks a child so many times at once, and what the children were told that is left."""
+    """An app whose parent calls a child `asks` times at once, the caps of the child runs, and the parent's planner."""
     left = []
 
     async def child(turn):
@@ -61,8 +61,8 @@ async def test_the_engines_caps_are_shared_by_children(serve):
     assert [(one.tool_calls, one.tokens, one.cost) for one in left] == [(2, 50, 1.0)] * 2
 
 
-async def test_what_a_plan_used_is_not_shared_out(serve):
-    """The tokens and the money of the plan that asks are gone before its children get their shares."""
+async def test_a_plans_usage_is_not_shared_by_child_runs(serve):
+    """Child runs share what is left after the tokens and the money of the plan that calls them."""
     policy = RunPolicy(max_tokens=100, max_cost=1.0)
     app, left, _ = families(policy, None, 2, Usage(input_tokens=30, output_tokens=10, cost=0.5))
     client = await serve(app)
@@ -71,7 +71,7 @@ async def test_what_a_plan_used_is_not_shared_out(serve):
 
 
 async def test_with_nothing_left_no_child_is_started(serve, traces):
-    """A plan that uses up the tokens asks other agents in vain: a child's first plan would go over too."""
+    """In a plan that uses up the tokens, calls of agents are answered `not_executed`."""
     app, left, script = families(RunPolicy(max_tokens=40), None, 2, Usage(input_tokens=41))
     client = await serve(app)
     run = await client.start("test.agent", "go")
@@ -99,7 +99,7 @@ async def test_tokens_run_out_in_plans_that_call_nothing(serve):
 
 
 async def test_a_lowered_time_budget_cuts_off_what_runs(serve):
-    """An engine leaves a second to calls whose run had an hour: the clock is set anew at once."""
+    """An engine's cap of one second cuts off a call of a run that had an hour."""
     tools = Toolset("test.tools")
 
     @tools.tool(timeout=timedelta(seconds=15))
@@ -121,7 +121,7 @@ async def test_a_lowered_time_budget_cuts_off_what_runs(serve):
 
 
 async def test_a_new_turn_lifts_a_last_turn_of_rounds(serve, status_when):
-    """A person who speaks before the last turn begins a new user turn, in which tools may be called again (ME-25)."""
+    """A message of a person before the last turn begins a new user turn, in which tools may be called again (ME-25)."""
     tools, planning, go_on, looked = Toolset("test.tools"), asyncio.Event(), asyncio.Event(), []
 
     @tools.tool
@@ -153,7 +153,7 @@ async def test_a_new_turn_lifts_a_last_turn_of_rounds(serve, status_when):
 
 
 async def test_the_last_hundred_artifacts_are_kept(serve):
-    """Of 120 the first 20 are left out."""
+    """Of 120 artifacts the first 20 are left out."""
     tools = Toolset("test.tools")
     kinds = {f"k{n:02}": int for n in range(60)}
 

@@ -1,4 +1,4 @@
-"""Search attributes that a namespace lacks, or loses: runs go on without, and the worker says so."""
+"""Search attributes that a namespace lacks, or loses: runs go on without them, and the worker logs it."""
 
 import logging
 import uuid
@@ -63,7 +63,7 @@ async def bare(temporal_address, until):
 async def test_an_attribute_that_is_missing_harms_no_run(
     bare, until, traces, monkeypatch, status_when, caplog
 ):
-    """Each of them alone, gone while a run waits or before it starts: it goes on, no task fails, a replay does the same."""
+    """When one attribute is removed, a run that waits and a new one complete and replay, and no workflow task fails."""
     monkeypatch.setattr(registration, "LOOKED_AT_EVERY", 0.05)
     caplog.set_level(logging.INFO)
     app = app_that_asks_twice()
@@ -74,7 +74,7 @@ async def test_an_attribute_that_is_missing_harms_no_run(
             await bare.temporal.operator_service.remove_search_attributes(
                 RemoveSearchAttributesRequest(namespace=bare.temporal.namespace, search_attributes=[name])
             )
-            await until(lambda name=name: f"'{name}'" in caplog.text)  # the worker says so
+            await until(lambda name=name: f"'{name}'" in caplog.text)  # the worker logs the name
             late = await started(bare, until)
             for one in (run, late):
                 await status_when(one, lambda status: status.awaits)
@@ -100,7 +100,7 @@ async def registers(client) -> bool:
 
 
 async def started(client, until):
-    """A run; a start meets the server's own cache of attributes for a moment."""
+    """Start a run once a worker serves it."""
 
     async def start():
         return await client.start("test.agent", "go", session_id="s", wait_for_worker=True)

@@ -1,4 +1,4 @@
-"""What arrives or begins together is more than one message of Temporal's may hold: no run is ended by force for it."""
+"""Inputs and answers that are together larger than one message of Temporal's may be: no run is terminated for them."""
 
 import asyncio
 import uuid
@@ -35,7 +35,7 @@ class Question(BaseModel):
 
 
 def once(*calls: ToolRequest):
-    """A planner that makes these calls, and then tells how many went well."""
+    """A planner that makes these calls, then answers with how many succeeded."""
 
     async def plan(turn):
         results = getattr(turn, "tool_results", [])
@@ -45,7 +45,7 @@ def once(*calls: ToolRequest):
 
 
 async def test_large_results_of_local_tools_are_refused(serve, traces):
-    """All that end in one workflow task are one message; each is told how to narrow it."""
+    """All that end in one workflow task are one message, so results over 50,000 bytes are refused."""
     tools, executed = Toolset("load.near"), []
 
     @tools.tool(local=True, read_only=True)
@@ -68,7 +68,7 @@ async def test_large_results_of_local_tools_are_refused(serve, traces):
 
 
 async def test_large_results_from_outside_arrive_together(temporal_address, traces):
-    """Each within the rule, sent while no worker runs."""
+    """Six results of 950 KB, sent while no worker runs, are all accepted."""
     outside = Toolset("load.outside", external=True)
     pick = outside.declare("pick", args=Question, result=str)
     calls = [pick.call(Question(n=n)).model_copy(update={"tool_call_id": f"c{n}"}) for n in range(6)]
@@ -96,7 +96,7 @@ async def test_large_results_from_outside_arrive_together(temporal_address, trac
 
 
 async def test_large_limits_are_given_to_many_children(serve, traces):
-    """What they are given is handed over in turn; what is larger than the rule is refused by the client."""
+    """A large override reaches 64 child runs; the client refuses an override over 64,000 bytes."""
 
     async def answer(_turn):
         return PlanResult.final("below")
@@ -121,7 +121,7 @@ async def test_large_limits_are_given_to_many_children(serve, traces):
 
 
 async def test_long_answers_to_many_forms(serve, status_when, traces):
-    """Together more than one call may be given: the planner is told, and the run goes on."""
+    """Answers that are together too large for their call are the call's error, and the run goes on."""
     tools, executed = Toolset("load.forms"), []
 
     @tools.tool

@@ -1,4 +1,4 @@
-"""Local tools: the same boundary beside the workflow, with fewer events."""
+"""Local tools: the same boundary in a local activity, with fewer events."""
 
 import pytest
 from temporalio.api.enums.v1 import EventType
@@ -12,7 +12,7 @@ def made(tools, planner) -> App:
 
 
 async def test_a_local_tool_crosses_the_same_boundary(serve, traces):
-    """Valid, invalid, raising and retried calls are answered as ever, and the meta is whole."""
+    """Valid, invalid, raising and retried calls are answered as those of other tools, and have a full meta."""
     tools, metas = Toolset("test.local"), []
 
     @tools.tool(local=True, read_only=True)
@@ -82,14 +82,14 @@ async def test_a_local_call_costs_at_most_eight_events(serve, traces):
 
 @pytest.mark.parametrize("options", [{}, {"idempotent": False}, {"destructive": True}])
 def test_a_tool_with_effects_is_not_local(options):
-    """A local activity is repeated after a crash, so only what may be repeated can be one."""
+    """A local activity is repeated after a crash, so a local tool must be safe to repeat."""
     tools = Toolset("test.local")
     with pytest.raises(DefinitionError, match="can run twice"):
         tools.tool(local=True, name="x", **options)(lambda: None)
 
 
 def test_a_local_tool_has_no_queue_of_its_own():
-    """It runs where its run is."""
+    """A local tool of a toolset with a task queue is a definition error: it runs on the run's own worker."""
     tools = Toolset("test.local", task_queue="gpu")
     with pytest.raises(DefinitionError, match="queue gpu"):
         tools.tool(local=True, read_only=True, name="x")(lambda: None)

@@ -1,4 +1,4 @@
-"""More runs wait than a worker keeps in memory: the others are evicted, and brought back when they are answered (SR-72)."""
+"""More runs wait than a worker keeps in memory: the others are evicted, and rebuilt when they are answered (SR-72)."""
 
 import asyncio
 import logging
@@ -48,15 +48,15 @@ class Fetched(BaseModel):
 shop.declare("fetch", args=Fetch, result=Fetched, description="Fetch what a slip says.")
 
 
-def tell(turn):
-    """What the run was told."""
+def report(turn):
+    """Answer with the call's result, or with the last message."""
     results = [part.result for message in turn.messages for part in message.tool_results]
     return PlanResult.final(str(results[0]) if results else turn.messages[-1].text)
 
 
 def asker(name: str, ask, uses: list[Toolset]) -> Agent:
     """An agent that waits once."""
-    return Agent(f"test.{name}", planner=ScriptedPlanner([ask, tell]), uses=uses, policy=ASKS)
+    return Agent(f"test.{name}", planner=ScriptedPlanner([ask, report]), uses=uses, policy=ASKS)
 
 
 def calling(name: str):
@@ -77,7 +77,7 @@ AGENTS = ["test.clarifies", "test.confirms", "test.fetches"]
 
 
 async def answered(run, wait, number: int) -> str:
-    """Answer a run by its own number; gives what the run then says."""
+    """Answer a run's wait with the run's number; return the text that the run will answer."""
     if isinstance(wait, AwaitClarification):
         await run.answer(wait.id, f"a{number}")
         return f"a{number}"
@@ -90,9 +90,9 @@ async def answered(run, wait, number: int) -> str:
 
 @pytest.fixture
 async def client(caplog):
-    """A client whose worker keeps 10 runs in memory; what the worker logs is kept.
+    """A client whose worker keeps 10 runs in memory; the worker's log is captured.
 
-    The server has its data in memory: the disk's flushes would take most of the test's time.
+    The server has its data in memory: flushes to disk would take most of the test's time.
     """
     caplog.set_level(logging.DEBUG, logger="temporalio.worker")
     async with Server(port=0, ui=False, attach=False) as server:
@@ -105,9 +105,9 @@ async def test_every_run_is_answered(client, status_when, traces, caplog):
     """60 runs with room for 10: each goes on with its own answer, and none has a workflow task that failed."""
     runs = [await client.start(AGENTS[number % 3], f"s{number}") for number in range(RUNS)]
     waits = [(await status_when(run, lambda status: status.awaits)).awaits[0] for run in runs]
-    told = await asyncio.gather(*(answered(run, waits[number], number) for number, run in enumerate(runs)))
+    texts = await asyncio.gather(*(answered(run, waits[number], number) for number, run in enumerate(runs)))
     outputs = await asyncio.gather(*(run.result() for run in runs))
-    assert [output.text for output in outputs] == told
+    assert [output.text for output in outputs] == texts
     assert sorted(paid) == sorted(f"s{number}" for number in range(RUNS) if number % 3 == 1)
     for run in runs:
         await traces(run).check()

@@ -1,4 +1,4 @@
-"""Questions about fields inside fields: they are named by pointer, asked for alone, and the answer lands there (SR-94)."""
+"""Questions about nested fields: a JSON Pointer names each missing field, and the answer fills it in (SR-94)."""
 
 import json
 
@@ -46,8 +46,8 @@ async def place(order: Order) -> str:
     return "placed"
 
 
-async def as_pages_teach(turn):
-    """Ask by the parts of auto-repair."""
+async def by_auto_repair(turn):
+    """Ask with `clarification_for`, as `docs/` does, and repair the call with the answer."""
     if turn.messages[-1].role == "user" and len(turn.messages) == 1:
         return PlanResult.calls(ToolRequest(name=place.id, payload=SENT))
     return (
@@ -58,7 +58,7 @@ async def as_pages_teach(turn):
 
 
 async def by_the_hint(turn):
-    """Ask as the hint does, and put the answer in."""
+    """Ask the hint's own question, and repair the call with the answer."""
     if len(turn.messages) == 1:
         return PlanResult.calls(ToolRequest(name=place.id, payload=SENT))
     return repair_calls(turn) or (
@@ -84,10 +84,10 @@ async def by_bare_names(turn):
 
 
 @pytest.mark.parametrize(
-    "planner", [as_pages_teach, by_the_hint, by_bare_names], ids=lambda one: one.__name__
+    "planner", [by_auto_repair, by_the_hint, by_bare_names], ids=lambda one: one.__name__
 )
 async def test_a_field_of_a_field_is_asked_for_and_filled_in(serve, status_when, planner):
-    """Not the field of the same name above it; a name that is none of those asked for is refused."""
+    """The answer does not fill the field of the same name above it; a name that was not asked for is refused."""
     PLACED.clear()
     agent = Agent("nested.clerk", planner=planner, uses=[shop], policy=RunPolicy(interrupts_allowed=True))
     client = await serve(App(agents=[agent]))
@@ -111,7 +111,7 @@ async def test_a_field_of_a_field_is_asked_for_and_filled_in(serve, status_when,
 
 
 async def test_a_misspelt_field_answers_no_question_of_a_planner(serve, status_when):
-    """A planner that asks for fields of no tool is told those, or words."""
+    """A question about fields of no tool accepts these fields, or text."""
 
     async def plan(turn):
         answers = [message.text for message in turn.messages[1:] if message.role == "user"]

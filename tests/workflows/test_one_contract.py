@@ -1,7 +1,7 @@
-"""One contract for every kind of tool: the same bad payload, the same error and hint (SR-1, SR-120 to SR-141).
+"""One contract for every kind of tool: the same bad payload gets the same error and hint (SR-1, SR-120 to SR-141).
 
-The tool behind all of them places an order. It is declared as a function, bound to a method, carried
-out by an executor, answered by an agent, and offered by a real MCP server.
+The tool, which places an order, exists five times: as a function, bound to a method, with an executor, as an
+agent, and at a real MCP server.
 """
 
 import json
@@ -53,7 +53,7 @@ GOOD: dict[str, Any] = {
 
 
 def but(**changes: Any) -> dict[str, Any]:
-    """The good order with changes; None in place of a value leaves the field out."""
+    """The good order with changes; `...` in place of a value leaves the field out."""
     changed = {**GOOD, **changes}
     return {name: value for name, value in changed.items() if value is not ...}
 
@@ -107,11 +107,11 @@ BAD: dict[str, dict[str, Any] | str] = {
     "raw: a field missing": json.dumps(but(email=...)),
     "raw: wrong type": json.dumps(but(customer=7)),
 }
-"""What a model may send; text is its arguments as it wrote them."""
+"""Bad arguments that a model may send; a text is sent as `raw`."""
 
 
 class Desk:
-    """What every kind does in the end, and how often."""
+    """Places orders for every kind of tool, and records the kinds."""
 
     def __init__(self) -> None:
         self.placed: list[str] = []
@@ -139,7 +139,7 @@ KINDS = ("function", "bound", "declared", "agent", "mcp")
 
 
 def shop(desk: Desk, schema: Path, calls: Path, planner: Any) -> App:
-    """One agent that is shown the same tool five times."""
+    """An app whose agent uses the same tool five times, once of each kind."""
     function = Toolset("shop.function")
 
     @function.tool
@@ -176,16 +176,16 @@ def request(kind: str, sent: dict[str, Any] | str, call_id: str) -> ToolRequest:
 
 
 def anonymous(result: ToolResult, kind: str) -> str:
-    """A result without the tool's name, the call's id and what it cost."""
-    told = result.model_dump_json(
+    """A result as JSON, without the tool's name, the call's id, telemetry and counts."""
+    text = result.model_dump_json(
         exclude={"tool_call_id", "telemetry", "run_link", "children_count"}, indent=1
     )
-    return told.replace(f"shop.{kind}.place", "TOOL")
+    return text.replace(f"shop.{kind}.place", "TOOL")
 
 
 @pytest.fixture
 async def answered(serve, traces, tmp_path):
-    """The results of these payloads sent to every kind in one run: case to kind to result; and the desk."""
+    """Send each payload to every kind in one run: results by case and kind, the desk and the run's output."""
 
     async def run(cases: dict[str, dict[str, Any] | str]):
         desk, schema, calls = Desk(), tmp_path / "schema.json", tmp_path / "calls.jsonl"
@@ -213,22 +213,22 @@ async def answered(serve, traces, tmp_path):
     return run
 
 
-async def test_the_same_fault_is_told_in_the_same_way(answered):
-    """Errors, reasons, issues, examples, questions and messages are equal, and nothing ever ran."""
+async def test_the_same_fault_has_the_same_answer(answered):
+    """Errors, reasons, issues, examples, questions and messages are equal, and only the good order ran."""
     good = dict.fromkeys(["good, so that the run's failures are no streak"], GOOD)
     found, desk, out = await answered({**BAD, **good})
     assert len(BAD) >= 30
     for case in BAD:
-        told = {kind: anonymous(result, kind) for kind, result in found[case].items()}
+        answers = {kind: anonymous(result, kind) for kind, result in found[case].items()}
         assert all(result.error for result in found[case].values()), case
         for kind in KINDS:
-            assert told[kind] == told["function"], f"{case}: {kind}"
+            assert answers[kind] == answers["function"], f"{case}: {kind}"
     assert sorted(desk.placed) == sorted(KINDS)
     assert out.tool_calls == (len(BAD) + 1) * len(KINDS)
 
 
 async def test_every_hint_can_be_acted_on(answered):
-    """Each names its reason, says in a bounded sentence what to send, and its example is an order (SR-116, SR-144)."""
+    """Each has a reason, a message of at most 600 characters and a mended call that is an order (SR-116, SR-144)."""
     found, _, _ = await answered({**BAD, "good": GOOD})
     without = []
     for case in BAD:
@@ -247,7 +247,7 @@ async def test_every_hint_can_be_acted_on(answered):
 
 
 async def test_a_good_order_is_the_same_everywhere(answered):
-    """Payload or raw, fenced or with a trailing comma: one result."""
+    """As payload or raw, in a code fence or with a trailing comma, the order has one result."""
     cases = {
         "payload": GOOD,
         "raw": json.dumps(GOOD),
@@ -261,7 +261,7 @@ async def test_a_good_order_is_the_same_everywhere(answered):
 
 
 async def test_missing_fields_are_listed_by_name(answered):
-    """`missing_fields` when nothing else is wrong, filled beside other faults too (SR-128, SR-139)."""
+    """The reason is `missing_fields` when nothing else is wrong; the list is filled in beside other faults too (SR-128, SR-139)."""
     found, _, _ = await answered(
         {**{k: BAD[k] for k in ("two fields missing", "several at once")}, "good": GOOD}
     )

@@ -26,7 +26,7 @@ from sojourn.testing.scripted import ScriptedPlanner
 
 
 class Gate:
-    """A tool that takes as long as the test says."""
+    """A tool that returns when the test opens the gate."""
 
     def __init__(self) -> None:
         self.started: list[str] = []
@@ -45,15 +45,16 @@ def work(name: str) -> ToolRequest:
     return ToolRequest(name="test.tools.work", payload={"name": name})
 
 
-def tell(turn):
-    said = [m.text for m in turn.messages if m.role == "user"][1:]
-    return PlanResult.final(f"{turn.run.turn_id} {said}")
+def report(turn):
+    """Answer with the turn's id and the messages that came after the first."""
+    texts = [m.text for m in turn.messages if m.role == "user"][1:]
+    return PlanResult.final(f"{turn.run.turn_id} {texts}")
 
 
 async def test_a_long_tool_finishes_and_nothing_new_starts(serve, until, status_when, traces):
-    """Calls of the same step that wait for their turn, and the next plan, start after `resume`."""
+    """Queued calls of the same step, and the next plan, start after `resume`."""
     gate = Gate()
-    script = ScriptedPlanner([PlanResult.calls(work("a"), work("b")), PlanResult.calls(work("c")), tell])
+    script = ScriptedPlanner([PlanResult.calls(work("a"), work("b")), PlanResult.calls(work("c")), report])
     client = await serve(planner=script, uses=(gate.tools,), policy=RunPolicy(max_parallel_calls=1))
     run = await client.start("test.agent", "go")
     await until(lambda: gate.started == ["a"])
@@ -99,9 +100,9 @@ async def test_a_resume_that_lifts_a_limit_takes_its_notice_back(serve, until, s
 
 
 async def test_resume_with_messages_begins_a_new_turn(serve, until, status_when, traces):
-    """What a person says on resuming stands after the results of the step, in a turn of its own."""
+    """Messages of `resume` follow the results of the step, in a turn of their own."""
     gate = Gate()
-    client = await serve(planner=ScriptedPlanner([PlanResult.calls(work("a")), tell]), uses=(gate.tools,))
+    client = await serve(planner=ScriptedPlanner([PlanResult.calls(work("a")), report]), uses=(gate.tools,))
     run = await client.start("test.agent", "go")
     await until(lambda: gate.started == ["a"])
     await run.pause()
@@ -116,10 +117,10 @@ async def test_resume_with_messages_begins_a_new_turn(serve, until, status_when,
 
 
 async def test_signals_from_temporals_cli_do_the_same(serve, until, status_when, traces):
-    """With and without input; a `resume` of a run that is not paused becomes a note."""
+    """The signals `pause` and `resume` work with and without input; `resume` without a pause becomes a note."""
     gate = Gate()
     gate.open.set()
-    script = ScriptedPlanner([PlanResult.ask(AwaitClarification(id="q", question="?")), tell])
+    script = ScriptedPlanner([PlanResult.ask(AwaitClarification(id="q", question="?")), report])
     client = await serve(planner=script, policy=RunPolicy(interrupts_allowed=True))
     run = await client.start("test.agent", "go")
     await status_when(run, lambda status: status.awaits)
@@ -137,8 +138,8 @@ async def test_signals_from_temporals_cli_do_the_same(serve, until, status_when,
 
 
 async def test_resume_needs_a_pause(serve, status_when):
-    """A run that is not paused, or has ended, says so."""
-    script = ScriptedPlanner([PlanResult.ask(AwaitClarification(question="?")), tell])
+    """`resume` of a run that is not paused, and `pause` of an ended run, raise `AwaitClosed`."""
+    script = ScriptedPlanner([PlanResult.ask(AwaitClarification(question="?")), report])
     client = await serve(planner=script, policy=RunPolicy(interrupts_allowed=True))
     run = await client.start("test.agent", "go")
     await status_when(run, lambda status: status.awaits)
@@ -151,7 +152,7 @@ async def test_resume_needs_a_pause(serve, status_when):
 
 
 async def test_a_child_run_pauses_with_its_parent(serve, until, status_when, traces):
-    """Nothing new starts in the tree; what the child runs finishes, and both go on together."""
+    """The child's call in flight finishes, nothing new starts, and `resume` continues both runs."""
     gate = Gate()
 
     class Question(BaseModel):
@@ -186,9 +187,9 @@ async def test_a_child_run_pauses_with_its_parent(serve, until, status_when, tra
 
 
 async def test_the_time_budget_stands_still_while_paused(serve, until, status_when):
-    """A run paused for longer than its budget still has what it had."""
+    """A run that is paused for longer than its time budget still answers within it."""
     gate = Gate()
-    script = ScriptedPlanner([PlanResult.calls(work("a")), PlanResult.calls(work("b")), tell])
+    script = ScriptedPlanner([PlanResult.calls(work("a")), PlanResult.calls(work("b")), report])
     policy = RunPolicy(time_budget=timedelta(seconds=4))
     client = await serve(planner=script, uses=(gate.tools,), policy=policy)
     run = await client.start("test.agent", "go")
@@ -205,7 +206,7 @@ async def test_the_time_budget_stands_still_while_paused(serve, until, status_wh
 
 @pytest.mark.parametrize("state", ["paused", "asking", "approving", "outside", "sleeping"])
 async def test_cancel_works_from_every_state(serve, until, status_when, traces, state):
-    """A run that waits, however, ends when it is told to."""
+    """A run that is paused, or waits for anything, ends when it is canceled."""
     gate = Gate()
     outside = Toolset("test.outside", external=True)
     outside.declare("pick", args=dict[str, int], result=int)
@@ -222,7 +223,7 @@ async def test_cancel_works_from_every_state(serve, until, status_when, traces, 
         "outside": PlanResult.calls(ToolRequest(name="test.outside.pick")),
         "sleeping": PlanResult.wait(timedelta(days=3)),
     }[state]
-    script = ScriptedPlanner([plan, tell])
+    script = ScriptedPlanner([plan, report])
     client = await serve(
         planner=script, uses=(gate.tools, outside), policy=RunPolicy(interrupts_allowed=True)
     )
@@ -242,8 +243,8 @@ async def test_cancel_works_from_every_state(serve, until, status_when, traces, 
     assert events.count("tool_start") == events.count("tool_end")
 
 
-async def test_children_heed_what_their_parent_told_last(serve, until, status_when, traces):
-    """Pauses and resumes that follow each other at once reach child runs in any order; the last one holds."""
+async def test_child_runs_obey_their_parents_last_signal(serve, until, status_when, traces):
+    """The last of pauses and resumes in quick succession holds, in whatever order they arrive at child runs."""
     gate = Gate()
 
     class Question(BaseModel):
@@ -265,46 +266,46 @@ async def test_children_heed_what_their_parent_told_last(serve, until, status_wh
         await handle.signal("resume", {})
 
     async def delivered() -> bool:
-        told = await traces(run).count(EventType.EVENT_TYPE_EXTERNAL_WORKFLOW_EXECUTION_SIGNALED)
-        return told == 8 * 8
+        signaled = await traces(run).count(EventType.EVENT_TYPE_EXTERNAL_WORKFLOW_EXECUTION_SIGNALED)
+        return signaled == 8 * 8
 
     await until(delivered)
     gate.open.set()
     assert (await run.result()).text == "done"
     for call in (await run.status()).calls:
         events = [event async for event in client.get_run(call.run_link.run_id).events()]
-        turns = [event.type for event in events if event.type in ("run_paused", "run_resumed")]
-        assert turns[-1:] in ([], ["run_resumed"])  # one that overtook its pause changes nothing
+        applied = [event.type for event in events if event.type in ("run_paused", "run_resumed")]
+        assert applied[-1:] in ([], ["run_resumed"])  # a resume that arrives before its pause changes nothing
         assert not [event for event in events if event.type == "planner_note"]
 
 
-async def test_only_what_is_heeded_is_handed_on(serve, until, status_when, traces):
-    """A resume that its pause has overtaken on the way to a run changes nothing below that run either."""
+async def test_only_a_signal_that_is_applied_goes_to_child_runs(serve, until, status_when, traces):
+    """A resume that arrives after the pause that was sent later is not sent to child runs either."""
 
     class Question(BaseModel):
         text: str = ""
 
     child = Agent("test.child", planner=ScriptedPlanner([PlanResult.wait(timedelta(days=1))]))
     asked = child.export("test.below", tools=[AgentTool("ask", args=Question)])
-    planner = ScriptedPlanner([PlanResult.calls(ToolRequest(name="test.below.ask")), tell])
+    planner = ScriptedPlanner([PlanResult.calls(ToolRequest(name="test.below.ask")), report])
     client = await serve(App(agents=[Agent("test.agent", planner=planner, uses=[asked]), child]))
     run = await client.start("test.agent", "go")
     below = client.get_run((await status_when(run, lambda status: status.calls)).calls[0].run_link.run_id)
-    await until(lambda: is_there(below))
+    await until(lambda: exists(below))
     await status_when(below, lambda status: status.phase == "waiting")
     handle = traces(run).handle
     await handle.signal("pause", {"reason": "look", NUMBER: 2})
     await handle.signal("resume", {NUMBER: 1})
-    await run.stop_asking("*")  # by then both are handled
+    await run.stop_asking("*")  # an update, which is handled after both signals
     assert (await run.status()).paused == "look"
     await status_when(below, lambda status: status.paused == "look")
-    told = await traces(run).count(EventType.EVENT_TYPE_SIGNAL_EXTERNAL_WORKFLOW_EXECUTION_INITIATED)
-    assert told == 1
+    signals = await traces(run).count(EventType.EVENT_TYPE_SIGNAL_EXTERNAL_WORKFLOW_EXECUTION_INITIATED)
+    assert signals == 1
     await run.cancel()
 
 
 async def test_a_child_run_starts_after_the_pause(serve, status_when, traces):
-    """A plan that asks an agent and comes while the run is paused is carried out with `resume`."""
+    """The child run of a plan that is returned while the run is paused starts after `resume`."""
 
     class Question(BaseModel):
         text: str = ""
@@ -327,8 +328,8 @@ async def test_a_child_run_starts_after_the_pause(serve, status_when, traces):
     assert await traces(run).count(started) == 1
 
 
-async def is_there(run: Run) -> bool:
-    """Whether the server has started a run."""
+async def exists(run: Run) -> bool:
+    """Whether the server has started the run."""
     try:
         await run.status()
     except RunNotFound:
@@ -337,7 +338,7 @@ async def is_there(run: Run) -> bool:
 
 
 async def test_a_child_that_starts_meanwhile_pauses_too(serve, until, status_when, traces):
-    """A pause that comes while children are started reaches each of them."""
+    """A pause that arrives while child runs are being started reaches each of them."""
 
     class Question(BaseModel):
         text: str
@@ -348,7 +349,7 @@ async def test_a_child_that_starts_meanwhile_pauses_too(serve, until, status_whe
     child = Agent("test.child", planner=below)
     asked = child.export("test.below", tools=[AgentTool("ask", args=Question)])
     calls = [ToolRequest(name="test.below.ask", payload={"text": "?"})] * 16
-    errands = []
+    tasks = []
 
     async def planner(turn):
         handle = client.temporal.get_workflow_handle(turn.run.run_id)
@@ -357,7 +358,7 @@ async def test_a_child_that_starts_meanwhile_pauses_too(serve, until, status_whe
             await asyncio.sleep(float(turn.run.labels["delay"]))
             await handle.signal("pause", {"reason": "look"})
 
-        errands.append(asyncio.create_task(soon()))
+        tasks.append(asyncio.create_task(soon()))
         return PlanResult.calls(*calls)
 
     client = await serve(App(agents=[Agent("test.agent", planner=planner, uses=[asked]), child]))
@@ -366,16 +367,15 @@ async def test_a_child_that_starts_meanwhile_pauses_too(serve, until, status_whe
         status = await status_when(run, lambda status: status.paused == "look" and len(status.calls) == 16)
         for link in [call.run_link for call in status.calls if call.run_link]:
             child = client.get_run(link.run_id)
-            await until(
-                lambda child=child: is_there(child)
-            )  # its parent tells of it before the server has started it
+            # The parent's status shows the link before the server has started the child run.
+            await until(lambda child=child: exists(child))
             await status_when(child, lambda status: status.paused == "look")
         await run.cancel()
 
 
-async def test_what_is_not_understood_is_refused_or_noted(serve, status_when, traces):
-    """An update with a field that nobody reads is refused and does nothing; a signal pauses, and a note tells the rest."""
-    planner = ScriptedPlanner([PlanResult.ask(AwaitClarification(question="Which?")), tell])
+async def test_an_unknown_field_is_refused_or_noted(serve, status_when, traces):
+    """An update with an unknown field is refused; such a signal is applied, and a note names the field."""
+    planner = ScriptedPlanner([PlanResult.ask(AwaitClarification(question="Which?")), report])
     client = await serve(planner=planner, policy=RunPolicy(interrupts_allowed=True))
     run = await client.start("test.agent", "go")
     await status_when(run, lambda status: status.awaits)

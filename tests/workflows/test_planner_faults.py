@@ -1,4 +1,4 @@
-"""Faults of a planner: a bad plan is corrected at most twice in a row, an exception is retried, both are named."""
+"""Faults of a planner: a refused plan may be corrected twice in a row, an exception is retried, the run's error names both."""
 
 import asyncio
 from collections import Counter
@@ -49,11 +49,11 @@ FAULTY = [
     pytest.param({"tool_calls": []}, "not dict", id="a dict"),
     pytest.param("an answer", "not str", id="a text"),
     pytest.param(PlanResult.ask(AwaitClarification(question="?")), "may not ask", id="a question"),
-    pytest.param(
-        PlanResult.wait(timedelta(seconds=-1)), "longer than zero", id="a wait of less than nothing"
-    ),
+    pytest.param(PlanResult.wait(timedelta(seconds=-1)), "longer than zero", id="a negative wait"),
     pytest.param(PlanResult.wait(timedelta.max), "at most 3650 days", id="a wait for ever"),
-    pytest.param(final(final_response=Message.user("x")), "role 'assistant'", id="another's answer"),
+    pytest.param(
+        final(final_response=Message.user("x")), "role 'assistant'", id="a user's message as answer"
+    ),
     pytest.param(
         PlanResult(tool_calls=[take("a")], message=Message.assistant("hm")),
         "the same calls",
@@ -70,7 +70,7 @@ FAULTY = [
 
 @pytest.mark.parametrize(("plan", "reason"), FAULTY)
 async def test_a_faulty_plan_fails_the_run_after_two_corrections(serve, traces, plan, reason):
-    """A refused planner is told why, twice; the third faulty plan in a row ends the run as `PlannerError` (D-17)."""
+    """The reason is the planner's reminder, twice; the third faulty plan in a row ends the run as `PlannerError` (D-17)."""
     turns = []
 
     async def insist(turn):
@@ -107,7 +107,7 @@ async def test_a_corrected_planner_goes_on(serve, traces):
 
 
 async def test_two_corrections_are_allowed_each_time(serve):
-    """Only faults in a row add up: a good plan between them starts the count again."""
+    """Only faults in a row count: a good plan between them starts the count again."""
     script = iter([None, None, PlanResult.calls(take()), None, None, PlanResult.final("done")])
 
     async def plan(turn):
@@ -140,7 +140,7 @@ UNFIT = [
     ],
 )
 async def test_arguments_that_are_no_json_are_a_bad_call_not_a_failure(serve, traces, value, own_message):
-    """What cannot be recorded is answered as `invalid_arguments`, its neighbour runs, nothing wedges (SR-140)."""
+    """A call that cannot be recorded is answered `invalid_arguments`, the next call runs, no task fails (SR-140)."""
     calls = [take("bad", value=value), take("good")]
     plan = PlanResult(tool_calls=calls, message=Message.calls(calls) if own_message else None)
     results = []
@@ -160,7 +160,7 @@ async def test_arguments_that_are_no_json_are_a_bad_call_not_a_failure(serve, tr
 
 
 async def test_an_exception_is_retried_then_names_itself(serve, traces, monkeypatch):
-    """A planner that raises is tried again, and the run fails with the exception's type and text."""
+    """A planner that raises is retried, then the run fails with the exception's type and text."""
     monkeypatch.setattr(retry, "PLANNER_ATTEMPTS", 2)
     attempts = []
 
@@ -180,7 +180,7 @@ async def test_an_exception_is_retried_then_names_itself(serve, traces, monkeypa
 
 
 async def test_a_planner_that_recovers_goes_on(serve):
-    """An exception of one attempt is gone with the next."""
+    """A planner that raises in its first attempt and plans in the second does not fail the run."""
     attempts = []
 
     async def plan(turn):
@@ -208,19 +208,19 @@ async def test_a_planner_may_forbid_the_retry(serve):
     assert len(attempts) == 1
 
 
-class OwnEnd(BaseException):
-    """A stranger's exception that is no `Exception`."""
+class ForeignError(BaseException):
+    """An exception of foreign code that is no `Exception`."""
 
 
 class MuteError(Exception):
-    """Cannot be told."""
+    """An exception whose text and delay cannot be read."""
 
     def __str__(self) -> str:
-        raise OwnEnd
+        raise ForeignError
 
     @property
     def retry_after(self) -> timedelta:
-        raise OwnEnd
+        raise ForeignError
 
 
 def chained(links: int) -> Exception:
@@ -231,10 +231,10 @@ def chained(links: int) -> Exception:
 
 
 RAISED = {
-    "own": (lambda: OwnEnd("own end"), "OwnEnd", "own end"),
+    "own": (lambda: ForeignError("own end"), "ForeignError", "own end"),
     "keyboard": (lambda: KeyboardInterrupt("stopped"), "KeyboardInterrupt", "stopped"),
     "generator": (lambda: GeneratorExit("closed"), "GeneratorExit", "closed"),
-    "group": (lambda: BaseExceptionGroup("both", [OwnEnd()]), "BaseExceptionGroup", "both"),
+    "group": (lambda: BaseExceptionGroup("both", [ForeignError()]), "BaseExceptionGroup", "both"),
     "canceled": (lambda: asyncio.CancelledError("nobody asked"), "CancelledError", "nobody asked"),
     "mute": (MuteError, "MuteError", "MuteError"),
     "surrogate": (lambda: ValueError("half \ud800"), "ValueError", "half ?"),
@@ -244,8 +244,8 @@ RAISED = {
 }
 
 
-async def test_whatever_a_planner_raises_is_told_in_time(serve, traces, monkeypatch):
-    """Within its attempts, with type and text: nothing is too large, too odd or too final to be sent (SR-87)."""
+async def test_any_exception_of_a_planner_is_recorded(serve, traces, monkeypatch):
+    """After its attempts the run fails with the exception's type and text, in a history of under 150 kB (SR-87)."""
     monkeypatch.setattr(retry, "PLANNER_ATTEMPTS", 2)
     attempts: Counter[str] = Counter()
 
@@ -269,7 +269,7 @@ async def test_whatever_a_planner_raises_is_told_in_time(serve, traces, monkeypa
 
 
 async def test_a_planner_over_its_time_limit_fails_the_run(serve, monkeypatch):
-    """A planner slower than `plan_timeout` is cut off, tried again, and named with its limit."""
+    """A planner slower than `plan_timeout` is canceled and retried, and the run's error has the limit."""
     monkeypatch.setattr(retry, "PLANNER_ATTEMPTS", 2)
     cut_off = []
 
@@ -297,8 +297,8 @@ async def test_a_planner_over_its_time_limit_fails_the_run(serve, monkeypatch):
         pytest.param("a/b", False, id="a slash"),
     ],
 )
-async def test_a_planners_call_id_is_kept_when_it_is_one(serve, traces, given, kept):
-    """A well-formed, new id stays; another is derived, the original beside it in `provider_metadata` (SR-66)."""
+async def test_a_planners_call_id_is_kept_when_it_is_well_formed(serve, traces, given, kept):
+    """An ill-formed id is replaced by a derived id, and kept in the part's `provider_metadata` (SR-66)."""
     planner = ScriptedPlanner([PlanResult.calls(take(given)), PlanResult.final("done")])
     client = await serve(planner=planner, uses=(make_tools(),))
     run = await client.start("test.agent", "go")
@@ -309,7 +309,7 @@ async def test_a_planners_call_id_is_kept_when_it_is_one(serve, traces, given, k
 
 
 async def test_a_call_id_of_an_earlier_step_is_not_new(serve, traces):
-    """An id that a planner uses in two steps names two calls; the second gets one of its own (SR-66)."""
+    """An id that a planner uses in two steps is replaced in the second by a derived id (SR-66)."""
     steps = [PlanResult.calls(take("same")), PlanResult.calls(take("same")), PlanResult.final("done")]
     client = await serve(planner=ScriptedPlanner(steps), uses=(make_tools(),))
     run = await client.start("test.agent", "go")
@@ -321,7 +321,7 @@ async def test_a_call_id_of_an_earlier_step_is_not_new(serve, traces):
 
 async def test_a_models_own_message_is_taken_as_it_is(serve, traces):
     """Thinking parts, signatures and metadata of a model's message reach the next turn unchanged."""
-    said = Message(
+    message = Message(
         role="assistant",
         parts=[
             ThinkingPart(type="thinking", text="let me see", signature="c2ln"),
@@ -336,16 +336,16 @@ async def test_a_models_own_message_is_taken_as_it_is(serve, traces):
         seen.extend(turn.messages)
         return PlanResult.final("done")
 
-    planner = ScriptedPlanner([PlanResult(tool_calls=[request], message=said), answer])
+    planner = ScriptedPlanner([PlanResult(tool_calls=[request], message=message), answer])
     client = await serve(planner=planner, uses=(make_tools(),))
     run = await client.start("test.agent", "go")
     await run.result()
-    assert seen[1] == said
-    assert (await traces(run).check())[1] == said
+    assert seen[1] == message
+    assert (await traces(run).check())[1] == message
 
 
-async def test_whatever_a_planner_raises_is_contained(serve, status_when, traces):
-    """Each is tried again as any failure, and told; no worker and no other run is harmed by what it overrides."""
+async def test_a_planners_hostile_exception_is_contained(serve, status_when, traces):
+    """An exception whose attributes raise is retried like any, and shown as a hint; no workflow task fails."""
 
     async def plan(turn):
         return PlanResult.final(hostile.raise_it(turn.messages[0].text))

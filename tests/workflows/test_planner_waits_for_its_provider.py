@@ -1,4 +1,4 @@
-"""A planner that says when to try again outlasts an outage; every other failure of one is retried as before."""
+"""A planner that says when to try again has 20 attempts, not 5, so that its run survives an outage of the provider."""
 
 from datetime import timedelta
 
@@ -12,7 +12,7 @@ SOON = timedelta(milliseconds=5)
 
 
 def named(**fields):
-    """As the planner of a model raises it."""
+    """An error as a model's planner raises it."""
     return ApplicationError("it is away", type="ModelUnavailable", **fields)
 
 
@@ -26,7 +26,7 @@ def named(**fields):
     ids=lambda error: type(error).__name__,
 )
 async def test_a_planner_that_says_when_outlasts_five_attempts(serve, traces, error):
-    """Twelve failures are no reason to give up when the thirteenth attempt answers."""
+    """Twelve failures with a delay do not fail the run when the thirteenth attempt plans."""
     attempts = []
 
     async def plan(turn):
@@ -42,8 +42,8 @@ async def test_a_planner_that_says_when_outlasts_five_attempts(serve, traces, er
     await traces(run).check()
 
 
-async def test_its_attempts_end_too(serve):
-    """With the reason of the last one, under its own type."""
+async def test_attempts_with_a_delay_end_too(serve):
+    """After the last attempt the run fails with that attempt's reason and type."""
     attempts = []
 
     async def plan(turn):
@@ -57,8 +57,8 @@ async def test_its_attempts_end_too(serve):
     assert len(attempts) == ACTIVITY_ATTEMPTS
 
 
-async def test_what_must_not_be_repeated_is_not(serve):
-    """A delay beside it says nothing."""
+async def test_a_non_retryable_error_is_not_retried(serve):
+    """A delay in the error changes nothing."""
     attempts = []
 
     async def plan(turn):
@@ -72,7 +72,7 @@ async def test_what_must_not_be_repeated_is_not(serve):
 
 
 async def test_a_first_turn_does_not_wait_beyond_the_time_budget(serve, traces):
-    """The run, which does not know its budget yet, is told at once that the time is up."""
+    """The last turn follows at once, though the run does not know its budget before the first plan."""
     attempts = []
 
     async def plan(turn):
@@ -89,7 +89,7 @@ async def test_a_first_turn_does_not_wait_beyond_the_time_budget(serve, traces):
 
 
 async def test_the_final_turn_of_a_used_up_budget_does_not_wait(serve):
-    """A provider that asks for an hour gets none: the run ends with what it has."""
+    """When the provider asks for another hour, the run ends at once, with the error in its answer."""
     attempts = []
 
     async def plan(turn):
@@ -102,8 +102,8 @@ async def test_the_final_turn_of_a_used_up_budget_does_not_wait(serve):
     assert len(attempts) == 2
 
 
-async def test_a_retry_after_that_is_no_time_is_passed_over(serve):
-    """Other libraries' exceptions have one in seconds."""
+async def test_a_retry_after_that_is_no_timedelta_is_ignored(serve):
+    """Exceptions of other libraries have a number of seconds."""
     attempts = []
 
     class OddError(Exception):

@@ -49,7 +49,7 @@ def call(tool: str, **payload) -> ToolRequest:
 
 
 class Recorder:
-    """Makes these calls, plan by plan, and keeps its turns."""
+    """A planner that makes these calls, plan by plan, and records its turns."""
 
     def __init__(self, *plans) -> None:
         self.turns = []
@@ -93,7 +93,7 @@ NO_ASKING = ApprovalPolicy.unattended()
 )
 @pytest.mark.parametrize("how", ["agent", "override"])
 async def test_only_allowed_tools_are_offered_and_run(serve, fields, offered, how):
-    """What a policy withholds is not shown, and answered as unavailable when it is called all the same."""
+    """A tool that a policy withholds is not offered, and a call of it is answered `tool_unavailable`."""
     planner = Recorder([call("look"), call("change", what="x"), call("wipe")])
     own = {"approval": NO_ASKING, **(fields if how == "agent" else {})}
     client = await served(serve, planner, run_policy=RunPolicy(**own))
@@ -109,7 +109,7 @@ async def test_only_allowed_tools_are_offered_and_run(serve, fields, offered, ho
 
 @pytest.mark.parametrize(("loosening", "left"), [(False, 2), (True, 9)])
 async def test_an_override_is_looser_only_where_the_app_allows_it(serve, loosening, left):
-    """`App(allow_loosening=True)` lets whoever starts a run widen its limits."""
+    """Only with `App(allow_loosening=True)` can an override raise a limit."""
     planner = Recorder()
     client = await served(
         serve, planner, run_policy=RunPolicy(max_tool_calls=2, approval=NO_ASKING), allow_loosening=loosening
@@ -119,7 +119,7 @@ async def test_an_override_is_looser_only_where_the_app_allows_it(serve, looseni
 
 
 class Engine:
-    """Decides by a function, and keeps what it was given."""
+    """A policy engine that decides by a function, and records its inputs."""
 
     def __init__(self, decide) -> None:
         self.given = []
@@ -131,7 +131,7 @@ class Engine:
 
 
 async def test_an_engine_disables_a_tool_after_its_failure(serve, traces):
-    """It sees the last step's hints in the planners' own form, and what it disables is neither offered nor run (SR-125)."""
+    """An engine reads the last step's hints as planners do; a tool that it disables is neither offered nor run (SR-125)."""
 
     def decide(given):
         failed = [hint.tool for hint in given.hints]
@@ -155,7 +155,7 @@ async def test_an_engine_disables_a_tool_after_its_failure(serve, traces):
 
 
 async def test_an_engine_tightens_caps_and_never_loosens_them(serve):
-    """Fewer calls from here on; more is not given (D-20)."""
+    """An engine's caps lower what is left, and never raise it (D-20)."""
 
     def decide(given):
         calls = 1 if given.hints or given.requested else 100
@@ -169,11 +169,11 @@ async def test_an_engine_tightens_caps_and_never_loosens_them(serve):
     assert planner.turns[0].caps.tool_calls == 5
     assert (out.reason, out.tool_calls) == ("max_tool_calls", 1)
     assert len(planner.turns) == 2
-    assert [len(given.requested) for given in engine.given] == [0, 2]  # a last turn is not decided about
+    assert [len(given.requested) for given in engine.given] == [0, 2]  # none for a last turn
 
 
-async def test_a_planner_is_told_what_the_engine_leaves(serve):
-    """With the very turn that the engine has decided about."""
+async def test_a_planner_gets_the_caps_that_the_engine_leaves(serve):
+    """The caps of a turn include the engine's decision on that turn."""
     planner = Recorder()
     client = await served(
         serve,
@@ -186,8 +186,8 @@ async def test_a_planner_is_told_what_the_engine_leaves(serve):
 
 
 @pytest.mark.parametrize("budget", [timedelta(hours=1), None], ids=str)
-async def test_time_that_an_engine_takes_away_ends_what_is_at_work(serve, traces, budget):
-    """A call of the very plan for which it was decided is cut off, though the clock was set for more before."""
+async def test_a_time_cap_of_an_engine_cuts_off_the_plans_call(serve, traces, budget):
+    """A call of the plan that the engine decided on is cut off, though the run had an hour or no time budget before."""
     slow = Toolset("test.slow")
 
     @slow.tool
@@ -215,7 +215,7 @@ async def test_time_that_an_engine_takes_away_ends_what_is_at_work(serve, traces
 
 
 async def test_an_engine_decides_who_is_asked(serve, status_when):
-    """It may have a person asked about what would run, and let run what a person would be asked about."""
+    """An engine may require approval of a call that would run, and approve one that would wait."""
 
     def decide(given):
         wanted = {request.name: request.tool_call_id for request in given.requested}
@@ -237,7 +237,7 @@ async def test_an_engine_decides_who_is_asked(serve, status_when):
 
 
 async def test_an_engines_labels_go_with_the_run(serve):
-    """They reach the planner, the tools and later turns."""
+    """Labels of a decision reach the planner, in this turn and in later ones."""
     planner = Recorder([call("look")])
     client = await served(
         serve,
@@ -252,7 +252,7 @@ async def test_an_engines_labels_go_with_the_run(serve):
 
 
 async def test_an_engine_that_fails_is_retried_like_a_planner(serve):
-    """A fault of its own does not let anything through, and is named when it stays."""
+    """An engine that raises is asked again, and the run goes on once it decides."""
     tries = []
 
     def decide(given):
@@ -268,8 +268,8 @@ async def test_an_engine_that_fails_is_retried_like_a_planner(serve):
     assert len(tries) == 5
 
 
-def test_an_engine_is_one():
-    """What has no `decide` is refused when the app is made."""
+def test_an_engine_has_an_async_decide():
+    """An object without it is refused when the app is made."""
     with pytest.raises(DefinitionError, match="async decide"):
         App(agents=[Agent("test.agent", planner=Recorder())], policy_engine=object())
 
@@ -291,7 +291,9 @@ async def test_a_call_that_lacks_fields_ends_the_run_where_the_policy_says_so(se
 
 async def test_a_call_that_lacks_fields_asks_by_itself(serve, status_when, traces):
     """`on_missing_fields="await_clarification"`: the person is asked first; the planner then sees hint and answer."""
-    planner = Recorder([call("change")], [], [call("change", what="y")])  # the question stands for the second
+    planner = Recorder(
+        [call("change")], [], [call("change", what="y")]
+    )  # the second assistant message is the question
     run_policy = RunPolicy(
         on_missing_fields="await_clarification", interrupts_allowed=True, approval=NO_ASKING
     )
@@ -315,7 +317,7 @@ async def test_a_call_that_lacks_fields_asks_by_itself(serve, status_when, trace
 
 
 async def test_nobody_is_asked_where_nobody_may_be(serve):
-    """Without interrupts `await_clarification` leaves it to the planner."""
+    """Without interrupts, `on_missing_fields="await_clarification"` gives the planner the hint."""
     planner = Recorder([call("change")])
     client = await served(
         serve, planner, run_policy=RunPolicy(on_missing_fields="await_clarification", approval=NO_ASKING)
@@ -323,8 +325,8 @@ async def test_nobody_is_asked_where_nobody_may_be(serve):
     assert "missing" in (await client.execute("test.agent", "go")).text.lower() or planner.turns[1].hints
 
 
-async def test_limits_on_time_are_told_to_planners(serve):
-    """`caps.time` is what is left."""
+async def test_planners_get_the_time_that_is_left(serve):
+    """`caps.time` is what is left of the time budget."""
     planner = Recorder([call("look")])
     client = await served(
         serve, planner, run_policy=RunPolicy(time_budget=timedelta(minutes=1), approval=NO_ASKING)

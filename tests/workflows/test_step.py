@@ -54,7 +54,7 @@ def make_tools() -> tuple[Toolset, dict[str, int]]:
 
     @tools.tool
     async def busy(meta: ToolCallMeta) -> str:
-        """Be over a limit, always."""
+        """Raise `RateLimited` each time."""
         seen["busy"] = seen.get("busy", 0) + 1
         raise RateLimited("slow down", retry_after=0.01)
 
@@ -76,7 +76,7 @@ def make_tools() -> tuple[Toolset, dict[str, int]]:
 
     @tools.tool
     async def whose(meta: ToolCallMeta) -> dict[str, str]:
-        """Tell whose call it is."""
+        """Return the fields of the call's meta."""
         return {
             "run": meta.run_id,
             "call": meta.tool_call_id,
@@ -127,7 +127,7 @@ async def test_every_call_is_answered_in_call_order(serve):
 
 
 async def test_invalid_payload_comes_back_with_a_hint_that_mends_it(serve):
-    """A missing field is named as data, and the hint's mended call validates (SR-86, SR-120, SR-128, SR-137)."""
+    """A missing field is listed in the hint, and the mended call has every field (SR-86, SR-120, SR-128, SR-137)."""
     results, _, _ = await results_of(serve, request("add", a=1))
     hint = results[0].retry_hint
     assert hint.reason == "missing_fields"
@@ -138,7 +138,7 @@ async def test_invalid_payload_comes_back_with_a_hint_that_mends_it(serve):
 
 
 async def test_unknown_tool_is_unavailable_with_close_names(serve):
-    """A tool that does not exist ends as a result that names its neighbours (SR-61, D-4)."""
+    """A call of a tool that does not exist is answered with the names of similar tools (SR-61, D-4)."""
     results, _, _ = await results_of(serve, request("ad", a=1))
     assert results[0].retry_hint.reason == "tool_unavailable"
     assert "test.tools.add" in results[0].retry_hint.message
@@ -154,14 +154,14 @@ async def test_exceptions_keep_their_chain(serve):
 
 
 async def test_a_time_out_is_a_result(serve):
-    """A tool over its time limit is answered as `timeout`, with its hint (SR-90); it may have written, so it runs once."""
+    """A tool over its time limit is answered `timeout` (SR-90), and runs once, since it may have written."""
     results, _, seen = await results_of(serve, request("hang"))
     assert results[0].retry_hint.reason == "timeout"
     assert seen == {"hang": 1}
 
 
 async def test_transient_faults_are_retried_three_times_then_returned(serve):
-    """A rate limit with a short wait is tried three times, a long one once, both end as results (SR-90)."""
+    """With a short `retry_after` a call is attempted three times, with a long one once, and then answered (SR-90)."""
     results, _, seen = await results_of(serve, request("busy"), request("absent"))
     assert [r.retry_hint.reason for r in results] == ["rate_limited", "tool_unavailable"]
     assert results[0].retry_hint.retry_after == timedelta(seconds=0.01)
@@ -170,7 +170,7 @@ async def test_transient_faults_are_retried_three_times_then_returned(serve):
 
 
 async def test_planned_failures_wrong_results_and_exits_are_results(serve):
-    """A ToolFailed, a result of another type and a SystemExit come back, and the worker lives (SR-115)."""
+    """A ToolFailed, a result of another type and a SystemExit are answers, and the worker goes on (SR-115)."""
     results, _, _ = await results_of(
         serve, request("refuse"), request("lie"), request("exits"), request("add", a=1, b=1)
     )
@@ -180,14 +180,14 @@ async def test_planned_failures_wrong_results_and_exits_are_results(serve):
     assert results[3].result == 2
 
 
-async def test_a_tool_knows_whose_call_it_is(serve):
-    """ToolCallMeta carries run, turn, call id and a key that names the call (SR-62 to SR-66, D-11)."""
+async def test_a_tool_gets_the_meta_of_its_call(serve):
+    """ToolCallMeta has the ids of run, turn and call, and an idempotency key (SR-62 to SR-66, D-11)."""
     results, out, _ = await results_of(serve, request("whose"))
-    told = results[0].result
-    assert told["run"] == out.run_id
-    assert told["call"] == results[0].tool_call_id
-    assert told["turn"] == "t1"
-    assert len(told["key"]) == 32
+    meta = results[0].result
+    assert meta["run"] == out.run_id
+    assert meta["call"] == results[0].tool_call_id
+    assert meta["turn"] == "t1"
+    assert len(meta["key"]) == 32
 
 
 async def test_calls_run_at_once_up_to_the_limit(serve, until):
@@ -196,12 +196,12 @@ async def test_calls_run_at_once_up_to_the_limit(serve, until):
 
     @tools.tool
     async def work() -> int:
-        """Count who runs."""
+        """Count the calls in flight."""
         nonlocal running, most
         running += 1
         most = max(most, running)
         await until(lambda: most >= 3)
-        await asyncio.sleep(0.05)  # one too many would come now
+        await asyncio.sleep(0.05)  # a fourth call would start now
         running -= 1
         return most
 

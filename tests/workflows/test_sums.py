@@ -1,4 +1,4 @@
-"""Sums of sizes: whatever a plan or a step adds up to, the run neither wedges nor loses an answer."""
+"""Sums of sizes: whatever a plan or a step adds up to, no workflow task fails and every call is answered."""
 
 import re
 
@@ -35,7 +35,7 @@ def give(size: int) -> ToolRequest:
 
 
 async def run_step(serve, calls: list[ToolRequest], policy: RunPolicy | None = None):
-    """A run of one step with these calls, and the results its planner got."""
+    """Run one step of these calls; return the run, its output and the results that its planner received."""
     got = []
 
     async def answer(turn):
@@ -72,7 +72,7 @@ async def test_a_step_of_any_sum_is_answered_and_the_run_goes_on(serve, traces, 
 
 
 async def test_a_final_text_of_3_mb_is_refused_with_its_size(serve, traces):
-    """An answer too large to carry is a planner fault that names both sizes, and ends the run clearly."""
+    """An answer too large to carry is a planner fault that names both sizes, and fails the run."""
     client = await serve(planner=ScriptedPlanner([PlanResult.final("x" * 3_000_000)]))
     run = await client.start("test.agent", "go")
     with pytest.raises(
@@ -84,7 +84,7 @@ async def test_a_final_text_of_3_mb_is_refused_with_its_size(serve, traces):
 
 
 async def test_results_are_recorded_once(serve, traces):
-    """A hundred results of 60 KB are in the history once: the next plan's input names them only."""
+    """A hundred results of 60 KB are in the history once: the next plan's input only refers to them."""
     run, _, got = await run_step(serve, [give(60 * KB)] * 100, RunPolicy(max_calls_per_step=100))
     described = await traces(run).handle.describe()
     size = described.raw_description.workflow_execution_info.history_size_bytes
@@ -119,12 +119,12 @@ async def test_arguments_of_600_kb_are_refused(serve):
     ],
 )
 async def test_a_result_that_cannot_be_read_back_is_malformed(serve, traces, value):
-    """A result that could be written and not read would wedge the run; it is `malformed_response` (SR-90)."""
+    """A result that could be written but not read again is `malformed_response`, and no workflow task fails (SR-90)."""
     tools, got = Toolset("test.tools"), []
 
     @tools.tool
     async def give():
-        """Give what no JSON reader takes."""
+        """Return a value that no JSON reader accepts."""
         return value()
 
     async def answer(turn):

@@ -15,7 +15,7 @@ NETWORK = ["Connection refused", "Network is unreachable", "timeout"]
 OTHER = ["the moon is full", "the tide is low", "a cat sat here"]
 
 FREE = RunPolicy(max_consecutive_failed_tool_calls=None)
-"""Without the streak of failed steps, so that only the kind of failure counts."""
+"""Without the limit on failed steps in a row, so that only similar failures count."""
 
 
 def make_tools() -> Toolset:
@@ -23,7 +23,7 @@ def make_tools() -> Toolset:
 
     @tools.tool
     async def fail(how: str) -> str:
-        """Fail as told."""
+        """Fail with this message."""
         raise RuntimeError(how)
 
     @tools.tool
@@ -44,7 +44,7 @@ def call(tool: str, how: str) -> ToolRequest:
 
 
 class Tries:
-    """Makes these calls one after the other, then answers; keeps the turn that was its last."""
+    """A planner that makes these calls, step by step, then answers; keeps its last turn."""
 
     def __init__(self, *calls) -> None:
         self.calls = calls
@@ -114,14 +114,14 @@ async def test_the_third_similar_failure_stops_the_retrying(serve, traces, messa
         "five at once are one",
     ],
 )
-async def test_what_is_not_three_in_a_row_goes_on(serve, steps):
-    """Only similar failures in a row count, a step counts each tool's class once (ME-4)."""
+async def test_fewer_than_three_similar_failures_in_a_row_do_not_stop_the_run(serve, steps):
+    """Only similar failures in a row count, and several in one step count once (ME-4)."""
     _, _, out, stopped = await played(serve, *steps)
     assert (out.reason, stopped) == ("answered", [])
 
 
 async def test_a_success_of_the_tool_clears_its_count(serve):
-    """What failed last and then works has recovered."""
+    """Failures before a success of the same tool do not count."""
 
     class Flaky:
         count = 0
@@ -130,7 +130,7 @@ async def test_a_success_of_the_tool_clears_its_count(serve):
 
     @tools.tool
     async def fail(how: str) -> str:
-        """Fail, but for the second time."""
+        """Fail, except the second time."""
         Flaky.count += 1
         if Flaky.count == 2:
             return how
@@ -154,7 +154,7 @@ async def test_every_answer_of_a_tool_is_routed_to_the_detector(serve, step):
 
 
 async def test_each_run_starts_clean(serve):
-    """What one run has seen does not count in the next, of the same session or another (ME-2, ME-10)."""
+    """Failures of one run do not count in the next, of the same session or another (ME-2, ME-10)."""
     planner = Tries(call("fail", FONTS[0]), call("fail", FONTS[1]))
     client = await serve(planner=planner, uses=(make_tools(),), policy=FREE)
     for session in ("a", "a", "b"):
@@ -164,7 +164,7 @@ async def test_each_run_starts_clean(serve):
 
 
 async def test_a_loop_is_named(serve):
-    """The same calls with the same results are no work: the cycle is told, and the retrying stops (ME-19)."""
+    """A cycle of the same calls with the same results ends the run, with the cycle in the message (ME-19)."""
     _, run, out, stopped = await played(serve, *([call("work", "a"), call("work", "b")] * 6))
     assert out.reason == "retries_stopped"
     assert out.tool_calls == 10

@@ -1,4 +1,4 @@
-"""Waiting: a run parks on a question or a timer, shows it everywhere, and goes on when answered."""
+"""Waiting: a run waits for an answer or a timer, shows its question everywhere, and goes on when answered."""
 
 import asyncio
 import json
@@ -20,13 +20,13 @@ ASKS = RunPolicy(interrupts_allowed=True)
 
 
 def asking(*questions: AwaitClarification) -> ScriptedPlanner:
-    """Asks these questions, then tells the answers."""
+    """A planner that asks these questions, then answers with their answers."""
 
-    def tell(turn):
+    def report(turn):
         answers = [message.text for message in turn.messages if message.role == "user"][1:]
         return PlanResult.final(json.dumps(answers))
 
-    return ScriptedPlanner([*(PlanResult.ask(question) for question in questions), tell])
+    return ScriptedPlanner([*(PlanResult.ask(question) for question in questions), report])
 
 
 @pytest.mark.parametrize("by_signal", [False, True], ids=["update", "signal"])
@@ -50,12 +50,12 @@ async def test_an_answer_becomes_a_user_message_and_a_new_turn(serve, status_whe
         assert await run.answer("q", answer, by="ana") == "q"
     await run.result()
     assert [turn.run.turn_id for turn in turns] == ["t1", "t2"]
-    said = answer if isinstance(answer, str) else json.dumps(answer)
+    text = answer if isinstance(answer, str) else json.dumps(answer)
     transcript = await traces(run).check()
     assert [(message.role, message.text) for message in transcript] == [
         ("user", "go"),
         ("assistant", "Which site?"),
-        ("user", said),
+        ("user", text),
         ("assistant", "done"),
     ]
 
@@ -68,9 +68,7 @@ async def test_a_waiting_run_shows_its_question(serve, status_when, until, trace
     client = await serve(planner=asking(question), policy=ASKS)
     run = await client.start("test.agent", "go")
     status = await status_when(run, lambda status: status.awaits)
-    shown = question.model_copy(
-        update={"closed": True}
-    )  # an answer by field is about the field that is missing
+    shown = question.model_copy(update={"closed": True})  # an answer by field has the missing fields only
     assert (status.status, status.phase, status.awaits) == ("waiting", "waiting", [shown])
 
     async def awaiting(value: str | None) -> bool:
@@ -133,7 +131,7 @@ async def test_the_command_on_temporals_screen_answers_the_question(
 
 
 async def test_the_screen_is_cleared_after_the_answer(serve, status_when, traces, until):
-    """Once answered, the current details are empty, and the handlers have descriptions."""
+    """Once the question is answered, the current details are empty; the metadata lists the queries."""
     held = asyncio.Event()
 
     async def plan(turn):
@@ -176,7 +174,7 @@ async def test_await_ids_are_unique_in_a_run(serve):
 
 
 async def test_a_wait_is_a_durable_timer_and_then_a_new_plan(serve, traces):
-    """A planner that waits is asked again after a timer of the server, with a notice that it has waited."""
+    """A planner that waits is asked again after a timer of the server, with a reminder that it has waited."""
     turns = []
 
     async def plan(turn):
