@@ -25,9 +25,8 @@ demo: $(READY) ## Run an agent on a real Temporal server, in this terminal
 serve: $(READY) ## Serve the reference deployment: a Temporal server and a worker
 	$(BIN)/sojourn dev worker:app
 
-test: $(READY) ## Run the tests; those that kill processes come last, on servers of their own
-	$(BIN)/pytest -n $(JOBS) --dist loadfile -m "not durability"
-	$(BIN)/pytest -n $(JOBS) --dist loadfile -m durability
+test: $(READY) ## Run the tests, the longest files first
+	$(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: $(READY) ## Judge format, lint, types and import rules
 	$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/lint-imports
