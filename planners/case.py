@@ -97,8 +97,8 @@ class Case:
         """What a tool answers; a field that is None is left out.
 
         Raises:
-            Pending: the call, or its repaired form, is to be made first, or a person to be asked.
-            Stuck: it failed, and no other payload would help.
+            Pending: The call, or its repaired form, is to be made first, or a person to be asked.
+            Stuck: It failed, and no other payload would help.
         """
         attempts = self._history.of(tool)
         if not attempts:
@@ -124,8 +124,8 @@ class Case:
         """What a person answers, by field; None for "no".
 
         Raises:
-            Pending: the question is to be asked first.
-            Stuck: it may not be asked.
+            Pending: The question is to be asked first.
+            Stuck: It may not be asked.
         """
         answers = self._history.answers_after(self._position)
         if answers:

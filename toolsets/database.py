@@ -28,7 +28,7 @@ def opened() -> Generator[sqlite3.Connection]:
     """A connection for one piece of work; the file is made when it is not there.
 
     Raises:
-        ToolUnavailable: the file was made by another version of this code.
+        ToolUnavailable: The file was made by another version of this code.
     """
     path = location()
     if not path.exists():

@@ -15,7 +15,7 @@ def require(connection: sqlite3.Connection, field: str, value: str, *, tool: str
     """The row of the table that `field` is the key of.
 
     Raises:
-        ToolFailed: there is no such row; the hint names close ids.
+        ToolFailed: There is no such row; the hint names close ids.
     """
     table = _TABLES[field]
     row = connection.execute(f"SELECT * FROM {table} WHERE {field} = ?", (value,)).fetchone()  # noqa: S608 - from a constant
