@@ -119,7 +119,7 @@ def encrypted(command: Callable[..., int]) -> Callable[..., int]:
 
 
 def encryption_options() -> str:
-    """Return the options that a printed command line needs to read the same payloads, after a space; empty if none were given."""
+    """Return the encryption options that were given, to append to a printed command line; empty without any."""
     return "".join(_given)
 
 

@@ -1,7 +1,7 @@
 """Helpers for tests of agents: a planner that follows a script, and a real server.
 
 The package decides how a test starts a server and replaces an agent's planner or model. Only `pytest_plugin` imports
-pytest. The installed package registers it, and it imports and starts nothing else until a test uses one of its fixtures
+pytest; the installed package registers it, and it imports and starts nothing else until a test uses one of its fixtures
 (`temporal_server`, `temporal_address`, `use_model`). Begin with `ScriptedPlanner`; `sojourn.testing.models` replaces
 models, and records their responses.
 """

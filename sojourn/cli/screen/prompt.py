@@ -14,7 +14,7 @@ _FULL = ("f", "full")
 
 
 async def read_line(patience: float | None = None) -> str:
-    """Read a line from the terminal, with its newline; empty at the end of input, or after `patience` seconds without input."""
+    """Read a line from the terminal, with its newline; empty at the end of input, or after `patience` seconds."""
     loop, ready = asyncio.get_running_loop(), asyncio.Event()
     loop.add_reader(sys.stdin.fileno(), ready.set)
     try:

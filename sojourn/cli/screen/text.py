@@ -51,7 +51,7 @@ def local(moment: datetime | None) -> str:
 
 
 def took(duration: timedelta | None) -> str:
-    """Return a duration in its two largest units, as `3 min 20 s`, `1.2 s` below ten seconds, `40 ms` below one; empty for None."""
+    """Return a duration in its two largest units, such as `3 min 20 s`, `1.2 s` or `40 ms`; empty for None."""
     if duration is None:
         return ""
     seconds = max(duration.total_seconds(), 0.0)

@@ -26,7 +26,7 @@ class WaitView:
     about: Callable[[Any], list[str]]
     """Returns the lines of a wait in a list; the first follows id and title."""
     commands: Callable[[str, Any], list[str]]
-    """Returns the commands, without `sojourn`, that answer a wait of a run, the usual one first, with placeholders in capitals."""
+    """Returns the commands that answer a wait of a run, without `sojourn`; the usual one first, placeholders in capitals."""
     is_for_people: bool = True
     """Whether a person who follows the run is asked."""
 
@@ -118,7 +118,7 @@ def view_of(wait: Await) -> WaitView:
 
 
 def call_lines(call: AwaitConfirmation, *, whole: bool = False) -> tuple[list[str], Disclosure]:
-    """Return what a person decides on (the question, the tool, its arguments one a line), and whether that is all of the call."""
+    """Return the question, the tool and its arguments, one a line, and whether that is all of the call."""
     seen = disclose(call.payload, whole=whole)
     cut = [] if seen.is_whole else ["  the call is not shown whole; --full shows all of it"]
     asked = [visible(call.prompt)] if call.prompt else []
