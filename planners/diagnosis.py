@@ -34,7 +34,7 @@ _QUERIES = {
 
 
 def diagnose(gateway_id: str, battery: Series | None, scan: Scan | None) -> Diagnosis:
-    """Return `power` if the battery fell under its limit as the devices fell silent, `uplink` if it was well, else `unclear`."""
+    """Find the cause: `power` if the battery fell under its limit as the devices fell silent, `uplink` if it was well."""
     silences = _silences(gateway_id, scan)
     sentences = [*_battery_sentences(gateway_id, battery), *_silence_sentences(silences)]
     if scan is not None and scan.truncated:

@@ -48,7 +48,7 @@ class History:
 
 
 def history_of(messages: Sequence[Message]) -> History:
-    """Return the calls and answers in these messages, which begin after the question; a declined question has the answer `no`."""
+    """Return the calls and answers in messages that begin after the question; a decline is the answer `no`."""
     payloads: dict[str, dict[str, Any]] = {}
     history = History([], [])
     for message in messages:
