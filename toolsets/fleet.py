@@ -132,11 +132,11 @@ _FATES = {
     1106: Fate(never_reported=True),
     1103: Fate(stuck_for=61),
     1108: Fate(outages=14),
-    # s-7: mains gone for 52 hours; the battery carried the gateway for some ten of them.
+    # s-7: mains power lost 52 hours ago; the battery powered the gateway for some ten hours.
     700: Fate(mains_lost=(52, 0)),
-    # s-16: the uplink went while the battery was well, so the gateway falls silent too.
+    # s-16: the uplink failed while the battery was well, so the gateway is silent too.
     1600: Fate(silent_for=19.25),
-    # s-21: mains back after five hours, the battery held.
+    # s-21: mains power back after five hours, which the battery lasted.
     2100: Fate(mains_lost=(9 * 24, 9 * 24 - 5)),
     2104: Fate(silent_for=70, cell_failing=True),
 }

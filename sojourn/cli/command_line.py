@@ -69,9 +69,8 @@ def main() -> None:
     """Run the command and end the process with its exit code, without the interpreter's shutdown."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(
-                errors="replace"
-            )  # a character that the output's encoding lacks must not fail the command
+            # A character that the output's encoding lacks must not fail the command.
+            stream.reconfigure(errors="replace")
     try:
         code = app(prog_name="sojourn", standalone_mode=False) or OK
         failure = INTERRUPT if code == INTERRUPTED else None

@@ -54,7 +54,7 @@ async def follow(run: Run, *, after: str | None = None) -> int:
                 view.say(f"send results with: {answer_lines(event.run_id, wait)[0]}", "dim")
             elif not sys.stdin.isatty():
                 if not await _all_shown(run, shown):
-                    continue  # every wait is shown before the commands that answer them
+                    continue  # the commands are printed only when every wait was shown
                 await _print_waits(run, view)
                 return WAITING
             elif not isinstance(wait, AwaitConfirmation) or (event.run_id, wait.tool) not in approved_tools:

@@ -80,9 +80,8 @@ class Reloader:
 
         kept = PythonFilter(extra_extensions=WATCHED)
         watching = awatch(Path.cwd(), watch_filter=kept, stop_event=self._stop)
-        upcoming = asyncio.ensure_future(
-            anext(watching, None)
-        )  # starts first, to see changes while the app loads
+        # Watching starts first, to see changes while the app loads.
+        upcoming = asyncio.ensure_future(anext(watching, None))
         await self._start("serving", [])
         while (changes := await upcoming) is not None:
             upcoming = asyncio.ensure_future(anext(watching, None))

@@ -113,11 +113,11 @@ def require_worker(status: RunStatus) -> None:
     Raises:
         CommandError: No worker polls the run's task queue.
     """
-    gone = [hint for hint in status.hints if hint.startswith("no worker polls")]
-    if gone:
+    hints = [hint for hint in status.hints if hint.startswith("no worker polls")]
+    if hints:
         raise CommandError(
-            f"{gone[0]}, so nothing was sent to {status.run_id}; start a worker with `sojourn worker MODULE:APP "
-            f"--task-queue {gone[0].rsplit(' ', 1)[-1]}{encryption_options()}`, and send it again",
+            f"{hints[0]}, so nothing was sent to {status.run_id}; start a worker with `sojourn worker MODULE:APP "
+            f"--task-queue {hints[0].rsplit(' ', 1)[-1]}{encryption_options()}`, and send it again",
             run_id=status.run_id,
         )
 

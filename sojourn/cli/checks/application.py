@@ -43,13 +43,13 @@ async def check_toolsets(app: App) -> list[Check]:
     """Connect to the app's MCP servers: one check for each that is unavailable, else one for all; none without servers."""
     await app.open()
     try:
-        gone = app.unavailable()
+        unavailable = app.unavailable()
         has_remote = any(spec.kind == "mcp" for spec in _specs(app))
     finally:
         await app.close()
-    if gone:
+    if unavailable:
         mend = "start it, or correct its transport; runs continue without its tools"
-        return [Check("MCP servers", False, reason, mend) for reason in gone]
+        return [Check("MCP servers", False, reason, mend) for reason in unavailable]
     return [Check("MCP servers", True, "all answer")] if has_remote else []
 
 

@@ -123,7 +123,7 @@ class Decision:
 
     @property
     def done(self) -> str:
-        """The name of the command in the past tense."""
+        """The decision in the past tense."""
         return "approved" if self.approved else "denied"
 
 

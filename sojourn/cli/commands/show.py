@@ -33,7 +33,7 @@ def show(
         ),
     ] = False,
     full: Annotated[
-        bool, typer.Option("--full", help="The whole of what it waits for, however long.")
+        bool, typer.Option("--full", help="Show all of what the run waits for, however long.")
     ] = False,
     as_json: Json = False,
 ) -> int:

@@ -97,7 +97,7 @@ class RunTree:
 
     def _begin(self, event: ToolStartEvent) -> None:
         text = called(event)
-        branch = self._runs.get(event.run_id, self.tree).add(self._in_flight(text))
+        branch = self._runs.get(event.run_id, self.tree).add(self._in_flight_label(text))
         self._calls[event.run_id, event.tool_call_id] = (branch, text)
 
     def _end(self, event: ToolEndEvent) -> None:
@@ -119,9 +119,9 @@ class RunTree:
         if known is None:
             return
         branch, text = known
-        branch.label = self._in_flight(f"{text}  {in_flight(event)}")
+        branch.label = self._in_flight_label(f"{text}  {in_flight(event)}")
 
-    def _in_flight(self, text: str) -> Spinner | Text:
+    def _in_flight_label(self, text: str) -> Spinner | Text:
         label = Text(text, style="cyan")
         return Spinner("dots", text=label) if self._spins else Text("… ") + label
 
