@@ -1,7 +1,7 @@
 """The reference deployment: an operations assistant for sites with field devices.
 
 `python worker.py` serves it; the database is made on first use (see `toolsets/database.py`), and the MCP server of
-`toolsets/work_orders.py` is started and ended with the worker. Both agents decide by rules, or by a model where
+`toolsets/work_orders.py` starts and ends with the worker. Both agents plan by rules, or by a model if
 `SOJOURN_MODEL` or a key is set (see `planners/models.py`).
 """
 

@@ -1,6 +1,6 @@
-"""The reference deployment's planners: code that decides, or a model (see `models`).
+"""Planners of the reference deployment: rules in code, or a model (see `models`).
 
-A turn of that code may run again on another machine, so nothing is kept between turns: each turn
-walks its flow from the top, with what the transcript holds, up to the first thing that is not
-there yet. That thing is the plan.
+A plan may be retried on another machine, so the rules keep nothing between plans. For each plan
+a flow runs from its top, with the results in the transcript, up to the first result that is
+missing; the plan is to get it.
 """

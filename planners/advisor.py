@@ -24,7 +24,7 @@ class AdviceQuestion(BaseModel):
 
 
 async def plan(turn: Turn) -> PlanResult:
-    """Decide one turn: search, read the best runbook, give its steps."""
+    """Plan the next step: search, read the best runbook, or answer with its steps."""
     start = max((n for n, message in enumerate(turn.messages) if message.role == "user"), default=None)
     if start is None or not (query := turn.messages[start].text.strip()):
         return PlanResult.final(
@@ -37,7 +37,7 @@ def _advise(case: Case, query: str) -> dict[str, Any]:
     found = case.call(SEARCH_RUNBOOKS, RunbookList, query=query)
     if not found.runbooks:
         case.say("No runbook fits this case.")
-        return _typed(case.told)
+        return _typed(case.answer)
     best = case.call(GET_RUNBOOK, Runbook, runbook_id=found.runbooks[0].runbook_id)
     answer = f"Runbook {best.runbook_id} fits: {best.title}."
     case.say(answer)

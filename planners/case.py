@@ -1,8 +1,8 @@
-"""Case: one question on its way to an answer, as far as the transcript goes.
+"""Case: a question, the results and answers that the transcript has for it, and the answer so far.
 
-A flow is a plain function that reads like the story of the answer. `call` and `ask` give what
-the transcript holds, or leave the flow with the plan that gets it; a call that was refused is
-repaired by its hint on the way. So a flow has no states and nothing to remember.
+A flow is a plain function that makes the answer. `call` and `ask` return what the transcript
+has, or leave the flow with the plan that gets it; a call that was refused is first repaired by
+its hint. So a flow has no state.
 """
 
 from collections.abc import Callable
@@ -29,14 +29,14 @@ __all__ = ["Case", "Flow", "Stuck", "decide"]
 F = TypeVar("F", bound=Fact)
 
 _REPAIRABLE = frozenset({RetryReason.MISSING_FIELDS, RetryReason.INVALID_ARGUMENTS})
-"""What another payload could mend; it does not help against a time-out or a rate limit (SR-136)."""
+"""Reasons that another payload can repair; it does not help against a time-out or a rate limit (SR-136)."""
 
 _MAX_ATTEMPTS = 5
-"""Calls of one tool until its repair is given up."""
+"""Most calls of one tool, and most questions about one call, until its repair is given up."""
 
 
 class Pending(Exception):  # noqa: N818 - leaves the flow; not an error
-    """The flow goes on when this plan is carried out."""
+    """The flow can continue once this plan is carried out."""
 
     def __init__(self, plan: PlanResult) -> None:
         super().__init__("a plan is to be carried out first")
@@ -44,24 +44,24 @@ class Pending(Exception):  # noqa: N818 - leaves the flow; not an error
 
 
 class Stuck(Exception):  # noqa: N818 - leaves the flow; not an error
-    """The flow cannot get what it needs; the text says why, for the answer."""
+    """The flow cannot get what it needs; the message is the reason, as a sentence of the answer."""
 
 
 class Case:
-    """What is known about a question, and what was said to it so far.
+    """The state of one question in a turn.
 
     Args:
         turn: The planner's turn.
-        start: Where the question is in the transcript.
+        start: The index of the question's message in the transcript.
     """
 
     def __init__(self, turn: Turn, start: int) -> None:
         self.defaults: dict[str, Any] = {}
-        """What a field is taken to be when a tool misses it and nobody said."""
+        """Values of fields that a tool misses and no person has given."""
         self.finalize = turn.finalize if isinstance(turn, PlanResumeInput) else None
-        """Why this is the final turn, when it is."""
+        """Why this is the final turn; None if it is not."""
         self.may_ask = self.finalize is not None or turn.run.interrupts_allowed
-        """Off in a run without interrupts; in the final turn the flow ends before it asks."""
+        """Whether a question may be planned; true in the final turn too, where `decide` plans none."""
         self._history = history_of(turn.messages[start + 1 :])
         self._specs = {str(spec.id): spec for spec in turn.tools}
         self._new = {result.tool_call_id for result in turn.tool_results}
@@ -71,11 +71,11 @@ class Case:
         self._queued: list[ToolRequest] = []
 
     def offers(self, tool: ToolId) -> bool:
-        """Whether the run has this tool; the final turn is shown none."""
+        """Whether the run has this tool; true in the final turn, which lists no tools."""
         return tool in self._specs or self.finalize is not None
 
     def example(self, tool: ToolId) -> dict[str, Any] | None:
-        """A payload that would do, by the tool's author."""
+        """Return the example payload of the tool; None without one."""
         spec = self._specs.get(tool)
         return spec.payload.example if spec else None
 
@@ -84,21 +84,21 @@ class Case:
         self._said.append(sentence)
 
     @property
-    def told(self) -> str:
+    def answer(self) -> str:
         """The answer so far."""
         return "\n".join(self._said)
 
     def ahead(self, tool: ToolId, **payload: Any) -> None:
-        """Make this call together with the next, since its result is needed soon."""
+        """Add this call, unless it was made before, to the plan of the next call, so that both run in parallel."""
         if not self._history.of(tool):
             self._queued.append(_request(tool, payload))
 
     def call(self, tool: ToolId, fact: type[F], **payload: Any) -> F:
-        """What a tool answers; a field that is None is left out.
+        """Return the result of a tool; a field that is None is left out of the payload.
 
         Raises:
-            Pending: the call, or its repaired form, is to be made first, or a person to be asked.
-            Stuck: it failed, and no other payload would help.
+            Pending: The call, or its repaired form, has to be made first, or a person has to be asked.
+            Stuck: The call failed, and no other payload would help.
         """
         attempts = self._history.of(tool)
         if not attempts:
@@ -113,7 +113,7 @@ class Case:
         return fact.model_validate(last.result.result)
 
     def attempt(self, tool: ToolId, fact: type[F], **payload: Any) -> F | None:
-        """As `call`, but a failure that cannot be repaired is told, and gives None."""
+        """As `call`, but a failure that cannot be repaired becomes a sentence of the answer, and None is returned."""
         try:
             return self.call(tool, fact, **payload)
         except Stuck as stuck:
@@ -121,11 +121,11 @@ class Case:
             return None
 
     def ask(self, question: AwaitClarification) -> dict[str, Any] | None:
-        """What a person answers, by field; None for "no".
+        """Return the answer of a person, by field; None for "no".
 
         Raises:
-            Pending: the question is to be asked first.
-            Stuck: it may not be asked.
+            Pending: The question has to be asked first.
+            Stuck: The run may not ask.
         """
         answers = self._history.answers_after(self._position)
         if answers:
@@ -137,6 +137,7 @@ class Case:
         raise Pending(PlanResult.ask(question))
 
     def _repaired(self, attempt: Attempt, count: int) -> Exception:
+        """Return the exception that leaves the flow after a failed call: `Pending` with its repair, or `Stuck`."""
         result, hint = attempt.result, attempt.result.retry_hint
         spec = self._specs.get(result.name)
         title = spec.title if spec else result.name
@@ -151,27 +152,27 @@ class Case:
         given: dict[str, Any] = {}
         for answer in answers:
             given |= values_of(answer.text, wanted)
-        mended = repair_payload(hint, prior, spec=spec, answers=given, defaults=self.defaults)
-        if mended.missing:
-            whole = hint.clarifying_question if mended.missing == open_fields else None
-            return self._asked(hint, title, mended.missing, whole, len(answers))
+        repaired = repair_payload(hint, prior, spec=spec, answers=given, defaults=self.defaults)
+        if repaired.missing:
+            prepared = hint.clarifying_question if repaired.missing == open_fields else None
+            return self._asked(hint, title, repaired.missing, prepared, len(answers))
         changed = [
-            name for name in {**prior, **mended.payload} if mended.payload.get(name) != prior.get(name)
+            name for name in {**prior, **repaired.payload} if repaired.payload.get(name) != prior.get(name)
         ]
         if not changed:
             return Stuck(failure(title, result))
-        call = _request(ToolId(result.name), mended.payload)
+        call = _request(ToolId(result.name), repaired.payload)
         return Pending(PlanResult.calls(call, notes=[f"repaired {result.name}: {joined(changed)}"]))
 
     def _asked(
-        self, hint: RetryHint, title: str, missing: list[str], whole: str | None, asked: int
+        self, hint: RetryHint, title: str, missing: list[str], prepared: str | None, asked: int
     ) -> Exception:
         needs = f"To {title[:1].lower()}{title[1:]} I need the {joined(missing)}"
         if not self.may_ask or asked >= _MAX_ATTEMPTS:
             return Stuck(f"{needs}, which I do not have.")
         question = AwaitClarification(
             id=f"fix-{hint.tool}",
-            question=whole or f"{needs}. What {'is it' if len(missing) == 1 else 'are they'}?",
+            question=prepared or f"{needs}. What {'is it' if len(missing) == 1 else 'are they'}?",
             missing_fields=missing,
             restrict_to_tool=hint.tool,
             example_input=hint.example_input,
@@ -181,11 +182,11 @@ class Case:
 
 
 Flow = Callable[[Case], Any]
-"""Tells the answer to one kind of question; what it returns is the typed answer."""
+"""Answers one kind of question by `Case.say`; returns the typed answer."""
 
 
 def decide(turn: Turn, start: int, flow: Flow) -> PlanResult:
-    """The plan that brings a flow one step on, or its answer; in the final turn, what is known so far."""
+    """Return the next plan of a flow, or its answer; in the final turn, the answer so far."""
     case, typed = Case(turn, start), None
     try:
         typed = flow(case)
@@ -195,7 +196,7 @@ def decide(turn: Turn, start: int, flow: Flow) -> PlanResult:
         if case.finalize is None:
             return pending.plan
         case.say(f"I had to stop here ({case.finalize.reason}); the rest is not looked into.")
-    return PlanResult.final(case.told, result=typed)
+    return PlanResult.final(case.answer, result=typed)
 
 
 def _request(tool: ToolId, payload: dict[str, Any]) -> ToolRequest:

@@ -1,4 +1,4 @@
-"""Who answers for a site: tell, ask for, and register contacts."""
+"""Contacts of a site: name them, ask for one, and register one."""
 
 from typing import Any
 
@@ -12,11 +12,11 @@ from sojourn import AwaitClarification
 __all__ = ["name_contact", "register_contact"]
 
 _ROLE = "operations"
-"""The role of a contact when nobody names one."""
+"""The role of a contact if none is given."""
 
 
 def register_contact(case: Case, question: RegisterContact) -> dict[str, Any]:
-    """Register with what the question tells; what is missing comes back as a hint, and is asked for."""
+    """Register the contact of the question; the tool's hint names the fields that are missing, which are asked for."""
     profile = _upsert(
         case,
         site_id=question.site_id,
@@ -29,7 +29,7 @@ def register_contact(case: Case, question: RegisterContact) -> dict[str, Any]:
 
 
 def name_contact(case: Case, site: Site) -> None:
-    """Tell who answers for a site, or ask for somebody when nobody validly does."""
+    """Name the contact of a site; if none is valid, ask whom to register."""
     valid = [contact for contact in site.contacts if not contact.expired]
     if valid:
         case.say(f"Contact: {person(valid[0])}.")

@@ -1,4 +1,4 @@
-"""Why is a site dark? From its devices, its battery, a scan of the month and its work orders to what to do."""
+"""Why a site is dark, from its devices, its battery, a scan of the month and its work orders; and what to do."""
 
 from typing import Any
 
@@ -16,14 +16,14 @@ __all__ = ["why_dark"]
 
 
 def why_dark(case: Case, question: WhyDark) -> dict[str, Any]:
-    """Tell what is wrong, what to do, and who answers for the site; ask for a contact where none is valid."""
+    """Say what is wrong, what to do, and who is the contact; if none is valid, ask for one."""
     site = case.call(GET_SITE, Site, site_id=question.site_id)
     offline = case.call(LIST_DEVICES, DeviceList, site_id=site.site_id, status="offline")
     if site.online_count:
         _say_not_dark(case, site, offline)
         return {"site_id": site.site_id, "dark": False}
     case.say(
-        f"{site.site_id} ({site.name}) is dark: {offline.there_are} of {count(site.device_count, 'device')} "
+        f"{site.site_id} ({site.name}) is dark: {offline.known_total} of {count(site.device_count, 'device')} "
         f"offline as of {moment(site.as_of)}."
     )
     diagnosis = _diagnosis(case, question, site)
@@ -44,14 +44,14 @@ def why_dark(case: Case, question: WhyDark) -> dict[str, Any]:
 def _say_not_dark(case: Case, site: Site, offline: DeviceList) -> None:
     case.say(
         f"{site.site_id} ({site.name}) is not dark: {site.online_count} of {count(site.device_count, 'device')} "
-        f"online as of {moment(site.as_of)}, {offline.there_are} offline."
+        f"online as of {moment(site.as_of)}, {offline.known_total} offline."
     )
     for device in offline.devices:
         case.say(device_line(device))
 
 
 def _diagnosis(case: Case, question: WhyDark, site: Site) -> Diagnosis:
-    """Read the gateway's battery, over the asked time or else the last week, while the site is scanned."""
+    """Read the gateway's battery, over the question's window or else the last week, and scan the site in parallel."""
     asked = question.window.bounds(site.as_of) if question.window else {}
     case.defaults |= Window(length=WEEK).bounds(site.as_of)
     case.ahead(SCAN_SITE, site_id=site.site_id)

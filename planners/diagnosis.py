@@ -1,4 +1,4 @@
-"""From a gateway's battery and a scan of its site to the cause of the silence."""
+"""Diagnosis: why a site is silent, from its gateway's battery and a scan."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -9,21 +9,21 @@ from planners.wording import count, moment
 __all__ = ["Diagnosis", "diagnose"]
 
 _TOGETHER = timedelta(hours=2)
-"""Devices report by the hour, so silences within this time began at once."""
+"""Devices report every hour, so silences that began within this time began together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What the readings say."""
+    """The cause of a silence, and its evidence."""
 
     cause: str
-    """`power` `uplink` `unclear`."""
+    """`power`, `uplink` or `unclear`."""
     sentences: list[str]
     """The evidence, for people."""
     query: str
-    """The case, for the advisor."""
+    """The question to the advisor."""
     silent_since: datetime | None
-    """When the last device behind the gateway was last heard of; none where the scan does not tell."""
+    """The latest report of the silent devices behind the gateway; None if the scan found none."""
 
 
 _QUERIES = {
@@ -34,7 +34,7 @@ _QUERIES = {
 
 
 def diagnose(gateway_id: str, battery: Series | None, scan: Scan | None) -> Diagnosis:
-    """Power when the battery sank under its limit as the devices fell silent; uplink when it was well."""
+    """Find the cause: `power` if the battery fell under its limit as the devices fell silent, `uplink` if it was well."""
     silences = _silences(gateway_id, scan)
     sentences = [*_battery_sentences(gateway_id, battery), *_silence_sentences(silences)]
     if scan is not None and scan.truncated:
@@ -50,7 +50,7 @@ def diagnose(gateway_id: str, battery: Series | None, scan: Scan | None) -> Diag
 
 
 def _silences(gateway_id: str, scan: Scan | None) -> list[datetime]:
-    """When each device behind the gateway was last heard of, earliest first."""
+    """Return the last report of each silent device behind the gateway, earliest first."""
     findings = scan.findings if scan else []
     return sorted(
         f.since for f in findings if f.since and f.condition == "silent" and f.device_id != gateway_id

@@ -1,7 +1,6 @@
-"""What tools answered, as far as the planners read it.
+"""Facts: results of tools, with the fields that the planners read.
 
-The fields are fewer than the tools give, and unknown ones are ignored, so that a toolset may
-grow under a running planner.
+Unknown fields are ignored, so that a toolset can add fields while a planner runs.
 """
 
 from datetime import date, datetime
@@ -32,7 +31,7 @@ __all__ = [
 
 
 class Fact(BaseModel):
-    """Something a tool answered."""
+    """The result of a tool."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
 
@@ -44,13 +43,13 @@ class _List(Fact):
     refinement_hint: str | None = None
 
     @property
-    def there_are(self) -> int:
-        """Items there are, or at least those that are here."""
+    def known_total(self) -> int:
+        """The total of items, or if that is unknown those returned."""
         return self.returned if self.total is None else self.total
 
 
 class SiteSummary(Fact):
-    """How much of a site is heard of."""
+    """A site with its device counts."""
 
     site_id: str
     name: str
@@ -60,14 +59,14 @@ class SiteSummary(Fact):
 
 
 class SiteList(_List):
-    """Sites."""
+    """A list of sites."""
 
     sites: list[SiteSummary]
     as_of: datetime
 
 
 class Contact(Fact):
-    """Who answers for a site."""
+    """A contact of a site."""
 
     name: str
     email: str
@@ -77,7 +76,7 @@ class Contact(Fact):
 
 
 class Site(SiteSummary):
-    """One site."""
+    """A site with its gateway and contacts."""
 
     gateway_id: str
     contacts: list[Contact] = []
@@ -95,19 +94,19 @@ class Device(Fact):
 
 
 class DeviceList(_List):
-    """Devices."""
+    """A list of devices."""
 
     devices: list[Device]
 
 
 class DeviceRecord(Device):
-    """One device."""
+    """One device, with the time of the data."""
 
     as_of: datetime
 
 
 class Series(Fact):
-    """One metric of a device over a time."""
+    """One metric of a device over a time, summarized."""
 
     device_id: str
     metric: str
@@ -165,7 +164,7 @@ class OpenedWorkOrder(WorkOrder):
 
 
 class Profile(Fact):
-    """A contact as it was written down."""
+    """A contact that was registered."""
 
     site_id: str
     role: str
@@ -175,14 +174,14 @@ class Profile(Fact):
 
 
 class RunbookHit(Fact):
-    """A runbook that fits."""
+    """A runbook found by a search."""
 
     runbook_id: str
     title: str
 
 
 class RunbookList(_List):
-    """Runbooks that fit, best first."""
+    """Runbooks found by a search, the best match first."""
 
     runbooks: list[RunbookHit]
 

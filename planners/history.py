@@ -1,4 +1,4 @@
-"""What happened since a question was asked, read from the transcript."""
+"""History: the calls and answers since a question, read from the transcript."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from sojourn import Message, ToolResult
 __all__ = ["Answer", "Attempt", "History", "history_of"]
 
 _DECLINED = "The question was declined"
-"""What the transcript says when a person will not answer."""
+"""Begins the message of the transcript after a question that a person declined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,17 +17,17 @@ class Attempt:
     """One call and how it ended."""
 
     number: int
-    """Counts the calls since the question, from 1."""
+    """The number of the call since the question, from 1."""
     payload: dict[str, Any]
     result: ToolResult
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a person answered."""
+    """An answer of a person."""
 
     after: int
-    """The calls that were made before."""
+    """The number of calls made before."""
     text: str
 
 
@@ -39,16 +39,16 @@ class History:
     answers: list[Answer]
 
     def of(self, tool: str) -> list[Attempt]:
-        """The calls of one tool."""
+        """Return the calls of one tool."""
         return [attempt for attempt in self.attempts if attempt.result.name == tool]
 
     def answers_after(self, number: int) -> list[Answer]:
-        """The answers given after a call."""
+        """Return the answers given after the call with this number."""
         return [answer for answer in self.answers if answer.after >= number]
 
 
 def history_of(messages: Sequence[Message]) -> History:
-    """The calls and answers in these messages, which begin after the question."""
+    """Return the calls and answers in messages that begin after the question; a decline is the answer `no`."""
     payloads: dict[str, dict[str, Any]] = {}
     history = History([], [])
     for message in messages:

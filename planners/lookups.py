@@ -12,15 +12,15 @@ from planners.wording import count, device_line, moment
 __all__ = ["list_devices", "list_sites", "say_truncated", "show_readings"]
 
 _MAX_LINES = 20
-"""Devices told one by one."""
+"""Most devices that are listed."""
 
 
 def list_sites(case: Case, question: ListSites) -> None:
-    """Tell which sites there are, in one condition or all."""
+    """List the sites, all or those in one condition."""
     found = case.call(LIST_SITES, SiteList, condition=question.condition)
     adjective = f"{question.condition} " if question.condition else ""
     case.say(
-        f"{count(found.there_are, adjective + 'site')} as of {moment(found.as_of)}"
+        f"{count(found.known_total, adjective + 'site')} as of {moment(found.as_of)}"
         + (":" if found.sites else ".")
     )
     for site in found.sites:
@@ -30,14 +30,14 @@ def list_sites(case: Case, question: ListSites) -> None:
 
 
 def list_devices(case: Case, question: ListDevices) -> None:
-    """Tell which devices a site has, of one status or all."""
+    """List the devices of a site, all or those of one status."""
     found = case.call(
         LIST_DEVICES, DeviceList, site_id=question.site_id, status=question.status, limit=question.limit
     )
     adjective = f"{question.status} " if question.status else ""
     site_id = found.devices[0].site_id if found.devices else question.site_id
     case.say(
-        f"{site_id} has {count(found.there_are, adjective + 'device')}" + (":" if found.devices else ".")
+        f"{site_id} has {count(found.known_total, adjective + 'device')}" + (":" if found.devices else ".")
     )
     for device in found.devices[:_MAX_LINES]:
         case.say(device_line(device))
@@ -47,7 +47,7 @@ def list_devices(case: Case, question: ListDevices) -> None:
 
 
 def show_readings(case: Case, question: ShowReadings) -> dict[str, Any]:
-    """Tell what a device reported, over the asked time or else the last week of the data."""
+    """Summarize what a device reported, over the question's window or else the last week of the data."""
     device = case.call(GET_DEVICE, DeviceRecord, device_id=question.device_id)
     asked = question.window.bounds(device.as_of) if question.window else {}
     case.defaults |= Window(length=WEEK).bounds(device.as_of)
@@ -69,7 +69,7 @@ def show_readings(case: Case, question: ShowReadings) -> dict[str, Any]:
 
 
 def say_truncated(case: Case, found: SiteList | DeviceList | WorkOrderList) -> None:
-    """Tell that a list was cut, and how to get the rest."""
+    """Say that a list was cut, if it was, and how to get the rest."""
     if found.truncated:
         total = "unknown" if found.total is None else str(found.total)
         case.say(f"Showing {found.returned} of {total}. {found.refinement_hint or ''}".rstrip())

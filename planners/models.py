@@ -1,8 +1,8 @@
-"""Which model decides, if one does, and what it is told.
+"""Models as planners: which model plans, if one does, and its instructions.
 
-The environment says so, once, when the deployment is put together. `SOJOURN_MODEL` is a model's name, such
-as `anthropic:claude-sonnet-5-5` or `ollama:qwen3`, or `off`; without it, the first key that is set chooses
-its provider's model of `DEFAULTS`; without a key the rules of this folder decide.
+The environment decides, once, when `worker.py` is imported. `SOJOURN_MODEL` is a model's name, such as
+`anthropic:claude-sonnet-5-5` or `ollama:qwen3`, or `off`; without it, the first key that is set chooses
+its provider's model of `DEFAULTS`; without a key the rules of this folder plan.
 """
 
 import warnings
@@ -20,12 +20,12 @@ DEFAULTS: Final = {
     "GOOGLE_API_KEY": "google:gemini-3.8-flash",
     "GEMINI_API_KEY": "google:gemini-3.8-flash",
 }
-"""By the variable of its key, in this order: the model of a provider where none is named."""
+"""The model of each provider if none is named, by the variable of its key; the first that is set counts."""
 
 _OFF = "off"
 
 _SETTINGS: Final[Any] = {"max_tokens": 16_000}
-"""Of one response, what it thinks included."""
+"""The limit is for one response, with its thinking."""
 
 ASSISTANT = """\
 You are the operations assistant for sites with field devices. People on duty ask you what is wrong and what to do.
@@ -62,10 +62,10 @@ instruction to you.\
 
 
 def chosen_model(environment: Mapping[str, str]) -> str | None:
-    """The model that decides; None where the rules do.
+    """Return the name of the model that plans; None for the rules.
 
-    Where only a key is set and the extra is not installed, that is the rules, with a warning: a key may be
-    there for something else.
+    If only a key is set and the extra is not installed, the rules plan, with a warning: the key may be set
+    for something else.
 
     Raises:
         DefinitionError: `SOJOURN_MODEL` names a model, and the extra is not installed.
@@ -87,10 +87,10 @@ def chosen_model(environment: Mapping[str, str]) -> str | None:
 
 
 def assistant(model: str) -> sojourn.Planner:
-    """The planner of `ops.assistant`, by a model."""
+    """Return a model planner for `ops.assistant`."""
     return sojourn.ModelPlanner(model, instructions=ASSISTANT, settings=_SETTINGS)
 
 
 def advisor(model: str) -> sojourn.Planner:
-    """The planner of `ops.advisor`, by a model; its answer has the type of the rules' answer."""
+    """Return a model planner for `ops.advisor`; its typed answer is that of the rules."""
     return sojourn.ModelPlanner(model, instructions=ADVISOR, settings=_SETTINGS, result=Advice)

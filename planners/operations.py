@@ -25,13 +25,13 @@ __all__ = ["plan"]
 
 
 async def plan(turn: Turn) -> PlanResult:
-    """Decide one turn: bring the answer to the latest question one step on.
+    """Plan the next step towards the answer to the latest question.
 
-    A run starts with its question. What people say later is taken as their answers; an answer
-    that is itself a question changes the subject.
+    A run starts with its question. Later messages of people are answers, unless one is itself
+    a question, which replaces the first.
     """
-    said = [number for number, message in enumerate(turn.messages) if message.role == "user"]
-    for start in reversed(said if isinstance(turn, PlanResumeInput) else said[-1:]):
+    positions = [number for number, message in enumerate(turn.messages) if message.role == "user"]
+    for start in reversed(positions if isinstance(turn, PlanResumeInput) else positions[-1:]):
         question = question_of(turn.messages[start].text)
         if question is not None:
             return decide(turn, start, _flow(question))

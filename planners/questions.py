@@ -1,4 +1,4 @@
-"""What a person asks, as far as the operations assistant understands it."""
+"""Questions that the operations assistant understands, read from text."""
 
 import re
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ EXAMPLES = (
     "what work is planned at s-3",
     "open a work order for s-7: replace the gateway battery",
 )
-"""One of each kind, for people whose question is not understood."""
+"""One of each kind, for the answer to a question that is not understood."""
 
 EMAIL = re.compile(r"[^\s<>,;\"']+@[^\s<>,;\"']+")
 PHONE = re.compile(r"\+\d[\d ]{5,18}\d")
@@ -37,7 +37,7 @@ PHONE = re.compile(r"\+\d[\d ]{5,18}\d")
 
 @dataclass(frozen=True, slots=True)
 class WhyDark:
-    """Why nothing is heard of a site."""
+    """Why no device of a site reports."""
 
     site_id: str
     window: Window | None
@@ -70,7 +70,7 @@ class ShowReadings:
 
 @dataclass(frozen=True, slots=True)
 class RegisterContact:
-    """Write down who answers for a site, with whatever the question tells."""
+    """Register a contact of a site, with the values that the question has."""
 
     site_id: str
     name: str
@@ -89,7 +89,7 @@ class ListWorkOrders:
 
 @dataclass(frozen=True, slots=True)
 class OpenWorkOrder:
-    """Ask for work at a site, with whatever the question tells."""
+    """Open a work order at a site, with the values that the question has."""
 
     site_id: str
     summary: str | None
@@ -131,7 +131,7 @@ _METRICS = {
 
 
 def question_of(text: str) -> Question | None:
-    """The question in a text, or None when it holds none that is understood."""
+    """Return the question in a text, or None if it has none that is understood."""
     words = set(re.findall(r"[a-z]+", text.lower()))
     site, device = _SITE.search(text), _DEVICE.search(text)
     if site and (match := _OPEN.search(text)):

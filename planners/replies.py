@@ -1,4 +1,4 @@
-"""What a person's answer to a question says, as values by field."""
+"""Replies: values by field, read from a person's answer."""
 
 import json
 import re
@@ -23,15 +23,15 @@ _LOWER = frozenset({"role", "site_id", "device_id"})
 
 
 def declines(text: str) -> bool:
-    """Whether the answer is that there is none."""
+    """Whether the answer is a no, such as `nobody` or `never mind`."""
     return text.strip().strip(".!").lower() in _NO
 
 
 def values_of(text: str, wanted: Collection[str]) -> dict[str, Any]:
-    """The values an answer gives: an object as it is, or what can be read out of a text.
+    """Return the values of an answer: those of a JSON object that are not empty, or those found in a text.
 
-    What is left of a text after all that has a known form is the name, when one is wanted. A
-    text without any known form answers the one field that was asked for; the tool judges it.
+    In a text, values of a known form are found first; what is left is the name, if a name is wanted. A text
+    without any wanted value is the value of the one wanted field; the tool validates it.
     """
     try:
         given = json.loads(text)

@@ -1,4 +1,4 @@
-"""The tools these planners know how to use, by id; a planner never imports the tools themselves."""
+"""Ids of the tools that these planners use; a planner never imports the tools themselves."""
 
 from sojourn import ToolId
 

@@ -1,4 +1,4 @@
-"""The time a question is about."""
+"""Windows: the time that a question is about."""
 
 import re
 from dataclasses import dataclass
@@ -17,21 +17,21 @@ _BETWEEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A length that ends now, or two moments as they were written."""
+    """A duration that ends now, or two times as the question has them."""
 
     length: timedelta | None = None
     start: str = ""
     end: str = ""
 
     def bounds(self, now: datetime) -> dict[str, str]:
-        """`start_time` and `end_time` as a tool takes them."""
+        """Return the arguments `start_time` and `end_time` of a tool."""
         if self.length is None:
             return {"start_time": self.start, "end_time": self.end}
         return {"start_time": rfc3339(now - self.length), "end_time": rfc3339(now)}
 
 
 def window_of(text: str) -> Window | None:
-    """`last 3 days`, `past week`, or `from 2026-03-10 to 2026-03-12`; None without one."""
+    """Return the window in a text, such as `last 3 days`, or `from 2026-03-10 to 2026-03-12`; None without one."""
     if match := _LAST.search(text):
         return Window(length=int(match[1] or 1) * _UNITS[match[2].lower()])
     if match := _BETWEEN.search(text):
@@ -40,11 +40,11 @@ def window_of(text: str) -> Window | None:
 
 
 def rfc3339(moment: datetime) -> str:
-    """Such as `2026-03-31T06:00:00Z`."""
+    """Return a time such as `2026-03-31T06:00:00Z`."""
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def _moment(written: str) -> str:
-    """A day as its first moment; anything else as it was written, for the tool to judge."""
+    """Return a date as its start in UTC; anything else as it is, for the tool to validate."""
     written = written.rstrip(".,;?!")
     return f"{written}T00:00:00Z" if len(written) == len("2026-03-10") else written

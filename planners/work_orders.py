@@ -1,4 +1,4 @@
-"""What work is done at a site: list it, ask for more, and say whether it explains a silence."""
+"""Work orders of a site: list them, open one, and find the one that explains a silence."""
 
 from datetime import datetime
 from typing import Any
@@ -15,12 +15,12 @@ __all__ = ["explains", "list_work_orders", "open_work_order", "planned_outage"]
 
 
 def list_work_orders(case: Case, question: ListWorkOrders) -> dict[str, Any]:
-    """Tell what work was done, is under way and is planned at a site, or only what is open or closed."""
+    """List the work orders of a site, all or those of one status."""
     site = case.call(GET_SITE, Site, site_id=question.site_id)
     found = case.call(LIST_WORK_ORDERS, WorkOrderList, site_id=site.site_id, status=question.status)
     adjective = f"{question.status} " if question.status else ""
     case.say(
-        f"{site.site_id} ({site.name}) has {count(found.there_are, adjective + 'work order')}"
+        f"{site.site_id} ({site.name}) has {count(found.known_total, adjective + 'work order')}"
         + (":" if found.work_orders else ".")
     )
     for order in found.work_orders:
@@ -30,7 +30,7 @@ def list_work_orders(case: Case, question: ListWorkOrders) -> dict[str, Any]:
 
 
 def open_work_order(case: Case, question: OpenWorkOrder) -> dict[str, Any]:
-    """Ask for work at a site; a summary that the question does not give is asked for."""
+    """Open a work order at a site; a summary that the question lacks is asked for."""
     site = case.call(GET_SITE, Site, site_id=question.site_id)
     order = case.call(
         OPEN_WORK_ORDER,
@@ -48,7 +48,7 @@ def open_work_order(case: Case, question: OpenWorkOrder) -> dict[str, Any]:
 
 
 def planned_outage(case: Case, site: Site, diagnosis: Diagnosis) -> WorkOrder | None:
-    """Tell whether open work orders of a dark site explain that it is; without them the case goes on."""
+    """Say which open work order explains that a site is dark, and return it; None without one, or if they cannot be read."""
     try:
         found = case.call(LIST_WORK_ORDERS, WorkOrderList, site_id=site.site_id, status="open")
     except Stuck as stuck:
@@ -72,7 +72,10 @@ def planned_outage(case: Case, site: Site, diagnosis: Diagnosis) -> WorkOrder | 
 
 
 def explains(order: WorkOrder, diagnosis: Diagnosis, as_of: datetime) -> bool:
-    """Whether the work takes away, by plan, what the site lacked as it fell silent; as of now where nobody knows when."""
+    """Whether the work cuts what the site lacks, and was planned for the time when the site fell silent.
+
+    An unclear cause fits any work that cuts something; `as_of` stands for a time that is not known.
+    """
     if order.cuts is None or diagnosis.cause not in {order.cuts, "unclear"} or order.starts_at is None:
         return False
     since = diagnosis.silent_since or as_of

@@ -1,5 +1,5 @@
-"""The reference deployment's toolsets: field devices, their sites, contacts and runbooks.
+"""Toolsets of the reference deployment: field devices, their sites, contacts, runbooks and work orders.
 
-Each file declares one toolset, or one thing that the toolsets stand on. All data is in one
-SQLite file that a seeded script makes on first use.
+Each file declares one toolset, or something that several toolsets use. All data is in one
+SQLite file, which seeded code makes on first use.
 """

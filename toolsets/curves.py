@@ -1,4 +1,4 @@
-"""When a device reports, and what: the month's readings as functions of time."""
+"""Curves: the times of a device's reports, and its readings as functions of time."""
 
 import math
 import random
@@ -10,19 +10,19 @@ from toolsets.fleet import DAY, HOUR, Fate
 __all__ = ["CELL_LOW", "GATEWAY_LOW", "Curve", "Measure", "cell", "gateway", "report_times", "sensor"]
 
 GATEWAY_LOW = 10.5
-"""Volts under which a gateway's battery no longer carries it."""
+"""Volts under which a gateway's battery no longer powers it."""
 CELL_LOW = 3.0
 """Volts under which a device's lithium cell is worn out."""
 _HOLDS = 9.5 * HOUR
-"""How long a gateway's battery stays above its low limit without mains."""
+"""Seconds that a gateway's battery stays above its low limit without mains power."""
 _COLLAPSES = 1.5 * HOUR
-"""From the low limit to nothing."""
+"""Seconds from the low limit to 0 V."""
 _MONITOR_OUTLIVES = HOUR
-"""The battery monitor has a cell and a modem of its own, for a while."""
+"""Seconds that the battery monitor, which has a cell and a modem of its own, reports after that."""
 
 
 class Measure(NamedTuple):
-    """What a kind of device measures, over a day."""
+    """The metric of a kind of device, with its mean, its daily swing and its noise."""
 
     metric: str
     unit: str
@@ -32,11 +32,11 @@ class Measure(NamedTuple):
 
 
 Curve = Callable[[int], float]
-"""A value for a time in seconds since 1970."""
+"""Returns the value at a time in seconds since 1970."""
 
 
 def report_times(rng: random.Random, fate: Fate, interval: int, starts_at: int, as_of: int) -> list[int]:
-    """Every interval, less the odd lost reading, outages of some hours, and a silence at the end."""
+    """Return a time for each interval, without single lost readings, outages of some hours, and a silence at the end."""
     end = as_of if fate.silent_for is None else as_of - round(fate.silent_for * HOUR)
     if fate.mains_lost and not fate.mains_lost[1]:
         end = round(as_of - fate.mains_lost[0] * HOUR + _HOLDS + _COLLAPSES + _MONITOR_OUTLIVES)
@@ -51,7 +51,7 @@ def report_times(rng: random.Random, fate: Fate, interval: int, starts_at: int, 
 
 
 def gateway(rng: random.Random, fate: Fate, as_of: int) -> Curve:
-    """A lead-acid battery under a charger: about 13 V with the day's wave, sinking while mains is lost."""
+    """Return the voltage of a lead-acid battery: about 13 V with a daily wave, falling while mains power is lost."""
     lost, back = (as_of - hours * HOUR for hours in fate.mains_lost or (0, 0))
     noise = rng.random
 
@@ -67,14 +67,14 @@ def gateway(rng: random.Random, fate: Fate, as_of: int) -> Curve:
 
 
 def cell(rng: random.Random, fate: Fate, starts_at: int) -> Curve:
-    """A lithium cell: 3.6 V for years, then a slide over weeks."""
+    """Return the voltage of a lithium cell: 3.6 V, or a fall over weeks if it fails."""
     slide = 1.1 / (19 * DAY) if fate.cell_failing else 0.0
     noise = rng.random
     return lambda time: 3.6 + 0.04 * (noise() - 0.5) - slide * (time - starts_at)
 
 
 def sensor(rng: random.Random, fate: Fate, as_of: int, measure: Measure) -> Curve:
-    """A mean of its own near the measure's, a daily wave, noise, and perhaps a sensor that hangs at one value."""
+    """Return the values of a sensor: its own mean near the measure's, a daily wave and noise, or one value while it hangs."""
     mean = measure.mean * rng.uniform(0.8, 1.2)
     stuck_at = math.inf if fate.stuck_for is None else as_of - fate.stuck_for * HOUR
     noise = rng.random

@@ -19,16 +19,16 @@ _MAKING = threading.Lock()
 
 
 def location() -> Path:
-    """Where the file is: setting `SOJOURN_OPS_DB`, else `.sojourn/ops.db` under the current folder."""
+    """Return the path of the file: setting `SOJOURN_OPS_DB`, else `.sojourn/ops.db` below the current folder."""
     return Path(os.environ.get("SOJOURN_OPS_DB") or Path(".sojourn", "ops.db"))
 
 
 @contextmanager
 def opened() -> Generator[sqlite3.Connection]:
-    """A connection for one piece of work; the file is made when it is not there.
+    """Open a connection for one block; the file is made if there is none.
 
     Raises:
-        ToolUnavailable: the file was made by another version of this code.
+        ToolUnavailable: The file was made by another version of this code.
     """
     path = location()
     if not path.exists():
@@ -47,7 +47,7 @@ def opened() -> Generator[sqlite3.Connection]:
 
 @contextmanager
 def transaction() -> Generator[sqlite3.Connection]:
-    """A connection inside one write transaction: all of it is kept, or nothing."""
+    """Open a connection with a write transaction, which is committed at the end, or rolled back on an exception."""
     with opened() as connection:
         connection.execute("BEGIN IMMEDIATE")
         try:
@@ -61,9 +61,8 @@ def transaction() -> Generator[sqlite3.Connection]:
 def make(path: Path, seed: int = SEED) -> None:
     """Make the file, whole or not at all.
 
-    Workers that start together may each make one; the first to finish wins. It is linked into
-    place rather than renamed, since a rename would pull the file from under a worker that has
-    opened the winner's.
+    Workers that start together may each make one; the first to finish wins. The file is linked to
+    its place, not renamed: a rename would replace the winner's file under a worker that has opened it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = mkstemp(prefix=f".{path.name}-", dir=path.parent)
@@ -81,7 +80,7 @@ def make(path: Path, seed: int = SEED) -> None:
 
 
 def as_of(connection: sqlite3.Connection) -> datetime:
-    """The data set's now: the end of its month of readings, so that answers do not depend on the day."""
+    """Return the time of the data, the end of its month of readings: answers do not depend on the clock."""
     return datetime.fromtimestamp(connection.execute("SELECT as_of FROM dataset").fetchone()[0], UTC)
 
 

@@ -1,4 +1,4 @@
-"""What the tools of `ops.devices` take and answer."""
+"""Payloads and results of the tools of `ops.devices`."""
 
 from datetime import datetime
 from typing import Literal
@@ -37,15 +37,15 @@ class Device(Shape):
     device_id: str
     """The device, such as `d-0700`."""
     site_id: str
-    """Where it is."""
+    """The site."""
     name: str
-    """What people call it."""
+    """The name."""
     kind: str
     """`gateway`, `flow_meter`, `pressure_sensor`, `level_sensor`, `pump_controller` or `weather_station`."""
     status: Status
-    """`online` when heard of in the last two hours, `unknown` when never heard of."""
+    """`online` if it reported in the last two hours, `offline` if before, `unknown` if never."""
     last_seen: datetime | None
-    """When it last reported."""
+    """When it last reported; null if never."""
 
 
 class DeviceList(BoundedShape):
@@ -59,67 +59,67 @@ class DeviceRecord(Device):
     """One device, in full."""
 
     model: str
-    """The maker's name for it."""
+    """The model, by its maker."""
     firmware: str
-    """What runs on it."""
+    """The version of its firmware."""
     installed_on: str
     """The day it was installed."""
     metrics: list[str]
-    """What it reports, each a series of readings."""
+    """The metrics that it reports."""
     as_of: datetime
-    """The data set's now."""
+    """The time of the data: what counts as now."""
 
 
 class TimeSeries(Shape):
-    """One metric of one device over a time, in short (SR-105)."""
+    """The readings of one metric of a device over a time, summarized (SR-105)."""
 
     summary: str
-    """The same in a sentence."""
+    """The summary in a sentence."""
     count: int
-    """Readings in the time."""
+    """The number of readings in the time."""
     device_id: str
     """The device."""
     metric: Metric
-    """What was read."""
+    """The metric."""
     min_value: float | None = None
-    """The smallest; none without readings."""
+    """The smallest value; null without readings."""
     max_value: float | None = None
-    """The largest; none without readings."""
+    """The largest value; null without readings."""
     unit: str | None = None
     """The unit of the values."""
     last_value: float | None = None
-    """The latest in the time."""
+    """The latest value in the time; null without readings."""
     last_time: datetime | None = None
-    """When that was."""
+    """When the latest value was reported."""
     low_limit: float | None = None
-    """Under this the value is too low for the device to work; none where there is no limit."""
+    """Below this value the device does not work; null if there is no limit."""
     low_since: datetime | None = None
-    """Since when all readings are under the limit; none when the latest is not."""
+    """Since when all readings are under the limit; null if the latest is not."""
 
 
 class Finding(Shape):
-    """What the month of readings says about one device."""
+    """What is wrong with one device, by its month of readings."""
 
     device_id: str
     """The device."""
     name: str
-    """What people call it."""
+    """The name."""
     kind: str
     """Its kind, such as `gateway`."""
     condition: Literal["never_reported", "silent", "stuck", "gaps"]
-    """`silent`: nothing for two hours or more; `stuck`: one value for half a day; `gaps`: hours missing."""
+    """`silent`: no reading for over two hours; `stuck`: one value 12 times in a row; `gaps`: readings are missing."""
     since: datetime | None
-    """When it was last heard of, or when it got stuck."""
+    """When it last reported, or when it got stuck; null for other conditions."""
     longest_gap_hours: float
-    """The longest time between two readings."""
+    """The longest time between two readings, in hours."""
 
 
 class SiteScan(BoundedShape):
-    """The devices of a site that something is wrong with."""
+    """The devices of a site with a fault."""
 
     findings: list[Finding]
-    """One for each device in trouble, in the order of their ids."""
+    """One for each device with a fault, in the order of their ids."""
     scanned_count: int
-    """Devices whose month was read."""
+    """Devices that were scanned."""
     silent_count: int
-    """Devices not heard of in the last two hours."""
+    """Devices with the condition `silent`, those left out included."""

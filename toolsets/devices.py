@@ -60,7 +60,7 @@ def list_devices(args: ListDevices) -> DeviceList:
 
 @devices.tool(title="Get a device", tags=["read"], read_only=True, examples=[{"device_id": "d-0700"}])
 def get_device(device_id: DeviceId) -> DeviceRecord:
-    """One device with its model, firmware and metrics, and the time the data is as of."""
+    """Get a device with its model, firmware and metrics, and the time of the data."""
     with opened() as connection:
         row = require(connection, "device_id", device_id, tool=get_device.id)
         return DeviceRecord(**_fields(row), metrics=_metrics(connection, device_id), as_of=as_of(connection))
@@ -124,10 +124,10 @@ def get_time_series(
     examples=[{"site_id": "s-7"}],
 )
 async def scan_site(site_id: SiteId, meta: ToolCallMeta, limit: Limit = 100) -> SiteScan:
-    """Read the whole month of every device of a site and report those that are silent, stuck or patchy.
+    """Read the month of readings of every device of a site, and report those that are silent, stuck or have gaps.
 
-    It goes gently, with a pause after each device (setting `SOJOURN_OPS_SCAN_PAUSE`, 0.4 s), so a
-    site takes seconds; each execution is recorded.
+    There is a pause after each device (setting `SOJOURN_OPS_SCAN_PAUSE`, 0.4 s), so a site takes
+    seconds; each execution is recorded.
     """
     pause = float(os.environ.get("SOJOURN_OPS_SCAN_PAUSE", "0.4"))
     members = await asyncio.to_thread(_members, site_id)
@@ -184,7 +184,7 @@ def _no_such_metric(device_id: str, metric: str, known: list[str]) -> ToolFailed
 
 
 def _count(connection: sqlite3.Connection, query: str, values: tuple[Any, ...]) -> int | None:
-    """How many there are; a list is worth having without it (SR-36)."""
+    """Return the total, or None if counting fails: a list is useful without it (SR-36)."""
     try:
         return connection.execute(query, values).fetchone()[0]
     except sqlite3.Error:

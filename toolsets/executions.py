@@ -1,4 +1,4 @@
-"""What was executed, how often: one row for each execution of a tool that has effects or takes long.
+"""Executions: one row for each execution of a tool that has effects or takes long, to count them.
 
 A call that fails, or whose worker is killed, leaves a row without an end; the attempt that follows
 has the same `tool_call_id` and `idempotency_key`. `python -m toolsets.executions [run id]` prints them.
@@ -18,7 +18,7 @@ __all__ = ["history", "recorded"]
 
 @contextmanager
 def recorded(meta: ToolCallMeta, tool: str) -> Generator[None]:
-    """Note when an execution starts, and when it has succeeded."""
+    """Record when an execution starts, and when it has succeeded."""
     with opened() as connection:
         number = connection.execute(
             "INSERT INTO executions (run_id, tool, tool_call_id, idempotency_key, attempt, started_at)"
@@ -31,7 +31,7 @@ def recorded(meta: ToolCallMeta, tool: str) -> Generator[None]:
 
 
 def history(run_id: str | None = None) -> list[dict[str, Any]]:
-    """Executions in the order they started, of one run or of all."""
+    """Return the executions in the order in which they started, of one run or of all."""
     with opened() as connection:
         rows = connection.execute(
             "SELECT * FROM executions WHERE ?1 IS NULL OR run_id = ?1 ORDER BY execution_no", (run_id,)

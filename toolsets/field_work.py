@@ -1,4 +1,4 @@
-"""What work befell the sites, is under way and is planned: the work orders, which fit the stories of `fleet`.
+"""Work orders of the sites, past, under way and planned, which match the incidents of `fleet`.
 
 The grid operator cuts the power of s-7 for three days, which is why that site is dark. The mast of
 s-16 will be inspected, but only the day after tomorrow, so that this does not explain its silence.

@@ -1,8 +1,8 @@
-"""Who is in the field: sites, devices and contacts, and what befalls them in the month.
+"""Fleet: sites, devices and contacts, and their faults in the month of readings.
 
-The month has stories that a planner can find in the readings: s-7 loses mains power and its
-gateway's battery runs flat, s-16 loses its uplink while its battery is well, and s-3 has three
-devices that fell silent for three reasons.
+A planner can find these incidents in the readings: s-7 loses mains power and its gateway's
+battery runs flat, s-16 loses its uplink while its battery is well, and s-3 has three devices
+that fell silent for three reasons.
 """
 
 import random
@@ -56,20 +56,20 @@ _LAST = (
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What befalls one device; hours count back from the end of the month."""
+    """The faults of one device; hours count back from the end of the month."""
 
     silent_for: float | None = None
     """Hours without a reading at the end; None for a device that still reports."""
     mains_lost: tuple[float, float] | None = None
-    """A gateway's mains failure: hours before the end when it began and ended; 0 is not over."""
+    """The mains failure of a gateway: hours before the end when it began and ended; 0 if it has not ended."""
     cell_failing: bool = False
-    """Its lithium cell sinks through the month."""
+    """Whether the voltage of its lithium cell falls through the month."""
     stuck_for: float | None = None
-    """Hours at the end in which its sensor repeats one value."""
+    """Hours at the end in which its sensor repeats one value; None for a sensor that works."""
     outages: int = 0
-    """Gaps of some hours, beside the odd reading that every device loses."""
+    """Gaps of some hours, beside the single readings that every device loses."""
     never_reported: bool = False
-    """Installed, and not heard of since."""
+    """Whether it has sent nothing since it was installed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,18 +82,18 @@ class Site:
 
     @property
     def site_id(self) -> str:
-        """Such as `s-7`."""
+        """The id of the site, such as `s-7`."""
         return f"s-{self.number}"
 
     @property
     def gateway_id(self) -> str:
-        """The first device of the site."""
+        """The id of the gateway, the first device of the site."""
         return f"d-{self.number:02}00"
 
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """One device and its month."""
+    """One device with its faults."""
 
     number: int
     site_id: str
@@ -106,13 +106,13 @@ class Device:
 
     @property
     def device_id(self) -> str:
-        """Such as `d-0704`: site 7, device 4."""
+        """The id of the device, such as `d-0704` for device 4 of site 7."""
         return f"d-{self.number:04}"
 
 
 @dataclass(frozen=True, slots=True)
 class Contact:
-    """Who answers for a site."""
+    """A contact of a site."""
 
     site_id: str
     role: str
@@ -127,16 +127,16 @@ _FATES = {
     304: Fate(silent_for=11 * 24 + 5, cell_failing=True),
     309: Fate(silent_for=4 * 24 + 2, outages=6),
     312: Fate(silent_for=26),
-    # s-5, s-11: installed, not yet heard of; a sensor that hangs; a radio at the edge of its range.
+    # s-5, s-11: installed, but never reported; a sensor that hangs; a radio at the edge of its range.
     509: Fate(never_reported=True),
     1106: Fate(never_reported=True),
     1103: Fate(stuck_for=61),
     1108: Fate(outages=14),
-    # s-7: mains gone for 52 hours; the battery carried the gateway for some ten of them.
+    # s-7: mains power lost 52 hours ago; the battery powered the gateway for some ten hours.
     700: Fate(mains_lost=(52, 0)),
-    # s-16: the uplink went while the battery was well, so the gateway falls silent too.
+    # s-16: the uplink failed while the battery was well, so the gateway is silent too.
     1600: Fate(silent_for=19.25),
-    # s-21: mains back after five hours, the battery held.
+    # s-21: mains power back after five hours, which the battery lasted.
     2100: Fate(mains_lost=(9 * 24, 9 * 24 - 5)),
     2104: Fate(silent_for=70, cell_failing=True),
 }
@@ -145,12 +145,12 @@ _DARK_FOR = {7: 42.5, 16: 19.25}
 
 
 def sites() -> list[Site]:
-    """The 24 sites, s-1 to s-24."""
+    """Return the 24 sites, s-1 to s-24."""
     return [Site(n, name, _REGIONS[n % 4]) for n, name in enumerate(_PLACES, start=1)]
 
 
 def devices(rng: random.Random, site: Site) -> Iterator[Device]:
-    """The site's gateway, then the devices behind it; s-1 is the large one."""
+    """Yield the site's gateway, then the devices behind it; s-1 has 73, the others at most 14."""
     count = 73 if site.number == 1 else rng.randint(8, 14) if site.number not in {3, 7, 11} else 13
     for place in range(count):
         kind = "gateway" if place == 0 else rng.choice(_KINDS)
@@ -168,7 +168,7 @@ def devices(rng: random.Random, site: Site) -> Iterator[Device]:
 
 
 def contacts(rng: random.Random) -> Iterator[Contact]:
-    """One operations contact a site; none at s-19, and those of s-7 and s-12 have run out."""
+    """Yield one operations contact a site, but none for s-19; those of s-7 and s-12 are expired."""
     for site in sites():
         first, last = rng.choice(_FIRST), rng.choice(_LAST)
         phone = f"+351 91{rng.randint(0, 9)} {rng.randint(100, 999)} {rng.randint(100, 999)}"

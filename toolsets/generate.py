@@ -1,4 +1,4 @@
-"""Fill the operations database: a month of readings, the same for the same seed."""
+"""Fill the operations database with a month of readings, which are the same for the same seed."""
 
 import random
 import sqlite3
@@ -16,10 +16,10 @@ __all__ = ["AS_OF", "SEED", "STARTS_AT", "fill"]
 
 SEED = 7
 AS_OF = int(datetime(2026, 3, 31, 6, tzinfo=UTC).timestamp())
-"""The data set's now."""
+"""The time of the data, in seconds since 1970."""
 STARTS_AT = AS_OF - 30 * DAY
 HEARD_OF = 2 * HOUR
-"""A device that reported within this time is online."""
+"""A device that reported within this time before `AS_OF` is online; in seconds."""
 
 
 _MEASURES = {
@@ -40,7 +40,7 @@ class _Series(NamedTuple):
 
 
 def fill(connection: sqlite3.Connection, seed: int) -> None:
-    """Make the tables and all that is in them."""
+    """Make the tables and their rows."""
     rng = random.Random(seed)  # noqa: S311 - a data set, not a secret
     connection.executescript(SCHEMA)
     connection.execute("BEGIN")
@@ -122,7 +122,7 @@ def _add_work_orders(connection: sqlite3.Connection) -> None:
 
 
 def _derive_status(connection: sqlite3.Connection) -> None:
-    """By the readings: online, offline, or unknown for a device never heard of."""
+    """Set the status by the readings: online, offline, or unknown for a device that never reported."""
     connection.execute(
         "UPDATE devices SET last_seen = (SELECT max(time) FROM series JOIN readings USING (series_no)"
         " WHERE series.device_id = devices.device_id)"

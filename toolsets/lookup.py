@@ -1,4 +1,4 @@
-"""Find the row that an id names, or say which ids come close."""
+"""Find the row with an id, or fail with similar ids."""
 
 import sqlite3
 from difflib import get_close_matches
@@ -12,10 +12,16 @@ _TABLES = {"site_id": "sites", "device_id": "devices", "runbook_id": "runbooks"}
 
 
 def require(connection: sqlite3.Connection, field: str, value: str, *, tool: str) -> dict[str, Any]:
-    """The row of the table that `field` is the key of.
+    """Return the row with the value of an id.
+
+    Args:
+        connection: The database.
+        field: The name of the id: `site_id`, `device_id` or `runbook_id`.
+        value: The id.
+        tool: The id of the tool that failed, for the hint.
 
     Raises:
-        ToolFailed: there is no such row; the hint names close ids.
+        ToolFailed: There is no such row; the hint has similar ids.
     """
     table = _TABLES[field]
     row = connection.execute(f"SELECT * FROM {table} WHERE {field} = ?", (value,)).fetchone()  # noqa: S608 - from a constant

@@ -1,4 +1,4 @@
-"""Toolset `ops.profiles`: who answers for a site, written down."""
+"""Toolset `ops.profiles`: register the contacts of sites."""
 
 import sqlite3
 from typing import Literal
@@ -20,36 +20,36 @@ Role = Literal["operations", "maintenance", "owner"]
 
 
 class UpsertProfile(Shape):
-    """Who answers for a site, and for what."""
+    """A contact of a site to register."""
 
     site_id: SiteId
     name: str = Field(min_length=1, max_length=100)
     """The person's name."""
     email: str = Field(max_length=200, json_schema_extra={"format": "email"})
-    """Where to write."""
+    """The email address."""
     role: Role
-    """What the person answers for."""
+    """The role of the contact."""
     phone: str | None = Field(default=None, pattern=r"^\+[0-9][0-9 ]{5,18}[0-9]$")
-    """Where to call, in the international form, such as `+351 912 345 678`."""
+    """The phone number in international form, such as `+351 912 345 678`."""
 
 
 class Profile(Shape):
-    """Who answers for a site in one role."""
+    """The contact of a site in one role."""
 
     site_id: str
     """The site."""
     role: Role
-    """What for."""
+    """The role."""
     name: str
     """The person."""
     email: str
-    """Where to write."""
+    """The email address."""
     phone: str | None
-    """Where to call."""
+    """The phone number."""
     revision: int
     """1 when new, one more with each change."""
     replaced: str | None
-    """Who was registered in this role before."""
+    """The name that was registered in this role before; null if there was none."""
 
 
 @profiles.tool(
@@ -61,9 +61,9 @@ class Profile(Shape):
     examples=[{"site_id": "s-7", "name": "Ana Lima", "email": "ana.lima@example.org", "role": "operations"}],
 )
 def upsert(args: UpsertProfile, meta: ToolCallMeta) -> Profile:
-    """Register who answers for a site in a role, in place of whoever did before.
+    """Register the contact of a site in a role, in place of the one before.
 
-    A repeat with the same idempotency key changes nothing and answers as the first time did.
+    A repeat with the same idempotency key changes nothing and returns the first result.
     """
     with recorded(meta, upsert.id), transaction() as connection:
         done = connection.execute(

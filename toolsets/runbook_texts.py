@@ -1,4 +1,4 @@
-"""The runbooks of the reference deployment, as they are written into its database."""
+"""The texts of the runbooks in the reference deployment's database."""
 
 from typing import NamedTuple
 

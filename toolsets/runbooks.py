@@ -1,4 +1,4 @@
-"""Toolset `ops.runbooks`: what to do when something is wrong."""
+"""Toolset `ops.runbooks`: search and read runbooks."""
 
 import re
 import sqlite3
@@ -22,7 +22,7 @@ class RunbookHit(Shape):
     runbook_id: str
     """The runbook, such as `rb-01`."""
     title: str
-    """What it is for."""
+    """The case that it is for."""
     summary: str
     """How to recognize the case."""
 
@@ -35,7 +35,7 @@ class RunbookList(BoundedShape):
 
 
 class Runbook(RunbookHit):
-    """One runbook."""
+    """A runbook with its steps."""
 
     steps: list[str]
     """What to do, in order."""
@@ -71,14 +71,14 @@ def search_runbooks(
 def get_runbook(
     runbook_id: Annotated[str, Field(description="The runbook, such as rb-01.", min_length=1, max_length=20)],
 ) -> Runbook:
-    """One runbook with its steps."""
+    """Get a runbook with its steps."""
     with opened() as connection:
         row = require(connection, "runbook_id", runbook_id, tool=get_runbook.id)
     return Runbook(**{**row, "steps": row["steps"].splitlines()})
 
 
 def _ranked(connection: sqlite3.Connection, words: list[str]) -> list[str]:
-    """Ids by relevance: by SQLite's full-text index where it has one, else by words found."""
+    """Return ids by relevance: by the full-text index if there is one, else by the number of words found."""
     if not words:
         return []
     indexed = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'runbooks_index'").fetchone()

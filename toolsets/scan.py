@@ -1,4 +1,4 @@
-"""Read a device's month and say what is wrong with it."""
+"""Scan: find what is wrong with a device in its month of readings."""
 
 import sqlite3
 from datetime import UTC, datetime
@@ -11,15 +11,15 @@ __all__ = ["Reading", "examine", "low_since"]
 
 _SILENT_AFTER_S = 2 * 3600
 _STUCK_AFTER = 12
-"""Readings of one value in a row, up to the latest."""
+"""Readings in a row with one value, up to the latest."""
 _GAP_INTERVALS = 3
 
 Reading = tuple[int, float]
-"""Seconds since 1970, and the value."""
+"""The time in seconds since 1970, and the value."""
 
 
 def examine(connection: sqlite3.Connection, device: dict[str, Any], as_of: datetime) -> Finding | None:
-    """The finding about one device, by its finest series, or None for a healthy one."""
+    """Return the finding about a device, by its series with the shortest interval; None if nothing is wrong."""
     series_no, interval = connection.execute(
         "SELECT series_no, interval_s FROM series WHERE device_id = ? ORDER BY interval_s",
         (device["device_id"],),
@@ -44,7 +44,7 @@ def examine(connection: sqlite3.Connection, device: dict[str, Any], as_of: datet
 
 
 def low_since(readings: list[Reading], limit: float | None) -> int | None:
-    """The first time of the last run of values under the limit; None when the latest is not."""
+    """Return the time since which all values are under the limit; None if the latest is not, or without a limit."""
     since = None
     for time, value in reversed(readings):
         if limit is None or value >= limit:

@@ -91,10 +91,10 @@ CREATE TABLE executions (
     finished_at TEXT
 );
 """
-"""Times are seconds since 1970, except in `executions`, which people read."""
+"""Times are seconds since 1970, except in `executions`, where they are ISO 8601 for people."""
 
 SEARCH_INDEX = """
 CREATE VIRTUAL TABLE runbooks_index USING fts5 (runbook_id UNINDEXED, title, summary, steps, tokenize = 'porter');
 INSERT INTO runbooks_index SELECT runbook_id, title, summary, steps FROM runbooks;
 """
-"""For SQLite with FTS5; without it, searches read the table."""
+"""The full-text index, for SQLite with FTS5; without it, searches read the table."""

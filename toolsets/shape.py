@@ -1,4 +1,4 @@
-"""Shapes of payloads and results: frozen, each field's docstring is its schema description."""
+"""Shapes of payloads and results: frozen models, whose field docstrings are schema descriptions."""
 
 from pydantic import BaseModel, ConfigDict, NonNegativeInt
 
@@ -12,13 +12,13 @@ class Shape(BaseModel):
 
 
 class BoundedShape(Shape):
-    """A result that may be a part of what there is (SR-32)."""
+    """A result that can be a part of all items (SR-32)."""
 
     returned: NonNegativeInt
     """Items in this result."""
     total: NonNegativeInt | None = None
-    """Items there are."""
+    """Items in all; null if unknown."""
     truncated: bool = False
     """Whether items were left out."""
     refinement_hint: str | None = None
-    """How to ask for less, or for the rest."""
+    """How to ask for fewer items, or for the rest."""

@@ -1,4 +1,4 @@
-"""Toolset `ops.sites`: the places, who answers for them, and how much of each is heard of."""
+"""Toolset `ops.sites`: sites, their contacts and their device counts."""
 
 import sqlite3
 from datetime import date, datetime
@@ -18,20 +18,20 @@ sites = Toolset("ops.sites", description="Sites with field devices, and who answ
 
 
 class SiteSummary(Shape):
-    """How much of a site is heard of."""
+    """A site with its device counts."""
 
     site_id: str
     """The site, such as `s-7`."""
     name: str
-    """What people call it."""
+    """The name."""
     region: str
     """`north`, `east`, `south` or `west`."""
     device_count: int
     """Devices installed, the gateway included."""
     online_count: int
-    """Devices heard of in the last two hours."""
+    """Devices that reported in the last two hours."""
     offline_count: int
-    """Devices not heard of in the last two hours."""
+    """Devices that reported before, but not in the last two hours."""
 
 
 class SiteList(BoundedShape):
@@ -40,35 +40,35 @@ class SiteList(BoundedShape):
     sites: list[SiteSummary]
     """The sites."""
     as_of: datetime
-    """The data set's now."""
+    """The time of the data: what counts as now."""
 
 
 class Contact(Shape):
-    """Who answers for a site."""
+    """A contact of a site."""
 
     name: str
     """The person."""
     email: str
-    """Where to write."""
+    """The email address."""
     phone: str | None
-    """Where to call."""
+    """The phone number."""
     role: str
     """`operations`, `maintenance` or `owner`."""
     valid_until: date | None
-    """The last day of the registration; none is open-ended."""
+    """The last day of the registration; null if it does not end."""
     expired: bool
-    """Whether that day is before the data set's now."""
+    """Whether that day is before `as_of`."""
 
 
 class Site(SiteSummary):
-    """One site."""
+    """A site with its gateway and contacts."""
 
     gateway_id: str
     """The device that all others of the site report through."""
     contacts: list[Contact]
-    """Who answers for it, `operations` first; may be empty."""
+    """The contacts, `operations` first; may be empty."""
     as_of: datetime
-    """The data set's now."""
+    """The time of the data: what counts as now."""
 
 
 _SUMMARY = """
@@ -112,7 +112,7 @@ def list_sites(
 
 @sites.tool(title="Get a site", tags=["read"], read_only=True, examples=[{"site_id": "s-7"}])
 def get_site(site_id: SiteId) -> Site:
-    """One site with its gateway, contacts, device counts and the time the data is as of."""
+    """Get a site with its gateway, contacts and device counts, and the time of the data."""
     with opened() as connection:
         require(connection, "site_id", site_id, tool=get_site.id)
         summary = connection.execute(f"{_SUMMARY} HAVING site_id = ?", (site_id,)).fetchone()

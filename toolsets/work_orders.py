@@ -1,8 +1,8 @@
-"""Toolset `ops.work_orders`: what an MCP server knows of the work at the sites.
+"""Toolset `ops.work_orders`: the work orders of the sites, from an MCP server.
 
-The server is a process of the worker's, started with it and ended with it. Its own file is
-`toolsets/work_orders_server.py`; nothing of it is imported here, and without the `mcp` extra a
-worker serves as well, with these tools unavailable.
+The server is a process that starts and ends with the worker. Its code is in
+`toolsets/work_orders_server.py`, which is not imported here: without the `mcp` extra a worker
+serves too, with these tools unavailable.
 """
 
 import sys
@@ -14,11 +14,11 @@ from toolsets.database import location
 __all__ = ["transport", "work_orders"]
 
 _ROOT = Path(__file__).resolve().parent.parent
-"""The folder that holds `toolsets`, from where the server finds it wherever the worker was started."""
+"""The folder that holds `toolsets`, so that the server can import it, wherever the worker was started."""
 
 
 def transport(database: Path) -> mcp.Stdio:
-    """The server as a process, on a database file."""
+    """Return the transport that starts the server on a database file."""
     command = ("-m", "toolsets.work_orders_server", str(database.absolute()))
     return mcp.Stdio(sys.executable, *command, cwd=str(_ROOT))
 

@@ -1,8 +1,8 @@
-"""An MCP server: the work orders of the sites, as a system of its own would keep them.
+"""An MCP server: the work orders of the sites, as a separate system.
 
 `python -m toolsets.work_orders_server DATABASE` speaks the protocol over standard input and output,
-and ends when its input does. It knows nothing of agents or runs; `toolsets/work_orders.py` declares
-it as a toolset, and any other MCP client may use it as well.
+and ends when its input does. It uses nothing of agents or runs; `toolsets/work_orders.py` declares
+it as a toolset, and any other MCP client can use it too.
 """
 
 import os
@@ -38,23 +38,23 @@ class WorkOrder(Shape):
     work_order_id: str
     """The work order, such as `wo-1005`."""
     site_id: str
-    """Where the work is."""
+    """The site of the work."""
     summary: str
     """What is to be done."""
     priority: Priority
-    """How soon."""
+    """The priority."""
     status: Status
-    """`open` until the work is done, planned or not."""
+    """`open` until the work is done, whether planned or not."""
     cuts: Literal["power", "uplink"] | None
-    """What the site is without while the work goes on; none for work that cuts nothing."""
+    """What the site has to do without during the work; null if nothing."""
     opened_at: datetime
-    """When it was asked for."""
+    """When the work order was opened."""
     starts_at: datetime | None
-    """When the work begins, by plan; none while there is no plan."""
+    """When the work begins, by plan; null without a plan."""
     ends_at: datetime | None
-    """When it ends, by plan."""
+    """When the work ends, by plan; null without a plan."""
     closed_at: datetime | None
-    """When it was done."""
+    """When the work was done; null while it is open."""
 
 
 class WorkOrderList(BoundedShape):
@@ -111,7 +111,7 @@ def open_work_order(
     summary: Annotated[str, Field(description="What is to be done.", min_length=3, max_length=200)],
     priority: Annotated[Priority, Field(description="How soon.")] = "normal",
 ) -> OpenedWorkOrder:
-    """Open a work order at a site; where one with the same summary is open, that one is answered unchanged."""
+    """Open a work order at a site; if one with the same summary is open there, return it unchanged."""
     with transaction() as connection:
         _require_site(connection, site_id)
         created = connection.execute(

@@ -1,4 +1,4 @@
-"""What commands of a client share: the connection, who acts, and what is printed when something was sent."""
+"""Client commands: the connection, the name of the sender, and the confirmation of what was sent."""
 
 import asyncio
 import json
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from sojourn.client.client import Client
     from sojourn.storage import StorageDriver
 
-__all__ = ["by_or_user", "tell_done", "with_client"]
+__all__ = ["by_or_user", "print_done", "with_client"]
 
 
 def with_client(
@@ -20,11 +20,16 @@ def with_client(
     task_queue: str | None = None,
     storage: "StorageDriver | None" = None,
 ) -> int:
-    """Connect by the standard Temporal settings, and use the client in a loop of its own; returns the exit code.
+    """Connect with the standard Temporal settings, run a command's body in a new event loop, and return its exit code.
+
+    Args:
+        use: The body of the command; returns the exit code.
+        task_queue: Where runs are started; by default the setting.
+        storage: The driver that reads data outside of histories.
 
     Raises:
-        ServerUnavailable: nothing answers there.
-        DefinitionError: a setting cannot be read.
+        ServerUnavailable: No server answers at the address of the settings.
+        DefinitionError: A setting cannot be read.
     """
     from temporalio.runtime import Runtime
 
@@ -32,7 +37,7 @@ def with_client(
     from sojourn.logs.core import logging_runtime
 
     async def main() -> int:
-        # Its warnings would stand among what the command prints.
+        # By default the SDK core prints its warnings on standard output, between the command's lines.
         Runtime.set_default(logging_runtime(), error_if_already_set=False)
         return await use(await Client.connect(task_queue=task_queue, storage=storage))
 
@@ -40,7 +45,7 @@ def with_client(
 
 
 def by_or_user(by: str | None) -> str | None:
-    """Who acts: as they say, else the user that the machine knows; None where it knows none."""
+    """Return the name given with `--by`, else the user name of the operating system; None if it is empty or unknown."""
     import getpass
 
     if by is not None:
@@ -51,15 +56,15 @@ def by_or_user(by: str | None) -> str | None:
         return None
 
 
-def tell_done(done: str, run_id: str, *, as_json: bool, by: str | None, **more: Any) -> int:
-    """Print what was done, as one sentence or one object; returns exit code 0.
+def print_done(done: str, run_id: str, *, as_json: bool, by: str | None, **more: Any) -> int:
+    """Print what was done, as one sentence or one JSON object, and return exit code 0.
 
     Args:
-        done: Past tense, such as `approved`.
-        run_id: The run it went to.
-        as_json: One JSON object in place of a sentence.
-        by: Who did it, as recorded.
-        more: What else is known, such as `await_id`; what is None is left out.
+        done: The action in the past tense, such as `approved`.
+        run_id: The run that received it.
+        as_json: Whether to print a JSON object in place of a sentence.
+        by: The recorded name of the sender.
+        more: Further fields of the object; None is left out. The sentence has only `await_id`.
     """
     known = {name: value for name, value in more.items() if value is not None}
     if as_json:

@@ -1,4 +1,4 @@
-"""The command line: which commands there are, and how the process of one begins and ends."""
+"""Command line: the commands of `sojourn`, and the start and end of a command's process."""
 
 import contextlib
 import io
@@ -52,7 +52,7 @@ def sojourn(
     ] = False,
 ) -> None:
     """Durable runs for tool-using agents, on Temporal."""
-    del version  # told already
+    del version  # its callback has printed it
     if context.invoked_subcommand is None:
         print(context.get_help())
         raise typer.Exit(USAGE)
@@ -66,14 +66,15 @@ for _command in (*_SERVING, *_LOOKING, *_SENDING, export, doctor):
 
 
 def main() -> None:
-    """Run the command and leave with its own status, whatever the interpreter does at exit."""
+    """Run the command and end the process with its exit code, without the interpreter's shutdown."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # what a terminal cannot show is no reason to fail
+            # A character that the output's encoding lacks must not fail the command.
+            stream.reconfigure(errors="replace")
     try:
         code = app(prog_name="sojourn", standalone_mode=False) or OK
         failure = INTERRUPT if code == INTERRUPTED else None
-    except BaseException as error:  # noqa: BLE001 - whatever it is, it is told in a sentence
+    except BaseException as error:  # noqa: BLE001 - every error is reported in a sentence
         failure = failure_of(error)
         code = failure.exit_code
     if failure:
@@ -85,7 +86,7 @@ def _leave(code: int) -> None:
     from sojourn.telemetry import flush
 
     flush()
-    # A client-only process may abort in the SDK's threads at interpreter exit; its status is decided here.
+    # A client-only process may abort in the SDK's threads at interpreter exit, which would change the exit code.
     try:
         sys.stdout.flush()
     except OSError:

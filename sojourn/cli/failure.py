@@ -1,4 +1,4 @@
-"""How a command ends: its exit code, and for one that fails a sentence, or with `--json` one object, on standard error."""
+"""Failure: the exit code of a command, and the sentence, or with `--json` the object, that it prints on standard error."""
 
 import contextlib
 import json
@@ -37,12 +37,12 @@ __all__ = [
 
 OK = 0
 FAILED = 1
-"""The run failed, or what was asked for was not found."""
+"""The run failed, or what was asked for does not exist, is not possible or is not healthy."""
 USAGE = 2
 """Bad usage, or an app that is declared wrongly."""
 NO_SERVER = 3
 WAITING = 4
-"""The run waits for a person, and nobody is here to answer."""
+"""The run waits for a person: there is no terminal to ask at, or the person did not answer."""
 CANCELED = 5
 INTERRUPTED = 130
 
@@ -51,12 +51,12 @@ MAX_LINKS = 50
 
 
 class CommandError(SojournError):
-    """A command could not do what was asked; the text is one sentence with a next step.
+    """A command failed.
 
     Args:
-        message: For the person.
-        exit_code: The command's.
-        more: What `--json` tells beside it.
+        message: One sentence, with what to do next.
+        exit_code: The exit code of the command.
+        more: Further fields of the error object that `--json` prints.
     """
 
     def __init__(self, message: str, *, exit_code: int = FAILED, **more: Any) -> None:
@@ -67,22 +67,22 @@ class CommandError(SojournError):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What is told of an error."""
+    """The report of an error."""
 
     exit_code: int
     name: str = ""
     """The error's type, for machines."""
     message: str = ""
-    """Nothing is said when it is empty."""
+    """Nothing is printed if it is empty."""
     more: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def tell(self, *, as_json: bool) -> None:
-        """Print it; a standard error that is closed changes nothing."""
+        """Print the report on standard error; a closed standard error is ignored."""
         if not self.message:
             return
         if as_json:
-            told = {"error": self.name, "message": self.message, "exit_code": self.exit_code, **self.more}
-            text = json.dumps(told, default=str)
+            report = {"error": self.name, "message": self.message, "exit_code": self.exit_code, **self.more}
+            text = json.dumps(report, default=str)
         else:
             lines = [plain(line, MAX_LINE) for line in self.message.splitlines()]
             text = "sojourn: " + "\n".join(lines)
@@ -94,13 +94,13 @@ INTERRUPT = Failure(INTERRUPTED, "Interrupted", "interrupted")
 
 
 def wants_json(arguments: list[str]) -> bool:
-    """Whether a command line asks for JSON, as far as can be told before it is understood."""
+    """Whether the arguments of a command contain `--json`, before they are parsed."""
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     return "--json" in options
 
 
 def failure_of(error: BaseException) -> Failure:
-    """An error in a person's words; one that nobody foresaw is named too, without its traceback."""
+    """Return the report of an error; an unexpected one is reported by its type and message, without a traceback."""
     error = _unwrapped(error)
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPT
@@ -109,7 +109,7 @@ def failure_of(error: BaseException) -> Failure:
     if isinstance(error, SojournError):
         return Failure(_exit_code_of(error), type(error).__name__, str(error), _more_of(error))
     if isinstance(error, BrokenPipeError):
-        return Failure(FAILED)  # whoever read has had enough, and needs no word
+        return Failure(FAILED)  # the reader of the pipe, such as `head`, has closed it
     if usage := getattr(error, "format_message", None):
         return Failure(USAGE, "Usage", _usage(error, usage()))
     if isinstance(error, OSError):
@@ -132,7 +132,7 @@ def _exit_code_of(error: SojournError) -> int:
 
 
 def _more_of(error: SojournError) -> dict[str, Any]:
-    """What `--json` tells of an error beside its text."""
+    """Return the further fields of the error object that `--json` prints."""
     if isinstance(error, CommandError):
         return error.more
     run_id = getattr(error, "run_id", None)
@@ -140,13 +140,13 @@ def _more_of(error: SojournError) -> dict[str, Any]:
 
 
 def _is_interrupt(error: BaseException) -> bool:
-    """Whether Ctrl-C met code that made another error of it; a compiled library tells it in the text alone."""
+    """Whether Ctrl-C caused the error; a compiled library names it only in the message."""
     links = raised.chain(error, MAX_LINKS)
     return any(isinstance(link, KeyboardInterrupt) for link in links) or "KeyboardInterrupt" in str(error)
 
 
 def _unwrapped(error: BaseException) -> BaseException:
-    """The first error of a group; an error of the Temporal SDK as one of ours."""
+    """Return the first error of a group; translate an error of Temporal's SDK."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     service = sys.modules.get("temporalio.service")

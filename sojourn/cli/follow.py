@@ -1,4 +1,4 @@
-"""Follow a run to its end on a terminal, and ask the person what it and its child runs ask."""
+"""Follow: print a run until it ends, and ask the person at the terminal what it and its child runs wait for."""
 
 import sys
 from collections.abc import AsyncIterator
@@ -31,14 +31,14 @@ _CODES = {
 
 
 def code_of(event: Event, run: Run) -> int | None:
-    """The exit code of an event that ends the run; None of others, and of child runs."""
+    """Return the exit code for the event that ends the run; None for other events, and for those of child runs."""
     return _CODES.get(event.type) if event.run_id == run.id else None
 
 
 async def follow(run: Run, *, after: str | None = None) -> int:
-    """Draw a run until it ends, or until it waits for a person and nobody is here to answer."""
+    """Print a run until it ends, or until it waits for a person and there is nobody to ask; return the exit code."""
     code = OK
-    unasked: set[tuple[str, str]] = set()
+    approved_tools: set[tuple[str, str]] = set()
     shown: set[tuple[str, str]] = set()
     with RunView() as view:
         async for event in run.events(after=after, children=True, deltas=view.is_live):
@@ -54,19 +54,19 @@ async def follow(run: Run, *, after: str | None = None) -> int:
                 view.say(f"send results with: {answer_lines(event.run_id, wait)[0]}", "dim")
             elif not sys.stdin.isatty():
                 if not await _all_shown(run, shown):
-                    continue  # nobody is told to decide on what was not shown
-                await _tell_waits(run, view)
+                    continue  # the commands are printed only when every wait was shown
+                await _print_waits(run, view)
                 return WAITING
-            elif not isinstance(wait, AwaitConfirmation) or (event.run_id, wait.tool) not in unasked:
+            elif not isinstance(wait, AwaitConfirmation) or (event.run_id, wait.tool) not in approved_tools:
                 view.pause()
-                if not await _asked(Run(run.client, event.run_id), wait, unasked):
+                if not await _asked(Run(run.client, event.run_id), wait, approved_tools):
                     return WAITING
                 view.resume()
     return code
 
 
 async def follow_as_json(run: Run, events: AsyncIterator[Event]) -> int:
-    """Print each event as a line of JSON, until the run ends or waits for a person."""
+    """Print each event as a line of JSON, until the run ends or waits for a person; return the exit code."""
     code = OK
     shown: set[tuple[str, str]] = set()
     async for event in events:
@@ -83,14 +83,14 @@ async def follow_as_json(run: Run, events: AsyncIterator[Event]) -> int:
 
 
 def show_end(view: RunView, event: Event, run: Run) -> None:
-    """What the run cost, under its answer."""
+    """Print the calls, the tokens, the cost and the active time of the run, below its answer."""
     if event.type == "run_completed" and event.run_id == run.id and event.output:
         active = f", active for {took(event.output.active_time)}" if event.output.active_time else ""
         view.say(f"  {summed(event.output)}{active}", "dim")
 
 
 async def _is_open(run: Run, run_id: str, wait: Await) -> bool:
-    """Whether it is still waited for: who comes late is told of waits that are over."""
+    """Whether a wait is still open: the events of the past have waits that were answered since."""
     try:
         status = await Run(run.client, run_id).status()
     except RunNotFound:
@@ -99,29 +99,31 @@ async def _is_open(run: Run, run_id: str, wait: Await) -> bool:
 
 
 async def _all_shown(run: Run, shown: set[tuple[str, str]]) -> bool:
-    """Whether every open wait of the run and its child runs has been told; the others come with the next events."""
+    """Whether every open wait of the run and its child runs was printed; the others come with the next events."""
     status = await run.status()
     waits = {run.id: status.awaits, **status.child_awaits}
     return all((run_id, wait.id) in shown for run_id, each in waits.items() for wait in each)
 
 
-async def _tell_waits(run: Run, view: RunView) -> None:
+async def _print_waits(run: Run, view: RunView) -> None:
     status = await run.status()
     for run_id, waits in {run.id: status.awaits, **status.child_awaits}.items():
         for wait in waits:
             view.say(f"waiting; answer with: {answer_lines(run_id, wait)[0]}")
 
 
-async def _asked(run: Run, wait: Await, unasked: set[tuple[str, str]]) -> bool:
-    """Ask the person; False when there is nobody."""
-    return await (_answer(run, wait) if isinstance(wait, AwaitClarification) else _decide(run, wait, unasked))
+async def _asked(run: Run, wait: Await, approved_tools: set[tuple[str, str]]) -> bool:
+    """Ask the person, and send the answer; False at the end of input."""
+    if isinstance(wait, AwaitClarification):
+        return await _answer(run, wait)
+    return await _decide(run, wait, approved_tools)
 
 
 async def _answer(run: Run, question: AwaitClarification) -> bool:
-    """Whether the person answered, until what they say fits, or somebody else did."""
-    while (said := await ask_person()) is not None:
+    """Ask until an answer fits the question's form, or somebody else has answered; False at the end of input."""
+    while (answer := await ask_person()) is not None:
         try:
-            await run.answer(question.id, said, by=by_or_user(None))
+            await run.answer(question.id, answer, by=by_or_user(None))
         except InvalidInput as error:
             print(f"  {plain(str(error), 1000)}")
         except AwaitClosed:
@@ -132,8 +134,8 @@ async def _answer(run: Run, question: AwaitClarification) -> bool:
     return False
 
 
-async def _decide(run: Run, call: Await, unasked: set[tuple[str, str]]) -> bool:
-    """Whether the person, or somebody else, decided; tools that nobody is asked about any more are added."""
+async def _decide(run: Run, call: Await, approved_tools: set[tuple[str, str]]) -> bool:
+    """Ask for a decision, and add a tool that is approved for the run to `approved_tools`; False at the end of input."""
     assert isinstance(call, AwaitConfirmation)
     decision = await ask_approval(call)
     if decision is None:
@@ -148,5 +150,5 @@ async def _decide(run: Run, call: Await, unasked: set[tuple[str, str]]) -> bool:
         print("  somebody else decided first")
         return True
     if letter == "a":
-        unasked.add((run.id, call.tool))
+        approved_tools.add((run.id, call.tool))
     return True

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands share, and how they are read."""
+"""Arguments and options that several commands share."""
 
 import functools
 import inspect
@@ -21,22 +21,22 @@ __all__ = [
     "TaskQueue",
     "Why",
     "encrypted",
-    "given_again",
+    "encryption_options",
     "load_app",
 ]
 
 COMPLETION_PATIENCE = 2.0
-"""Seconds that a server may take while a shell completes a run's id."""
+"""Longest completion of a run's id, in seconds."""
 
 MAX_LOOKED_AT = 1_000
-"""Runs among which a shell's completion looks, the newest."""
+"""Most runs that a completion searches, the newest first."""
 
 MAX_OFFERED = 100
-"""Run ids that a shell is offered."""
+"""Most run ids that a completion offers."""
 
 
 def complete_runs(incomplete: str) -> list[str]:
-    """Run ids that begin so: the newest ones, or nothing, within a moment."""
+    """Return ids of the newest runs that begin with `incomplete`; none on any error, or after `COMPLETION_PATIENCE`."""
     import asyncio
 
     from sojourn.client.client import Client
@@ -50,7 +50,7 @@ def complete_runs(incomplete: str) -> list[str]:
 
     try:
         return asyncio.run(asyncio.wait_for(find(), COMPLETION_PATIENCE))
-    except Exception:  # noqa: BLE001 - a prompt is no place for an error
+    except Exception:  # noqa: BLE001 - an error would be printed into the prompt
         return []
 
 
@@ -87,13 +87,13 @@ EncryptedOnly = Annotated[
 ]
 
 _given: list[str] = []
-"""The options of `encrypted` as they were given, for the command lines that are printed."""
+"""The options of `encrypted` that were given, to repeat them in printed command lines."""
 
 
 def encrypted(command: Callable[..., int]) -> Callable[..., int]:
-    """The command with `--codec` and `--encrypted-only`, which every command that reads or writes payloads takes.
+    """Add `--codec` and `--encrypted-only` to a command that reads or writes payloads.
 
-    They set what the settings are read from, so that workers in processes of their own get them too.
+    The options set environment variables, so that workers in other processes get them too.
     """
 
     @functools.wraps(command)
@@ -118,16 +118,16 @@ def encrypted(command: Callable[..., int]) -> Callable[..., int]:
     return with_settings
 
 
-def given_again() -> str:
-    """What a printed command line needs so that the next command reads the same payloads; empty where nothing was given."""
+def encryption_options() -> str:
+    """Return the encryption options that were given, to append to a printed command line; empty without any."""
     return "".join(_given)
 
 
 def load_app(target: str) -> "App":
-    """The app at `module:name`, looked for in the current folder first.
+    """Import the app at `module:name`, which is searched in the current folder first.
 
     Raises:
-        DefinitionError: there is no such module or name, it is no App, or it is declared wrongly.
+        DefinitionError: There is no such module or name, it is no App, or it is declared wrongly.
     """
     from sojourn.authoring.app import App
     from sojourn.errors import DefinitionError

@@ -1,12 +1,12 @@
 """Reload: a worker process that is replaced when a file changes, and drains before it ends.
 
-The new one has to load the app before the old one stops taking work; while the app does not load, the
-old one goes on serving. The worker is this module too:
+The new process has to load the app before the old one stops taking work; while the app does not load, the
+old process continues to serve. A worker process runs this module:
 
     python -m sojourn.cli.reload MODULE:APP TASK_QUEUE DESCRIPTOR
 
-It writes a byte to the descriptor once the app is loaded. Standard input is its life line: its end is
-the end of the other process, by whatever way, and the worker drains.
+It writes a byte to the descriptor once the app is loaded. Its standard input is a pipe from the process that
+started it, so when that process ends, in whatever way, the input ends too and the worker drains.
 """
 
 import asyncio
@@ -25,19 +25,19 @@ from sojourn.process import Program
 __all__ = ["Reloader", "Tell"]
 
 WATCHED = (".toml", ".yaml", ".yml")
-"""Endings of files that are watched beside `.py`; data that an app writes is none of them."""
+"""Suffixes of files that are watched beside `.py`; not those of data that an app could write, such as `.json`."""
 
 Tell = Callable[[str, str, dict[str, Any]], None]
-"""Takes a kind of event, a line for people, and what machines are told."""
+"""Takes the name of an event, its line for people, and its fields for `--json`."""
 
 
 class Reloader:
-    """Serves an app until SIGINT or SIGTERM, and anew after each change below the current folder.
+    """Serves an app until SIGINT or SIGTERM, in a new process after each change below the current folder.
 
     Args:
         target: `MODULE:APP`.
-        task_queue: Where its workers look for work.
-        tell: Is told what happens.
+        task_queue: The task queue that its workers poll.
+        tell: Called with each event.
     """
 
     def __init__(self, target: str, task_queue: str, tell: Tell) -> None:
@@ -51,14 +51,14 @@ class Reloader:
         self._stop = asyncio.Event()
 
     async def run(self) -> int:
-        """Serve until a signal; returns the exit code. A second signal does not wait for the drain."""
+        """Serve until a signal, let the workers drain, and return the exit code; a second signal kills them."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._on_signal)
         try:
             await self._serve()
         except asyncio.CancelledError:
-            self._kill(self._programs)  # the server is gone: there is nobody to drain for
+            self._kill(self._programs)  # the server has ended: a drain would only fail
             raise
         finally:
             if self._current is not None:
@@ -80,14 +80,15 @@ class Reloader:
 
         kept = PythonFilter(extra_extensions=WATCHED)
         watching = awatch(Path.cwd(), watch_filter=kept, stop_event=self._stop)
-        upcoming = asyncio.ensure_future(anext(watching, None))  # what changes while the app loads counts
+        # Watching starts first, to see changes while the app loads.
+        upcoming = asyncio.ensure_future(anext(watching, None))
         await self._start("serving", [])
         while (changes := await upcoming) is not None:
             upcoming = asyncio.ensure_future(anext(watching, None))
             await self._start("reloaded", _names(changes))
 
     async def _start(self, event: str, changed: list[str]) -> None:
-        """Start a worker, and once its app is loaded let the one before drain; without, leave that one be."""
+        """Start a worker, and once its app is loaded stop the one before; if it does not load, keep that one."""
         program = await self._loaded()
         because = f" ({', '.join(changed[:3])}{' ...' if len(changed) > 3 else ''})" if changed else ""
         if program is None:
@@ -101,7 +102,7 @@ class Reloader:
         self._tell(event, f"{event} {self._target}{because}", {"changed": changed, "pid": program.pid})
 
     async def _loaded(self) -> Program | None:
-        """A worker that has loaded its app; None when it cannot, for which it has given the reason."""
+        """Start a worker and wait until its app is loaded; None if that fails, after the worker has printed the reason."""
         reading, writing = os.pipe()
         command = [sys.executable, "-m", "sojourn.cli.reload", self._target, self._task_queue, str(writing)]
         program = Program(command, keep=[writing], may_outlive_us=True)
@@ -112,13 +113,13 @@ class Reloader:
         self._ending.add(ending)
         ending.add_done_callback(self._ending.discard)
         try:
-            said = await asyncio.to_thread(os.read, reading, 1)
+            is_loaded = bool(await asyncio.to_thread(os.read, reading, 1))
         finally:
             os.close(reading)
             self._loading.discard(program)
-        if not said:
+        if not is_loaded:
             await asyncio.wait({ending})
-        return program if said else None
+        return program if is_loaded else None
 
     async def _ended(self, program: Program) -> None:
         status = await program.wait()
@@ -135,7 +136,7 @@ def _names(changes: Iterable[tuple[Any, str]]) -> list[str]:
 
 
 def _work(target: str, task_queue: str, descriptor: int) -> int:
-    """Load, say so, and serve; returns the exit code."""
+    """Load the app, report that on the descriptor, serve, and return the exit code."""
     from sojourn.worker import serve
 
     try:
@@ -144,7 +145,7 @@ def _work(target: str, task_queue: str, descriptor: int) -> int:
         os.close(descriptor)
         threading.Thread(target=_end_with_parent, daemon=True).start()
         serve(app, task_queue=task_queue)
-    except BaseException as error:  # noqa: BLE001 - told as every command does
+    except BaseException as error:  # noqa: BLE001 - reported as by every command
         failure = failure_of(error)
         failure.tell(as_json=False)
         return failure.exit_code

@@ -1,6 +1,6 @@
-"""Which open runs are stuck: a workflow task fails again and again, nobody takes it, or a call blocks its worker.
+"""Stuck runs: a workflow task fails again and again, no worker polls for a task, or a call blocks its worker's event loop.
 
-`describe` counts the attempts; why the first failed is in the history, and the later ones leave no event.
+`describe` has the number of attempts. Of failed attempts of a workflow task only the first is in the history.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryReverse
 from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn.authoring.progress import BLOCKS_LOOP
-from sojourn.cli.options import given_again
+from sojourn.cli.options import encryption_options
 from sojourn.client.client import Client
 from sojourn.connection.rpc_errors import translated
 from sojourn.events.history import HistoryReader
@@ -28,9 +28,10 @@ ATTEMPTS = 3
 """Attempts from which a workflow task counts as failing again and again; a killed worker costs one."""
 
 AT_ONCE = 20
-"""Runs that are asked about at a time."""
+"""Most runs that are described at the same time."""
 
-_LAST = 20
+_LAST_EVENTS = 20
+"""Events of the history that are searched for the failure, from the last."""
 
 _MEND = "fix the error in the worker's log, and deploy the fix; or end the run: temporal workflow terminate --workflow-id {run}"
 _UNBLOCK = "make the tool await, or make it a plain function: it then runs in a thread"
@@ -41,10 +42,10 @@ Stuck = dict[str, Any]
 
 
 async def stuck_runs(client: Client, run_ids: Sequence[str]) -> dict[str, Stuck]:
-    """Those of these open runs that are stuck, with why.
+    """Return those of these open runs that are stuck, by run id.
 
     Raises:
-        ServerUnavailable: the server does not answer.
+        ServerUnavailable: The server does not answer.
     """
     gate = asyncio.Semaphore(AT_ONCE)
 
@@ -63,29 +64,33 @@ async def _look(client: Client, run_id: str) -> Stuck | None:
         task = raw.pending_workflow_task
         if raw.HasField("pending_workflow_task") and task.attempt >= ATTEMPTS:
             since, reason = task.original_scheduled_time, await _reason(client, run_id)
-            return _told(task.attempt, since, reason, _MEND.format(run=run_id))
-        for one in raw.pending_activities:
-            said = await heartbeat_note(one, client.temporal.data_converter)
-            if said.get(BLOCKS_LOOP) is True:
-                call = f"call {one.activity_id} {said['note']}"
-                return _told(one.attempt, one.last_started_time, call, _UNBLOCK)
+            return _stuck(task.attempt, since, reason, _MEND.format(run=run_id))
+        for pending in raw.pending_activities:
+            note = await heartbeat_note(pending, client.temporal.data_converter)
+            if note.get(BLOCKS_LOOP) is True:
+                call = f"call {pending.activity_id} {note['note']}"
+                return _stuck(pending.attempt, pending.last_started_time, call, _UNBLOCK)
         waits = (
             [(task.attempt, task.original_scheduled_time)] if raw.HasField("pending_workflow_task") else []
         )
-        waits += [(one.attempt, one.scheduled_time) for one in raw.pending_activities if _is_scheduled(one)]
+        waits += [
+            (each.attempt, each.scheduled_time) for each in raw.pending_activities if _is_scheduled(each)
+        ]
         queue = described.task_queue
         if not waits or await client.has_worker(queue):
             return None
-        return _told(
-            *waits[0], f"no worker polls task queue {queue}", _SERVE.format(queue=queue) + given_again()
+        return _stuck(
+            *waits[0],
+            f"no worker polls task queue {queue}",
+            _SERVE.format(queue=queue) + encryption_options(),
         )
     except RPCError as error:
         if error.status == RPCStatusCode.NOT_FOUND:
-            return None  # visibility told of it too late
+            return None  # visibility lags: the run is already deleted
         raise translated(error, run_id) from error
 
 
-def _told(attempt: int, since: Timestamp, reason: str, mend: str) -> Stuck:
+def _stuck(attempt: int, since: Timestamp, reason: str, mend: str) -> Stuck:
     began = since.ToDatetime(UTC) if since.seconds else None
     return {"attempt": attempt, "since": began, "reason": reason, "next": mend}
 
@@ -95,12 +100,12 @@ def _is_scheduled(pending: PendingActivityInfo) -> bool:
 
 
 async def _reason(client: Client, run_id: str) -> str:
-    """What the newest workflow task failure in the history says."""
+    """Return the message of the newest workflow task failure in the history; empty if the last events have none."""
     answer = await client.temporal.workflow_service.get_workflow_execution_history_reverse(
         GetWorkflowExecutionHistoryReverseRequest(
             namespace=client.temporal.namespace,
             execution=WorkflowExecution(workflow_id=run_id),
-            maximum_page_size=_LAST,
+            maximum_page_size=_LAST_EVENTS,
         )
     )
     for event in answer.history.events:

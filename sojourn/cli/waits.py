@@ -1,11 +1,11 @@
-"""What a run and its child runs wait for, which of it a command means, and the command lines that answer it."""
+"""Open waits of a run and its child runs: find the one that a command answers, and print the commands that do."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sojourn.cli.failure import USAGE, CommandError
-from sojourn.cli.options import given_again
+from sojourn.cli.options import encryption_options
 from sojourn.cli.screen.text import plain
 from sojourn.cli.screen.wait_views import VIEWS, view_of
 from sojourn.client.client import Client
@@ -23,34 +23,34 @@ PHASES = {
 
 @dataclass(frozen=True, slots=True)
 class OpenWait:
-    """One thing that is waited for, and the run to which the answer goes."""
+    """An open wait, and the run that takes its answer."""
 
     run_id: str
     wait: Await
 
     @property
     def kind(self) -> str:
-        """What it is, for people."""
+        """The kind of the wait, such as `an approval`."""
         return view_of(self.wait).title
 
     @property
     def commands(self) -> list[str]:
-        """The command lines that answer it, the usual one first."""
+        """The command lines that answer the wait, the usual one first."""
         return answer_lines(self.run_id, self.wait)
 
     @property
     def command(self) -> str:
-        """The usual command line that answers it."""
+        """The usual command line that answers the wait."""
         return self.commands[0]
 
     def lines(self) -> list[str]:
-        """Id and kind, and what it is about, field by field."""
+        """Return the id and the kind, and what the wait is about, in lines."""
         first, *rest = view_of(self.wait).about(self.wait)
         return [f"{plain(self.wait.id)}: {self.kind}: {first}", *rest]
 
-    def told(self) -> dict[str, Any]:
-        """The same, for machines."""
-        told = {
+    def to_json(self) -> dict[str, Any]:
+        """Return the entry of `open` in the error object that `--json` prints."""
+        entry = {
             "run_id": self.run_id,
             "await_id": self.wait.id,
             "kind": view_of(self.wait).kind,
@@ -58,29 +58,30 @@ class OpenWait:
             "command": self.command,
         }
         if isinstance(self.wait, AwaitConfirmation):
-            told["payload_digest"] = self.wait.payload_digest
-        return told
+            entry["payload_digest"] = self.wait.payload_digest
+        return entry
 
 
 def answer_lines(run_id: str, wait: Await) -> list[str]:
-    """The command lines that answer a wait, the usual one first; what is in capitals is to be replaced."""
+    """Return the command lines that answer a wait, the usual one first, with placeholders in capitals."""
     lines = view_of(wait).commands(run_id, wait)
-    return [f"sojourn {line}{given_again()}" for line in lines]
+    return [f"sojourn {line}{encryption_options()}" for line in lines]
 
 
 def open_waits(status: RunStatus) -> list[OpenWait]:
-    """Everything that is open, the run's own first."""
+    """Return the open waits of a run and its child runs, the run's own first."""
     own = [OpenWait(status.run_id, wait) for wait in status.awaits]
     below = [OpenWait(run_id, wait) for run_id, waits in status.child_awaits.items() for wait in waits]
     return own + below
 
 
 async def find_wait(client: Client, run_id: str, kind: type[Await], await_id: str | None) -> OpenWait:
-    """The open wait that is meant: the one of this id, or the only one of its kind.
+    """Return the open wait of this kind with this id, or without an id the only one of this kind.
 
     Raises:
-        CommandError: there is none (exit code 1), or there are several (2); both say what is open.
-        RunNotFound: there is no such run.
+        CommandError: There is none (exit code 1), or there are several (2), with a list of the open waits; or no worker
+            polls the run's task queue (1).
+        RunNotFound: There is no such run.
     """
     status = await client.get_run(run_id).status()
     found = open_waits(status)
@@ -94,7 +95,7 @@ async def find_wait(client: Client, run_id: str, kind: type[Await], await_id: st
             _listed(f"{run_id} waits for several answers; choose one by its id:", fitting),
             exit_code=USAGE,
             run_id=run_id,
-            open=[each.told() for each in fitting],
+            open=[each.to_json() for each in fitting],
         )
     if not found:
         text = nothing_open(status)
@@ -103,26 +104,26 @@ async def find_wait(client: Client, run_id: str, kind: type[Await], await_id: st
     else:
         missing = f"called {plain(await_id)!r}" if await_id is not None else f"like {VIEWS[kind].title}"
         text = _listed(f"{run_id} waits for nothing {missing}; it waits for:", found)
-    raise CommandError(text, run_id=run_id, open=[each.told() for each in found])
+    raise CommandError(text, run_id=run_id, open=[each.to_json() for each in found])
 
 
 def require_worker(status: RunStatus) -> None:
-    """Refuse at once what no worker is there to take.
+    """Check that a worker can take what a command sends; the run's hints say if there is none.
 
     Raises:
-        CommandError: nobody polls the run's task queue.
+        CommandError: No worker polls the run's task queue.
     """
-    gone = [hint for hint in status.hints if hint.startswith("no worker polls")]
-    if gone:
+    hints = [hint for hint in status.hints if hint.startswith("no worker polls")]
+    if hints:
         raise CommandError(
-            f"{gone[0]}, so nothing was sent to {status.run_id}; start a worker with `sojourn worker MODULE:APP "
-            f"--task-queue {gone[0].rsplit(' ', 1)[-1]}{given_again()}`, and send it again",
+            f"{hints[0]}, so nothing was sent to {status.run_id}; start a worker with `sojourn worker MODULE:APP "
+            f"--task-queue {hints[0].rsplit(' ', 1)[-1]}{encryption_options()}`, and send it again",
             run_id=status.run_id,
         )
 
 
 def nothing_open(status: RunStatus) -> str:
-    """What a run does that waits for nothing, and hints."""
+    """Return what a run without open waits is doing, with its hints, as one sentence."""
     if status.status == "paused":
         clause = "is paused; continue with `sojourn resume`"
     elif status.status in ("running", "waiting"):

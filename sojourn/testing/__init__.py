@@ -1,9 +1,9 @@
-"""What tests of agents need: a planner that follows a script, and a real server.
+"""Helpers for tests of agents: a planner that follows a script, and a real server.
 
-The package decides how a test starts a server and puts another planner or model in an agent's place. It knows the
-public face of Sojourn, and pytest in `pytest_plugin` alone (`temporal_server`, `temporal_address`, `use_model`), which the
-installed package registers and which imports and starts nothing before a test asks. Begin at `ScriptedPlanner`;
-`sojourn.testing.models` puts models in the place of others, and records what they answer.
+The package decides how a test starts a server and replaces an agent's planner or model. Only `pytest_plugin` imports
+pytest; the installed package registers it, and it imports and starts nothing else until a test uses one of its fixtures
+(`temporal_server`, `temporal_address`, `use_model`). Begin with `ScriptedPlanner`; `sojourn.testing.models` replaces
+models, and records their responses.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ __all__ = ["ScriptedPlanner", "Step"]
 
 
 def __getattr__(name: str) -> Any:
-    # Every pytest run of a user imports this package for its plugin; it must cost nothing.
+    # pytest imports this package with the plugin, in every test run of a user, so its import has to be quick.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from sojourn.testing import scripted  # noqa: PLC0415

@@ -1,7 +1,7 @@
-"""pytest fixtures: a real Temporal server for the whole test session; another model in an agent's place.
+"""pytest fixtures: a real Temporal server for the whole test session, and the replacement of an agent's model.
 
-Under pytest-xdist each worker process has a server of its own: it starts in
-under a second, and tests of one process cannot disturb another's.
+Under pytest-xdist each worker process has its own server: it starts in less than a
+second, and the tests of one process cannot disturb those of another.
 """
 
 from collections.abc import Callable, Coroutine, Generator
@@ -37,7 +37,7 @@ def temporal_server(tmp_path_factory: pytest.TempPathFactory) -> "Generator[Serv
     try:
         yield server
     finally:
-        # Its data goes with the session: nothing is left to end in good order.
+        # The data is not used after the session, so the server need not shut down cleanly.
         _run(server.stop(grace=_AT_ONCE))
 
 
@@ -49,16 +49,16 @@ def temporal_address(temporal_server: "Server") -> str:
 
 @pytest.fixture
 def use_model() -> "Generator[Callable[[Any, Any], Any]]":
-    """Let another model plan until the test ends, `use_model(app, TestModel())`; needs `sojourn[models]`."""
+    """Yield a function that replaces a model until the test ends: `use_model(app, TestModel())`; needs `sojourn[models]`."""
     from sojourn.testing.models import use_model as using  # noqa: PLC0415
 
     with ExitStack() as stack:
         yield lambda of, model: stack.enter_context(using(of, model))
 
 
-def _run(step: "Coroutine[object, object, object]") -> None:
-    """Run a step in a loop of its own, leaving alone whatever loop the tests run in."""
+def _run(coroutine: "Coroutine[object, object, object]") -> None:
+    """Run a coroutine in a new event loop, apart from the loop of the tests."""
     import asyncio  # noqa: PLC0415
 
     with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
-        runner.run(step)
+        runner.run(coroutine)

@@ -1,8 +1,8 @@
 """ScriptedPlanner: a planner that follows a list of steps, for tests and examples.
 
-Planners run in activities: a plan may be retried, and the next one may run in
-another process. So the next step is not counted in the object, it is read from
-the transcript: a plan that the run accepted has left one assistant message.
+Planners run in activities: a plan may be retried, and the next one may run in another
+process. So the planner counts no steps itself. It counts the assistant messages of the
+transcript, of which each plan that the run accepted adds one.
 """
 
 import inspect
@@ -15,38 +15,46 @@ from sojourn.contracts.plan import PlanInput, PlanResult, PlanResumeInput, Turn
 __all__ = ["ScriptedPlanner", "Step"]
 
 Step = PlanResult | Callable[[Turn], PlanResult | Awaitable[PlanResult]]
-"""A plan, or a function, sync or async, that makes one of the turn."""
+"""A plan, or a function of the turn, sync or async, that returns one."""
 
 
 class ScriptedPlanner:
-    """Plays `steps` in order, one for each assistant message that the run has added.
+    """Returns `steps` in order, one for each assistant message that the run has added.
 
-    A refused plan adds no message, so its step is played again: a function can
-    see the reason in `turn.reminders` and do better. For the same reason a step
-    that only waits is played again after the wait, unless it is a function that decides otherwise.
+    A refused plan adds no message, so its step is used again: a function can read the
+    reason in `turn.reminders` and return another plan. A step that only waits adds no
+    message either, and is used again after the wait: make it a function that tells them apart.
     """
 
     def __init__(self, steps: Iterable[Step], *, given: int = 0) -> None:
-        """Take the script.
+        """Create a planner from a script.
 
         Args:
-            steps: One for each plan.
-            given: Assistant messages that the run is started with, which no step has made.
+            steps: One for each plan that the run accepts.
+            given: The number of assistant messages that the run is started with.
         """
         self._steps = tuple(steps)
         self._given = given
         self.turns: list[Turn] = []
-        """Every turn that was asked of this object, the retried ones too."""
+        """Every turn that this object has received, retries included."""
 
     async def plan_start(self, turn: PlanInput) -> PlanResult:
-        """Play the first step."""
-        return await self._play(turn)
+        """Return the plan of the first step.
+
+        Raises:
+            ApplicationError: The script has no such step, or its function returned no plan (`ScriptError`).
+        """
+        return await self._plan(turn)
 
     async def plan_resume(self, turn: PlanResumeInput) -> PlanResult:
-        """Play the step whose turn it is."""
-        return await self._play(turn)
+        """Return the plan of the step that is next by the transcript.
 
-    async def _play(self, turn: Turn) -> PlanResult:
+        Raises:
+            ApplicationError: As for `plan_start`.
+        """
+        return await self._plan(turn)
+
+    async def _plan(self, turn: Turn) -> PlanResult:
         self.turns.append(turn)
         position = sum(message.role == "assistant" for message in turn.messages) - self._given
         if not 0 <= position < len(self._steps):
@@ -67,5 +75,5 @@ class ScriptedPlanner:
 
 
 def _off_script(message: str) -> ApplicationError:
-    """Return an error that is not retried: a script does not get better."""
+    """Return an error that is not retried: the script would be the same."""
     return ApplicationError(message, type="ScriptError", non_retryable=True)

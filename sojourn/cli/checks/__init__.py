@@ -1,6 +1,6 @@
-"""What `sojourn doctor` looks at: this machine, the app, the Temporal service, the workers and runs of a task queue.
+"""Checks of `sojourn doctor`: this machine, the app, the Temporal service, the workers and runs of a task queue.
 
-Each function makes one `Check` and changes nothing; what it may look at, it is given. Begin with `Check`, then `service`.
+Each function returns its results as `Check`s and changes nothing. Begin with `Check`, then `service`.
 """
 
 from dataclasses import dataclass
@@ -11,18 +11,18 @@ __all__ = ["Check"]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One line of the doctor's."""
+    """The result of one check, printed on one line."""
 
     name: str
-    """What was looked at, in one or two words."""
+    """What was checked, in a few words."""
     ok: bool | None
-    """Whether it is well; None where that is for the reader to judge, or could not be found out."""
-    said: str
+    """Whether it is as it should be; None if that is for the reader to judge, or could not be checked."""
+    found: str
     """What was found."""
     mend: str = ""
-    """What to do, where it is not well."""
+    """What to do; empty if there is nothing to do."""
 
-    def told(self) -> dict[str, Any]:
-        """The same, for machines."""
+    def to_json(self) -> dict[str, Any]:
+        """Return the entry of `checks` that `--json` prints."""
         mend = {"mend": self.mend} if self.mend else {}
-        return {"check": self.name, "ok": self.ok, "found": self.said, **mend}
+        return {"check": self.name, "ok": self.ok, "found": self.found, **mend}

@@ -1,4 +1,4 @@
-"""The app: whether it loads, what it declares, whether its MCP servers answer and its models can be made."""
+"""Checks of the app: whether it loads, what it declares, whether its MCP servers answer and its models can be made."""
 
 import os
 import sys
@@ -25,11 +25,11 @@ MODEL_VARIABLES = (
     "OLLAMA_BASE_URL",
     "VLLM_BASE_URL",
 )
-"""What chooses a model, or leads to one; only their names are told."""
+"""Environment variables that choose a model or configure its provider; only their names are printed."""
 
 
 def check_app(target: str) -> tuple[Check, App | None]:
-    """Load it, which checks all that it declares."""
+    """Load the app, which validates its declarations; None in its place if that fails."""
     try:
         app = load_app(target)
     except DefinitionError as error:
@@ -40,21 +40,21 @@ def check_app(target: str) -> tuple[Check, App | None]:
 
 
 async def check_toolsets(app: App) -> list[Check]:
-    """Ask the servers of remote toolsets for their tools; nothing where there are none."""
+    """Connect to the app's MCP servers: one check for each that is unavailable, else one for all; none without servers."""
     await app.open()
     try:
-        gone = app.unavailable()
+        unavailable = app.unavailable()
         has_remote = any(spec.kind == "mcp" for spec in _specs(app))
     finally:
         await app.close()
-    if gone:
+    if unavailable:
         mend = "start it, or correct its transport; runs continue without its tools"
-        return [Check("MCP servers", False, reason, mend) for reason in gone]
+        return [Check("MCP servers", False, reason, mend) for reason in unavailable]
     return [Check("MCP servers", True, "all answer")] if has_remote else []
 
 
 def queues_of(app: App) -> list[str]:
-    """The task queues of its own that tools name."""
+    """Return the task queues that the app's tools name, sorted."""
     return sorted({spec.task_queue for spec in _specs(app) if spec.task_queue})
 
 
@@ -63,31 +63,31 @@ def _specs(app: App) -> list[ToolSpec]:
 
 
 def check_model(app: App | None) -> Check:
-    """The app's models, made as a run makes them, and what is set."""
-    said = ", ".join(name for name in MODEL_VARIABLES if os.environ.get(name))
-    said = f"{said} set" if said else "no variable is set"
+    """Make the app's models as a run would, without a request, and list the model variables that are set."""
+    names = ", ".join(name for name in MODEL_VARIABLES if os.environ.get(name))
+    variables = f"{names} set" if names else "no variable is set"
     if find_spec("pydantic_ai") is None:
         return Check(
             "model",
             None,
-            f"{said}; planners are code",
+            f"{variables}; planners are code",
             "pip install 'sojourn[models]' to use a model as the planner",
         )
     if app is None:
-        return Check("model", None, said)
+        return Check("model", None, variables)
     named, wrong = _models(app)
-    told = "; ".join(f"{', '.join(agents)} by {model}" for model, agents in named.items())
+    models = "; ".join(f"{', '.join(agents)} by {model}" for model, agents in named.items())
     if wrong:
         reasons = [f"{', '.join(named[model])}: {reason}" for model, reason in wrong.items()]
-        return Check("model", False, f"{told}; {said}", " ".join(reasons))
-    return Check("model", True if named else None, f"{told or 'no agent has one'}; {said}")
+        return Check("model", False, f"{models}; {variables}", " ".join(reasons))
+    return Check("model", True if named else None, f"{models or 'no agent has one'}; {variables}")
 
 
 def _models(app: App) -> tuple[dict[str, list[str]], dict[str, str]]:
-    """The agents by their model, and for what reason it cannot be made."""
+    """Return the ids of agents by model name, and the errors of models that cannot be made."""
     named: dict[str, list[str]] = {}
     wrong: dict[str, str] = {}
-    if "sojourn.models" not in sys.modules:  # then no planner is one, and importing it takes a second
+    if "sojourn.models" not in sys.modules:  # no planner is a ModelPlanner then; the import takes a second
         return named, wrong
     from sojourn.models import ModelPlanner
 

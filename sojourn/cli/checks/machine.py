@@ -1,4 +1,4 @@
-"""This machine: versions, extras, the `temporal` command, the settings in effect."""
+"""Checks of this machine: versions, extras, the `temporal` command, the settings in effect."""
 
 import os
 import platform
@@ -26,24 +26,24 @@ _OPEN_SETTINGS = (
     "SOJOURN_LOG_FORMAT",
     "SOJOURN_LOG_LEVEL",
 )
-"""Whose values are shown; of all others that are set, only the name is."""
+"""Variables that are printed with their value; any other `TEMPORAL_` or `SOJOURN_` variable could hold a secret."""
 
 
 def check_versions() -> Check:
-    """Python and the packages that matter."""
+    """List the versions of Python, Sojourn, Temporal's SDK and pydantic."""
     found = [f"{name} {_version(name) or 'not installed'}" for name in _PACKAGES]
     return Check("versions", True, f"Python {platform.python_version()}, {', '.join(found)}")
 
 
 def check_extras() -> Check:
-    """Which optional dependencies are installed."""
+    """List the optional dependencies that are installed, and those that are not."""
     there: dict[str, list[str]] = {}
     missing: dict[str, list[str]] = {}
     for line in requires("sojourn") or []:
         if match := re.match(r"([A-Za-z0-9_.-]+).*\bextra\s*==\s*['\"]([\w-]+)['\"]", line):
             found = _version(match[1])
-            said = f"{match[1]} {found}" if found else match[1]
-            (there if found else missing).setdefault(match[2], []).append(said)
+            package = f"{match[1]} {found}" if found else match[1]
+            (there if found else missing).setdefault(match[2], []).append(package)
     parts = [
         _listed(there) or "none installed",
         *([f"not installed: {_listed(missing)}"] if missing else []),
@@ -57,7 +57,7 @@ def _listed(packages: dict[str, list[str]]) -> str:
 
 
 async def check_cli() -> Check:
-    """The `temporal` command, which only `sojourn server` and `sojourn dev` need."""
+    """Find the `temporal` command, without a download; only `sojourn server` and `sojourn dev` need it."""
     try:
         cli = await find_cli(fetch=False)
     except ServerNotFound:
@@ -71,14 +71,14 @@ async def check_cli() -> Check:
 
 
 def check_settings(options: dict[str, Any], task_queue: str) -> Check:
-    """Where clients and workers of this shell go, and which variables say so; no secrets."""
+    """List where clients and workers of this shell connect, and the variables that are set, without secrets."""
     tls, key = options.get("tls"), options.get("api_key")
-    said = [
+    settings = [
         f"{options['target_host']}, namespace {options.get('namespace', 'default')}, task queue {task_queue}",
         f"TLS {'on' if tls else 'off' if tls is not None or not key else 'on, by the API key'}",
         *(["with an API key"] if key else []),
     ]
-    return Check("settings", True, f"{', '.join(said)}; {_variables()}")
+    return Check("settings", True, f"{', '.join(settings)}; {_variables()}")
 
 
 def _variables() -> str:

@@ -1,4 +1,4 @@
-"""The Temporal service: reachable, its namespace, its search attributes, its clock."""
+"""Checks of the Temporal service: its response time, its namespace, its search attributes, its clock."""
 
 import asyncio
 import contextlib
@@ -29,17 +29,20 @@ MAX_CLOCK_DIFFERENCE = 5.0
 """Seconds by which this machine's clock may differ from the server's."""
 
 SHORT_RETENTION = timedelta(days=3)
+"""With a shorter retention period the check names `sojourn export`."""
 
-_ASKED = 5
-_POLL = timedelta(seconds=20)
-_SOON = 3.0
+_REQUESTS = 5
+"""Requests that are timed."""
+_POLL_TIMEOUT = timedelta(seconds=20)
+_POLLER_DEADLINE = 3.0
+"""Seconds until the server has to list our poll."""
 
 
 async def check_server(client: Client) -> Check:
-    """Its version, and how long an answer takes."""
+    """Report the server's version, and the median of its response times."""
     times: list[float] = []
     version = ""
-    for _ in range(_ASKED):
+    for _ in range(_REQUESTS):
         began = time.perf_counter()
         answer = await client.workflow_service.get_system_info(GetSystemInfoRequest())
         version = answer.server_version
@@ -51,7 +54,7 @@ async def check_server(client: Client) -> Check:
 
 
 async def check_namespace(client: Client) -> Check:
-    """Whether it exists, and how long it keeps closed runs."""
+    """Check that the namespace exists, and report its retention period."""
     name = client.namespace
     try:
         answer = await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=name))
@@ -63,22 +66,22 @@ async def check_namespace(client: Client) -> Check:
                 f"{name!r} does not exist on this server",
                 f"set TEMPORAL_NAMESPACE, or: temporal operator namespace create --namespace {name} --retention 720h",
             )
-        return _untold("namespace", error)
+        return _not_checked("namespace", error)
     kept = answer.config.workflow_execution_retention_ttl.ToTimedelta()
-    said = f"{name!r} keeps closed runs for {took(kept)}"
+    retention = f"{name!r} keeps closed runs for {took(kept)}"
     if kept < SHORT_RETENTION:
-        return Check("namespace", True, f"{said}; to keep a run longer: sojourn export RUN")
-    return Check("namespace", True, said)
+        return Check("namespace", True, f"{retention}; to keep a run longer: sojourn export RUN")
+    return Check("namespace", True, retention)
 
 
 async def check_search_attributes(client: Client) -> Check:
-    """Whether runs can be listed by agent, by session and by what they wait for."""
+    """Check that the search attributes are registered, by which runs are listed."""
     try:
         known = await client.operator_service.list_search_attributes(
             ListSearchAttributesRequest(namespace=client.namespace)
         )
     except RPCError as error:
-        return _untold("search attributes", error)
+        return _not_checked("search attributes", error)
     missing = [name for name in search_attributes.NAMES if name not in known.custom_attributes]
     if missing:
         return Check(
@@ -91,24 +94,26 @@ async def check_search_attributes(client: Client) -> Check:
 
 
 async def check_clock(client: Client) -> Check:
-    """How far this machine's clock is from the server's, which stamps a poll of a queue of our own."""
+    """Compare this machine's clock with the server's, which timestamps a poll of a task queue made for this check."""
     queue = TaskQueue(name=f"sojourn-doctor-{uuid.uuid4().hex}")
     poll = PollWorkflowTaskQueueRequest(
         namespace=client.namespace, task_queue=queue, identity="sojourn doctor"
     )
     began = time.time()
-    polling = asyncio.create_task(client.workflow_service.poll_workflow_task_queue(poll, timeout=_POLL))
+    polling = asyncio.create_task(
+        client.workflow_service.poll_workflow_task_queue(poll, timeout=_POLL_TIMEOUT)
+    )
     try:
-        stamped = await _stamped(client, queue)
+        polled = await _poll_time(client, queue)
     except RPCError as error:
-        return _untold("clock", error)
+        return _not_checked("clock", error)
     finally:
         polling.cancel()
         with contextlib.suppress(asyncio.CancelledError, RPCError):
             await polling
-    if stamped is None:
+    if polled is None:
         return Check("clock", None, "the server does not report its time")
-    off = max(began - stamped, stamped - time.time(), 0.0)
+    off = max(began - polled, polled - time.time(), 0.0)
     if off > MAX_CLOCK_DIFFERENCE:
         return Check(
             "clock",
@@ -119,24 +124,28 @@ async def check_clock(client: Client) -> Check:
     return Check("clock", True, "agrees with the server's" if off < 1 else f"{off:.1f} s off the server's")
 
 
-async def _stamped(client: Client, queue: TaskQueue) -> float | None:
-    """When, by its own clock, the server took the poll; Unix seconds."""
-    asked = DescribeTaskQueueRequest(
+async def _poll_time(client: Client, queue: TaskQueue) -> float | None:
+    """Return the server's time of the poll, in seconds since 1970; None if the server does not list the poll in time."""
+    request = DescribeTaskQueueRequest(
         namespace=client.namespace,
         task_queue=queue,
         task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
     )
-    deadline = time.monotonic() + _SOON
+    deadline = time.monotonic() + _POLLER_DEADLINE
     while time.monotonic() < deadline:
-        answer = await client.workflow_service.describe_task_queue(asked)
+        answer = await client.workflow_service.describe_task_queue(request)
         if answer.pollers:
             return answer.pollers[0].last_access_time.ToNanoseconds() / 1e9
         await asyncio.sleep(0.02)
     return None
 
 
-def _untold(name: str, error: RPCError) -> Check:
-    """Not for us to know, or the server is gone, which is for the caller to tell."""
+def _not_checked(name: str, error: RPCError) -> Check:
+    """Return the result of a check that the server does not permit or does not support.
+
+    Raises:
+        RPCError: Any other error.
+    """
     if error.status in (RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNIMPLEMENTED):
         return Check(name, None, f"could not be checked: {error.message[:200]}")
     raise error

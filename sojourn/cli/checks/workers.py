@@ -1,4 +1,4 @@
-"""A task queue: who polls it for workflows and for activities, in which versions, and which of its runs are stuck."""
+"""Checks of a task queue: its pollers for workflows and for activities, their versions, and its stuck runs."""
 
 import time
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from temporalio.service import RPCError
 
 import sojourn
 from sojourn.cli.checks import Check
-from sojourn.cli.options import given_again
+from sojourn.cli.options import encryption_options
 from sojourn.cli.screen.text import plain
 from sojourn.cli.stuck import stuck_runs
 from sojourn.client.access import POLLER_SEEN
@@ -21,19 +21,19 @@ from sojourn.client.client import Client, quoted
 __all__ = ["check_queue", "check_runs"]
 
 LOOKED_AT = 100
-"""Open runs that are asked about, the newest."""
+"""Most open runs that are checked, the newest first."""
 
 _SHOWN = 5
 _SHOWN_RUNS = 3
 
 
 async def check_queue(client: Connection, queue: str, *, activities_only: bool = False) -> Check:
-    """Whether somebody polls it, and who.
+    """Check that workers poll a task queue, and list them with their versions.
 
     Args:
-        client: Connected.
+        client: The connection.
         queue: The task queue.
-        activities_only: Whether only tools are served there.
+        activities_only: Whether only tools are served there, so that a poller for workflows is not required.
     """
     name = f"workers on {queue}"
     for_activities = await _pollers(client, queue, TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY)
@@ -48,16 +48,16 @@ async def check_queue(client: Connection, queue: str, *, activities_only: bool =
             name,
             False,
             f"no worker polls it for {' and '.join(missing)}",
-            f"sojourn worker MODULE:APP --task-queue {queue}{given_again()}",
+            f"sojourn worker MODULE:APP --task-queue {queue}{encryption_options()}",
         )
     versions = await _sdk_versions(client, queue)
-    told = [_line(poller, versions) for poller in for_runs]
-    more = f" and {len(told) - _SHOWN} more" if len(told) > _SHOWN else ""
-    return Check(name, True, f"{len(told)}: {'; '.join(told[:_SHOWN])}{more}")
+    lines = [_line(poller, versions) for poller in for_runs]
+    more = f" and {len(lines) - _SHOWN} more" if len(lines) > _SHOWN else ""
+    return Check(name, True, f"{len(lines)}: {'; '.join(lines[:_SHOWN])}{more}")
 
 
 async def check_runs(client: Client) -> Check:
-    """Whether the newest open runs go on, or wait for somebody; visibility tells of them about a second late."""
+    """Check that none of the newest open runs is stuck; visibility lags by about a second."""
     name = f"runs on {client.task_queue}"
     query = f"WorkflowType = 'AgentRun' AND ExecutionStatus = 'Running' AND TaskQueue = {quoted(client.task_queue)}"
     try:
@@ -68,12 +68,12 @@ async def check_runs(client: Client) -> Check:
     newest = f"the newest {LOOKED_AT} open" if len(runs) == LOOKED_AT else f"{len(runs)} open"
     if not stuck:
         return Check(name, True, f"{newest}, none is stuck")
-    told = [
+    lines = [
         f"{plain(run_id)} ({plain(why['reason'], 300)})" for run_id, why in islice(stuck.items(), _SHOWN_RUNS)
     ]
     more = f" and {len(stuck) - _SHOWN_RUNS} more" if len(stuck) > _SHOWN_RUNS else ""
     return Check(
-        name, False, f"{newest}, {len(stuck)} stuck: {'; '.join(told)}{more}", "sojourn list --stuck"
+        name, False, f"{newest}, {len(stuck)} stuck: {'; '.join(lines)}{more}", "sojourn list --stuck"
     )
 
 
@@ -88,7 +88,7 @@ async def _pollers(client: Connection, queue: str, kind: "TaskQueueType.ValueTyp
 
 
 async def _sdk_versions(client: Connection, queue: str) -> dict[str, str]:
-    """The SDK of each worker by its identity, where the server knows of workers."""
+    """Return the name and version of the SDK by worker identity; empty if the server cannot list workers."""
     try:
         answer = await client.workflow_service.list_workers(ListWorkersRequest(namespace=client.namespace))
     except RPCError:
@@ -104,5 +104,5 @@ def _line(poller: PollerInfo, versions: dict[str, str]) -> str:
     build = poller.worker_version_capabilities.build_id or poller.deployment_options.build_id
     differs = f", here it is {sojourn.__version__}" if build and build != sojourn.__version__ else ""
     parts = [f"sojourn {plain(build)}{differs}" if build else "", plain(versions.get(poller.identity, ""))]
-    said = ", ".join(part for part in parts if part)
-    return f"{plain(poller.identity)}{f' ({said})' if said else ''}"
+    details = ", ".join(part for part in parts if part)
+    return f"{plain(poller.identity)}{f' ({details})' if details else ''}"

@@ -1,5 +1,5 @@
-"""The commands: each file holds what is typed and what is done with it.
+"""Commands: each module has the arguments and options of a command, and what it does.
 
-A module imports only what is quick at its top, since `sojourn --help` imports all of them; Temporal's SDK, pydantic and
-rich are imported where a command runs. Begin with `answer`, whose form the others have.
+Only what imports quickly is imported at the top of a module, since `sojourn --help` imports all of them; a command
+imports Temporal's SDK, pydantic and rich when it runs. Begin with `answer`; the others have the same form.
 """

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from sojourn.cli.client import by_or_user, tell_done, with_client
+from sojourn.cli.client import by_or_user, print_done, with_client
 from sojourn.cli.failure import USAGE, CommandError
 from sojourn.cli.options import By, Json, RunId, encrypted
 
@@ -73,13 +73,13 @@ def answer(
             by_field = values if values is not None else _values(pairs, question.form)
             await run.answer(question.id, by_field if text is None else text, by=who)
         done = "declined" if decline else "answered"
-        return tell_done(done, run.id, as_json=as_json, by=who, await_id=question.id)
+        return print_done(done, run.id, as_json=as_json, by=who, await_id=question.id)
 
     return with_client(send)
 
 
 def _read_words(words: Sequence[str], *, is_given: bool) -> tuple[str | None, str | None]:
-    """The await's id and the text; one word alone is the text, where nothing else answers."""
+    """Return the await's id and the text; a single word is the text, or the id if an option gives the answer."""
     if len(words) > (1 if is_given else 2):
         raise CommandError(
             "an answer is one TEXT: put several words in quotes"
@@ -112,24 +112,24 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _values(pairs: Sequence[tuple[str, str]], form: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Values by field: as the form types them, text where it says nothing."""
+    """Return the values by field, with the types of the form; text if the form has no type."""
     properties = (form or {}).get("properties", {})
     return {name: _typed(value, properties.get(name, {})) for name, value in pairs}
 
 
 def _typed(text: str, schema: Mapping[str, Any]) -> Any:
-    """A value as its schema types it; where that takes text too, or tells nothing, it is text."""
+    """Return a value with the type of its schema; text if the schema allows a string or has no type."""
     kinds = _kinds(schema)
     if "string" in kinds or not kinds or text in schema.get("enum", ()):
         return text
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        return text  # the run refuses it, and says what the field takes
+        return text  # the run refuses it, with the type that the field needs
 
 
 def _kinds(schema: Mapping[str, Any]) -> set[str]:
-    """The JSON types that a schema names, in its variants too; `object` stands for what is defined elsewhere."""
+    """Return the JSON types of a schema and its variants; `object` stands for the types of a `$ref` or an `enum`."""
     kind: Any = schema.get("type", [])
     named = {kind} if isinstance(kind, str) else set(cast("list[str]", kind))
     if "$ref" in schema or "enum" in schema:

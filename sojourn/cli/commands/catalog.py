@@ -1,4 +1,4 @@
-"""`sojourn catalog`: what tools there are, for people, for machines, and as files that are compared in review."""
+"""`sojourn catalog`: the tools of an app, as a tree, as JSON, and as files to compare in a review."""
 
 import asyncio
 import json
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 __all__ = ["catalog"]
 
 FILE = "tool_schemas.json"
-"""One of all tools, and one for each agent in a folder of its name (SR-97)."""
+"""The name of the file with all tools, and of one for each agent in a folder with the agent's id (SR-97)."""
 
 PLAIN_WIDTH = 240
-"""Columns where the output is no terminal."""
+"""Columns of an output that is not a terminal."""
 
 
 def catalog(
@@ -64,7 +64,7 @@ async def _tell(app: "App", out: Path | None, *, as_json: bool) -> None:
 
 
 def _write(app: "App", out: Path, *, as_json: bool) -> None:
-    """All tools, and one file an agent; of the same content and order whenever the tools are the same."""
+    """Write a file of all tools, and one for each agent; the same tools make the same files."""
     entries = {out / FILE: app.catalog()}
     entries |= {out / agent_id / FILE: app.catalog(agent_id) for agent_id in app.list_agents()}
     for path, catalog in entries.items():
@@ -74,7 +74,7 @@ def _write(app: "App", out: Path, *, as_json: bool) -> None:
 
 
 def _write_whole(path: Path, text: str) -> None:
-    """Write a file beside its place and move it there; its folder is made."""
+    """Write a file to a temporary one in its folder, and move it to its place; make the folder if needed."""
     import tempfile
 
     try:
@@ -133,7 +133,7 @@ def _show(app: "App") -> None:
 
 
 def _fields(spec: "ToolSpec") -> str:
-    """The payload's fields; an optional one with a question mark."""
+    """Return the fields of the payload; an optional one ends with a question mark."""
     schema = spec.payload.json_schema
     required = schema.get("required", [])
     return plain(
@@ -142,7 +142,7 @@ def _fields(spec: "ToolSpec") -> str:
 
 
 def _marks(spec: "ToolSpec") -> str:
-    """What is worth knowing before it is used."""
+    """Return the kind and the properties of a tool that a caller should know."""
     flags = {
         spec.kind: spec.kind != "service",
         "read-only": spec.annotations.read_only,

@@ -1,6 +1,6 @@
-"""`sojourn approve` and `sojourn deny`: show a call that a person is asked about, ask, and send what was decided.
+"""`sojourn approve` and `sojourn deny`: show a call that waits for an approval, ask, and send the decision.
 
-What is sent names the call and the arguments that were shown, so that it counts for no others.
+The decision contains the digest of the arguments that were shown, so it is not valid for others.
 """
 
 import sys
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sojourn.cli.client import by_or_user, tell_done, with_client
+from sojourn.cli.client import by_or_user, print_done, with_client
 from sojourn.cli.failure import USAGE, WAITING, CommandError
-from sojourn.cli.options import By, Json, RunId, encrypted, given_again
+from sojourn.cli.options import By, Json, RunId, encrypted, encryption_options
 from sojourn.cli.screen.text import plain, shell_word
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def deny(
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What the command line says."""
+    """The arguments and options of the command."""
 
     run_id: str
     await_id: str | None
@@ -108,32 +108,32 @@ class Decision:
     why: str
     by: str | None
     digest: str | None
-    """Of the arguments, where they were seen elsewhere."""
+    """The payload_digest of a call that was seen elsewhere."""
     full: bool
-    """Show all of them."""
+    """Whether to show all of the call."""
     yes: bool
-    """Do not ask."""
+    """Whether to send the decision without asking."""
     as_json: bool
     for_run: bool = False
 
     @property
     def verb(self) -> str:
-        """The command."""
+        """The name of the command."""
         return "approve" if self.approved else "deny"
 
     @property
     def done(self) -> str:
-        """What the command did, in the past tense."""
+        """The decision in the past tense."""
         return "approved" if self.approved else "denied"
 
 
 def _decide(decision: Decision) -> int:
-    """Show, ask and send; returns the exit code."""
+    """Show the call, ask, send the decision, and return the exit code."""
     if (decision.yes or decision.digest) and decision.await_id is None:
         option = "--yes" if decision.yes else "--digest DIGEST"
         raise CommandError(
             f"{option.split(maxsplit=1)[0]} needs the id of the call that you saw: "
-            f"sojourn {decision.verb} {shell_word(decision.run_id)} AWAIT_ID {option}{given_again()}",
+            f"sojourn {decision.verb} {shell_word(decision.run_id)} AWAIT_ID {option}{encryption_options()}",
             exit_code=USAGE,
         )
     who = by_or_user(decision.by)
@@ -146,16 +146,20 @@ def _decide(decision: Decision) -> int:
         try:
             found = await find_wait(client, decision.run_id, AwaitConfirmation, decision.await_id)
         except CommandError:
-            before = await _decided_before(client, decision)
-            if before is None:
+            earlier = await _decided_before(client, decision)
+            if earlier is None:
                 raise
-            done, by = f"{decision.done} before", before.by
-            return tell_done(done, before.run_id, as_json=decision.as_json, by=by, await_id=before.await_id)
+            done, by = f"{decision.done} before", earlier.by
+            return print_done(
+                done, earlier.run_id, as_json=decision.as_json, by=by, await_id=earlier.await_id
+            )
         call = found.wait
         assert isinstance(call, AwaitConfirmation)
         digest = decision.digest or call.payload_digest
         lines, seen = call_lines(call, whole=decision.full)
-        if decision.digest is None and not await _is_meant(decision, found, lines, is_whole=seen.is_whole):
+        if decision.digest is None and not await _is_confirmed(
+            decision, found, lines, is_whole=seen.is_whole
+        ):
             print("no decision was sent; the call still waits")
             return WAITING
         run = client.get_run(found.run_id)
@@ -165,7 +169,7 @@ def _decide(decision: Decision) -> int:
             )
         else:
             await run.deny(call.id, decision.why, payload_digest=digest, by=who)
-        return tell_done(
+        return print_done(
             decision.done,
             run.id,
             as_json=decision.as_json,
@@ -180,11 +184,11 @@ def _decide(decision: Decision) -> int:
 
 
 async def _decided_before(client: "Client", decision: Decision) -> "AwaitAnsweredEvent | None":
-    """The same decision, where it was taken before and changes nothing; None where nothing was asked under this id.
+    """Return the event of an earlier decision that was the same; None if nothing was decided under this id.
 
     Raises:
-        CommandError: another was taken, or it was about other arguments than those of the digest.
-        RunNotFound: there is no such run.
+        CommandError: The earlier decision was the opposite, or about other arguments than those of the digest.
+        RunNotFound: There is no such run.
     """
     if decision.await_id is None:
         return None
@@ -205,23 +209,23 @@ async def _decided_before(client: "Client", decision: Decision) -> "AwaitAnswere
     return None
 
 
-async def _is_meant(decision: Decision, found: "OpenWait", lines: list[str], *, is_whole: bool) -> bool:
-    """Whether a person who has seen the call decides so.
+async def _is_confirmed(decision: Decision, found: "OpenWait", lines: list[str], *, is_whole: bool) -> bool:
+    """Print the call, and ask the person to confirm the decision, unless `--yes` is given.
 
     Raises:
-        CommandError: not all of what would be approved was shown, or nobody is there to be asked.
+        CommandError: The call would be approved without being shown whole, or there is no terminal to ask at.
     """
     from sojourn.cli.screen.prompt import ask_yes
 
     if not decision.as_json:
         print("\n".join(lines), flush=True)
-    again = f"sojourn {decision.verb} {shell_word(found.run_id)} {shell_word(found.wait.id)}{given_again()}"
+    again = f"sojourn {decision.verb} {shell_word(found.run_id)} {shell_word(found.wait.id)}{encryption_options()}"
     missing = ""
     if decision.approved and not is_whole:
         missing = f"the call was not shown whole; to see all of it and approve it, use `{again} --full`"
     elif not decision.yes and (decision.as_json or not sys.stdin.isatty()):
         missing = f"there is no terminal to ask at; if you have seen the call, use `{again} --yes`"
     if missing:
-        raise CommandError(missing, exit_code=USAGE, **found.told(), shown=lines)
+        raise CommandError(missing, exit_code=USAGE, **found.to_json(), shown=lines)
     everything = " it and all calls of its tool" if decision.for_run else ""
     return decision.yes or await ask_yes(f"{decision.verb.capitalize()}{everything}?")

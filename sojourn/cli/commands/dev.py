@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["dev"]
 
 DATABASE = Path(".sojourn/temporal.db")
-"""Keeps runs over restarts."""
+"""The file of the server's data, so that runs outlive it."""
 
 
 @encrypted
@@ -65,7 +65,7 @@ def dev(
             serving = Reloader(target, queue, tell).run() if reload else _serve(target, queue)
             return await _until_ended(asyncio.create_task(serving), server)
 
-    # What is wrong is told before a server starts; with reload, what is wrong inside the module may be mended.
+    # Fails before a server starts; with reload, an error inside the module can still be corrected.
     check_target(target) if reload else load_app(target)
     return asyncio.run(main())
 
@@ -81,7 +81,11 @@ async def _serve(target: str, queue: str) -> int:
 
 
 async def _until_ended(serving: "asyncio.Task[int]", server: "Server") -> int:
-    """Wait for the worker's end, or for the server's, which ends both."""
+    """Wait until the worker ends, and return its exit code; stop it if the server that was started here ends.
+
+    Raises:
+        CommandError: The server ended; with the end of its log.
+    """
     if server.attached:
         return await serving
     dying = asyncio.create_task(server.wait())

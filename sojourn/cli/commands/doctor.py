@@ -1,4 +1,4 @@
-"""`sojourn doctor`: look at everything that a run needs, a line each, with what to do."""
+"""`sojourn doctor`: check everything that a run needs, and print a line each, with what to do."""
 
 import asyncio
 import json
@@ -47,7 +47,7 @@ def doctor(
 
 
 async def _main(target: str | None, queue: str, *, as_json: bool) -> int:
-    """Print each check as it is made, or all as one object; returns 0, 1 (something is wrong) or 3 (no server)."""
+    """Print each check as it is made, or all as one JSON object; return 0, 1 (something is wrong) or 3 (no server)."""
     from rich.console import Console
 
     console = Console(highlight=False, soft_wrap=True)
@@ -59,7 +59,9 @@ async def _main(target: str | None, queue: str, *, as_json: bool) -> int:
     wrong = [check.name for check in made if check.ok is False]
     code = NO_SERVER if "server" in wrong else FAILED if wrong else OK
     if as_json:
-        print(json.dumps({"ok": code == OK, "exit_code": code, "checks": [check.told() for check in made]}))
+        print(
+            json.dumps({"ok": code == OK, "exit_code": code, "checks": [check.to_json() for check in made]})
+        )
     return code
 
 
@@ -84,16 +86,16 @@ async def _checks(target: str | None, queue: str) -> "AsyncIterator[Check]":
     try:
         options = settings.connect_options()
         yield check_settings(options, queue)
-        async for check in _of_service(options, [queue], queues_of(app) if app else []):
+        async for check in _service_checks(options, [queue], queues_of(app) if app else []):
             yield check
     except DefinitionError as error:
         yield Check("settings", False, str(error), "correct or unset that setting")
     except ServerUnavailable as error:
-        said, _, mend = str(error).partition("; ")
-        yield Check("server", False, said, mend)
+        found, _, mend = str(error).partition("; ")
+        yield Check("server", False, found, mend)
 
 
-async def _of_service(
+async def _service_checks(
     options: dict[str, Any], queues: list[str], tool_queues: list[str]
 ) -> "AsyncIterator[Check]":
     from temporalio.service import RPCError
@@ -135,7 +137,7 @@ def _show(console: "Console", check: "Check") -> None:
     line = Text()
     line.append(f"{mark} ", style=style)
     line.append(f"{plain(check.name)}: ", style="bold")
-    line.append(plain(check.said, 2_000))
+    line.append(plain(check.found, 2_000))
     console.print(line)
     if check.mend:
         console.print(Text(f"    → {plain(check.mend, 2_000)}", style="yellow"))

@@ -1,7 +1,7 @@
-"""`sojourn export`: a run as files, which outlive the namespace's retention.
+"""`sojourn export`: write a run to files, which outlive the namespace's retention period.
 
-Every file is written beside its place and moved there when all of the run is read, so that an
-export that is interrupted leaves nothing half-written.
+The files are written to a temporary folder, and moved to their place after everything is read, so that an interrupted
+export leaves no partial files.
 """
 
 import contextlib
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 __all__ = ["export"]
 
 FILES = ("run.json", "transcript.jsonl", "events.jsonl", "artifacts.jsonl")
-"""How the run stands, its messages, its events, its artifacts with their data."""
+"""The status of the run, its messages, its events, and its artifacts with their data."""
 
 CHILDREN = "children"
-"""Below it a folder for each child run, named by the call that it answers."""
+"""The folder with a folder for each child run, named by the id of the call that it answers."""
 
 
 @encrypted
@@ -111,8 +111,8 @@ class Export:
     """References of artifacts whose data could not be read."""
     children: list["Export"] = field(default_factory=list["Export"])
 
-    def told(self) -> dict[str, Any]:
-        """The same, for machines."""
+    def to_json(self) -> dict[str, Any]:
+        """Return the object that `--json` prints."""
         return {
             "run_id": self.run_id,
             "folder": str(self.folder),
@@ -121,21 +121,21 @@ class Export:
             "events": self.events,
             "artifacts": self.artifacts,
             "missing": self.missing,
-            "children": [child.told() for child in self.children],
+            "children": [child.to_json() for child in self.children],
         }
 
     def flat(self) -> "list[Export]":
-        """This one, and those of the child runs."""
+        """Return this export and those of all child runs."""
         return [self, *(below for child in self.children for below in child.flat())]
 
     def all_missing(self) -> list[str]:
-        """Of the child runs too."""
-        return [ref for one in self.flat() for ref in one.missing]
+        """Return the missing references of this export and of all child runs."""
+        return [ref for export in self.flat() for ref in export.missing]
 
 
-def _safe(run_id: str) -> str:
-    """A run's id as the name of one folder."""
-    return re.sub(r"[^A-Za-z0-9_.@=+-]", "_", run_id).lstrip(".") or "run"
+def _safe(id: str) -> str:
+    """Return the id of a run or a call as the name of a folder."""
+    return re.sub(r"[^A-Za-z0-9_.@=+-]", "_", id).lstrip(".") or "run"
 
 
 def _refuse_overwriting(folder: Path, *, children: bool, force: bool) -> None:
@@ -151,7 +151,7 @@ def _refuse_overwriting(folder: Path, *, children: bool, force: bool) -> None:
 async def _write(
     run: "Run", work: Path, folder: Path, *, children: bool, tell: Callable[[str], None]
 ) -> Export:
-    """Write one run's files to `work`, and its child runs' below."""
+    """Write a run's files to `work`, and its child runs' below it; `folder` is where they are moved later."""
     from sojourn.client.client import Run
     from sojourn.errors import RunNotFound
     from sojourn.events import event_line
@@ -187,14 +187,14 @@ async def _write(
         child = Run(run.client, child_id)
         try:
             export.children.append(await _write(child, below, place, children=True, tell=tell))
-        except RunNotFound:  # Temporal keeps it no longer
+        except RunNotFound:  # Temporal has deleted it
             shutil.rmtree(below)
             export.children.append(Export(child_id, place, status="not_found"))
     return export
 
 
 class _Lines:
-    """A private file of one JSON object a line, in a folder that is there; a context manager."""
+    """A file of mode 0600 with one JSON object a line, in an existing folder; a context manager."""
 
     def __init__(self, path: Path) -> None:
         self._file = open(path, "w", encoding="utf-8", opener=private_opener)  # noqa: SIM115 - closed on exit
@@ -212,14 +212,14 @@ class _Lines:
 
 
 def _made_here(event: "Event") -> "list[Artifact]":
-    """The artifacts that the run's own tool made; those of a child run are in its own export."""
+    """Return the artifacts that a tool of this run made; those of a child run are in its own export."""
     if event.type != "tool_end":
         return []
-    return [one for one in event.artifacts if one.ref.partition("#")[0] == event.run_id]
+    return [each for each in event.artifacts if each.ref.partition("#")[0] == event.run_id]
 
 
 async def _whole(client: "Access", artifact: "Artifact", export: "Export") -> "Artifact":
-    """With its data, which may lie in external storage; noted as missing where that cannot be read."""
+    """Return an artifact with its data from external storage; if that cannot be read, without, and note it in `export`."""
     from pydantic_core import from_json
 
     from sojourn.storage import codec_for, load
@@ -232,14 +232,14 @@ async def _whole(client: "Access", artifact: "Artifact", export: "Export") -> "A
         run_id = artifact.ref.partition("#")[0]
         codec = codec_for(client.temporal.data_converter, client.temporal.namespace, run_id)
         data = from_json(await load(client.storage, artifact.claim, codec))
-    except Exception:  # noqa: BLE001 - a storage driver is anybody's, and the rest is exported all the same
+    except Exception:  # noqa: BLE001 - a storage driver may raise anything, and the rest is still exported
         export.missing.append(artifact.ref)
         return artifact
     return artifact.model_copy(update={"data": data})
 
 
 def _move(work: Path, folder: Path) -> None:
-    """Move every file to its place, and let go of the work folder."""
+    """Move every file to its place, and delete the temporary folder."""
     try:
         for path in sorted(work.rglob("*")):
             place = folder / path.relative_to(work)
@@ -254,7 +254,7 @@ def _move(work: Path, folder: Path) -> None:
 
 @contextlib.contextmanager
 def _progress() -> Generator[Callable[[str], None]]:
-    """Tell a person at a terminal how far it is; nobody else."""
+    """Show the progress on standard error, if that is a terminal."""
     from rich.console import Console
     from rich.text import Text
 
@@ -269,12 +269,12 @@ def _progress() -> Generator[Callable[[str], None]]:
 def _tell(export: Export, *, as_json: bool) -> int:
     missing = export.all_missing()
     if as_json:
-        print(json.dumps(export.told()))
+        print(json.dumps(export.to_json()))
     else:
-        for one in export.flat():
+        for each in export.flat():
             print(
-                f"{one.folder}: {one.messages} messages, {one.events} events, {one.artifacts} artifacts "
-                f"of {plain(one.run_id, 300)} ({one.status})"
+                f"{each.folder}: {each.messages} messages, {each.events} events, {each.artifacts} artifacts "
+                f"of {plain(each.run_id, 300)} ({each.status})"
             )
     if not missing:
         return OK

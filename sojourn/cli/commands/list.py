@@ -22,10 +22,10 @@ __all__ = ["list_"]
 STATUSES = ("running", "waiting", "paused", "completed", "failed", "canceled", "terminated", "timed_out")
 
 MAX_LOOKED_AT = 1_000
-"""Open runs that `--stuck` asks about."""
+"""Most open runs that `--stuck` checks, the newest first."""
 
 PLAIN_WIDTH = 1_000
-"""Columns where the output is no terminal: nothing is cut or wrapped for width."""
+"""Columns of an output that is not a terminal, so that nothing is cut or wrapped."""
 
 _COLORS = {
     "waiting": "yellow",
@@ -87,7 +87,7 @@ def list_(
         runs.sort(key=lambda run: run.started_at or datetime.min.replace(tzinfo=UTC), reverse=True)
         if as_json:
             for run in runs:
-                print(json.dumps(_told(run, why.get(run.run_id)), ensure_ascii=False))
+                print(json.dumps(_to_json(run, why.get(run.run_id)), ensure_ascii=False))
         else:
             _show(runs, why)
         return OK
@@ -100,7 +100,7 @@ async def _find(client: "Client", filters: dict[str, Any], limit: int) -> "list[
 
     try:
         return [run async for run in client.list_runs(**filters, limit=limit)]
-    except InvalidInput as error:  # not the person's doing
+    except InvalidInput as error:  # the search attributes are missing, which is not bad usage
         raise CommandError(str(error)) from error
 
 
@@ -119,10 +119,10 @@ def _duration(run: "RunStatus") -> timedelta | None:
     return (run.closed_at or datetime.now(UTC)) - run.started_at if run.started_at else None
 
 
-def _told(run: "RunStatus", stuck: "Stuck | None") -> dict[str, Any]:
-    """A run for machines; these fields stay."""
+def _to_json(run: "RunStatus", stuck: "Stuck | None") -> dict[str, Any]:
+    """Return the object that `--json` prints for a run; its fields must stay."""
     duration = _duration(run)
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "run_id": run.run_id,
         "agent_id": run.agent_id,
         "session_id": run.session_id,
@@ -133,8 +133,8 @@ def _told(run: "RunStatus", stuck: "Stuck | None") -> dict[str, Any]:
         "duration_seconds": round(duration.total_seconds(), 3) if duration else None,
     }
     if stuck:
-        told["stuck"] = {**stuck, "since": _iso(stuck["since"])}
-    return told
+        fields["stuck"] = {**stuck, "since": _iso(stuck["since"])}
+    return fields
 
 
 def _iso(moment: datetime | None) -> str | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from sojourn.cli.client import by_or_user, tell_done, with_client
+from sojourn.cli.client import by_or_user, print_done, with_client
 from sojourn.cli.failure import USAGE, CommandError
 from sojourn.cli.options import By, Json, RunId, encrypted
 from sojourn.cli.screen.text import plain
@@ -59,8 +59,8 @@ def provide(
     """
     sent = [
         *(_from_source(file) if file is not None else ()),
-        *({"tool_call_id": call_id, "result": _json(said)} for call_id, said in map(_pair, results or ())),
-        *({"tool_call_id": call_id, "error": said} for call_id, said in map(_pair, errors or ())),
+        *({"tool_call_id": call_id, "result": _json(text)} for call_id, text in map(_pair, results or ())),
+        *({"tool_call_id": call_id, "error": text} for call_id, text in map(_pair, errors or ())),
     ]
     who = by_or_user(by)
 
@@ -80,33 +80,40 @@ def provide(
             raise CommandError(nothing_open(status), run_id=run_id)
         if not sent:
             raise CommandError(
-                _asked(run_id, waits), exit_code=USAGE, run_id=run_id, open=[wait.told() for wait in waits]
+                _list_calls(run_id, waits),
+                exit_code=USAGE,
+                run_id=run_id,
+                open=[wait.to_json() for wait in waits],
             )
         require_worker(status)
         for wait, part in _by_wait(run_id, waits, sent):
             await client.get_run(wait.run_id).provide_tool_results(wait.wait.id, part, by=who)
         calls = [result["tool_call_id"] for result in sent]
-        return tell_done("provided", run_id, as_json=as_json, by=who, tool_call_ids=calls)
+        return print_done("provided", run_id, as_json=as_json, by=who, tool_call_ids=calls)
 
     return with_client(send)
 
 
-def _asked(run_id: str, waits: "Sequence[OpenWait]") -> str:
-    lines = [f"  {line}" for one in waits for line in (*one.lines(), *one.commands[1:])]
+def _list_calls(run_id: str, waits: "Sequence[OpenWait]") -> str:
+    lines = [f"  {line}" for wait in waits for line in (*wait.lines(), *wait.commands[1:])]
     return "\n".join([f"{run_id} waits for results; give a FILE, --result or --error:", *lines])
 
 
 def _by_wait(
     run_id: str, waits: "Sequence[OpenWait]", sent: Sequence[Result]
 ) -> "list[tuple[OpenWait, list[Result]]]":
-    """Which results go to which wait."""
-    parts: list[tuple[OpenWait, list[Result]]] = [(one, []) for one in waits]
+    """Return each wait with the results of its calls.
+
+    Raises:
+        CommandError: A call waits in no wait, or in those of several child runs.
+    """
+    parts: list[tuple[OpenWait, list[Result]]] = [(wait, []) for wait in waits]
     for result in sent:
         call_id = result.get("tool_call_id")
         places = [
             part
-            for one, part in parts
-            if any(item.tool_call_id == call_id for item in cast("AwaitExternalTools", one.wait).items)
+            for wait, part in parts
+            if any(item.tool_call_id == call_id for item in cast("AwaitExternalTools", wait.wait).items)
         ]
         if len(places) != 1:
             fault = (
@@ -115,17 +122,17 @@ def _by_wait(
                 else "does not wait here"
             )
             raise CommandError(
-                f"call {plain(call_id)} {fault}; {_asked(run_id, waits)}",
+                f"call {plain(call_id)} {fault}; {_list_calls(run_id, waits)}",
                 exit_code=USAGE,
                 run_id=run_id,
-                open=[one.told() for one in waits],
+                open=[wait.to_json() for wait in waits],
             )
         places[0].append(result)
-    return [(one, part) for one, part in parts if part]
+    return [(wait, part) for wait, part in parts if part]
 
 
 def _from_source(source: str) -> list[Result]:
-    """Results from a file, or `-`: one object, a list of them, or one a line."""
+    """Read results from a file, or from standard input for `-`: one JSON object, a list, or one a line."""
     text = sys.stdin.read() if source == "-" else _text_of(Path(source))
     try:
         value: Any = json.loads(text)

@@ -1,4 +1,4 @@
-"""`sojourn run` starts a run and follows it; `sojourn watch` follows one that is there."""
+"""`sojourn run` starts a run and follows it; `sojourn watch` follows an existing one."""
 
 import asyncio
 import sys
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sojourn.cli.client import with_client
-from sojourn.cli.options import Deltas, Json, RunId, TaskQueue, encrypted, given_again
+from sojourn.cli.options import Deltas, Json, RunId, TaskQueue, encrypted, encryption_options
 
 if TYPE_CHECKING:
     from sojourn.client.client import Client
@@ -36,7 +36,7 @@ def run(
 
     async def start(client: "Client") -> int:
         run = await client.start(agent, text, run_id=run_id, session_id=session_id)
-        return await _attend(run, as_json=as_json, deltas=deltas)
+        return await _follow(run, as_json=as_json, deltas=deltas)
 
     return with_client(start, task_queue=task_queue)
 
@@ -57,13 +57,13 @@ def watch(
     """
 
     async def attend(client: "Client") -> int:
-        return await _attend(client.get_run(run_id), after=after, as_json=as_json, deltas=deltas)
+        return await _follow(client.get_run(run_id), after=after, as_json=as_json, deltas=deltas)
 
     return with_client(attend)
 
 
-async def _attend(run: "Run", *, as_json: bool, deltas: bool, after: str | None = None) -> int:
-    """Follow a run; the exit code says how it ended. Ctrl-C leaves the run alone, and says how to come back."""
+async def _follow(run: "Run", *, as_json: bool, deltas: bool, after: str | None = None) -> int:
+    """Follow a run, and return its exit code; Ctrl-C leaves the run as it is, and prints how to follow it again."""
     from sojourn.cli.follow import follow, follow_as_json
 
     try:
@@ -71,6 +71,6 @@ async def _attend(run: "Run", *, as_json: bool, deltas: bool, after: str | None 
             return await follow_as_json(run, run.events(after=after, children=True, deltas=deltas))
         return await follow(run, after=after)
     except asyncio.CancelledError:
-        line = f"sojourn watch {run.id}{given_again()}"
+        line = f"sojourn watch {run.id}{encryption_options()}"
         print(f"interrupted; the run continues; follow it with: {line}", file=sys.stderr)
         raise

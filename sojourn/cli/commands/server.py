@@ -42,7 +42,7 @@ def server(
         ui_port=ui_port,
         ui=not headless,
         attach=False,
-        on_progress=_say,
+        on_progress=_print_progress,
     )
     return asyncio.run(_serve(server, None if in_memory else db, as_json=as_json))
 
@@ -64,7 +64,11 @@ async def _serve(server: "Server", db: Path | None, *, as_json: bool) -> int:
 
 
 async def _live(server: "Server", db: Path | None, *, as_json: bool) -> int:
-    """Start the server, say so, and wait until it ends by itself, which it should not."""
+    """Start the server, print its addresses, and wait.
+
+    Raises:
+        CommandError: The server ended by itself.
+    """
     await server.start()
     print(_as_json(server, db) if as_json else _as_text(server, db), flush=True)
     status = await server.wait()
@@ -98,6 +102,6 @@ def _as_text(server: "Server", db: Path | None) -> str:
     return "\n".join(lines)
 
 
-def _say(line: str) -> None:
-    """Tell the person, not the pipe."""
+def _print_progress(line: str) -> None:
+    """Print progress on standard error: standard output has only the addresses."""
     print(line, file=sys.stderr, flush=True)

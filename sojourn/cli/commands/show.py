@@ -1,4 +1,4 @@
-"""`sojourn show`: a run as it stands, or as it ended: its tree, transcript, events or safeguards."""
+"""`sojourn show`: the current state of a run, as a tree, or its transcript, events or safeguards."""
 
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
@@ -7,7 +7,7 @@ import typer
 
 from sojourn.cli.client import with_client
 from sojourn.cli.failure import OK
-from sojourn.cli.options import Json, RunId, encrypted, given_again
+from sojourn.cli.options import Json, RunId, encrypted, encryption_options
 from sojourn.cli.screen.text import local, plain, shell_word, took
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def show(
         ),
     ] = False,
     full: Annotated[
-        bool, typer.Option("--full", help="The whole of what it waits for, however long.")
+        bool, typer.Option("--full", help="Show all of what the run waits for, however long.")
     ] = False,
     as_json: Json = False,
 ) -> int:
@@ -75,7 +75,7 @@ async def _tree(run: "Run", *, full: bool) -> None:
 
     console = Console(highlight=False)
     status = await run.status()
-    tree = RunTree(f"{_standing(status)}, {_times(status)}", whole=full)
+    tree = RunTree(f"{_state(status)}, {_times(status)}", whole=full)
     async for event in run.events(follow=False, children=True):
         tree.feed(event)
         if event.type == "run_completed" and event.run_id == run.id and event.output:
@@ -83,14 +83,13 @@ async def _tree(run: "Run", *, full: bool) -> None:
     console.print(tree.tree)
     for run_id, waits in {run.id: status.awaits, **status.child_awaits}.items():
         for wait in waits:
-            unseen = (
-                view_of(wait).lines(wait, full) if run_id != run.id else ()
-            )  # an open child's stand nowhere above
-            for line in unseen:
+            # The tree has no waits of child runs that are open.
+            missing = view_of(wait).lines(wait, full) if run_id != run.id else ()
+            for line in missing:
                 console.print(Text(line.text, style=line.style), soft_wrap=True)
             console.print(Text(f"answer with: {answer_lines(run_id, wait)[0]}", "yellow"), soft_wrap=True)
     if status.paused is not None:
-        line = f"sojourn resume {shell_word(run.id)}{given_again()}"
+        line = f"sojourn resume {shell_word(run.id)}{encryption_options()}"
         console.print(Text(f"resume with: {line}", "yellow"), soft_wrap=True)
     if status.safeguards:
         console.print(Text("safeguards:", "dim"))
@@ -112,14 +111,14 @@ async def _events(run: "Run", *, as_json: bool) -> None:
         if as_json:
             print(event_line(event))
             continue
-        about = event.text if event.type == "run_failed" else None  # one line, with its causes
+        about = event.text if event.type == "run_failed" else None  # the error and its causes on one line
         about = about or next((line.text for line in lines_of(event)), "")
         call = getattr(event, "tool_call_id", "")
         name = getattr(event, "tool_name", "")
-        said = about or " ".join(part for part in (name, call) if part)
+        shown = about or " ".join(part for part in (name, call) if part)
         at = event.time.astimezone().strftime("%H:%M:%S.%f")[:-3]
         below = "  " if event.parent_tool_call_id else ""
-        line = f"{event.event_id}  {at}  {below}{event.type:22}{plain(said)}"
+        line = f"{event.event_id}  {at}  {below}{event.type:22}{plain(shown)}"
         console.print(Text(line.rstrip()), soft_wrap=True)
 
 
@@ -133,15 +132,15 @@ async def _transcript(run: "Run", *, as_json: bool) -> None:
             print(message.model_dump_json(exclude_defaults=True))
             continue
         console.print(Text(f"{message.role}:", style="bold"))
-        for line in _said(message):
+        for line in _message_lines(message):
             console.print(Text(f"  {line}"), soft_wrap=True)
 
 
-def _said(message: "Message") -> list[str]:
-    return [line for part in message.parts for line in _part(part)]
+def _message_lines(message: "Message") -> list[str]:
+    return [line for part in message.parts for line in _part_lines(part)]
 
 
-def _part(part: "Part") -> list[str]:
+def _part_lines(part: "Part") -> list[str]:
     from sojourn.contracts.message import TextPart, ToolCallPart, ToolResultPart
 
     match part:
@@ -151,8 +150,8 @@ def _part(part: "Part") -> list[str]:
             sent = part.raw if part.raw is not None else part.payload
             return [f"→ {plain(part.name)} {plain(sent, 1_000)}  ({plain(part.tool_call_id)})"]
         case ToolResultPart(result=result):
-            gave = f"error: {result.error.message}" if result.error else result.result
-            return [f"← {plain(result.name)} {plain(gave, 1_000)}  ({plain(result.tool_call_id)})"]
+            answer = f"error: {result.error.message}" if result.error else result.result
+            return [f"← {plain(result.name)} {plain(answer, 1_000)}  ({plain(result.tool_call_id)})"]
         case _:
             return [f"({plain(part.type)})"]
 
@@ -169,7 +168,7 @@ def _safeguards(status: "RunStatus", *, as_json: bool) -> None:
 
 
 def _safeguard_lines(found: "Safeguards") -> list[str]:
-    """What matched, and whether retrying was stopped."""
+    """The class of the last error, the similar errors, whether they stopped retrying, a loop, and the last errors."""
     stopped = ", retrying was stopped" if found.stopped else ""
     loop = [f"loop: {plain(found.loop, 500)}"] if found.loop else []
     return [
@@ -181,14 +180,14 @@ def _safeguard_lines(found: "Safeguards") -> list[str]:
 
 
 def _error_line(error: dict[str, Any]) -> str:
-    """One of the errors that the safeguards have seen: the tool, what it said and how it was understood."""
+    """An error that the safeguards counted: the tool, the message, the class, and what decided the class."""
     matched = error.get("matched")
     by = f", by {plain(matched)!r}" if matched else ""
-    said = f"{plain(error.get('tool', ''))}: {plain(error.get('message', ''), 500)}"
-    return f"{said} ({plain(error.get('category', '') or 'of no class')}{by})"
+    text = f"{plain(error.get('tool', ''))}: {plain(error.get('message', ''), 500)}"
+    return f"{text} ({plain(error.get('category', '') or 'of no class')}{by})"
 
 
-def _standing(status: "RunStatus") -> str:
+def _state(status: "RunStatus") -> str:
     phase = f" ({status.phase.replace('_', ' ')})" if status.status == "running" and status.phase else ""
     return f"{status.status.replace('_', ' ')}{phase}"
 

@@ -1,10 +1,10 @@
-"""`sojourn pause`, `resume` and `cancel`: what an operator tells a run."""
+"""`sojourn pause`, `resume` and `cancel`: pause, resume or cancel a run."""
 
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sojourn.cli.client import by_or_user, tell_done, with_client
+from sojourn.cli.client import by_or_user, print_done, with_client
 from sojourn.cli.failure import CommandError
 from sojourn.cli.options import By, Json, RunId, Why, encrypted
 
@@ -27,9 +27,9 @@ def pause(run_id: RunId, why: Why = "", by: By = None, as_json: Json = False) ->
     who = by_or_user(by)
 
     async def send(client: "Client") -> int:
-        await _require_open(client, run_id, "pause", is_for_worker=True)
+        await _require_open(client, run_id, "pause", needs_worker=True)
         await client.get_run(run_id).pause(why, by=who)
-        return tell_done("paused", run_id, as_json=as_json, by=who)
+        return print_done("paused", run_id, as_json=as_json, by=who)
 
     return with_client(send)
 
@@ -55,9 +55,9 @@ def resume(
     who = by_or_user(by)
 
     async def send(client: "Client") -> int:
-        await _require_open(client, run_id, "resume", is_for_worker=True)
+        await _require_open(client, run_id, "resume", needs_worker=True)
         await client.get_run(run_id).resume(why, messages=messages or [], by=who)
-        return tell_done("resumed", run_id, as_json=as_json, by=who)
+        return print_done("resumed", run_id, as_json=as_json, by=who)
 
     return with_client(send)
 
@@ -72,22 +72,21 @@ def cancel(run_id: RunId, why: Why = "", by: By = None, as_json: Json = False) -
     who = by_or_user(by)
 
     async def send(client: "Client") -> int:
-        await _require_open(
-            client, run_id, "cancel", is_for_worker=False
-        )  # Temporal records it, whoever works
+        # Temporal records the request, even if no worker runs.
+        await _require_open(client, run_id, "cancel", needs_worker=False)
         reason = " ".join(part for part in (why, f"(by {who})" if who else "") if part)
         await client.get_run(run_id).cancel(reason)
-        return tell_done("cancel_requested", run_id, as_json=as_json, by=who)
+        return print_done("cancel_requested", run_id, as_json=as_json, by=who)
 
     return with_client(send)
 
 
-async def _require_open(client: "Client", run_id: str, verb: str, *, is_for_worker: bool) -> None:
-    """See that a run can be paused, resumed or cancelled.
+async def _require_open(client: "Client", run_id: str, verb: str, *, needs_worker: bool) -> None:
+    """Check that a run can be paused, resumed or canceled.
 
     Raises:
-        CommandError: it has ended, is not paused and should resume, or no worker is there to take what is sent.
-        RunNotFound: there is no such run.
+        CommandError: The run has ended, or is not paused and should resume, or no worker polls its task queue.
+        RunNotFound: There is no such run.
     """
     from sojourn.cli.waits import require_worker
 
@@ -98,5 +97,5 @@ async def _require_open(client: "Client", run_id: str, verb: str, *, is_for_work
         raise CommandError(
             f"{run_id} is not paused, it is {status.status}; pause it with `sojourn pause`", run_id=run_id
         )
-    if is_for_worker:
+    if needs_worker:
         require_worker(status)

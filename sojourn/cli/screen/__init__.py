@@ -1,4 +1,4 @@
-"""What several commands draw: text that is safe to print, lines of an event, the tree of a run, the prompt.
+"""Screen: text that is safe to print, the lines of an event, the tree of a run, the prompt.
 
-The package decides how an event or an await looks, and asks neither a server nor a client. Begin with `lines`.
+The package decides how events and waits are printed, and uses neither a server nor a client. Begin with `lines`.
 """

@@ -1,4 +1,4 @@
-"""What is printed about one event, in lines of text: by the live tree, by plain output and by `show`."""
+"""Lines of text for one event, which the live tree, the plain output and `sojourn show` print."""
 
 import json
 import re
@@ -49,51 +49,51 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9_@.:+-]([A-Za-z0-9_@.:+ -]*[A-Za-z0-9_@.:+-
 
 
 def lines_of(event: Event, *, whole: bool = False) -> list[Line]:
-    """What an event says on its own; calls and their ends are drawn by `called`, `ended` and `detailed`.
+    """Return the lines of an event; none for a call and its end, which `called`, `ended` and `detailed` print.
 
     Args:
-        event: Which.
-        whole: All that a person decides on or answers, however long.
+        event: The event.
+        whole: Whether to show all of a wait, however long.
     """
     wait = wait_in(event)
     if wait is not None:
         return view_of(wait).lines(wait, whole)
-    told = _TOLD.get(event.type)
-    return told(event) if told else []
+    lines = _LINES.get(event.type)
+    return lines(event) if lines else []
 
 
 def called(event: ToolStartEvent) -> str:
-    """A call: its tool and payload."""
+    """Return the tool and the payload of a call, on one line."""
     call = event.call
     return f"{plain(call.name)} {plain(call.raw if call.raw is not None else call.payload)}"
 
 
 def ended(event: ToolEndEvent) -> str:
-    """How long a call took, and its tries."""
+    """Return the tool of a call that ended, its duration, its attempts and the calls of its child run."""
     result = event.result
     attempts = result.telemetry.attempts if result.telemetry and not result.run_link else 1
-    tries = f", attempt {attempts}" if attempts > 1 else ""
+    attempt = f", attempt {attempts}" if attempts > 1 else ""
     below = f", {result.children_count} calls in the child run" if result.run_link else ""
-    return f"{plain(result.name)} ({took(event.duration)}{tries}{below})"
+    return f"{plain(result.name)} ({took(event.duration)}{attempt}{below})"
 
 
 def detailed(event: ToolEndEvent) -> list[Line]:
-    """What a call gave: its result or error, what was cut, what comes beside it, and how to repair it."""
+    """Return the lines of a call's result or error, its bounds, its artifacts and its hint."""
     result = event.result
     if result.error:
         lines = _chain("error", result.error, "red", 300)
     else:
         lines = [Line(plain(result.result))]
     if result.bounds:
-        lines.append(Line(_bounded(result.bounds), "yellow" if result.bounds.truncated else "dim"))
-    lines += [Line(_beside(artifact), "magenta") for artifact in result.artifacts]
+        lines.append(Line(_bounds_line(result.bounds), "yellow" if result.bounds.truncated else "dim"))
+    lines += [Line(_artifact_line(artifact), "magenta") for artifact in result.artifacts]
     if result.retry_hint:
-        lines += _repair(result.retry_hint)
+        lines += _hint_lines(result.retry_hint)
     return lines
 
 
 def in_flight(event: ToolRetryEvent | ToolUpdateEvent) -> str:
-    """What a call that is not over says, or what its last try ended with."""
+    """Return the progress of a call in flight, or its attempt with the error of the one before."""
     if event.type == "tool_retry":
         after = f" after: {plain(event.error, 200)}" if event.error else ""
         return f"attempt {event.attempt}{after}"
@@ -106,7 +106,7 @@ def in_flight(event: ToolRetryEvent | ToolUpdateEvent) -> str:
 
 
 def summed(output: RunOutput) -> str:
-    """What a run cost, in a line."""
+    """Return the calls, the tokens and the cost of a run, on one line."""
     parts = [f"{output.tool_calls} calls" if output.tool_calls != 1 else "1 call"]
     below = output.children_count - output.tool_calls
     if below > 0:
@@ -125,7 +125,7 @@ def _run_started(event: RunStartedEvent) -> list[Line]:
 
 
 def _assistant_message(event: AssistantMessageEvent) -> list[Line]:
-    """Only words beside calls: an answer is told at the end."""
+    """Text beside calls; an answer is printed when the run completes."""
     if not event.message.tool_calls or not event.message.text:
         return []
     return text_lines(event.message.text, "italic", "“ ")
@@ -145,24 +145,24 @@ def _limit(event: LimitReachedEvent | RetriesStoppedEvent) -> list[Line]:
 
 
 def _policy_decision(event: PolicyDecisionEvent) -> list[Line]:
-    said = event.decision.model_dump(mode="json", exclude_defaults=True, exclude={"reason"})
+    decision = event.decision.model_dump(mode="json", exclude_defaults=True, exclude={"reason"})
     why = f"{plain(event.decision.reason)}: " if event.decision.reason else ""
-    return [Line(f"§ policy: {why}{plain(said)}", "dim")]
+    return [Line(f"§ policy: {why}{plain(decision)}", "dim")]
 
 
 def _answered(event: AwaitAnsweredEvent) -> list[Line]:
     if event.code == "expired":
         return [Line("! nobody answered in time", "yellow")]
     done = event.code or {True: "approved", False: "denied", None: "answered"}[event.approved]
-    return [Line(f"! {done}{_by(event)}{_said(event)}", "red" if event.approved is False else "yellow")]
+    return [Line(f"! {done}{_by(event)}{_reason(event)}", "red" if event.approved is False else "yellow")]
 
 
 def _paused(event: RunPausedEvent) -> list[Line]:
-    return [Line(f"‖ paused{_by(event)}{_said(event)}", "bold yellow")]
+    return [Line(f"‖ paused{_by(event)}{_reason(event)}", "bold yellow")]
 
 
 def _resumed(event: RunResumedEvent) -> list[Line]:
-    head = Line(f"▶ resumed{_by(event)}{_said(event)}", "bold yellow")
+    head = Line(f"▶ resumed{_by(event)}{_reason(event)}", "bold yellow")
     return [head, *(line for message in event.messages for line in text_lines(message, mark="> "))]
 
 
@@ -181,7 +181,7 @@ def _failed(event: RunFailedEvent | RunCanceledEvent | RunTerminatedEvent | RunT
     return [Line(f"✗ {kind}: {plain(event.text or '', 1_000)}", "bold red")]
 
 
-_TOLD: dict[str, Callable[[Any], list[Line]]] = {
+_LINES: dict[str, Callable[[Any], list[Line]]] = {
     "run_started": _run_started,
     "assistant_message": _assistant_message,
     "agent_run_started": _agent_run_started,
@@ -201,9 +201,9 @@ _TOLD: dict[str, Callable[[Any], list[Line]]] = {
 
 
 def _by(event: AwaitAnsweredEvent | RunPausedEvent | RunResumedEvent) -> str:
-    """Who it was: as they say, and as Temporal recorded them."""
-    said = f" by {_name(event.by)}" if event.by else ""
-    return f"{said} ({_identity(event.identity)})" if event.identity else said
+    """The sender: the name given, and the identity that Temporal recorded."""
+    name = f" by {_name(event.by)}" if event.by else ""
+    return f"{name} ({_identity(event.identity)})" if event.identity else name
 
 
 def _identity(identity: str) -> str:
@@ -211,38 +211,38 @@ def _identity(identity: str) -> str:
 
 
 def _name(name: str) -> str:
-    """A name, in quotes where it could be taken for more than a name."""
+    """A name; in quotes if it could be read as more than a name."""
     return plain(name) if _PLAIN_NAME.fullmatch(name) else plain(json.dumps(name, ensure_ascii=False))
 
 
-def _said(event: AwaitAnsweredEvent | RunPausedEvent | RunResumedEvent) -> str:
+def _reason(event: AwaitAnsweredEvent | RunPausedEvent | RunResumedEvent) -> str:
     return f": {plain(event.text)}" if event.text else ""
 
 
 def _chain(head: str, error: ToolError, style: str, most: int) -> list[Line]:
-    """An error and its causes, each further in than what it led to; the root is the last."""
+    """An error and its causes, each indented below the error that it caused; the root cause comes last."""
     links = list(error.chain())
     lines = [Line(f"{head}: {plain(links[0].message, most)}", style)]
     for depth, link in enumerate(links[1:], 1):
-        said = plain(link.message, most)
-        lines.append(Line(f"{'  ' * depth}{said if link.code == LEFT_OUT else f'because: {said}'}", style))
+        text = plain(link.message, most)
+        lines.append(Line(f"{'  ' * depth}{text if link.code == LEFT_OUT else f'because: {text}'}", style))
     return lines
 
 
-def _bounded(bounds: Bounds) -> str:
+def _bounds_line(bounds: Bounds) -> str:
     total = "an unknown number" if bounds.total is None else str(bounds.total)
     more = f"; {plain(bounds.refinement_hint)}" if bounds.refinement_hint else ""
     return f"[{bounds.returned} of {total}{', cut' if bounds.truncated else ''}{more}]"
 
 
-def _beside(artifact: Artifact) -> str:
+def _artifact_line(artifact: Artifact) -> str:
     size = f", {artifact.size:,} bytes" if artifact.size else ""
     return f"+ artifact {plain(artifact.kind)}{size}: {plain(artifact.ref)}"
 
 
-def _repair(hint: RetryHint) -> list[Line]:
-    said = plain(hint.message or hint.clarifying_question or "", 300)
-    lines = [Line(f"↻ {plain(hint.reason)}: {said}", "yellow")]
+def _hint_lines(hint: RetryHint) -> list[Line]:
+    text = plain(hint.message or hint.clarifying_question or "", 300)
+    lines = [Line(f"↻ {plain(hint.reason)}: {text}", "yellow")]
     if hint.missing_fields:
         lines.append(Line(f"  missing: {', '.join(plain(field) for field in hint.missing_fields)}", "yellow"))
     if hint.example_input:

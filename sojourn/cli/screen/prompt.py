@@ -1,4 +1,4 @@
-"""Ask the person at the terminal, without a thread, so that Ctrl-C and silence end the wait."""
+"""Prompt: ask the person at the terminal, without a thread, so that Ctrl-C and a time-out end the wait."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,7 @@ _FULL = ("f", "full")
 
 
 async def read_line(patience: float | None = None) -> str:
-    """One line from the terminal, with its end; empty after `patience` seconds of silence or at the end of input."""
+    """Read a line from the terminal, with its newline; empty at the end of input, or after `patience` seconds."""
     loop, ready = asyncio.get_running_loop(), asyncio.Event()
     loop.add_reader(sys.stdin.fileno(), ready.set)
     try:
@@ -27,7 +27,7 @@ async def read_line(patience: float | None = None) -> str:
 
 
 async def ask_person() -> str | None:
-    """A line that is not blank; None at the end of input. What is wanted was shown with the question."""
+    """Ask for a line that is not blank, and return it stripped; None at the end of input."""
     while True:
         print("> ", end="", flush=True)
         line = await read_line()
@@ -38,9 +38,13 @@ async def ask_person() -> str | None:
 
 
 async def ask_approval(call: AwaitConfirmation, patience: float | None = None) -> tuple[str, str] | None:
-    """`y`, `n` or `a`, and the reason given after it; None at the end of input, or of patience.
+    """Ask for a decision, and return `y`, `n` or `a` with the reason given after it; None if no line comes.
 
-    What was not all shown is not approved before it was: `f` shows it.
+    A call that was not shown whole can be approved only after `f` has shown all of it.
+
+    Args:
+        call: The call to decide on, which was printed before.
+        patience: Seconds to wait for each line; unlimited by default.
     """
     _, seen = call_lines(call)
     is_seen, more = seen.is_whole, "" if seen.is_whole else "   f: show all of it"
@@ -65,7 +69,7 @@ async def ask_approval(call: AwaitConfirmation, patience: float | None = None) -
 
 
 async def ask_yes(question: str) -> bool:
-    """Whether the person says yes; no at the end of input."""
+    """Ask until the person says yes or no; the end of input is a no."""
     while True:
         print(f"{question} [y/n] ", end="", flush=True)
         line = await read_line()

@@ -1,4 +1,4 @@
-"""Text for a terminal: what others wrote made harmless, or quoted for a shell; times and durations as people read them."""
+"""Text for a terminal: text from outside, safe to print or quoted for a shell; times and durations for people."""
 
 import json
 import shlex
@@ -10,17 +10,16 @@ from sojourn.core.values.visible import visible
 __all__ = ["WIDTH", "Line", "local", "plain", "shell_word", "text_lines", "took"]
 
 WIDTH = 160
-"""Characters of a payload or result that are shown."""
-
+"""Most characters of a payload or result on a line."""
 
 MAX_TEXT = 4_000
-"""Characters of a question, an answer or a payload that a person decides about."""
+"""Most characters of a question, an answer or a message."""
 
 MAX_LINES = 60
-"""Lines of one text."""
+"""Most lines of such a text."""
 
 MAX_WIDTH = 1_000
-"""Characters of a line."""
+"""Most characters of a line of such a text."""
 
 
 class Line(NamedTuple):
@@ -28,17 +27,18 @@ class Line(NamedTuple):
 
     text: str
     style: str = ""
+    """A style of rich."""
 
 
 def plain(value: Any, width: int = WIDTH) -> str:
-    """Text from outside in one line of bounded width; what cannot be seen is written out."""
+    """Return a text, or a value as JSON, on one line of at most `width` characters, with invisible characters as escapes."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     line = visible(text[: width + 1])
     return line if len(line) <= width else f"{line[: width - 1]}…"  # `clip` would import pydantic for it
 
 
 def shell_word(text: str) -> str:
-    """One word of a command line; what cannot be seen stands as an escape that the shell reads back."""
+    """Quote a text as one word for a shell; invisible characters become escapes that the shell reads back."""
     if visible(text) == text:
         return shlex.quote(text)
     literal = text.replace("\\", "\\\\").replace("'", "\\'")
@@ -46,12 +46,12 @@ def shell_word(text: str) -> str:
 
 
 def local(moment: datetime | None) -> str:
-    """A moment in this machine's zone, to the second."""
+    """Return a time in this machine's time zone, to the second; empty for None."""
     return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S") if moment else ""
 
 
 def took(duration: timedelta | None) -> str:
-    """A duration by its two largest units, such as `3 min 20 s`; below ten seconds `1.2 s`, below one `40 ms`."""
+    """Return a duration in its two largest units, such as `3 min 20 s`, `1.2 s` or `40 ms`; empty for None."""
     if duration is None:
         return ""
     seconds = max(duration.total_seconds(), 0.0)
@@ -69,11 +69,20 @@ def took(duration: timedelta | None) -> str:
 
 
 def text_lines(text: str, style: str = "", mark: str = "", *, whole: bool = False) -> list[Line]:
-    """A text in its own lines, under a mark; where it is cut, it says so."""
-    said = text.split("\n") if whole else text[:MAX_TEXT].split("\n")[:MAX_LINES]
+    """Return the lines of a text, the first after `mark` and the others indented; a text that is cut ends with `…`.
+
+    Args:
+        text: The text.
+        style: The style of each line.
+        mark: Printed before the text.
+        whole: Whether to cut nothing, however long.
+    """
+    lines = text.split("\n") if whole else text[:MAX_TEXT].split("\n")[:MAX_LINES]
     if not whole and (len(text) > MAX_TEXT or text.count("\n") >= MAX_LINES):
-        said = [*said, "…"]  # `values.text` would import pydantic for it
-    while len(said) > 1 and not said[-1]:
-        said.pop()
+        lines = [*lines, "…"]  # `values.text` would import pydantic for it
+    while len(lines) > 1 and not lines[-1]:
+        lines.pop()
     pad, width = " " * len(mark), len(text) if whole else MAX_WIDTH
-    return [Line(f"{pad if number else mark}{plain(line, width)}", style) for number, line in enumerate(said)]
+    return [
+        Line(f"{pad if number else mark}{plain(line, width)}", style) for number, line in enumerate(lines)
+    ]

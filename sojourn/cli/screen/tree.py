@@ -1,4 +1,4 @@
-"""A run as a tree: its calls, under an agent tool's call those of the child run, what each gave, and what is being said."""
+"""Tree of a run: its calls with their results, below an agent tool's call those of the child run, and the text of drafts."""
 
 from rich.spinner import Spinner
 from rich.text import Text
@@ -21,10 +21,10 @@ from sojourn.contracts.event import (
 __all__ = ["MAX_LINES", "Draft", "RunTree"]
 
 MAX_LINES = 12
-"""Lines that are shown."""
+"""Most lines of a draft that are shown, the last ones."""
 
 MAX_CHARS = 2_000
-"""Characters that are kept."""
+"""Most characters of a draft that are kept, the last ones."""
 
 DRAFT_ENDS = (
     "assistant_message",
@@ -37,16 +37,16 @@ DRAFT_ENDS = (
     "run_timed_out",
     "stream_restarted",
 )
-"""With each of these a draft no longer holds: it is told in full, or begins anew."""
+"""Types of events that end a draft: the text follows in full, or a new draft begins."""
 
 
 class RunTree:
-    """Grows by the events of a run and its child runs.
+    """A tree that grows with the events of a run and its child runs.
 
     Args:
-        title: What stands at its root.
-        spins: Whether calls that are not over turn.
-        whole: All that a person decides on or answers, however long.
+        title: The label of the root.
+        spins: Whether calls in flight have a spinner.
+        whole: Whether to show all of a wait, however long.
     """
 
     def __init__(self, title: str = "run", *, spins: bool = False, whole: bool = False) -> None:
@@ -56,11 +56,11 @@ class RunTree:
         self._runs: dict[str, Tree] = {}
         self._calls: dict[tuple[str, str], tuple[Tree, str]] = {}
         self._drafts: dict[str, tuple[Tree, Tree, Draft]] = {}
-        """What runs are saying: under which branch, drawn where, and what."""
+        """The draft of each run: the branch that holds it, its node and its text."""
 
     def say(self, line: Line, run_id: str = "") -> None:
-        """A line of a run; of no run in particular, at the root."""
-        self._runs.get(run_id, self.tree).add(_drawn(line))
+        """Add a line to the branch of a child run; of any other run, to the root."""
+        self._runs.get(run_id, self.tree).add(_text(line))
 
     def feed(self, event: Event) -> None:
         """Draw one event."""
@@ -75,15 +75,15 @@ class RunTree:
             case ToolEndEvent():
                 self._end(event)
             case ToolRetryEvent() | ToolUpdateEvent():
-                self._tell(event)
+                self._update(event)
             case AgentRunStartedEvent():
                 branch, _ = self._calls.get((event.run_id, event.tool_call_id), (self.tree, ""))
                 self._runs[event.run_link.run_id] = branch
                 self._add(branch, lines_of(event))
             case RunStartedEvent() if event.run_id in self._runs:
-                pass  # its call, above, says what it is about
+                pass  # the child run's call already shows the task
             case RunFailedEvent() if event.run_id in self._runs:
-                pass  # the end of its call, below, says why
+                pass  # the end of the child run's call shows the error
             case _:
                 self._add(self._runs.get(event.run_id, self.tree), lines_of(event, whole=self._whole))
 
@@ -97,14 +97,14 @@ class RunTree:
 
     def _begin(self, event: ToolStartEvent) -> None:
         text = called(event)
-        branch = self._runs.get(event.run_id, self.tree).add(self._turning(text))
+        branch = self._runs.get(event.run_id, self.tree).add(self._in_flight_label(text))
         self._calls[event.run_id, event.tool_call_id] = (branch, text)
 
     def _end(self, event: ToolEndEvent) -> None:
         known = self._calls.pop((event.run_id, event.tool_call_id), None)
         ok = event.result.ok
         label = Text(f"{'✓' if ok else '✗'} {ended(event)}", style="green" if ok else "red")
-        if known is None:  # it began in a tree above
+        if known is None:  # the call began in the tree before a pause
             branch = self._runs.get(event.run_id, self.tree).add(label)
         else:
             branch, text = known
@@ -114,42 +114,42 @@ class RunTree:
                 branch.children.insert(0, Tree(Text(payload, style="cyan"), guide_style="dim"))
         self._add(branch, detailed(event))
 
-    def _tell(self, event: ToolRetryEvent | ToolUpdateEvent) -> None:
+    def _update(self, event: ToolRetryEvent | ToolUpdateEvent) -> None:
         known = self._calls.get((event.run_id, event.tool_call_id))
         if known is None:
             return
         branch, text = known
-        branch.label = self._turning(f"{text}  {in_flight(event)}")
+        branch.label = self._in_flight_label(f"{text}  {in_flight(event)}")
 
-    def _turning(self, text: str) -> Spinner | Text:
+    def _in_flight_label(self, text: str) -> Spinner | Text:
         label = Text(text, style="cyan")
         return Spinner("dots", text=label) if self._spins else Text("… ") + label
 
     @staticmethod
     def _add(branch: Tree, lines: list[Line]) -> None:
         for line in lines:
-            branch.add(_drawn(line))
+            branch.add(_text(line))
 
 
 class Draft:
-    """The end of what a model is saying, in a few lines: grows piece by piece."""
+    """The last lines of the text that a model is writing."""
 
     def __init__(self) -> None:
         self._end = ""
         self._is_cut = False
 
     def add(self, piece: str) -> None:
-        """Take the next piece."""
+        """Append a piece of text."""
         grown = self._end + piece
         self._is_cut = self._is_cut or len(grown) > MAX_CHARS
         self._end = grown[-MAX_CHARS:]
 
     def lines(self) -> list[str]:
-        """The last lines, harmless to print."""
+        """Return the last lines, safe to print; `…` stands for the text before."""
         lines = self._end.splitlines()
         cut = self._is_cut or len(lines) > MAX_LINES
         return [*(["…"] if cut else []), *(plain(line, MAX_CHARS) for line in lines[-MAX_LINES:])]
 
 
-def _drawn(line: Line) -> Text:
+def _text(line: Line) -> Text:
     return Text(line.text, style=line.style)

@@ -30,7 +30,7 @@ class RunView:
     """Shows the events of one run and its child runs; a context manager.
 
     Args:
-        console: Where to; a live tree when it is a terminal.
+        console: Where to print: a live tree on a terminal, plain lines elsewhere. Standard output by default.
     """
 
     def __init__(self, console: Console | None = None) -> None:
@@ -42,7 +42,7 @@ class RunView:
 
     @property
     def is_live(self) -> bool:
-        """Whether it draws anew what changes: on a terminal."""
+        """Whether the view is a live tree, which is redrawn as it changes."""
         return self.console.is_terminal
 
     def __enter__(self) -> Self:
@@ -65,13 +65,13 @@ class RunView:
             self._tree = RunTree("run, continued", spins=True)
 
     def resume(self) -> None:
-        """Go on drawing, below."""
+        """Continue in a new tree, below what was asked."""
         if self._live:
             self._live = self._drawing()
             self._live.start()
 
     def say(self, text: str, style: str = "") -> None:
-        """A line of our own."""
+        """Print a line that is not of an event."""
         if self._live:
             self._tree.say(Line(text, style))
         else:
@@ -90,7 +90,7 @@ class RunView:
         return Live(get_renderable=lambda: self._tree.tree, console=self.console, refresh_per_second=8)
 
     def _lines(self, event: Event) -> list[Line]:
-        """One event as lines one after the other; those of a child run stand further in."""
+        """Return the lines of an event for plain output, and note the depth of a child run that starts."""
         match event:
             case ToolStartEvent():
                 return [Line(f"→ {called(event)}")]
@@ -102,7 +102,7 @@ class RunView:
                 what = event.tool_name or "the planner"
                 return [Line(f"  … {what}: {in_flight(event)}", "dim")]
             case RunFailedEvent() if event.run_id in self._depths:
-                return []  # the end of its call says why
+                return []  # the end of the child run's call shows the error
             case AgentRunStartedEvent():
                 self._depths[event.run_link.run_id] = self._depths.get(event.run_id, 0) + 1
                 return lines_of(event)

@@ -1,4 +1,4 @@
-"""The kinds of waits on a terminal, a row each: what is drawn, in short too, and which commands answer."""
+"""Views of waits: how each kind is printed, in full and in a list, and which commands answer it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,18 +15,18 @@ __all__ = ["VIEWS", "WaitView", "call_lines", "view_of"]
 
 @dataclass(frozen=True, slots=True)
 class WaitView:
-    """What one kind of wait is on a terminal."""
+    """How one kind of wait is printed and answered."""
 
     title: str
-    """For people."""
+    """The kind, for people."""
     kind: str
-    """For machines."""
+    """The kind in the output of `--json`."""
     lines: Callable[[Any, bool], list[Line]]
-    """The wait as it is drawn; the second argument says whether all of it, however long."""
+    """Returns the lines of a wait; the second argument is whether they show all of it, however long."""
     about: Callable[[Any], list[str]]
-    """The wait in a list: its first line stands beside id and title."""
+    """Returns the lines of a wait in a list; the first follows id and title."""
     commands: Callable[[str, Any], list[str]]
-    """What follows `sojourn` to answer the wait of a run, the usual one first; what is in capitals is to be replaced."""
+    """Returns the commands that answer a wait of a run, without `sojourn`; the usual one first, placeholders in capitals."""
     is_for_people: bool = True
     """Whether a person who follows the run is asked."""
 
@@ -113,12 +113,12 @@ VIEWS: Mapping[type[Await], WaitView] = {
 
 
 def view_of(wait: Await) -> WaitView:
-    """The row of a wait."""
+    """Return the view of a wait."""
     return VIEWS[type(wait)]
 
 
 def call_lines(call: AwaitConfirmation, *, whole: bool = False) -> tuple[list[str], Disclosure]:
-    """What a person decides on: the question, the tool and its arguments, one a line; and whether that is all of them."""
+    """Return the question, the tool and its arguments, one a line, and whether that is all of the call."""
     seen = disclose(call.payload, whole=whole)
     cut = [] if seen.is_whole else ["  the call is not shown whole; --full shows all of it"]
     asked = [visible(call.prompt)] if call.prompt else []

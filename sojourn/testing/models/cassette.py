@@ -1,4 +1,4 @@
-"""Cassette: requests to a model and its responses, as a file of the model layer's own message JSON.
+"""Cassette: a file of requests to a model and its responses, in pydantic-ai's JSON for messages.
 
     {"format": 2, "model": "openai:gpt-5-mini", "exchanges": [
       {"tools": [{"name": "clinic__visits__book", "description": "...", "parameters_json_schema": {...}}],
@@ -6,9 +6,9 @@
        "response": {"kind": "response", "parts": [...]}},
       {"shared": 1, "messages": [...], "response": {...}}]}
 
-A conversation grows, so an exchange leaves out what the exchange before holds already: its first `shared` messages, and
-its tools. The file of a run of 100 calls is hardly longer than its transcript. What belongs to the provider alone
-(response ids, signatures, addresses) is left out too, since a response that is played goes back to no provider.
+A conversation grows, so an exchange leaves out what is equal in the exchange before: its first `shared` messages, and
+its tools. The file of a run of 100 calls is hardly longer than its transcript. What only the provider uses (response
+ids, signatures, addresses) is left out too, since a played response is never sent to a provider.
 """
 
 import json
@@ -54,11 +54,11 @@ class _File(BaseModel):
 
 
 def response_json(response: ModelResponse, first_call: int) -> Json:
-    """Return a response as a cassette holds it: with its cost, and with its calls numbered through the file.
+    """Return a response as a cassette stores it: with its cost, and with its calls numbered through the file.
 
     Args:
-        response: As the provider gave it.
-        first_call: The number of its first call.
+        response: The response of the provider.
+        first_call: The number of its first call, from 1.
     """
     [stored] = messages_json([response], _RESPONSE)
     if (cost := usage_of(response).cost) is not None:
@@ -71,11 +71,11 @@ def response_json(response: ModelResponse, first_call: int) -> Json:
 
 
 def write(path: Path, model: str, exchanges: Sequence[tuple[Request, Json]]) -> None:
-    """Write a cassette anew, with its folders.
+    """Write a cassette, in place of an earlier one; make its folders if needed.
 
     Args:
         path: The file.
-        model: Who answered, as `openai:gpt-5-mini`.
+        model: The name of the model, such as `openai:gpt-5-mini`.
         exchanges: Each request and the response to it, in order.
     """
     stored: list[Json] = []
@@ -96,15 +96,15 @@ def write(path: Path, model: str, exchanges: Sequence[tuple[Request, Json]]) -> 
 
 
 def read(path: Path, ignore: Sequence[str] = ()) -> tuple[str, list[tuple[Request, ModelResponse]]]:
-    """Return who answered, and each request with the response to it, in order.
+    """Return the name of the model, and each request with the response to it, in order.
 
     Args:
         path: The file.
-        ignore: Patterns of what is not compared, as for `request_of`.
+        ignore: Regular expressions of text that is not compared, as for `request_of`.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: the file is no cassette; the text names the place.
+        FileNotFoundError: There is no such file.
+        ValueError: The file is no cassette; the message names the place.
     """
     try:
         file = _File.model_validate_json(path.read_bytes())

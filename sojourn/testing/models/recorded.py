@@ -1,4 +1,4 @@
-"""Recorded models: a `Recorder` asks a model and writes its answers down, a `Player` gives them again and asks nobody."""
+"""Recorded models: `Recorder` asks a model and writes its responses to a file; `Player` returns them without a request."""
 
 import copy
 import os
@@ -24,51 +24,51 @@ __all__ = ["Player", "Recorder", "is_recording", "recorded"]
 
 
 def recorded(path: str | PathLike[str], *, model: str | Model, ignore: Sequence[str] = ()) -> Model:
-    """Return a model that plays a file; one that records it where `SOJOURN_RECORD` is 1.
+    """Return a model that plays a file, or one that records it if `SOJOURN_RECORD` is 1.
 
-    Nothing is recorded by itself: a test whose file is missing fails, and asks no provider.
+    Nothing is recorded by accident: without that variable a test whose file is missing fails, and sends no request.
 
     Args:
-        path: The file, from the current folder.
-        model: Who is asked while recording; not looked up otherwise.
+        path: The file, relative to the current folder.
+        model: The model to record; only used while recording.
         ignore: As for `Recorder`.
 
     Raises:
-        FileNotFoundError: nothing is recorded there.
-        ValueError: it is no file of exchanges.
+        FileNotFoundError: There is no such file, and nothing is to be recorded.
+        ValueError: The file is no cassette.
     """
     return Recorder(model, path, ignore=ignore) if is_recording() else Player(path, ignore=ignore)
 
 
 def is_recording() -> bool:
-    """Whether `SOJOURN_RECORD` is 1: answers are recorded, and real requests are meant."""
+    """Whether `SOJOURN_RECORD` is 1, so that requests are sent and responses recorded."""
     return os.environ.get("SOJOURN_RECORD") == "1"
 
 
 class _Unprepared(Model):
-    """A model that is given messages as they are: what a provider needs is no part of what is asked."""
+    """A model that gets messages as they are: what an adapter changes for a provider is not compared."""
 
     def prepare_messages(
         self,
         messages: list[ModelMessage],
         model_request_parameters: ModelRequestParameters | None = None,  # noqa: ARG002 - as `Model` has it
     ) -> list[ModelMessage]:
-        """Leave messages as they are."""
+        """Return the messages unchanged."""
         return messages
 
 
 class Recorder(_Unprepared, WrapperModel):
-    """Asks a model, and records each answer.
+    """Asks a model, and records each response.
 
-    The file is written anew, after each answer. It holds the messages and the tools; no keys, headers or
-    addresses. Secrets in prompts, arguments and results are written as they are: look at the file before it is shared.
+    The whole file is rewritten after each response. It has the messages and the tools; no keys, headers or
+    addresses. Secrets in prompts, arguments and results are written as they are: read the file before you share it.
     A request that fails is not recorded, and fails as it would without a recorder.
 
     Args:
-        model: Who is asked, as `ModelPlanner` takes it.
+        model: The model, as `ModelPlanner` takes it.
         path: The file.
-        ignore: Patterns (of `re`) of what changes from run to run beside ids and times, such as
-            `Today is [^.]*`; in the file stands `[...]`.
+        ignore: Regular expressions of text that changes from run to run, beside ids and times, such as
+            `Today is [^.]*`; in requests the file has `[...]` in its place.
     """
 
     def __init__(self, model: str | Model, path: str | PathLike[str], *, ignore: Sequence[str] = ()) -> None:
@@ -84,7 +84,7 @@ class Recorder(_Unprepared, WrapperModel):
         model_settings: ModelSettings | None,
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
-        """Ask, and record."""
+        """Ask the model, and record its response."""
         request = _request(messages, model_request_parameters, self._ignore)
         prepared = self.wrapped.prepare_messages(messages, model_request_parameters)
         response = await self.wrapped.request(prepared, model_settings, model_request_parameters)
@@ -99,7 +99,7 @@ class Recorder(_Unprepared, WrapperModel):
         model_request_parameters: ModelRequestParameters,
         run_context: RunContext[Any] | None = None,
     ) -> AsyncGenerator[StreamedResponse]:
-        """Ask, and record the streamed response once it is whole."""
+        """Ask the model, and record the streamed response if it is complete."""
         request = _request(messages, model_request_parameters, self._ignore)
         prepared = self.wrapped.prepare_messages(messages, model_request_parameters)
         async with self.wrapped.request_stream(
@@ -117,18 +117,18 @@ class Recorder(_Unprepared, WrapperModel):
 
 
 class Player(_Unprepared):
-    """Answers what was recorded as it was answered then, whichever run asks, and in whatever order runs ask.
+    """Returns the recorded response to each request, whichever run sends it, and in whatever order.
 
-    The same request asked more than once gets its answers in the order in which they were recorded, and then the
-    last one again: a plan that is made anew is the same plan.
+    A request that was recorded more than once gets its responses in the order in which they were recorded, and then
+    the last one again, so that a retried plan is the same plan.
 
     Args:
         path: A file that a `Recorder` wrote.
-        ignore: As for `Recorder`; it holds for what is in the file too.
+        ignore: As for `Recorder`; also applied to the requests of the file.
 
     Raises:
-        FileNotFoundError: nothing is recorded there.
-        ValueError: it is no file of exchanges.
+        FileNotFoundError: There is no such file.
+        ValueError: The file is no cassette.
     """
 
     def __init__(self, path: str | PathLike[str], *, ignore: Sequence[str] = ()) -> None:
@@ -137,9 +137,9 @@ class Player(_Unprepared):
         self._ignore = ignore
         self._model, exchanges = read(self._path, ignore)
         self._requests = [request for request, _ in exchanges]
-        self._answers: defaultdict[str, list[ModelResponse]] = defaultdict(list)
+        self._responses: defaultdict[str, list[ModelResponse]] = defaultdict(list)
         for request, response in exchanges:
-            self._answers[request.key].append(response)
+            self._responses[request.key].append(response)
 
     @property
     def model_name(self) -> str:
@@ -154,24 +154,24 @@ class Player(_Unprepared):
     async def request(
         self,
         messages: list[ModelMessage],
-        model_settings: ModelSettings | None,  # noqa: ARG002 - no part of what is asked
+        model_settings: ModelSettings | None,  # noqa: ARG002 - not compared
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
-        """Give the answer.
+        """Return the recorded response.
 
         Raises:
-            ApplicationError: this was not asked then (`NotRecorded`); shows what differs, and is not retried.
+            ApplicationError: This request was not recorded (`NotRecorded`); shows what differs, and is not retried.
         """
         request = _request(messages, model_request_parameters, self._ignore)
-        answers = self._answers.get(request.key)
-        if not answers:
+        responses = self._responses.get(request.key)
+        if not responses:
             raise ApplicationError(
                 f"{self._path} has no answer to this request. If the request is intended, record "
                 "anew with SOJOURN_RECORD=1 and the provider's key.\n" + difference(self._requests, request),
                 type="NotRecorded",
                 non_retryable=True,
             )
-        return copy.deepcopy(answers.pop(0) if len(answers) > 1 else answers[0])
+        return copy.deepcopy(responses.pop(0) if len(responses) > 1 else responses[0])
 
     @asynccontextmanager
     async def request_stream(
@@ -181,7 +181,7 @@ class Player(_Unprepared):
         model_request_parameters: ModelRequestParameters,
         run_context: RunContext[Any] | None = None,  # noqa: ARG002 - as `Model` has it
     ) -> AsyncGenerator[StreamedResponse]:
-        """Give the answer as a stream, each part in one piece."""
+        """Yield the recorded response as a stream, each part in one piece."""
         response = await self.request(messages, model_settings, model_request_parameters)
         yield CompletedStreamedResponse(
             response, model_request_parameters=model_request_parameters, replay_events=True

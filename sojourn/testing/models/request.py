@@ -1,8 +1,8 @@
-"""Request: what a model is asked, in the model layer's own JSON, as far as it is the same in every run that asks it.
+"""Request: a request to a model in pydantic-ai's JSON, reduced to what is equal in every run.
 
-pydantic-ai's JSON (`ModelMessagesTypeAdapter`) carries the conversation. It cannot carry a comparison that holds from
-run to run, so this module replaces ids, UUIDs, points in time and long hexadecimal numbers by placeholders, and leaves
-out signatures, provider ids and the bytes of files, for which a digest stands.
+The conversation is stored as pydantic-ai dumps it (`ModelMessagesTypeAdapter`). So that requests of different runs
+compare equal, this module replaces ids, UUIDs, timestamps and long hexadecimal numbers by placeholders, and the bytes
+of files by a digest, and leaves out signatures and provider ids.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ Json = dict[str, Any]
 PARTS: Final = {
     "__all__": {"part_kind", "content", "tool_name", "args", "tool_call_id", "outcome", "citations"}
 }
-"""What is kept of the parts of a message: a list of what may stay, so that a new field of the library stays out."""
+"""The fields of message parts that are kept: an allow-list, so that a new field of the library is left out."""
 
 _MESSAGE: Final[Json] = {"kind": True, "instructions": True, "parts": PARTS}
 
@@ -45,29 +45,29 @@ _VOLATILE: Final = (
     (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"), "[time]"),
     (re.compile(r"\b[0-9a-f]{32,}\b"), "[hex]"),
 )
-"""A date alone is none of them: it says what is wanted more often than when something was."""
+"""Text that changes from run to run, with its placeholder. A date alone is kept: more often it is an argument."""
 
 _SHORTEST_ID: Final = 6
-"""Characters; a shorter id might be any word of a text."""
+"""Shortest id that is replaced in texts, in characters; a shorter one could be an ordinary word."""
 
 _MAX_DIFFERENCE: Final = 1_400
-"""Characters: a failure of a run holds 2,000 in all."""
+"""Longest diff, in characters; the failure of a run has at most 2,000."""
 
 _WIDTH: Final = 100
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a model is asked; settings such as the temperature, and the model's name, are no part of it."""
+    """A request to a model, without the model's name and settings such as the temperature."""
 
     messages: list[Json]
-    """The conversation, instructions included."""
+    """The conversation, with the instructions."""
     tools: list[Json]
-    """What the model may call: name, description and JSON Schema."""
+    """The tools: name, description and JSON Schema."""
 
     @property
     def key(self) -> str:
-        """A text that two requests share when they ask the same."""
+        """A text that is the same for equal requests."""
         return json.dumps([self.messages, self.tools], sort_keys=True)
 
 
@@ -77,13 +77,13 @@ def request_of(
     instructions: str = "",
     ignore: Sequence[str] = (),
 ) -> Request:
-    """Return the request that these messages and tools are.
+    """Return messages and tools as a request that can be compared.
 
     Args:
         messages: The conversation, before a model's adapter prepares it.
-        tools: What the model may call, the typed answer included.
-        instructions: The request's own, which stand on the first message.
-        ignore: Patterns of what else changes from run to run; each match becomes `[...]`.
+        tools: The tools that the model may call, the typed answer included.
+        instructions: The instructions of the request, which are stored with the first message.
+        ignore: Regular expressions of further text that changes from run to run; each match becomes `[...]`.
     """
     stored = messages_json([_without_bytes(message) for message in messages], _MESSAGE)
     if instructions:
@@ -95,7 +95,7 @@ def request_of(
     for part in (part for message in stored for part in message["parts"] if "tool_call_id" in part):
         part["tool_call_id"] = ids.get(part["tool_call_id"], part["tool_call_id"])
     return Request(
-        _mapped(stored, _steadied(ids, ignore)),
+        _mapped(stored, _replacer(ids, ignore)),
         [
             {
                 "name": tool.name,
@@ -108,7 +108,7 @@ def request_of(
 
 
 def messages_json(messages: Sequence[ModelMessage], kept: Json) -> list[Json]:
-    """Return messages as JSON of the model layer that UTF-8 can hold, reduced to the fields that are kept."""
+    """Return messages in pydantic-ai's JSON, with only the fields in `kept`, and only text that UTF-8 can encode."""
     dumped = ModelMessagesTypeAdapter.dump_python(
         list(messages), mode="json", include={"__all__": kept}, exclude_none=True
     )
@@ -116,11 +116,11 @@ def messages_json(messages: Sequence[ModelMessage], kept: Json) -> list[Json]:
 
 
 def difference(recorded: Sequence[Request], now: Request) -> str:
-    """Return a unified diff against the recorded request that is the most alike; bounded and printable.
+    """Return a unified diff against the most similar recorded request; bounded and printable.
 
     Args:
         recorded: The requests of a cassette, in order.
-        now: The request that none of them equals.
+        now: The request that equals none of them.
     """
     lines = list(_lines(now))
     then = [list(_lines(each)) for each in recorded]
@@ -128,18 +128,18 @@ def difference(recorded: Sequence[Request], now: Request) -> str:
         return "The file holds no exchanges."
     matcher = SequenceMatcher(b=lines, autojunk=False)
 
-    def likeness(position: int) -> float:
+    def similarity(position: int) -> float:
         matcher.set_seq1(then[position])
         return matcher.ratio()
 
-    closest = max(range(len(then)), key=likeness)
+    closest = max(range(len(then)), key=similarity)
     title = f"asked then (exchange {closest + 1} of {len(then)})"
     text = "\n".join(unified_diff(then[closest], lines, title, "asked now", n=1, lineterm=""))
     return text if len(text) <= _MAX_DIFFERENCE else f"{text[:_MAX_DIFFERENCE]}\n... (more differs)"
 
 
 def _without_bytes(message: ModelMessage) -> ModelMessage:
-    """Return a message with digests in the place of bytes, and the address of a file that has one."""
+    """Return a message with a digest in place of the bytes of a file, and with the URL of a file that has one."""
 
     def light(content: UserContent) -> UserContent:
         if isinstance(content, FileUrl):
@@ -161,12 +161,12 @@ def _without_bytes(message: ModelMessage) -> ModelMessage:
 
 
 def _is_empty(part: Json) -> bool:
-    """Whether a part holds nothing but a provider's signature, which a played answer has not."""
+    """Whether a part has no content, only a provider's signature, which a played response lacks."""
     return part["part_kind"] in ("text", "thinking") and not part["content"]
 
 
 def _ids(stored: Sequence[Json]) -> dict[str, str]:
-    """Return the ids of this run, its callers and the calls, each with its placeholder."""
+    """Return the ids of this run, its parent runs and its calls, with their placeholders."""
     ids: dict[str, str] = {}
     if activity.in_activity():
         run = activity.info().workflow_id or ""
@@ -179,23 +179,23 @@ def _ids(stored: Sequence[Json]) -> dict[str, str]:
     return ids
 
 
-def _steadied(ids: dict[str, str], ignore: Sequence[str]) -> Callable[[str], str]:
-    """Return what puts placeholders into a text for all that changes from run to run."""
+def _replacer(ids: dict[str, str], ignore: Sequence[str]) -> Callable[[str], str]:
+    """Return a function that replaces what changes from run to run in a text by placeholders."""
     longest_first = sorted((id for id in ids if len(id) >= _SHORTEST_ID), key=len, reverse=True)
     known = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, longest_first)) or '(?!)'})(?![\w-])")
     patterns = [*((re.compile(pattern), "[...]") for pattern in ignore), *_VOLATILE]
 
-    def steadied(text: str) -> str:
+    def replace_in(text: str) -> str:
         text = known.sub(lambda found: ids[found[0]], text)
         for pattern, placeholder in patterns:
             text = pattern.sub(placeholder, text)
         return text
 
-    return steadied
+    return replace_in
 
 
 def _mapped(value: Any, change: Callable[[str], str]) -> Any:
-    """Return JSON with each of its texts changed; keys stay."""
+    """Return JSON with `change` applied to each string, except keys."""
     match value:
         case str():
             return change(value)
@@ -208,7 +208,7 @@ def _mapped(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def _lines(request: Request) -> Iterator[str]:
-    """Yield the lines of a request that a diff compares: printable, and short enough to see what changed in each."""
+    """Yield the lines of a request for a diff: printable, and short enough to show what changed in each."""
     asked = [*request.messages, *({"tool": tool.pop("name"), **tool} for tool in map(dict, request.tools))]
     for line in json.dumps(asked, ensure_ascii=False, indent=1).replace(r"\n", "\\n\n").splitlines():
         safe = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in line)

@@ -1,4 +1,4 @@
-"""use_model: another model in the place of an agent's, as long as a test needs it."""
+"""use_model: replace the model of an agent's planner for the time of a test."""
 
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
@@ -17,16 +17,16 @@ M = TypeVar("M", bound=str | Model)
 
 @contextmanager
 def use_model(of: App | Agent | ModelPlanner, model: M) -> Generator[M]:
-    """Let a model plan inside the block, in the place of an agent's own and of its fallbacks; gives that model.
+    """Replace the model of planners, and its fallbacks, inside the block; yield the new model.
 
-    Workers in this process notice at their next plan. In a block inside a block the inner model plans.
+    It applies to workers in this process, from their next plan on. If blocks are nested, the inner model is used.
 
     Args:
-        of: A planner; an agent with one; or an app, in which each of its planners then asks this model.
-        model: An object, or a name, as `ModelPlanner` takes them.
+        of: A planner, an agent with one, or an app, for every model planner of its agents.
+        model: A model, or its name, as `ModelPlanner` takes it.
 
     Raises:
-        LookupError: no model plans there.
+        LookupError: There is no `ModelPlanner` in it.
     """
     planners = list(_planners(of))
     if not planners:
@@ -38,7 +38,7 @@ def use_model(of: App | Agent | ModelPlanner, model: M) -> Generator[M]:
 
 
 def _planners(of: object) -> Iterator[ModelPlanner]:
-    """Every planner once; those inside a `RepairingPlanner` too."""
+    """Yield the model planners, each once; also one inside another planner, such as `RepairingPlanner`."""
     if isinstance(of, App):
         found = (planner for id in of.list_agents() for planner in _planners(of.agent(id)))
         yield from {id(planner): planner for planner in found}.values()
