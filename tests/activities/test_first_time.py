@@ -83,7 +83,7 @@ async def test_only_local_calls_planned_here_are_known(call_id: str, info: dict[
 @pytest.mark.parametrize(
     "info", [{"is_local": False}, {"attempt": 2}], ids=["ordinary", "tried again by itself"]
 )
-async def test_what_temporal_counts_itself_is_not_asked_about(info: dict[str, Any]) -> None:
+async def test_attempts_that_temporal_counts_need_no_request(info: dict[str, Any]) -> None:
     """An ordinary activity, and a later attempt of a local one on the same worker, begin without asking the server."""
     server = Server(TIMED_OUT)
     await claimed(FirstTime(), server, **info)

@@ -63,7 +63,7 @@ async def test_a_tool_that_ignores_its_cancellation_is_abandoned(monkeypatch):
     ("raised", "expected"),
     [(SystemExit, SystemExit), (KeyboardInterrupt, RuntimeError), (asyncio.CancelledError, RuntimeError)],
 )
-async def test_what_would_end_the_loop_is_an_error_of_the_tool(raised, expected):
+async def test_an_exception_that_would_end_the_loop_is_an_error_of_the_tool(raised, expected):
     """An exception that an event loop would act on neither stops the worker nor counts as a cancellation."""
 
     async def work():

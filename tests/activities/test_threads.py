@@ -88,7 +88,7 @@ async def test_calls_run_at_the_same_time_in_as_many_threads_as_allowed():
     assert most[1] == 4
 
 
-async def test_what_a_call_returns_or_raises_comes_back():
+async def test_a_value_is_returned_and_an_exception_raised():
     """A value and an exception are those of the call itself."""
     threads, error = SyncThreads(1), KeyError("gone")
 
@@ -113,7 +113,7 @@ async def test_what_a_call_returns_or_raises_comes_back():
     ],
     ids=lambda each: type(each).__name__ if isinstance(each, BaseException) else "",
 )
-async def test_what_would_end_a_thread_or_an_event_loop_ends_the_call_alone(error, expected):
+async def test_an_exception_that_would_end_a_thread_or_a_loop_ends_only_its_call(error, expected):
     """No exception hangs the caller, ends the thread or the loop, or looks like a cancellation."""
     threads = SyncThreads(1)
 

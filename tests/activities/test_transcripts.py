@@ -144,7 +144,7 @@ async def test_bytes_are_those_of_what_is_kept():
     assert cache.bytes == 0
 
 
-async def test_what_was_read_belongs_to_the_reader():
+async def test_the_returned_list_is_a_copy():
     """A planner that changes its list of messages does not change the cache."""
     cache = QueryRecorder()
     cache.keep(RUN, messages_of("kept", 2), plan=1, attempt=1)

@@ -51,7 +51,7 @@ def app() -> App:
     return App(agents=[assistant, researcher])
 
 
-def test_an_app_tells_what_it_serves(app: App) -> None:
+def test_an_app_lists_what_it_serves(app: App) -> None:
     """Agents, toolsets, specs and schemas are found by id at run time (SR-84, SR-100)."""
     assert app.list_agents() == ["ops.assistant", "ops.researcher"]
     assert app.list_toolsets() == ["ops.devices", "ops.research"]
@@ -151,7 +151,7 @@ def test_an_app_has_an_agent() -> None:
         App(agents=[])
 
 
-def test_an_agents_id_is_its_own() -> None:
+def test_an_agents_id_is_unique() -> None:
     """Two agents with one id are refused, even if they are the same object."""
     for other in (assistant, Agent("ops.assistant", planner=plan)):
         with pytest.raises(
@@ -160,7 +160,7 @@ def test_an_agents_id_is_its_own() -> None:
             App(agents=[assistant, researcher, other])
 
 
-def test_a_toolsets_id_is_its_own() -> None:
+def test_a_toolsets_id_is_unique() -> None:
     """Two toolsets with one id are refused, whichever agents use them."""
     other = Agent("ops.other", planner=plan, uses=[Toolset("ops.devices")])
     with pytest.raises(

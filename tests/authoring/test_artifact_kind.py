@@ -47,7 +47,7 @@ def test_other_kinds_and_the_rest_of_a_result_stay():
     assert (both.name, both.result, both.tool_call_id) == (read.id, "warm", "c")
 
 
-def test_what_is_not_declared_is_refused():
+def test_undeclared_artifacts_are_refused():
     """An undeclared kind, a kind of another type, data of another type, a failure and another tool's result are refused."""
     good = ToolResult(name=read.id, result="warm")
     with pytest.raises(KeyError, match="declares no artifact 'map'; its artifacts are time_series, log"):

@@ -467,7 +467,7 @@ async def test_the_policy_s_own_question_serves_too(start, status_when, shop):
     assert (await run.result()).text == "pay pear"
 
 
-async def test_a_destructive_call_that_was_mended_is_still_approved_by_a_person(start, status_when, shop):
+async def test_a_repaired_destructive_call_is_still_approved_by_a_person(start, status_when, shop):
     """A repaired call needs approval like any other: the person sees the repaired payload."""
     run, _ = await start(call("order", item="pear", day="FRIDAY"), policy=RunPolicy(interrupts_allowed=True))
     (wait,) = (await status_when(run, lambda status: status.awaits)).awaits
@@ -604,7 +604,7 @@ def test_messages_since_the_failure_are_for_the_planner(shop, since):
     assert repair_calls(turn) is clarification_for(turn) is wait_or_substitute(turn) is None
 
 
-def test_arguments_that_could_not_be_read_are_not_mended(shop):
+def test_arguments_that_are_no_json_are_not_repaired(shop):
     """Arguments that are no JSON cannot be kept, so the call is neither repaired nor asked about."""
     made = ToolRequest(name="test.shop.look", raw='{"item": "pe', tool_call_id="x")
     messages = refused(shop, ASKABLE)

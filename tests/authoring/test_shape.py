@@ -162,7 +162,7 @@ def test_a_typed_call_by_keyword_is_written_by_the_names_of_the_schema() -> None
     assert look.validator.issues(call.payload) == []
 
 
-def test_a_strict_type_reads_what_json_can_say() -> None:
+def test_a_strict_type_is_decoded_from_json() -> None:
     """Dates, UUIDs and sets are strings and arrays in JSON, which a strict model accepts from JSON only."""
 
     class Strict(BaseModel, strict=True):

@@ -108,7 +108,7 @@ def test_a_methods_result_becomes_the_tools() -> None:
     assert shown["password"] == "**********"
 
 
-def test_what_does_not_fit_is_a_definition_error() -> None:
+def test_a_misfit_is_a_definition_error() -> None:
     """The message names the place, both types, each field and the remedy (SR-82)."""
     with pytest.raises(DefinitionError) as raised:
         to_method(SearchArgs, SearchRequest)
@@ -162,7 +162,7 @@ class Part(TypedDict, total=False):
     note: str
 
 
-def test_what_is_always_written_is_known() -> None:
+def test_fields_that_may_be_absent_are_known() -> None:
     """A field with a factory is always written; a field with `exclude_if`, or not required, may be absent."""
     assert to_result(Made, create_model("Items", items=(list[int], ...)))(Made()).items == []
     noted = create_model("Noted", note=(str, ...))
@@ -307,7 +307,9 @@ SLOW = settings(
 
 @SLOW
 @given(related(), st.booleans(), st.data())
-def test_what_fits_is_transformed(pair: tuple[Kind, Kind], lossless: bool, data: st.DataObject) -> None:
+def test_values_of_fitting_shapes_are_transformed(
+    pair: tuple[Kind, Kind], lossless: bool, data: st.DataObject
+) -> None:
     """Where there is no misfit, every value of the source becomes one of a target without constraints."""
     shapes = [Shape(kind, place="x", output=True) for kind, _ in pair]
     try:
@@ -326,7 +328,7 @@ def test_what_fits_is_transformed(pair: tuple[Kind, Kind], lossless: bool, data:
 
 @SLOW
 @given(models(KINDS), st.data())
-def test_what_is_alike_is_transformed_without_loss(source: Kind, data: st.DataObject) -> None:
+def test_values_of_equal_shapes_are_transformed_without_loss(source: Kind, data: st.DataObject) -> None:
     """Two types with the same fields fit each other both ways, and nothing changes (SR-80)."""
     kind, values = source
     fields = {name: (each.annotation, each.default if not each.is_required() else ...)

@@ -58,7 +58,7 @@ async def test_a_handler_gets_each_kind_in_its_method(serve):
     assert handler.others[-1] == "run_stream_end"
 
 
-async def test_what_a_handler_raises_ends_its_subscription(serve):
+async def test_an_exception_of_a_handler_ends_its_subscription(serve):
     """An exception of a handler ends its subscription; the run continues."""
 
     class Broken(EventHandler):

@@ -1,4 +1,4 @@
-"""Transcripts: the one in a run's history is the one that its planner gets."""
+"""Transcripts: a run's history has the transcript that the run's planner gets."""
 
 from datetime import timedelta
 
@@ -113,7 +113,7 @@ async def test_messages_of_a_resume_are_in_the_transcript(serve, traces, status_
 
 
 async def test_a_terminated_run_has_its_transcript(serve, status_when):
-    """The transcript of a terminated run is the one that it had before, though no worker can be queried."""
+    """The transcript of a terminated run is the same as before, though no worker can be queried."""
     story = [PlanResult.ask(AwaitClarification(id="q", question="which?"))]
     policy = RunPolicy(interrupts_allowed=True)
     client = await serve(planner=ScriptedPlanner(story), uses=(make_tools(),), policy=policy)

@@ -54,7 +54,7 @@ def converters(tmp_path):
 
 @pytest.mark.parametrize(("metadata", "data"), OUTSIDERS)
 async def test_a_workflow_task_with_any_payload_is_decoded(metadata, data, tmp_path):
-    """Wherever Temporal carries a payload to a workflow, one that cannot be opened does not fail the task (SR-115).
+    """A payload that cannot be opened does not fail the task, wherever Temporal carries it to a workflow (SR-115).
 
     The payloads are decoded by the SDK itself, so that the test fails when a version of the SDK uses other methods.
     """
@@ -146,7 +146,7 @@ async def test_a_codec_is_guarded_once():
     assert again.payload_codec.encrypted_only
 
 
-async def test_a_codec_that_gives_no_payloads_is_no_codec():
+async def test_a_codec_that_returns_no_payloads_raises():
     """An object that is no payload does not reach Temporal's own code, which would fail the whole workflow task."""
 
     class Odd(FernetCodec):

@@ -176,7 +176,7 @@ async def test_a_run_that_failed_for_its_opening_is_readable_without_the_key(ser
     assert (await run.status()).status == "failed"
 
 
-async def test_what_is_refused_stays_refused_when_keys_and_settings_change(serve, status_when, traces):
+async def test_a_replay_refuses_the_same_messages_when_keys_and_settings_change(serve, status_when, traces):
     """A replay accepts and refuses the same messages as the run did, whichever keys and settings it has."""
     first, second = Fernet.generate_key(), Fernet.generate_key()
     codec = FernetCodec(first)
@@ -205,7 +205,9 @@ async def test_what_is_refused_stays_refused_when_keys_and_settings_change(serve
         workflow_runner=UnsandboxedWorkflowRunner(),
         data_converter=converter_with(FernetCodec(second)),
     )
-    with pytest.raises(RuntimeError):  # the task fails until the key is back; nothing is taken for garbage
+    with pytest.raises(
+        RuntimeError
+    ):  # the workflow task fails until the key is back, and marks no payload as unreadable
         await lost.replay_workflow(history)
 
 
@@ -243,7 +245,7 @@ async def test_a_codec_that_cannot_be_loaded_is_a_definition_error(monkeypatch):
         await Client.connect()
 
 
-async def test_what_is_stored_outside_is_encrypted_too(serve, tmp_path):
+async def test_external_storage_is_encrypted_too(serve, tmp_path):
     """External storage has ciphertext: a client with the key reads it, and without the key loading raises."""
     tools = Toolset("vault.shelf")
 

@@ -99,7 +99,7 @@ async def test_a_stored_history_has_the_same_events(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", HISTORIES, ids=lambda path: path.stem)
-async def test_what_starts_in_a_stored_history_ends(path: Path) -> None:
+async def test_every_call_of_a_stored_history_ends(path: Path) -> None:
     """In every stored run each call starts once and ends once, with ascending event ids (SR-66)."""
     events = await folding.folded(folding.load(path))
     started = [event.call.tool_call_id for event in events if event.type == "tool_start"]

@@ -114,7 +114,7 @@ async def test_a_call_to_approve_and_its_commands_are_on_the_page(waiting, look,
     assert (await run.result()).text == "denied: not today"
 
 
-async def test_what_was_asked_is_on_the_page_from_the_start(waiting, look):
+async def test_the_summary_and_the_details_are_on_the_page(waiting, look):
     """The page shows the static summary and details, as text."""
     run = await waiting("ops.asker")
     page = await look(run, "user-metadata")

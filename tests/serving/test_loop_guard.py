@@ -40,7 +40,7 @@ def overseen(*seconds: float | None) -> list[float | None]:
 
 
 def test_a_later_allowance_never_gives_more_time(ends) -> None:
-    """At first there is no deadline; then the earliest counts, so that nothing extends the one of a second signal."""
+    """At first there is no deadline; then the earliest counts, so that nothing extends the deadline of a second signal."""
     first, drain, at_once, closing = overseen(1_000.0, 5.0, 60.0)
     assert first is None
     assert 5 < drain <= 1_000

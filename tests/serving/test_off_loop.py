@@ -31,7 +31,7 @@ async def test_only_work_on_a_small_value_runs_in_the_loop(on: dict, in_loop: bo
     assert await aside(place, **on) == (in_loop, "me")
 
 
-async def test_what_is_raised_in_a_thread_is_raised_here() -> None:
+async def test_an_exception_in_the_thread_is_raised_to_the_caller() -> None:
     """An exception in the thread is raised to the caller."""
     with pytest.raises(ValueError, match="no number"):
         await aside(lambda: int("no number"))

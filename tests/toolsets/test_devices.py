@@ -171,7 +171,7 @@ async def test_scan_finds_every_offline_device(meta: ToolCallMeta):
 
 
 async def test_scan_finds_stuck_patchy_and_unheard_devices(meta: ToolCallMeta):
-    """A sensor that hangs, a device with gaps and one never heard of are told apart."""
+    """A sensor that hangs, a device with gaps and a device that never reported are distinguished."""
     scan = await devices.scan_site(site_id="s-11", meta=meta)
     found = {finding.device_id: finding.condition for finding in scan.findings}
     assert (found["d-1103"], found["d-1106"], found["d-1108"]) == ("stuck", "never_reported", "gaps")

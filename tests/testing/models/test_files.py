@@ -88,7 +88,7 @@ async def test_one_line_records_or_plays(path, monkeypatch):
     ],
     ids=["time", "uuid", "hexadecimal", "ignored"],
 )
-async def test_what_changes_from_run_to_run(path, then, now):
+async def test_values_that_change_from_run_to_run_are_ignored(path, then, now):
     """Times, UUIDs, hexadecimal numbers and ignored patterns are not compared, also if only the player has the pattern."""
     await asks(Recorder(TestModel(), path), then)
     assert await asks(Player(path, ignore=["Today is [^.]*"]), now)

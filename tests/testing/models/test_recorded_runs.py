@@ -177,7 +177,7 @@ async def test_the_same_words_get_their_answers_in_order(tmp_path, standin, conv
         assert [(await converse(app)).text for _ in range(3)] == ["one", "two", "two"]
 
 
-async def test_what_failed_is_not_recorded(tmp_path, standin, converse, app):
+async def test_a_failed_request_is_not_recorded(tmp_path, standin, converse, app):
     """After an error of the provider the plan is attempted again; the file has only the answer."""
     standin.script = [HttpError(error="rate_limit", headers={"retry-after-ms": "20"}), says("Hello")]
     path = tmp_path / "late.json"

@@ -63,7 +63,7 @@ async def test_all_of_an_app():
 
 
 @pytest.mark.parametrize("kind", ["agent", "app"])
-def test_where_no_model_plans(kind):
+def test_without_a_model_planner(kind):
     """`use_model` raises `LookupError` for an agent or an app without a model planner."""
 
     async def own(turn) -> PlanResult:
@@ -109,7 +109,7 @@ def test_the_fixture(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_what_needs_no_model_layer():
+def test_testing_without_the_model_layer():
     """Without pydantic-ai, `sojourn.testing` and its pytest plugin can be imported."""
     script = (
         "import sys; sys.modules['pydantic_ai'] = None\n"
