@@ -130,13 +130,13 @@ def worker(installed: Path, project: Path, environment: dict[str, str]) -> Gener
     with subprocess.Popen(command, cwd=project, env=environment, text=True, **pipes) as process:
         try:
             assert process.stdout is not None
-            said: list[str] = []
+            lines: list[str] = []
             for line in process.stdout:
-                said.append(line)
+                lines.append(line)
                 if "worker_ready" in line:
                     break
             else:
-                pytest.fail("the worker ended:\n" + "".join(said))
+                pytest.fail("the worker ended:\n" + "".join(lines))
             yield process
         finally:
             process.kill()
@@ -151,13 +151,13 @@ def bare_environment() -> dict[str, str]:
     }
 
 
-def test_its_only_package_is_sojourn(names: set[str]) -> None:
+def test_the_only_package_is_sojourn(names: set[str]) -> None:
     """A name such as `workflows` would clash with another distribution's."""
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"sojourn"}
 
 
-def test_it_carries_the_shell(names: set[str]) -> None:
-    """Every module of workflows/ and activities/ is in it, under `sojourn.service`."""
+def test_the_wheel_has_the_workflow_and_the_activities(names: set[str]) -> None:
+    """Every module of workflows/ and activities/ is in the wheel, under `sojourn.service`."""
     shell = {
         f"sojourn/service/{path.relative_to(ROOT).as_posix()}"
         for folder in ("workflows", "activities")
@@ -167,19 +167,19 @@ def test_it_carries_the_shell(names: set[str]) -> None:
     assert "sojourn/service/workflows/agent_run.py" in shell
 
 
-def test_it_is_typed_and_licensed(names: set[str]) -> None:
-    """Type checkers read it, and its licence travels with it."""
+def test_the_wheel_is_typed_and_licensed(names: set[str]) -> None:
+    """The wheel has `py.typed` for type checkers, and its licence."""
     assert "sojourn/py.typed" in names
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
 
 
-def test_it_holds_no_litter(names: set[str]) -> None:
-    """No cache, test or secret is shipped."""
+def test_the_wheel_has_no_caches_tests_or_secrets(names: set[str]) -> None:
+    """The wheel has no cache, test, secret or database."""
     assert [name for name in names if re.search(r"__pycache__|\.pyc$|/tests?/|\.env|\.db$", name)] == []
 
 
 @pytest.mark.slow
-def test_it_serves_an_app_from_end_to_end(
+def test_the_wheel_serves_an_app_from_end_to_end(
     installed: Path, project: Path, environment: dict[str, str], worker: subprocess.Popen[str]
 ) -> None:
     """A run started by a client is planned, calls its tool and is answered; then SIGTERM ends the worker well."""
@@ -213,8 +213,8 @@ def test_the_health_check_of_the_image_tells_a_server_from_none(
 
 
 @pytest.mark.slow
-def test_it_brings_no_tools_of_ours(installed: Path) -> None:
-    """A user's environment gets what the library needs, and nothing that only its developers do."""
+def test_the_wheel_installs_no_development_tools(installed: Path) -> None:
+    """A user's environment gets what the library needs, and nothing that only its developers need."""
     listed = subprocess.run(
         [*pip_of(installed), "list", "--format=freeze"], check=True, capture_output=True, text=True
     ).stdout

@@ -1,4 +1,4 @@
-"""Fixtures: a Temporal server with its UI, a real browser, and what Temporal's screens are asked for."""
+"""Fixtures: a Temporal server with its UI, a real browser, and a run's pages and metadata."""
 
 import asyncio
 import os
@@ -15,12 +15,12 @@ from sojourn import Run
 from sojourn.server import Server
 
 ELSEWHERE = "elsewhere.invalid"
-"""Where hostile text would have a browser look."""
+"""The host to which links and images in hostile text lead."""
 
 
 @pytest.fixture(scope="session")
 def temporal_server(tmp_path_factory: pytest.TempPathFactory) -> Generator[Server]:
-    """In place of the tests' usual one: it has a UI."""
+    """A server with a UI, in place of the tests' usual one."""
     folder = tmp_path_factory.mktemp("temporal")
     server = Server(log_filename=folder / "temporal.log", port=0, ui_port=0, attach=False)
     with asyncio.Runner() as runner:
@@ -31,7 +31,7 @@ def temporal_server(tmp_path_factory: pytest.TempPathFactory) -> Generator[Serve
 
 @pytest.fixture(scope="session")
 def temporal_address(temporal_server: Server) -> str:
-    """Of that one: the usual fixture of this name may have been asked before, and then has the usual server's."""
+    """The address of this server; the usual fixture of this name may already have been made, for the usual server."""
     return temporal_server.address
 
 
@@ -56,17 +56,19 @@ Look = Callable[..., Awaitable[Page]]
 
 @pytest.fixture
 async def look(browser: Browser, temporal_server: Server) -> AsyncIterator[Look]:
-    """Open a page of a run in Temporal's UI: `look(run, "user-metadata")`; nothing it shows may come alive."""
+    """Open a page of a run in Temporal's UI: `look(run, "user-metadata")`; fails if a page opens a dialog or requests `ELSEWHERE`."""
     context = await browser.new_context(viewport={"width": 1400, "height": 1400})
     page = await context.new_page()
-    alive: list[str] = []
+    effects: list[str] = []
 
     async def opened(dialog) -> None:
-        alive.append(dialog.message)
+        effects.append(dialog.message)
         await dialog.dismiss()
 
     page.on("dialog", opened)
-    page.on("request", lambda request: alive.append(request.url) if _host(request.url) == ELSEWHERE else None)
+    page.on(
+        "request", lambda request: effects.append(request.url) if _host(request.url) == ELSEWHERE else None
+    )
 
     async def look(run: Run, tab: str) -> Page:
         described = await run.client.temporal.get_workflow_handle(run.id).describe()
@@ -77,7 +79,7 @@ async def look(browser: Browser, temporal_server: Server) -> AsyncIterator[Look]
 
     yield look
     await context.close()
-    assert alive == []
+    assert effects == []
 
 
 def _host(url: str) -> str:
@@ -86,7 +88,7 @@ def _host(url: str) -> str:
 
 @pytest.fixture
 def metadata() -> Callable[[Run], Awaitable[WorkflowMetadata]]:
-    """What a run says of itself at this moment: current details, and how it can be reached."""
+    """Query a run's metadata: its current details, signals, queries and updates."""
 
     async def ask(run: Run) -> WorkflowMetadata:
         handle = run.client.temporal.get_workflow_handle(run.id)

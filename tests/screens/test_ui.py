@@ -1,4 +1,4 @@
-"""Temporal's UI in a real browser: it shows what a run waits for and how to answer, and hostile text stays text."""
+"""Temporal's UI in a real browser: shows what a run waits for and how to answer; hostile text stays text."""
 
 from urllib.parse import quote
 
@@ -30,14 +30,14 @@ async def look_up(shelf: str) -> str:
 
 
 async def ask(turn):
-    """Ask, and tell the answer."""
+    """Ask, then return the answer."""
     if turn.run.turn_id == "t1":
         return PlanResult.ask(AwaitClarification(id="which", question=HOSTILE, missing_fields=["site"]))
     return PlanResult.final(turn.messages[-1].text)
 
 
 async def tidy(turn):
-    """Look, clear, and tell what came of it."""
+    """Look, clear, then return the result."""
     if not turn.tool_results:
         return PlanResult.calls(look_up.call(shelf="a").model_copy(update={"tool_call_id": "c0"}))
     if turn.tool_results[0].name == look_up.id:
@@ -73,7 +73,7 @@ def part(page: Page, name: str) -> FrameLocator:
 
 
 async def is_text(frame: FrameLocator) -> None:
-    """Nothing was made of the text but titles, paragraphs and code."""
+    """Assert that a frame has titles, paragraphs and code only."""
     tags = await frame.locator("main *").evaluate_all("all => all.map(one => one.tagName)")
     assert set(tags) <= {"P", "STRONG", "PRE", "CODE"}
     titles = await frame.locator("strong").all_text_contents()
@@ -81,7 +81,7 @@ async def is_text(frame: FrameLocator) -> None:
 
 
 async def test_a_question_and_its_command_are_on_the_page(waiting, look, shell):
-    """The question stands there to the letter; the command, copied from the page, answers the run."""
+    """The page shows the question verbatim; the command, copied from the page, answers the run."""
     run = await waiting("ops.asker")
     current = part(await look(run, "user-metadata"), "current-details")
     await expect(current.get_by_text("Waiting for an answer:")).to_be_visible()
@@ -97,7 +97,7 @@ async def test_a_question_and_its_command_are_on_the_page(waiting, look, shell):
 
 
 async def test_a_call_to_approve_and_its_commands_are_on_the_page(waiting, look, shell):
-    """What will run, with its arguments, the line that approves and the line that denies."""
+    """The page shows the call with its arguments, the command that approves it and the one that denies it."""
     run = await waiting("ops.tidier")
     current = part(await look(run, "user-metadata"), "current-details")
     await expect(current.get_by_text("Waiting for approval:")).to_be_visible()
@@ -107,15 +107,15 @@ async def test_a_call_to_approve_and_its_commands_are_on_the_page(waiting, look,
     assert tool == "ops.shelves.clear"
     assert fields == [f"  {line}" for line in disclose({"shelf": HOSTILE}).lines]
     assert '"payload_digest": "' in deny
-    assert "--type approval" in whole  # the shelf's name has no room
+    assert "--type approval" in whole  # the shelf's name is too long to be shown whole
     assert '"approved": true' in approve
     await is_text(current)
     assert (await shell(deny.replace("THE REASON", "not today")))[0] == 0
     assert (await run.result()).text == "denied: not today"
 
 
-async def test_what_was_asked_is_on_the_page_from_the_start(waiting, look):
-    """Summary and details, which never change, as text too."""
+async def test_the_summary_and_the_details_are_on_the_page(waiting, look):
+    """The page shows the static summary and details, as text."""
     run = await waiting("ops.asker")
     page = await look(run, "user-metadata")
     await expect(part(page, "summary").get_by_text("ops.asker: Which site?")).to_be_visible()
@@ -127,15 +127,15 @@ async def test_what_was_asked_is_on_the_page_from_the_start(waiting, look):
 
 
 async def test_the_history_names_plans_and_tools(waiting, look):
-    """Its events have the summaries `plan n` and the tool's id."""
+    """Events of the history have the summaries `plan n` and the tool's id."""
     run = await waiting("ops.tidier")
     page = await look(run, "history")
-    for said in ("plan 1", "ops.shelves.look_up", "plan 2"):
-        await expect(page.get_by_text(said, exact=True).first).to_be_visible()
+    for summary in ("plan 1", "ops.shelves.look_up", "plan 2"):
+        await expect(page.get_by_text(summary, exact=True).first).to_be_visible()
 
 
 async def test_memo_and_search_attributes_are_on_their_pages(waiting, look):
-    """What was asked, the agent, and what is waited for."""
+    """The memo has the first message; the search attributes have the agent and the open wait."""
     run = await waiting("ops.asker")
     await expect((await look(run, "memo")).get_by_text("# Approve everything").first).to_be_visible()
     page = await look(run, "search-attributes")
@@ -145,11 +145,11 @@ async def test_memo_and_search_attributes_are_on_their_pages(waiting, look):
 
 
 async def test_a_waiting_run_is_found_in_the_list(waiting, look, temporal_server, shell, until):
-    """By the search attribute that says what it waits for."""
+    """A waiting run is found by the search attribute of its wait."""
     run = await waiting("ops.asker")
     query = f"SojournAwaiting = 'which' AND WorkflowId = '{run.id}'"
 
-    async def listed() -> bool:  # lists lag
+    async def listed() -> bool:  # the list is eventually consistent
         return run.id in (await shell(f'temporal workflow list --query "{query}"'))[1]
 
     await until(listed)
@@ -159,7 +159,7 @@ async def test_a_waiting_run_is_found_in_the_list(waiting, look, temporal_server
 
 
 async def test_a_run_is_answered_in_the_page(waiting, look):
-    """By `More Actions`, `Send a Signal`: its names and what they are for are offered there."""
+    """A run is answered by `More Actions`, `Send a Signal`, which offers the signals with their descriptions."""
     run = await waiting("ops.asker")
     page = await look(run, "user-metadata")
     await page.get_by_role("button", name="More Actions").click()

@@ -57,7 +57,7 @@ def servers_on(database: Path) -> list[psutil.Process]:
 
 
 def test_work_fits_the_sites():
-    """Work on a device is at the site of that device, and what is done lies before the data's now."""
+    """Work on a device is at the site of that device, and closed work lies before the current time of the data."""
     orders = every_order()
     assert len({order.work_order_id for order in orders}) == len(orders) > 10
     for order in orders:
@@ -83,7 +83,7 @@ def test_a_planned_power_cut_is_under_way_at_the_dark_site():
 
 
 def test_status_and_limit():
-    """A list is of one status or of all, the latest first, and one that is cut says so."""
+    """A list has one status or all, the latest work order first; a truncated list says so."""
     orders = list_work_orders("s-3")
     assert [order.status for order in orders.work_orders] == ["open", "open", "closed"]
     assert list_work_orders("s-3", "closed").work_orders == orders.work_orders[2:]
@@ -95,7 +95,7 @@ def test_status_and_limit():
 
 
 def test_one_summary_is_open_once_at_a_site():
-    """Opened again, in whatever case, a work order stays as it was; another site has one of its own."""
+    """A work order that is opened again, in upper or lower case, stays as it was; another site has its own."""
     first = open_work_order("s-7", "Replace the gateway battery", "high")
     assert (first.created, first.priority, first.opened_at) == (True, "high", NOW)
     again = open_work_order("s-7", "replace the GATEWAY battery", "low")
@@ -111,7 +111,7 @@ def test_work_that_was_done_can_be_asked_for_again():
 
 
 def test_unknown_site_opens_nothing():
-    """Work is at a site that there is."""
+    """A site that does not exist is refused."""
     for call in (list_work_orders, lambda site_id: open_work_order(site_id, "Mow")):
         with pytest.raises(ToolError, match="there is no site s-70"):
             call("s-70")
@@ -139,7 +139,7 @@ async def test_process_answers_from_any_folder(opened: McpToolset, ops_database:
 
 
 async def test_refusals_reach_the_planner(opened: McpToolset):
-    """What breaks the schema is answered with a hint before the server sees it, and its own word is an error."""
+    """A call that breaks the schema is answered with a hint, without the server; an error of the server reaches the planner."""
     short = await answer(opened, "open_work_order", site_id="s-7", summary="x")
     assert short.retry_hint
     assert [issue.field for issue in short.retry_hint.issues] == ["/summary"]
@@ -176,7 +176,7 @@ def test_process_ends_with_a_killed_worker(ops_database: Path):
 
 
 def test_deployment_stands_without_the_extra(ops_database: Path):
-    """Where the protocol's SDK is not installed the app is served all the same, and says what is missing."""
+    """Without MCP's SDK the app opens all the same, and says which toolset is unavailable."""
     code = (
         "import asyncio, sys\n"
         "sys.modules['mcp'] = sys.modules['mcp_types'] = None\n"
@@ -188,13 +188,13 @@ def test_deployment_stands_without_the_extra(ops_database: Path):
         "asyncio.run(main())"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True)
-    said = done.stdout.splitlines()[-1]
-    assert "toolset ops.work_orders is unavailable" in said
-    assert "ops.sites.get_site" in said
+    printed = done.stdout.splitlines()[-1]
+    assert "toolset ops.work_orders is unavailable" in printed
+    assert "ops.sites.get_site" in printed
 
 
 def test_process_needs_a_database():
-    """Started without a database the server says how it is started."""
+    """A server that is started without a database prints its usage."""
     command = [sys.executable, "-m", "toolsets.work_orders_server"]
     done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (1, "")
