@@ -11,6 +11,7 @@ from planners.replies import declines, values_of
         ("ana@example.org", ["email"], {"email": "ana@example.org"}),
         ("It is ana@example.org.", ["email"], {"email": "ana@example.org"}),
         ('{"email": "ana@example.org", "role": ""}', ["email"], {"email": "ana@example.org"}),
+        ('{"name": [1], "email": null, "limit": 0}', ["name"], {"name": [1], "limit": 0}),
         ("Ana Lima <ana@example.org>", ["name", "email"], {"name": "Ana Lima", "email": "ana@example.org"}),
         ("ana, owner, ana@b.org", ["name", "email"], {"name": "Ana", "email": "ana@b.org", "role": "owner"}),
         ("Ana Lima", ["name", "email"], {"name": "Ana Lima"}),

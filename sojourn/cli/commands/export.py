@@ -138,6 +138,13 @@ def _safe(id: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.@=+-]", "_", id).lstrip(".") or "run"
 
 
+def _unused(name: str, folder: Path) -> str:
+    """Return the name, with `_` after it while the folder has an entry of this name: other ids have the same safe name."""
+    while (folder / name).exists():
+        name += "_"
+    return name
+
+
 def _refuse_overwriting(folder: Path, *, children: bool, force: bool) -> None:
     names = (*FILES, *([CHILDREN] if children else []))
     there = [name for name in names if (folder / name).exists()]
@@ -181,7 +188,7 @@ async def _write(
     text = status.model_dump_json(indent=2)
     write_private(work / "run.json", text + "\n")
     for call_id, child_id in links.items() if children else ():
-        name = _safe(call_id)
+        name = _unused(_safe(call_id), work / CHILDREN)
         below, place = work / CHILDREN / name, folder / CHILDREN / name
         private_folder(below)
         child = Run(run.client, child_id)
