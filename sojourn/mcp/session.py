@@ -36,7 +36,7 @@ _ANSWER: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAda
 )
 _CLOSING = 10.0
 _FIRST_LISTEN = 2.0
-"""Seconds that opening a session waits for the first subscription; then the subscription is retried in the background."""
+"""Seconds that opening a session waits for the first subscription, which is then retried in the background."""
 
 _MAX_RETRY = 30.0
 _SDK_LOGGERS = (
@@ -91,7 +91,10 @@ class Session:
         await asyncio.shield(self._ready)
 
     async def close(self) -> None:
-        """End the session and a process that the transport started; cancel after 10 s, and return after 20 s at the latest."""
+        """End the session, and a process that the transport started.
+
+        The session's task is cancelled after 10 s, and after 20 s no longer waited for.
+        """
         self.lost.set()
         if self._owner is None:
             return

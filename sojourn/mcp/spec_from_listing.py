@@ -41,7 +41,7 @@ class Terms:
     """Names or patterns of tools whose results state their bounds."""
 
     def confirmation_of(self, name: str) -> str | None:
-        """Return what a person is asked before a call: by the tool's name, else by the first pattern that fits; None for nothing."""
+        """Return what a person is asked before a call, by the tool's name or else the first pattern that fits; None for nothing."""
         if name in self.confirmation:
             return self.confirmation[name]
         return next((asks for each, asks in self.confirmation.items() if fnmatchcase(name, each)), None)
@@ -161,7 +161,7 @@ def _type_spec(name: str, schema: Schema) -> TypeSpec:
 
 
 def _annotations(hints: "ToolAnnotations | None") -> Annotations:
-    """Return the server's annotations; for a read-only tool, `destructive` and `idempotent` mean nothing (MCP, `ToolAnnotations`)."""
+    """Return the server's annotations; `destructive` and `idempotent` have no meaning for a read-only tool (MCP)."""
     if hints is None:
         return Annotations()
     reads = hints.read_only_hint is True

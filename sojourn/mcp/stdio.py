@@ -206,5 +206,5 @@ def _signal(process: Process, number: signal.Signals) -> None:
 
 
 def _transport_of(process: Process) -> asyncio.SubprocessTransport:
-    """Return asyncio's transport, which must be closed: it warns at collection if a child of the server still holds a pipe."""
+    """Return asyncio's transport; unless it is closed, it warns when it is collected while a child still holds a pipe."""
     return process._transport  # type: ignore[attr-defined,no-any-return]  # noqa: SLF001 - nothing public closes it
