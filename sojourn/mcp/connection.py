@@ -233,7 +233,7 @@ class Connection:
                 frame = traceback.extract_tb(error.__traceback__)[-1]
                 at = f"{Path(frame.filename).name}:{frame.lineno}"
                 _log.error("mcp_toolset_failed", toolset=self._toolset_id, error=type(error).__name__, at=at)
-                self._note("its MCP server says something that cannot be read")
+                self._note("its MCP server sends something that cannot be processed")
             else:
                 if await self._until_due(session):
                     delay = _FIRST_DELAY

@@ -82,7 +82,9 @@ class Rounds:
             if not responses:
                 await asyncio.sleep(_PAUSE)
             self._given = ToolInput(responses=responses, request_state=needed.request_state)
-        raise UnsupportedElicitation("it asks on and on for what nobody here gives", code="input_required")
+        raise UnsupportedElicitation(
+            "it asks again and again for input that cannot be given", code="input_required"
+        )
 
     def _may_restart(self, error: ErrorResponse) -> bool:
         has_state = self._given is not None and self._given.request_state is not None
@@ -126,7 +128,7 @@ class ElicitationState:
         head = {"state": state is not None, "asked": {form.key: _digest(form) for form in needed.forms}}
         both = f"{json.dumps(head)}\n{state or ''}"
         if len(both) > MAX_REQUEST_STATE:
-            raise UnsupportedElicitation("it wants back a state that is too long")
+            raise UnsupportedElicitation("its request state is too long")
         return needed.model_copy(update={"request_state": both})
 
     def responses_to(self, needed: InputRequired) -> dict[str, dict[str, Any]] | None:

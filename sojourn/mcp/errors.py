@@ -147,11 +147,11 @@ def _error_of_exchange(exchange: Exchange) -> SojournError | None:
     if status == 429:
         return RateLimited("its MCP server is over a limit", retry_after=exchange.retry_after)
     if exchange.in_session and status in (400, 404):
-        return SessionRefused("its MCP server has forgotten our session")
+        return SessionRefused("its MCP server has forgotten the session")
     if exchange.fault:
         return ToolUnavailable(f"its MCP server cannot be reached: {exchange.fault}")
     if status in (401, 403):
-        return ServerUnusable(f"its MCP server refuses our credentials (HTTP {status})")
+        return ServerUnusable(f"its MCP server refuses the credentials (HTTP {status})")
     if status in _BUSY or status > 500 or (status == 500 and not exchange.is_json):
         return ToolUnavailable(f"its MCP server answers HTTP {status}", retry_after=exchange.retry_after)
     if status >= 300 and not exchange.is_json:
@@ -200,7 +200,7 @@ def _reason(error: BaseException) -> str:
         case MCPError():
             return "it answers with an error"
         case RuntimeError():
-            return "it speaks no version of the protocol that we know"
+            return "it supports no known version of the protocol"
         case _:
             return type(error).__name__
 

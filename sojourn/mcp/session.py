@@ -246,7 +246,7 @@ def _params(name: str, arguments: dict[str, Any], given: ToolInput | None) -> ty
     except ValidationError:
         # Such as a list of numbers. No cause: the error's text holds the responses and the server's state.
         raise ServerUnusable(
-            "what was answered cannot be sent: MCP knows texts, numbers, yes or no, and lists of texts"
+            "the answers cannot be sent: MCP allows texts, numbers, booleans and lists of texts"
         ) from None
 
 

@@ -211,7 +211,7 @@ def _unsupported(call: ToolRequest, fault: errors.UnsupportedElicitation) -> Too
     hint = RetryHint(
         reason=RetryReason.MALFORMED_RESPONSE,
         tool=call.name,
-        message=f"{call.name} cannot go on. Other arguments may spare the question, or use another tool.",
+        message=f"{call.name} cannot continue. Try arguments with which it need not ask, or another tool.",
     )
     error = ToolError.new(f"its MCP server cannot be answered: {fault}", code=fault.code)
     return boundary.refusal(call, (error, hint))

@@ -177,6 +177,6 @@ def _every_way(faults: list[str]) -> str:
         "use a server that runs elsewhere: set TEMPORAL_ADDRESS",
     ]
     tried = f" (tried: {'; '.join(faults)})" if faults else ""
-    return f"no `temporal` command on this machine{tried}; any one of these mends it:" + "".join(
+    return f"no `temporal` command on this machine{tried}; do one of these:" + "".join(
         f"\n  - {way}" for way in ways
     )
