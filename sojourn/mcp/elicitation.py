@@ -1,10 +1,10 @@
 """Elicitation: the requests of one call that its server answers by asking for input (MCP, `InputRequiredResult`).
 
-Requests for input that need no person are answered at once, and the call continues. When a person answers, a
-server may no longer accept its `requestState`: the SDK's servers do so for ten minutes by default, and only in the
-process that made it, while a run waits for weeks and through restarts. So the run keeps a digest of the questions
-with the state. A server that refuses its state is called from the start, once. If it asks exactly the same questions
-again, it gets the existing answers; other questions are asked anew.
+Input requests that need no person are answered at once, and the call continues. When a person answers, the server
+may refuse its `requestState`: the SDK's servers accept it for ten minutes by default, and only in the process that
+made it, while a run waits for weeks and through restarts. So the run keeps digests of the questions with the state. A
+server that refuses its state is called from the start, once. If it asks exactly the same questions again, it gets
+the existing answers; if it asks anything else, the person is asked again.
 """
 
 import asyncio

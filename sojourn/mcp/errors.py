@@ -1,4 +1,4 @@
-"""Errors of MCP servers and their transports, by what follows from them.
+"""Errors of MCP servers and their transports, and what follows from each.
 
 Temporal may repeat a call after `ToolUnavailable` and `RateLimited`, and `Connection.send` repeats it once after
 `SessionRefused`; the other errors here are answered. Only `translate` makes them from the SDK's errors: the SDK

@@ -1,8 +1,8 @@
 """Forms: the input requests of a server (MCP, `inputRequests`), as forms for a person and responses to all others.
 
-A form is a flat object of simple fields. Of the server's untrusted schema only known keywords are kept, which a
-person is shown and an answer is checked by. Names and choices go back to the server unchanged, so a form with
-ones that cannot be shown is refused.
+A form is a flat object of simple fields. Of the server's untrusted schema only those keywords are kept that a person
+is shown or an answer is checked against. Names and choices go back to the server unchanged, so a form is refused if
+one of them cannot be shown.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""HTTP to an untrusted server: answers are bounded, and a failed request does not end the session.
+"""HTTP to an untrusted server: answers are bounded, and over streamable HTTP a failed request does not end the session.
 
 When one connection fails, the SDK ends the whole session with every call in flight, and it reads answers of any
 size. So its HTTP client uses a transport of this module. Import this module lazily: it loads the SDK.

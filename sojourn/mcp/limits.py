@@ -46,7 +46,7 @@ MAX_INPUT_REQUESTS = 20
 """Input requests in one answer, forms and others."""
 
 MAX_INPUT_ROUNDS = 10
-"""Requests for one execution of a call, whose answers all ask for input that needs no person; as many as the SDKs allow."""
+"""Requests in one execution of a call whose answers all ask for input that needs no person; as many as in the SDKs."""
 
 CONNECT_TIMEOUT = timedelta(seconds=30)
 """Default time limit for starting or reaching a server and negotiating the protocol version."""

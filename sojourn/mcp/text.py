@@ -13,7 +13,7 @@ _MAX_PROGRESS = 200
 
 
 def cleaned(text: str, limit: int) -> str:
-    """Return at most `limit` printable characters; line breaks and tabs stay, control and bidirectional characters do not."""
+    """Return at most `limit` characters, with line breaks and tabs; a space replaces each control or bidirectional character."""
     return clip(readable(text[: limit + 1]).strip(), limit)
 
 

@@ -247,5 +247,5 @@ class Server:
         )
 
     def _not_started(self, how: str) -> ServerUnavailable:
-        said = self.log_tail() or "(nothing)"
-        return ServerUnavailable(f"the Temporal server did not start: {how}; it said:\n{said}")
+        tail = self.log_tail() or "(nothing)"
+        return ServerUnavailable(f"the Temporal server did not start: {how}; it said:\n{tail}")

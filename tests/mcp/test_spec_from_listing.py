@@ -132,7 +132,7 @@ def arguments(**beside: Any) -> str:
 
 @pytest.mark.parametrize("agent", ["untrusted-read", "untrusted-touch", "trusted-touch", "trusted-delete"])
 async def test_a_person_is_asked(agent, desk, asked, shared_asking):
-    """With `asks_for="changes"`, a person is asked about a trusted server's tools unless they are read-only, and about all of an untrusted one."""
+    """With `asks_for="changes"`, the tools of an untrusted server need approval, and a trusted one's unless read-only."""
     mark = uuid.uuid4().hex
     run = await desk.start(f"test.{agent}", arguments(mark=mark))
     wait = await asked(run)

@@ -25,7 +25,7 @@ SOON = timedelta(seconds=0.3)
 
 
 @pytest.fixture
-def ours(tmp_path):
+def own_processes(tmp_path):
     """Return the running processes whose working directory is this test's folder."""
 
     def living() -> list[psutil.Process]:
@@ -136,35 +136,35 @@ async def test_a_missing_directory_is_not_a_missing_program(tmp_path):
         await run_process("true", cwd=tmp_path / "none")
 
 
-async def test_an_overdue_program_is_ended(tmp_path, ours, no_zombie):
+async def test_an_overdue_program_is_ended(tmp_path, own_processes, no_zombie):
     """The time-out's error names the program, of which no process is left."""
     with pytest.raises(TimeoutError, match=r"sleep did not end within 0:00:00\.3"):
         await run_process("sleep", LONG, cwd=tmp_path, timeout=SOON)
-    assert ours() == []
+    assert own_processes() == []
     assert no_zombie()
 
 
-async def test_a_cancelled_task_leaves_no_process(tmp_path, ours, until, monkeypatch, no_zombie):
+async def test_a_cancelled_task_leaves_no_process(tmp_path, own_processes, until, monkeypatch, no_zombie):
     """The whole process group ends on a cancellation; a caller's own time-out is raised as such."""
     script = "sleep 100 & sleep 100"
     monkeypatch.setattr(sojourn.process.run, "GRACE", 20.0)
     task = asyncio.create_task(run_process("sh", "-c", script, cwd=tmp_path))
-    await until(lambda: len(ours()) == 3)
+    await until(lambda: len(own_processes()) == 3)
     began = time.monotonic()
     task.cancel("why")
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert ours() == []
+    assert own_processes() == []
     assert no_zombie()
     assert time.monotonic() - began < sojourn.process.run.GRACE
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.2):
             await run_process("sh", "-c", script, cwd=tmp_path)
-    assert ours() == []
+    assert own_processes() == []
 
 
 @pytest.mark.parametrize("loops", [0, 1, 2, 3, 5, 8])
-async def test_a_call_cancelled_while_it_starts_leaves_no_process(tmp_path, ours, loops):
+async def test_a_call_cancelled_while_it_starts_leaves_no_process(tmp_path, own_processes, loops):
     """A cancellation at any step of the start leaves no process."""
     task = asyncio.create_task(run_process("sh", "-c", "sleep 100 & sleep 100", cwd=tmp_path, stdin=b"x"))
     for _ in range(loops):
@@ -172,7 +172,7 @@ async def test_a_call_cancelled_while_it_starts_leaves_no_process(tmp_path, ours
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert ours() == []
+    assert own_processes() == []
 
 
 STUBBORN = """
@@ -183,7 +183,9 @@ while :; do sleep 0.05; done
 """
 
 
-async def test_a_program_that_ignores_the_request_is_killed(tmp_path, ours, until, monkeypatch, no_zombie):
+async def test_a_program_that_ignores_the_request_is_killed(
+    tmp_path, own_processes, until, monkeypatch, no_zombie
+):
     """SIGKILL follows SIGTERM after the grace period, for the program's children too."""
     monkeypatch.setattr(sojourn.process.run, "GRACE", 0.5)
     task = asyncio.create_task(run_process("sh", "-c", STUBBORN, cwd=tmp_path))
@@ -192,7 +194,7 @@ async def test_a_program_that_ignores_the_request_is_killed(tmp_path, ours, unti
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert ours() == []
+    assert own_processes() == []
     assert no_zombie()
     assert 0.5 <= time.monotonic() - began < 20
 
@@ -210,7 +212,7 @@ async def test_a_program_may_clean_up_when_it_is_asked_to_end(tmp_path, until, m
     assert (tmp_path / "cleaned").read_text() == "done\n"
 
 
-async def test_a_second_cancellation_does_not_leave_the_process(tmp_path, ours, until):
+async def test_a_second_cancellation_does_not_leave_the_process(tmp_path, own_processes, until):
     """Further cancellations do not interrupt the end of the program; then the call is cancelled."""
     noted = STUBBORN.replace("trap '' TERM", "trap 'touch asked' TERM", 1)
     task = asyncio.create_task(run_process("sh", "-c", noted, cwd=tmp_path, timeout=timedelta(seconds=1)))
@@ -220,16 +222,16 @@ async def test_a_second_cancellation_does_not_leave_the_process(tmp_path, ours, 
         await asyncio.sleep(0.02)
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert ours() == []
+    assert own_processes() == []
 
 
-async def test_what_a_program_leaves_behind_is_ended(tmp_path, ours, monkeypatch):
+async def test_what_a_program_leaves_behind_is_ended(tmp_path, own_processes, monkeypatch):
     """When a program ends by itself, its background processes are ended, and its result is kept."""
     monkeypatch.setattr(sojourn.process.run, "GRACE", 0.5)
     quiet = await run_process("sh", "-c", "sleep 100 >/dev/null 2>&1 & echo quiet", cwd=tmp_path)
-    assert (quiet.stdout, quiet.returncode, ours()) == (b"quiet\n", 0, [])
+    assert (quiet.stdout, quiet.returncode, own_processes()) == (b"quiet\n", 0, [])
     holding = await run_process("sh", "-c", "sleep 100 & echo holding", cwd=tmp_path)
-    assert (holding.stdout, holding.returncode, ours()) == (b"holding\n", 0, [])
+    assert (holding.stdout, holding.returncode, own_processes()) == (b"holding\n", 0, [])
 
 
 async def test_what_a_background_child_still_writes_is_read():
@@ -247,7 +249,9 @@ def open_files() -> set[tuple[str, int]]:
     return found
 
 
-async def test_a_child_that_left_the_group_does_not_delay_the_call(tmp_path, ours, until, monkeypatch):
+async def test_a_child_that_left_the_group_does_not_delay_the_call(
+    tmp_path, own_processes, until, monkeypatch
+):
     """A process in another session is not ended, but its hold of the outputs and unread input do not delay the call."""
     monkeypatch.setattr(sojourn.process.run, "GRACE", 0.3)
     watched = asyncio.get_running_loop()._selector.get_map()
@@ -259,7 +263,7 @@ async def test_a_child_that_left_the_group_does_not_delay_the_call(tmp_path, our
         stdin=b"x" * 1_000_000,
     )
     assert done.stdout == b"gone\n"
-    assert len(ours()) == 1
+    assert len(own_processes()) == 1
     await until(lambda: open_files() <= before[0] and set(watched) <= before[1])
 
 
@@ -298,7 +302,7 @@ async def test_many_programs_run_at_once(no_zombie):
 
 
 @pytest.mark.parametrize("loops", [0, 1, 2, 3, 5, 20])
-def test_the_end_of_an_event_loop_ends_its_programs(tmp_path, ours, loops):
+def test_the_end_of_an_event_loop_ends_its_programs(tmp_path, own_processes, loops):
     """When an event loop ends, its programs end too, even one that is just being started."""
 
     async def main() -> asyncio.Task:
@@ -307,15 +311,15 @@ def test_the_end_of_an_event_loop_ends_its_programs(tmp_path, ours, loops):
         )
         for _ in range(loops):
             await asyncio.sleep(0)
-        while loops == 20 and len(ours()) < 3:
+        while loops == 20 and len(own_processes()) < 3:
             await asyncio.sleep(0.01)
         return task
 
     assert asyncio.run(main()).cancelled()
-    assert ours() == []
+    assert own_processes() == []
 
 
-def test_a_loop_that_ends_while_a_program_is_being_ended_leaves_nothing(tmp_path, ours, monkeypatch):
+def test_a_loop_that_ends_while_a_program_is_being_ended_leaves_nothing(tmp_path, own_processes, monkeypatch):
     """When the loop ends, SIGKILL follows without the rest of the grace period."""
 
     async def main() -> None:
@@ -331,12 +335,12 @@ def test_a_loop_that_ends_while_a_program_is_being_ended_leaves_nothing(tmp_path
     asyncio.run(main())
     assert time.monotonic() - began < sojourn.process.run.GRACE
     deadline = time.monotonic() + 10
-    while ours():
+    while own_processes():
         assert time.monotonic() < deadline
         time.sleep(0.01)
 
 
-async def test_a_system_without_threads_leaves_no_process(tmp_path, ours, monkeypatch, no_zombie):
+async def test_a_system_without_threads_leaves_no_process(tmp_path, own_processes, monkeypatch, no_zombie):
     """A program that cannot be waited for in a thread is killed at once."""
 
     def full(thread):
@@ -345,7 +349,7 @@ async def test_a_system_without_threads_leaves_no_process(tmp_path, ours, monkey
     monkeypatch.setattr(threading.Thread, "start", full)
     with pytest.raises(ToolUnavailable, match="can't start new thread"):
         await run_process("sleep", LONG, cwd=tmp_path)
-    assert ours() == []
+    assert own_processes() == []
     assert no_zombie()
 
 

@@ -128,7 +128,7 @@ async def test_starts_beside(running, monkeypatch, options):
 
 
 async def test_asked_port_is_taken(running):
-    """A port that was asked for and is taken is an error that names it, even where a server answers there."""
+    """A given port that is in use is an error that names it, even if a Temporal server answers there."""
     port = int(running.address.rpartition(":")[2])
     with pytest.raises(ServerUnavailable, match=f"{port}.*address already in use"):
         await own_server(port=port).start()
