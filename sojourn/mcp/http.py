@@ -1,8 +1,7 @@
-"""HTTP to a server that is a stranger: bounded, private, and one failed request is one failed request.
+"""HTTP to an untrusted server: answers are bounded, and over streamable HTTP a failed request does not end the session.
 
-The SDK tears the whole session down, and with it every call in flight, when one connection
-fails, and it reads an answer of any size. So requests pass a guard below it. Imported lazily,
-since it loads the SDK.
+When one connection fails, the SDK ends the whole session with every call in flight, and it reads answers of any
+size. So its HTTP client uses a transport of this module. Import this module lazily: it loads the SDK.
 """
 
 import re
@@ -24,10 +23,10 @@ from sojourn.network import http_client, http_transport, retry_after_of
 __all__ = ["http_streams", "sse_streams"]
 
 _TIMEOUT = httpx2.Timeout(10.0, read=None, write=30.0, pool=None)
-"""No limit on reading: a call's time is its tool's, and a stream of events is silent for long."""
+"""Seconds. Reading has no limit: the tool's time-out limits a call, and a stream of events may be silent for long."""
 
 _NOTICE_TIMEOUT = 10.0
-"""Seconds for the answer to a notification, which the SDK sends before anything that follows."""
+"""Seconds to read the answer to a notification, for which the SDK waits before it sends the next message."""
 
 _LIMITS = httpx2.Limits(max_connections=512, max_keepalive_connections=64)
 _NOTIFICATION = re.compile(rb'"method":\s*"notifications/')
@@ -36,9 +35,9 @@ _TRACE = TraceContextTextMapPropagator()
 
 @asynccontextmanager
 async def http_streams(url: str, headers: Mapping[str, str], link: Link) -> AsyncGenerator[Any]:
-    """Streams to a server over streamable HTTP."""
+    """Open streams to a server over streamable HTTP."""
     address = httpx2.URL(url)
-    client = _client(address, headers, link, lone_posts=False)
+    client = _client(address, headers, link, ends_on_failed_post=False)
     async with (
         client,
         streamable_http_client(
@@ -49,35 +48,35 @@ async def http_streams(url: str, headers: Mapping[str, str], link: Link) -> Asyn
 
 
 def sse_streams(url: str, headers: Mapping[str, str], link: Link) -> AbstractAsyncContextManager[Any]:
-    """Streams to a server over HTTP with server-sent events."""
+    """Open streams to a server over HTTP with server-sent events."""
     address = httpx2.URL(url)
 
     def factory(**_options: Any) -> httpx2.AsyncClient:
-        return _client(address, headers, link, lone_posts=True)
+        return _client(address, headers, link, ends_on_failed_post=True)
 
     streams: Any = sse_client(str(_bare(address)), httpx_client_factory=cast("Any", factory))
     return cast("AbstractAsyncContextManager[Any]", streams)
 
 
 def _bare(address: httpx2.URL) -> httpx2.URL:
-    """The address less its user, who is named in a header instead."""
+    """Return the address without user and password, which are sent in a header, and without fragment."""
     return address.copy_with(userinfo=b"", fragment=None)
 
 
 def _client(
-    address: httpx2.URL, headers: Mapping[str, str], link: Link, *, lone_posts: bool
+    address: httpx2.URL, headers: Mapping[str, str], link: Link, *, ends_on_failed_post: bool
 ) -> httpx2.AsyncClient:
     return http_client(
-        # Compressed answers would be counted before they unfold.
+        # The size of an answer is counted as received, so compression would evade the limit.
         headers={**headers, "accept-encoding": "identity"},
         auth=httpx2.BasicAuth(address.username, address.password) if address.userinfo else None,
         timeout=_TIMEOUT,
-        transport=_Guard(address, link, lone_posts=lone_posts),
+        transport=_Guard(address, link, ends_on_failed_post=ends_on_failed_post),
     )
 
 
 def _proxy(url: httpx2.URL) -> str | None:
-    """The proxy that the environment names for a host."""
+    """Return the proxy for an address, from the environment; None for a direct connection."""
     if proxy_bypass(f"{url.host}:{url.port}" if url.port else url.host):
         return None
     proxies = getproxies()
@@ -85,18 +84,19 @@ def _proxy(url: httpx2.URL) -> str | None:
 
 
 class _Guard(httpx2.AsyncBaseTransport):
-    """Carries requests out, and notes in their `Exchange` what became of them.
+    """Sends requests, and records their outcomes in their `Exchange`; a failed connection becomes HTTP 503.
 
     Args:
-        address: The server's.
-        link: To tell that the session is of no more use.
-        lone_posts: Whether answers come elsewhere, so that a request which fails must end the session.
+        address: The server's address.
+        link: The session, which a failed POST may end.
+        ends_on_failed_post: Whether a failed POST ends the session: over SSE the answer comes on another stream,
+            so the call would wait for it without end.
     """
 
-    def __init__(self, address: httpx2.URL, link: Link, *, lone_posts: bool) -> None:
+    def __init__(self, address: httpx2.URL, link: Link, *, ends_on_failed_post: bool) -> None:
         self._inner = http_transport(limits=_LIMITS, proxy=_proxy(address))
         self._link = link
-        self._lone_posts = lone_posts
+        self._ends_on_failed_post = ends_on_failed_post
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         exchange = EXCHANGE.get() or Exchange()
@@ -108,7 +108,7 @@ class _Guard(httpx2.AsyncBaseTransport):
             response = httpx2.Response(503)
         else:
             response = self._noted(response, exchange)
-        if self._lone_posts and request.method == "POST" and response.status_code >= 400:
+        if self._ends_on_failed_post and request.method == "POST" and response.status_code >= 400:
             self._link.lose()
         return response
 
@@ -140,7 +140,7 @@ class _Guard(httpx2.AsyncBaseTransport):
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """A body that ends the request, not the session, when it is too large or breaks off."""
+    """The body of an answer; one that is too large, compressed or cut off fails its request, not the session."""
 
     def __init__(
         self, inner: httpx2.AsyncByteStream, exchange: Exchange, *, is_endless: bool, is_plain: bool
@@ -170,7 +170,7 @@ class _Bounded(httpx2.AsyncByteStream):
 
 
 def _clause(error: httpx2.TransportError) -> str:
-    """What went wrong, without the address."""
+    """Return what went wrong, as a clause without the address."""
     match error:
         case httpx2.ConnectError() | httpx2.ConnectTimeout():
             return "nothing answers at its address"

@@ -1,7 +1,7 @@
 """An MCP server on the official SDK, for tests: `python server.py stdio | http PORT | sse PORT`.
 
-Its tools show what a client must bear: every kind of content, results that break their own
-schema, slowness, crashes, lists that change, names and schemas that are none.
+Its tools have what a client must handle: every kind of content, results that break their schema, slow and
+crashing calls, lists that change, and invalid names and schemas.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Hostile servers: silent, garbled, endless or leaking ones harm neither the worker nor its secrets."""
+"""Hostile servers: silence, garbage, endless answers and repeated secrets do no harm to the worker."""
 
 import asyncio
 import contextlib
@@ -18,8 +18,8 @@ from sojourn.core.schema.validate import Validator
 from sojourn.errors import RateLimited, ToolUnavailable
 
 
-async def test_silence_is_cut_short(opened, rogue, run):
-    """A call that is never answered ends with its time, and the session goes on."""
+async def test_a_silent_server_does_not_block_a_session(opened, rogue, run):
+    """A call that is never answered ends with its time-out, and the session continues."""
     toolset = await opened(rogue("silent"))
     for _ in range(2):
         with pytest.raises(TimeoutError):
@@ -28,8 +28,8 @@ async def test_silence_is_cut_short(opened, rogue, run):
     assert toolset.unavailable is None
 
 
-async def test_a_server_that_never_says_hello(opened, rogue):
-    """Opening ends in the time it has."""
+async def test_a_server_that_never_answers_the_handshake(opened, rogue):
+    """`open` returns after `connect_timeout`, and `unavailable` says why."""
     started = time.monotonic()
     toolset = await opened(rogue("mute"), connect_timeout=timedelta(seconds=1))
     assert time.monotonic() - started < 20
@@ -38,10 +38,10 @@ async def test_a_server_that_never_says_hello(opened, rogue):
 
 @pytest.mark.parametrize(
     ("way", "text"),
-    [("dies", "broke off"), ("too-new", "it speaks no version of the protocol that we know")],
+    [("dies", "broke off"), ("too-new", "it supports no known version of the protocol")],
 )
 async def test_a_server_that_cannot_be_used_says_why(way, text, opened, rogue, until):
-    """Its last words are in the log, the reason in the toolset."""
+    """What a dying server writes to standard error is logged, and `unavailable` has the reason."""
     with capture_logs() as logs:
         toolset = await opened(rogue(way))
         if way == "dies":
@@ -51,25 +51,25 @@ async def test_a_server_that_cannot_be_used_says_why(way, text, opened, rogue, u
 
 @pytest.mark.parametrize("way", ["garbage", "strange-content"])
 async def test_garbage_is_a_malformed_response(way, opened, rogue, run):
-    """What is no answer of the protocol is the server's fault, told without its bytes."""
+    """An answer that breaks the protocol is `malformed_response`, without the server's escape characters."""
     result = await run(await opened(rogue(way)), "good")
     assert result.retry_hint.reason == "malformed_response"
     assert "\x1b" not in result.error.message
 
 
-async def test_a_line_without_end_is_skipped(opened, rogue, run):
-    """Twenty megabytes of nothing do not hide the answer that follows."""
+async def test_an_overlong_line_is_skipped(opened, rogue, run):
+    """A line of 20 MB is skipped, and the answer after it is read."""
     assert (await run(await opened(rogue("long-line")), "good")).result == "after"
 
 
 async def test_deep_answers_are_handed_on_or_refused(opened, rogue, run):
-    """What can be read is handed to the boundary, which judges depth for all tools alike."""
+    """A deeply nested answer that can be parsed goes to the boundary, which limits the depth for all tools."""
     result = await run(await opened(rogue("deep")), "good")
     assert result.ok
 
 
-async def test_schemas_that_ask_for_much_work_hold_nobody_up(opened, rogue, run, monkeypatch):
-    """Thousands of rules times thousands of items are refused, clearly, and looked at beside the event loop."""
+async def test_costly_schemas_do_not_block_the_event_loop(opened, rogue, run, monkeypatch):
+    """Thousands of rules times thousands of items are refused with a clear error, from another thread."""
     where = set()
     for name in ("is_valid", "issues"):
         check = getattr(Validator, name)
@@ -91,7 +91,7 @@ async def test_schemas_that_ask_for_much_work_hold_nobody_up(opened, rogue, run,
 
 
 async def test_a_refusal_of_the_arguments_is_a_hint(opened, rogue, run):
-    """The server's word is told as the payload's fault, made fit to be shown."""
+    """The server's error about invalid params becomes an issue of the payload, with cleaned text."""
     result = await run(await opened(rogue("refuses")), "good", a=1)
     assert result.retry_hint.reason == "invalid_arguments"
     assert "a is [31mtoo small" in " ".join(result.error.message.split())
@@ -103,7 +103,7 @@ async def test_a_refusal_of_the_arguments_is_a_hint(opened, rogue, run):
     [("unknown", "mcp_-32601", "no such method"), ("unknown-tool", "mcp_-32000", "Unknown tool: good")],
 )
 async def test_a_protocol_error_is_an_error(way, code, text, opened, rogue, run, until):
-    """Its code is kept; a server that does not know a tool which it listed is asked for its tools again."""
+    """A JSON-RPC error keeps its code; if the tool is unknown to the server, the tools are listed again."""
     toolset = await opened(rogue(way))
     before = toolset.tools
     result = await run(toolset, "good")
@@ -111,13 +111,13 @@ async def test_a_protocol_error_is_an_error(way, code, text, opened, rogue, run,
     await until(lambda: toolset.tools is not before)
 
 
-async def test_a_server_that_asks_a_question_is_told_no(opened, rogue, run):
-    """Nobody is there to answer, and the call goes on."""
+async def test_a_question_in_the_middle_of_a_call_is_refused(opened, rogue, run):
+    """A server that asks in the middle of a call gets an error, and the call continues."""
     assert (await run(await opened(rogue("asks")), "good")).result == "asked"
 
 
 async def test_a_process_gets_the_environment_it_was_given(opened, stdio, run, monkeypatch):
-    """And `PATH`, and nothing else of the worker's."""
+    """A server process gets `env` and `PATH`, and no other variable of the worker."""
     monkeypatch.setenv("WORKER_SECRET", "not-for-servers")
     toolset = await opened(stdio(TOKEN="secret-token"))
     given = (await run(toolset, "environment")).result
@@ -127,13 +127,13 @@ async def test_a_process_gets_the_environment_it_was_given(opened, stdio, run, m
 
 
 async def test_a_process_may_get_another_path(opened, stdio, run):
-    """A `PATH` that is given is the one."""
+    """A `PATH` in `env` replaces the worker's."""
     toolset = await opened(stdio(PATH="/nowhere"))
     assert (await run(toolset, "environment")).result["PATH"] == "/nowhere"
 
 
 async def test_errors_of_a_process_are_logged_in_bounds(opened, stdio, run, until):
-    """Line by line, clean, without secrets, and not for ever."""
+    """Standard error is logged line by line, without escape characters and secrets, at most 200 lines a minute."""
     toolset = await opened(stdio(TOKEN="secret-token"))
     with capture_logs() as logs:
         await run(toolset, "noise", lines=1_000)
@@ -265,8 +265,8 @@ class RogueHttp:
         ("forgets-always", ToolUnavailable, "closes each session"),
     ],
 )
-async def test_what_may_pass_is_raised_for_a_repetition(way, error, text, opened, run):
-    """A limit, a busy server, half an answer: the activity repeats the call, by policy."""
+async def test_transient_errors_are_raised(way, error, text, opened, run):
+    """A rate limit, a busy server and half an answer are raised, so that Temporal repeats the call."""
     async with RogueHttp("") as rogue:
         toolset = await opened(rogue.transport)
         rogue.way = way
@@ -279,7 +279,7 @@ async def test_what_may_pass_is_raised_for_a_repetition(way, error, text, opened
 
 
 async def test_a_limit_may_name_a_date(opened, run):
-    """`Retry-After` has two forms (RFC 9110)."""
+    """`Retry-After` may be a date instead of seconds (RFC 9110)."""
     async with RogueHttp("rate-limited-until") as rogue:
         toolset = await opened(rogue.transport)
         with pytest.raises(RateLimited) as raised:
@@ -297,8 +297,8 @@ async def test_a_limit_may_name_a_date(opened, run):
         ("error", None),
     ],
 )
-async def test_what_will_not_pass_is_answered(way, reason, opened, run):
-    """The planner learns it, and the session goes on for other calls."""
+async def test_permanent_errors_are_answered(way, reason, opened, run):
+    """An error that a repetition cannot change is a result, and the session continues for other calls."""
     async with RogueHttp("") as rogue:
         toolset = await opened(rogue.transport)
         rogue.way = way
@@ -311,9 +311,9 @@ async def test_what_will_not_pass_is_answered(way, reason, opened, run):
 
 @pytest.mark.parametrize("way", ["forgets", "forgets-badly"])
 async def test_a_session_that_was_forgotten_is_opened_again(way, opened, run):
-    """A call that the server did not look at is carried out on a new session, unseen by anyone.
+    """A call that the server did not execute succeeds on a new session, without an error.
 
-    The protocol's answer for it is 404; some servers give 400.
+    The protocol's status for a forgotten session is 404; some servers send 400.
     """
     async with RogueHttp(way) as rogue:
         toolset = await opened(rogue.transport)
@@ -321,7 +321,7 @@ async def test_a_session_that_was_forgotten_is_opened_again(way, opened, run):
 
 
 async def test_a_long_stream_of_small_events_is_no_large_answer(opened, run):
-    """What a server tells on the way to its answer may be more than one message may hold."""
+    """The events before an answer may together be larger than one message may be."""
     async with RogueHttp("many-events") as rogue:
         assert (await run(await opened(rogue.transport), "good")).result == "s-1"
 
@@ -330,7 +330,7 @@ async def test_a_long_stream_of_small_events_is_no_large_answer(opened, run):
 async def test_the_environments_proxy_is_asked_but_for_the_hosts_that_it_spares(
     spared, is_reached, opened, free_port, monkeypatch
 ):
-    """`NO_PROXY` names hosts that are reached directly; nobody listens where the proxy should be."""
+    """Hosts in `NO_PROXY` are reached directly; here nothing listens at the proxy's address."""
     monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{free_port}")
     monkeypatch.setenv("no_proxy", spared)
     async with RogueHttp("") as rogue:
@@ -340,14 +340,14 @@ async def test_the_environments_proxy_is_asked_but_for_the_hosts_that_it_spares(
 
 
 async def test_wrong_credentials_are_named(opened):
-    """The operator learns the status."""
+    """`unavailable` has the HTTP status."""
     async with RogueHttp("unauthorized") as rogue:
         toolset = await opened(rogue.transport)
-        assert toolset.unavailable == "its MCP server refuses our credentials (HTTP 401)"
+        assert toolset.unavailable == "its MCP server refuses the credentials (HTTP 401)"
 
 
 async def test_secrets_show_nowhere(opened, run, caplog):
-    """No repr, log, error or spec holds what a server was given, not even where the server repeats it."""
+    """No repr, log, error or spec holds a secret, even if the server repeats it."""
     shown: list[str] = []
     caplog.set_level(logging.INFO)
     with capture_logs() as logs:

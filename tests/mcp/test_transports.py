@@ -1,4 +1,4 @@
-"""Transports: what is given to a server in confidence."""
+"""Transports: the secrets that are masked."""
 
 from base64 import b64encode
 
@@ -6,7 +6,7 @@ from sojourn import mcp
 
 
 def test_a_secret_is_known_in_each_form_that_a_server_may_repeat():
-    """A token with its scheme and without, a user's parts and their header, a query and its values; the longest first."""
+    """A header's value with and without its scheme, user, password and their header, the query and its values; the longest first."""
     url = "https://someone:pass%40word@example.com/path?key=query-key&n=2"
     secrets = mcp.Http(url, headers={"Authorization": "Bearer bare-token", "X-Token": "own-token"}).secrets
     assert set(secrets) == {

@@ -1,3 +1,5 @@
+"""The development server: start, attach, restart, stop, and the files that it keeps."""
+
 import asyncio
 import contextlib
 import os
@@ -22,20 +24,20 @@ ROOT = Path(sojourn.__file__).parents[1]
 PATIENCE = timedelta(seconds=20)
 
 
-async def until(claim: Callable[[], bool]) -> None:
-    """Wait until the claim is true; pytest's time-out is the limit."""
-    while not claim():
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait until the condition is true, at most until the test's time-out."""
+    while not condition():
         await asyncio.sleep(0.01)
 
 
 def own_server(**options: object) -> Server:
-    """Give a server on free ports, alone on the machine."""
+    """Return a server on free ports that does not attach to another one."""
     return Server(**{"port": 0, "ui": False, "attach": False, **options})
 
 
 @pytest.fixture(scope="module")
 async def running(tmp_path_factory):
-    """Give one server for the tests that only look at it."""
+    """A server for all tests that do not stop it."""
     async with own_server(
         db_filename=tmp_path_factory.mktemp("running") / "temporal.db", ui=True, ui_port=0
     ) as server:
@@ -59,7 +61,7 @@ async def test_serves_until_stopped(tmp_path):
 
 
 def modes(folder: Path) -> dict[str, str]:
-    """How everything in a folder may be used, itself included; the database's journal comes and goes meanwhile."""
+    """Return the permissions of a folder and of all in it, in octal; files of the database's journal may vanish meanwhile."""
     found: dict[str, str] = {}
     for path in [folder, *folder.rglob("*")]:
         with contextlib.suppress(FileNotFoundError):
@@ -67,8 +69,8 @@ def modes(folder: Path) -> dict[str, str]:
     return found
 
 
-async def test_what_it_keeps_is_for_its_owner(tmp_path):
-    """Runs are in the database, and parts of them in the log; a folder that was there stays as it was."""
+async def test_files_are_private(tmp_path):
+    """Database, log and new folders are private, since they hold runs; an existing folder keeps its permissions."""
     tmp_path.chmod(0o755)
     folder = tmp_path / "made" / "below"
     db, log = folder / "temporal.db", folder / "temporal.log"
@@ -92,7 +94,7 @@ async def test_ui(running):
 
 
 async def test_search_attributes(running):
-    """Runs can be searched by agent, session and what they wait for."""
+    """Runs can be searched by agent, session and open waits."""
     client = await Client.connect(running.address)
     query = "SojournAgent = 'a' AND SojournSession = 's' AND SojournAwaiting = 'w'"
     assert [run async for run in client.list_workflows(query)] == []
@@ -117,7 +119,7 @@ async def test_attaches(running, monkeypatch):
 
 @pytest.mark.parametrize("options", [{"attach": False}, {"namespace": "another"}])
 async def test_starts_beside(running, monkeypatch, options):
-    """A server that may not attach, or needs another namespace, takes other ports than the usual one."""
+    """A server that may not attach, or needs another namespace, starts on other ports than the usual ones."""
     monkeypatch.setattr(dev_server, "USUAL_PORT", int(running.address.rpartition(":")[2]))
     async with Server(ui=False, **options) as second:
         assert not second.attached
@@ -126,7 +128,7 @@ async def test_starts_beside(running, monkeypatch, options):
 
 
 async def test_asked_port_is_taken(running):
-    """A port that was asked for and is taken is an error that names it, even where a server answers there."""
+    """A given port that is in use is an error that names it, even if a Temporal server answers there."""
     port = int(running.address.rpartition(":")[2])
     with pytest.raises(ServerUnavailable, match=f"{port}.*address already in use"):
         await own_server(port=port).start()
@@ -158,8 +160,8 @@ async def test_crash_loses_nothing(tmp_path):
         server.kill()
 
 
-async def test_failure_is_told_with_the_log(tmp_path):
-    """A server that cannot start is an error with its own last words, and its file is free again."""
+async def test_failure_has_the_log(tmp_path):
+    """The error of a server that cannot start has the end of its log, and its file is free again."""
     db = tmp_path / "temporal.db"
     db.write_text("these are my notes, not a database" * 100)
     server = own_server(db_filename=db)
@@ -170,8 +172,8 @@ async def test_failure_is_told_with_the_log(tmp_path):
         server.kill()
 
 
-async def test_one_server_a_file(running, tmp_path):
-    """A second server on the same file is refused, with the address of the first; a stopped one lets go."""
+async def test_one_server_per_file(running, tmp_path):
+    """A second server on the same file is refused, with the address of the first; a stopped server frees its file."""
     db = tmp_path / "temporal.db"
     async with own_server(db_filename=db) as first:
         with pytest.raises(ServerUnavailable, match=f"{first.address}.*uses {db}"):
@@ -182,7 +184,7 @@ async def test_one_server_a_file(running, tmp_path):
 
 
 async def test_log_file(tmp_path):
-    """The server's log is in the file that was asked for."""
+    """The server's log is in `log_filename`."""
     log = tmp_path / "logs" / "server.log"
     async with own_server(log_filename=log) as server:
         assert server.address.rpartition(":")[2] in log.read_text()
@@ -191,7 +193,7 @@ async def test_log_file(tmp_path):
 
 
 async def test_too_slow(tmp_path):
-    """A server that does not serve in time is killed, and the error has what it said."""
+    """A server that does not serve in time is killed, and the error has its log."""
     script = tmp_path / "temporal"
     script.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\necho warming up\nexec /bin/sleep 600\n")
     script.chmod(0o755)
@@ -214,7 +216,7 @@ async def test_canceled_start():
 
 
 async def test_stuck_server_is_killed():
-    """A server that does not end when asked is killed after the grace."""
+    """A server that does not end after SIGTERM is killed after `grace`."""
     async with own_server() as server:
         pid = server.pid
         os.kill(pid, signal.SIGSTOP)
@@ -222,16 +224,16 @@ async def test_stuck_server_is_killed():
         assert not psutil.pid_exists(pid)
 
 
-async def test_death_is_seen():
-    """`wait` returns when the process ends by itself."""
+async def test_wait_returns_the_status():
+    """`wait` returns when the process ends, with its status."""
     async with own_server() as server:
         os.kill(server.pid, signal.SIGKILL)
         assert await server.wait() == -signal.SIGKILL
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux can tie a child to its parent")
-async def test_dies_with_us():
-    """When the process that started it is killed, the server does not stay behind."""
+async def test_dies_with_its_parent():
+    """A server ends when the process that started it is killed."""
     script = (
         "import asyncio\n"
         "from sojourn.server import Server\n"
