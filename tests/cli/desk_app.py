@@ -93,12 +93,15 @@ weigh = outside.declare("weigh", args=Weigh, result=float)
 
 async def ask(turn: Turn) -> PlanResult:
     """Plan of the asker: asks, then repeats the answer."""
+    if turn.messages[0].text == "Weigh.":
+        results = [str(result.result) for result in turn.tool_results]
+        return PlanResult.final(*results) if results else PlanResult.calls(weigh.call(Weigh(disk="a")))
     if turn.run.turn_id.endswith("1"):
         return PlanResult.ask(AwaitClarification(question="Below: which one?"))
     return PlanResult.final(turn.messages[-1].text)
 
 
-asker = Agent("desk.asker", planner=ask, policy=RunPolicy(interrupts_allowed=True))
+asker = Agent("desk.asker", planner=ask, uses=[outside], policy=RunPolicy(interrupts_allowed=True))
 asking = asker.export("desk.asking", tools=[AgentTool("ask", args=Question, user="{text}")])
 
 CALLS = {
@@ -110,6 +113,7 @@ CALLS = {
     "hang": lambda: [hang.call()],
     "shout": lambda: [shout.call()],
     "measure": lambda: [measure.call(count=3)],
+    "both": lambda: [wipe.call(disk="a"), asking.tools["ask"].call(Question(text="Weigh."))],
     "below": lambda: [asking.tools["ask"].call(Question(text="Which?"))],
 }
 

@@ -83,7 +83,7 @@ async def test_a_resume_that_lifts_a_limit_takes_its_notice_back(serve, until, s
 
     def last(turn):
         turns.append(([m.role for m in turn.messages][-3:], turn.finalize, turn.run.turn_id))
-        return tell(turn)
+        return report(turn)
 
     first = PlanResult.calls(ToolRequest(name="test.tools.none", payload={}))
     script = ScriptedPlanner([first, second_round, last])

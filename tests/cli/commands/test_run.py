@@ -76,6 +76,16 @@ async def test_a_call_executed_outside_is_shown_and_waited_for(served, start_com
     assert "= 2.5 2.5" in rest.decode()
 
 
+async def test_a_person_is_needed_although_a_result_from_outside_is_the_last_wait(served):
+    """A command that nobody can answer ends when every wait was shown, whichever wait comes last."""
+    printed, lines = await asyncio.gather(
+        served.sojourn("run", "desk.clerk", "both"), served.sojourn("run", "desk.clerk", "both", "--json")
+    )
+    assert (printed.code, lines.code) == (4, 4)
+    assert printed.out.index("desk.outside.weigh") < printed.out.index("answer with: sojourn approve")
+    assert {"await_confirmation", "await_external_tools"} <= {one["type"] for one in lines.objects}
+
+
 async def test_json_ends_where_a_person_is_asked(served):
     """The last line is the wait, and the exit code says so."""
     for text, kind in (("ask", "await_clarification"), ("wipe", "await_confirmation")):

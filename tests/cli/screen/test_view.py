@@ -19,6 +19,7 @@ from sojourn import (
     ToolRequest,
     ToolResult,
 )
+from sojourn.cli.screen.text import text_lines
 from sojourn.cli.screen.tree import RunTree
 from sojourn.cli.screen.view import RunView
 from sojourn.contracts.event import EVENT_CLASSES
@@ -44,6 +45,13 @@ STOPPED = Finalize(
     reason="retries_stopped",
     message="`ops.disks.wipe` failed 3 times in a row: no space.\nWhat you can do:\n- free some",
 )
+
+
+def test_a_whole_text_is_cut_nowhere() -> None:
+    """Escapes of invisible characters make a line longer than its text."""
+    text = "a\u200bb" * 1_000
+    assert text_lines(text, whole=True)[0].text == "a\\u200bb" * 1_000
+    assert text_lines(text)[0].text.endswith("…")
 
 
 @pytest.mark.parametrize(
