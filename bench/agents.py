@@ -1,4 +1,4 @@
-"""The same work as a Sojourn app."""
+"""The benchmark's work as a Sojourn app."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ async def echo_locally(text: str) -> str:
 
 
 def planning(tool: Tool[..., Any]) -> PlanFunction:
-    """Ask for as many calls as the first message says, one a turn."""
+    """Return a planner that requests as many calls as the first message says, one a plan."""
 
     async def plan(turn: Turn) -> PlanResult:
         wanted = int(turn.messages[0].text)

@@ -1,4 +1,4 @@
-"""A collector that takes OTLP over HTTP and keeps nothing: `python -m bench.sink`; it ends with its standard input."""
+"""`python -m bench.sink`: a collector that accepts OTLP over HTTP and discards it, until its standard input ends."""
 
 import asyncio
 import re
@@ -11,7 +11,7 @@ _TAKEN = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 
 
 async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Read requests, and say yes to each."""
+    """Answer each request of a connection with 200."""
     while True:
         try:
             head = await reader.readuntil(b"\r\n\r\n")
@@ -25,7 +25,7 @@ async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 
 
 async def main() -> None:
-    """Listen on a free port, and print it."""
+    """Listen on a free port and print its number, until standard input ends."""
     async with await asyncio.start_server(take, "127.0.0.1", 0) as server:
         print(server.sockets[0].getsockname()[1], flush=True)
         await asyncio.to_thread(sys.stdin.read)
