@@ -82,7 +82,7 @@ async def _doctor(stage) -> dict[str, Any]:
 
 
 async def test_what_kills_its_worker_has_three_attempts(stages):
-    """A call, a local call or a plan that kills its worker is not attempted again after the third; the call is answered, the run of the plan fails."""
+    """A call, local call or plan that kills its worker has three attempts; then the call is answered, or the run fails."""
 
     async def played(agent, point):
         stage = await stages()
