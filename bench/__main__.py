@@ -125,7 +125,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench")
     parser.add_argument("--rounds", type=int, default=5)
     names = [c.name for c in CONTENDERS if c is not FLOOR]
-    parser.add_argument("--only", nargs="*", choices=[*names, *PEERS], default=[], help="beside the floor")
+    parser.add_argument(
+        "--only", nargs="*", choices=[*names, *PEERS], default=[], help="measure only these, and the floor"
+    )
     options = parser.parse_args()
     samples = asyncio.run(measure(options.rounds, chosen_of(options.only)))
     summary = summarise(samples)

@@ -19,7 +19,7 @@ async def echo(text: str) -> str:
 
 @tools.tool(local=True, read_only=True)
 async def echo_locally(text: str) -> str:
-    """Return 200 bytes, beside the workflow."""
+    """Return 200 bytes, in a local activity."""
     return load.result(text)
 
 

@@ -61,6 +61,6 @@ async def main(options: argparse.Namespace) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m bench.events")
-    parser.add_argument("--calls", type=int, default=20, help="of the run")
+    parser.add_argument("--calls", type=int, default=20, help="calls of each run")
     parser.add_argument("--subscribers", type=int, nargs="+", default=[10, 50])
     asyncio.run(main(parser.parse_args()))

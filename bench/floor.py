@@ -75,13 +75,13 @@ async def floor_plan(turn: FloorTurn) -> FloorPlan:
 
 @activity.defn
 async def floor_tool(text: str) -> str:
-    """The tool."""
+    """Return 200 bytes."""
     return load.result(text)
 
 
 @workflow.defn(sandboxed=False)
 class FloorRun:
-    """Plan, call, repeat."""
+    """The workflow: plan and call until a plan is an answer."""
 
     @workflow.run
     async def run(self, given: FloorInput) -> str:

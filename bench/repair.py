@@ -235,9 +235,11 @@ def show(model: str, summary: dict[str, Any]) -> None:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m bench.repair")
-    parser.add_argument("--model", default="standin", help="such as openai:gpt-5-mini; or the stand-in")
+    parser.add_argument(
+        "--model", default="standin", help="such as openai:gpt-5-mini; by default the stand-in"
+    )
     parser.add_argument("--tasks", type=int, default=60, help="the number of tasks")
-    parser.add_argument("--concurrency", type=int, default=4, help="runs at once")
+    parser.add_argument("--concurrency", type=int, default=4, help="most runs at once")
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
     options = parser.parse_args()
     chosen = tasks(options.tasks)

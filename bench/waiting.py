@@ -236,8 +236,10 @@ async def main(options: argparse.Namespace) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m bench.waiting")
     parser.add_argument("--runs", type=int, default=1_000)
-    parser.add_argument("--calls", type=int, default=2, help="that each run makes before it asks")
-    parser.add_argument("--seconds", type=float, default=20, help="to watch the worker for")
+    parser.add_argument("--calls", type=int, default=2, help="calls of each run before its question")
+    parser.add_argument(
+        "--seconds", type=float, default=20, help="seconds for which the worker's CPU is measured"
+    )
     parser.add_argument("--caches", type=int, nargs="+", default=CACHES)
     parser.add_argument("--serve", metavar="ADDRESS", help=argparse.SUPPRESS)
     chosen = parser.parse_args()

@@ -70,7 +70,7 @@ async def order(args: Order) -> str:
 
 @tools.tool
 async def hang() -> str:
-    """Take for ever."""
+    """Run for ever."""
     await asyncio.Event().wait()
     return ""
 

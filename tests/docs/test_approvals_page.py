@@ -293,10 +293,10 @@ def test_the_tables_are_those_of_the_code(rows):
     words = [re.findall(r"`(\w+)`", cells[0])[0] for cells in rows("approvals.md", "all as `*`.")]
     assert words == ["nothing", "marked", "changes", "everything"]
     for cells in rows("approvals.md", "really everything |"):
-        expression, fields = re.findall(r"`(.+?)`", cells[0])[0], re.findall(r"`(.+)`", cells[1])
+        expression, arguments = re.findall(r"`(.+?)`", cells[0])[0], re.findall(r"`(.+)`", cells[1])
         preset = eval(expression, {"ApprovalPolicy": ApprovalPolicy})
         assert preset == eval(
-            f"ApprovalPolicy({fields[0] if fields else ''})", {"ApprovalPolicy": ApprovalPolicy}
+            f"ApprovalPolicy({arguments[0] if arguments else ''})", {"ApprovalPolicy": ApprovalPolicy}
         )
 
 

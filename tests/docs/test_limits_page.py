@@ -320,7 +320,7 @@ def test_the_table_of_loops_is_that_of_the_code(rows):
 
 
 async def test_the_safeguards_show_in_the_status(serve, quarry, status_when, temporal):
-    """The class of the last error, how many of its kind, whether it stopped, and what decided the class (ME-15)."""
+    """The status has the class of the last error, the number of similar errors, whether they stopped the run, and each error's match (ME-15)."""
     start = quarry.start.call(pump="old")
     question = PlanResult.ask(AwaitClarification(question="And now?"))
     script = ScriptedPlanner(

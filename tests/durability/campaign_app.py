@@ -47,7 +47,7 @@ async def post(meta: ToolCallMeta) -> str:
 
 @desk.tool(local=True, idempotent=True)
 async def file(meta: ToolCallMeta) -> str:
-    """File, beside the workflow."""
+    """File, in a local activity."""
     return await go("file", meta)
 
 

@@ -42,14 +42,14 @@ async def command(folder: Path, *options: str, **environment: str):
 
 
 async def ready(process: Process) -> dict:
-    """Return what the command prints when it is ready."""
+    """Return the object that the command prints when the server is ready."""
     assert process.stdout is not None
     return json.loads(await process.stdout.readline())
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 async def test_serves_until_a_signal(tmp_path, number):
-    """`--json` prints one object when the server is ready; a signal ends it with status 0 and no process left."""
+    """`--json` prints one object when the server is ready; a signal ends the command with 0, and no process is left."""
     async with command(tmp_path, "--port", "0", "--ui-port", "0", "--json") as process:
         info = await ready(process)
         assert await is_serving(info["address"], namespace=info["namespace"], within=timedelta(seconds=20))
