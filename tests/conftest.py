@@ -1,4 +1,4 @@
-"""Fixtures: an app served by a real worker on a real server, and what a run has left behind."""
+"""Fixtures: an app served by a real worker on a real server, and what a run recorded there."""
 
 import asyncio
 import gc
@@ -29,26 +29,26 @@ from tests.failed_tasks import failed_tasks
 hypothesis.settings.register_profile(
     "busy", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
-hypothesis.settings.load_profile("busy")  # other tests run beside: an example's time says nothing
+hypothesis.settings.load_profile("busy")  # other tests run at the same time: an example's time proves nothing
 
-lead_to_logging()  # before any test captures logs: what is bound later keeps to what was configured when it was bound
+lead_to_logging()  # before any test captures logs: a bound logger keeps the configuration it was bound with
 
 if (
     signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-):  # a shell's background job: its commands would ignore Ctrl-C too
+):  # in a shell's background job, whose child processes would ignore Ctrl-C too
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-os.environ["SOJOURN_MODEL"] = "off"  # whoever runs the tests may have a key set
+os.environ["SOJOURN_MODEL"] = "off"  # the environment may hold a provider's key
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Offer another order: what a test leaves behind must be nothing to the next."""
+    """Add `--shuffle`: no test may depend on the tests before it."""
     parser.addoption("--shuffle", metavar="SEED", help="Run the tests in an order that follows from SEED.")
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest brings together what shares a parameter of a fixture
+@pytest.hookimpl(tryfirst=True)  # before pytest groups the tests that share a fixture's parameter
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Shuffle modules, and the tests within each: what a module's tests share is made once, as ever."""
+    """Shuffle the modules, and the tests within each; a fixture of a module is still set up once."""
     if (seed := config.getoption("--shuffle")) is None:
         return
     dice, modules = random.Random(seed), {}
@@ -62,20 +62,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 PATIENCE = 60.0
-"""Seconds until a condition that does not come true is a failure."""
+"""Seconds until a condition that is still false fails the test."""
 
 Serve = Callable[..., Awaitable[Client]]
 
 
 def pytest_collection_finish() -> None:
-    """Spare Python looking through thousands of tests for cycles, again and again."""
+    """Exclude the collected tests from garbage collection, which would scan thousands of them repeatedly."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
 def patient_workers() -> Iterator[None]:
-    """Let a workflow task take a minute: the two seconds of Temporal are soon over where every core is busy."""
+    """Let a workflow task take a minute: on a busy machine Temporal's two seconds are too short."""
     begin = _WorkflowWorker.__init__
 
     def begin_patiently(self: _WorkflowWorker, **settings: Any) -> None:
@@ -89,7 +89,7 @@ def patient_workers() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def temporal_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A tuned server that keeps its data in memory, which is a quarter cheaper; none of these tests restarts it."""
+    """A server that keeps its data in memory, which takes a quarter less time; none of these tests restarts it."""
     log = tmp_path_factory.mktemp("temporal") / "temporal.log"
     server = Server(log_filename=log, port=0, ui=False, attach=False, on_progress=print)
     with asyncio.Runner() as runner:
@@ -102,7 +102,7 @@ def temporal_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server
 
 @pytest.fixture
 async def serve(temporal_address: str) -> AsyncIterator[Serve]:
-    """Serve an app, or an agent made of a planner and toolsets, on a queue of its own; gives its client."""
+    """Serve an app, or an agent made of a planner and toolsets, on its own task queue; returns its client."""
     async with AsyncExitStack() as stack:
 
         async def start(
@@ -125,7 +125,7 @@ async def serve(temporal_address: str) -> AsyncIterator[Serve]:
 
 @pytest.fixture
 def shell(temporal_server: Server, tmp_path: Path) -> Callable[[str], Awaitable[tuple[int | None, str]]]:
-    """Run a line as pasted into bash, where `temporal` is the real one; gives its status and all that it printed."""
+    """Run a line in bash with Temporal's CLI on the path; returns the exit status, and stdout and stderr together."""
     folder = tmp_path / "bin"
     folder.mkdir()
     assert temporal_server.cli
@@ -154,7 +154,7 @@ def shell(temporal_server: Server, tmp_path: Path) -> Callable[[str], Awaitable[
 
 
 class Traces:
-    """What a run has left on the server."""
+    """What a run recorded on the server."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -169,11 +169,11 @@ class Traces:
         return sum(event.event_type == kind for event in await self.history())
 
     async def failed_tasks(self) -> list[str]:
-        """Why workflow tasks failed."""
+        """Cause and message of each failed workflow task; see `failed_tasks`."""
         return failed_tasks(await self.history())
 
     async def transcript(self) -> list[Message]:
-        """The transcript, read in slices until one is the last."""
+        """The transcript, read by queries for one slice after another."""
         data, more = b"", True
         while more:
             part = await self.handle.query("transcript", args=[0, None, len(data)], result_type=RawValue)
@@ -182,7 +182,7 @@ class Traces:
         return decode_messages(data)
 
     async def check(self) -> list[Message]:
-        """The transcript of a run that never wedged and answered each call exactly once."""
+        """Assert that no workflow task failed and that each call was answered exactly once; returns the transcript."""
         assert await self.failed_tasks() == []
         messages = await self.transcript()
         asked = [call.tool_call_id for message in messages for call in message.tool_calls]
@@ -194,13 +194,13 @@ class Traces:
 
 @pytest.fixture
 def traces() -> type[Traces]:
-    """Look at what a run has left: `traces(run)`."""
+    """Look at what a run recorded: `traces(run)`."""
     return Traces
 
 
 @pytest.fixture
 def until() -> Callable[..., Awaitable[Any]]:
-    """Wait until a condition, sync or async, is true; gives its value."""
+    """Wait until a condition, sync or async, is true; returns its value."""
 
     async def wait(condition: Callable[[], Any]) -> Any:
         deadline = time.monotonic() + PATIENCE
@@ -217,7 +217,7 @@ def until() -> Callable[..., Awaitable[Any]]:
 
 @pytest.fixture
 def status_when(until) -> Callable[..., Awaitable[RunStatus]]:
-    """Wait for a run whose status fits, such as `lambda status: status.awaits`; gives that status."""
+    """Wait until a run's status meets a condition, such as `lambda status: status.awaits`; returns that status."""
 
     async def wait(run: Run, fits: Callable[[RunStatus], Any]) -> RunStatus:
         async def current() -> RunStatus | None:

@@ -1,4 +1,4 @@
-"""Why workflow tasks of a run failed, which none may for a reason of ours."""
+"""Why workflow tasks of a run failed; Sojourn's code must be the cause of none."""
 
 from collections.abc import Iterable
 
@@ -8,13 +8,13 @@ from temporalio.api.history.v1 import HistoryEvent
 __all__ = ["failed_tasks"]
 
 SERVERS_OWN = ("_UNHANDLED_COMMAND", "_FORCE_CLOSE_COMMAND")
-"""A signal came in while a task was completed."""
+"""Ends of the server's own causes: a signal arrived while a task was being completed."""
 TOO_SLOW = "[TMPRL1101]"
-"""Temporal's code for a task that took over two seconds: on a machine that is busy enough, any may."""
+"""Temporal's code for a workflow task that took too long, as any task may on a busy machine."""
 
 
 def failed_tasks(events: Iterable[HistoryEvent]) -> list[str]:
-    """Cause and message of each failed workflow task, but for those of the server and of a busy machine."""
+    """Cause and message of each failed workflow task, except failures by the server itself or a busy machine."""
     failed = [
         event.workflow_task_failed_event_attributes
         for event in events
