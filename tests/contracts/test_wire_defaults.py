@@ -97,7 +97,7 @@ def update() -> None:
     SNAPSHOT.write_text(json.dumps(dict(sorted(stored.items())), indent=2, ensure_ascii=False) + "\n")
 
 
-# Frozen.
+# Defaults and fields never change.
 
 
 @pytest.mark.parametrize("name", sorted(snapshot()))

@@ -38,7 +38,7 @@ OBJECT = {"type": "object", "properties": {"a": {"type": "integer"}}}
 
 
 @pytest.mark.parametrize(
-    ("schema", "sent", "mended"),
+    ("schema", "sent", "repaired"),
     [
         ({"type": "integer"}, "5", 5),
         ({"type": "integer"}, " 5.0 ", 5),
@@ -103,16 +103,16 @@ OBJECT = {"type": "object", "properties": {"a": {"type": "integer"}}}
         ({"properties": {"n": {"$ref": "#/$defs/N"}}}, {"n": {"x": 1}}, {"n": {}}),
     ],
 )  # fmt: skip
-def test_a_value_is_repaired_to_its_likely_meaning(schema: dict[str, Any], sent: Any, mended: Any) -> None:
+def test_a_value_is_repaired_to_its_likely_meaning(schema: dict[str, Any], sent: Any, repaired: Any) -> None:
     """The prior input is kept except for its issues, which are repaired to the likely meaning (SR-144)."""
     validator = validator_of(
         {"type": "object", "properties": {"f": schema, "g": {}}, "required": ["f"], "$defs": {"N": OBJECT}}
     )
-    assert derive_example(validator, {"f": sent, "g": "kept"}) == {"f": mended, "g": "kept"}
+    assert derive_example(validator, {"f": sent, "g": "kept"}) == {"f": repaired, "g": "kept"}
 
 
 @pytest.mark.parametrize(
-    ("schema", "sent", "mended"),
+    ("schema", "sent", "repaired"),
     [
         ({"properties": {"site_id": {"type": "string"}}, "required": ["site_id"]}, {"siteId": "s-1"}, {"site_id": "s-1"}),
         ({"properties": {"site_id": {"type": "string"}}, "required": ["site_id"]}, {"site": "s-1"}, {"site_id": "s-1"}),
@@ -125,9 +125,11 @@ def test_a_value_is_repaired_to_its_likely_meaning(schema: dict[str, Any], sent:
         ({"properties": {"a": True, "b": {}}, "required": ["b"]}, {"a": 1, "b": 2, "c": 3}, {"a": 1, "b": 2}),
     ],
 )  # fmt: skip
-def test_names_are_repaired_too(schema: dict[str, Any], sent: dict[str, Any], mended: dict[str, Any]) -> None:
+def test_names_are_repaired_too(
+    schema: dict[str, Any], sent: dict[str, Any], repaired: dict[str, Any]
+) -> None:
     """The value of a misspelt field moves to the right name; unknown, and irreparable optional, fields are removed."""
-    assert derive_example(validator_of({"type": "object", **schema}), sent) == mended
+    assert derive_example(validator_of({"type": "object", **schema}), sent) == repaired
 
 
 def test_the_authors_values_replace_values_that_cannot_be_repaired() -> None:
@@ -313,8 +315,8 @@ def test_a_text_is_read_in_the_required_format(schema: dict[str, Any], sent: str
 )
 def test_a_whole_number_is_written_without_invented_digits(sent: str, written: str) -> None:
     """A whole number becomes an integer only if that is exact: 1e23 as an integer would end in 91611392."""
-    mended = example_for(field({"type": "integer"}), {"f": sent})
-    assert json.dumps(mended) == f'{{"f": {written}}}'
+    repaired = example_for(field({"type": "integer"}), {"f": sent})
+    assert json.dumps(repaired) == f'{{"f": {written}}}'
 
 
 def test_an_optional_field_is_not_invented() -> None:

@@ -51,7 +51,7 @@ def visit(args: Visit) -> str:
     return args.mode
 
 
-def mended(tool: Any, sent: dict[str, Any], **known: Any) -> tuple[dict[str, Any], list[str]]:
+def repaired(tool: Any, sent: dict[str, Any], **known: Any) -> tuple[dict[str, Any], list[str]]:
     """The repaired payload and the fields left for a person, with the hint that the boundary gives."""
     issues = tool.validator.issues(sent)
     assert issues, "the payload is valid"
@@ -105,15 +105,15 @@ MADE_UP = [
 @pytest.mark.parametrize(("sent", "payload"), SAME)
 def test_another_form_of_the_same_value_is_repaired_for_any_tool(tool, sent, payload):
     """A value in another form is repaired for read-only, destructive and undeclared tools (SR-92, SR-145)."""
-    assert mended(tool, sent) == (payload, [])
+    assert repaired(tool, sent) == (payload, [])
 
 
 @pytest.mark.parametrize(("sent", "payload", "missing"), GUESSED)
 def test_a_likely_guess_is_made_only_for_a_tool_that_reads(sent, payload, missing):
     """For a tool that is not declared read-only, a likely guess is left for a person and the payload is unchanged."""
-    assert mended(look, sent) == (payload, [])
+    assert repaired(look, sent) == (payload, [])
     for tool in (wipe, visit):
-        unchanged, left = mended(tool, sent)
+        unchanged, left = repaired(tool, sent)
         assert left == missing
         assert unchanged == sent
 
@@ -122,13 +122,13 @@ def test_a_likely_guess_is_made_only_for_a_tool_that_reads(sent, payload, missin
 @pytest.mark.parametrize(("sent", "missing"), MADE_UP)
 def test_no_value_is_invented(tool, sent, missing):
     """A value that only the example has is never used, not even for a read-only tool: it may name the wrong site."""
-    assert mended(tool, sent)[1] == missing
+    assert repaired(tool, sent)[1] == missing
 
 
 def test_a_default_fills_an_absent_field_and_replaces_no_value():
     """The planner's default is used for an absent field, never for a refused value."""
-    assert mended(wipe, {"mode": "online"}, defaults={"site_id": "s-3"}) == (site(site_id="s-3"), [])
-    assert mended(wipe, site(mode="gone"), defaults={"mode": "offline"})[1] == ["mode"]
+    assert repaired(wipe, {"mode": "online"}, defaults={"site_id": "s-3"}) == (site(site_id="s-3"), [])
+    assert repaired(wipe, site(mode="gone"), defaults={"mode": "offline"})[1] == ["mode"]
 
 
 def test_a_default_of_the_schema_fills_an_absent_field():
@@ -140,21 +140,21 @@ def test_a_default_of_the_schema_fills_an_absent_field():
 def test_an_answer_repairs_any_issue_unless_it_repeats_the_value():
     """A person's value replaces a refused value unless it is the same, and comes before a default."""
     sent = {"site_id": "s-9", "mode": "gone"}
-    assert mended(wipe, sent, answers={"mode": "offline"}) == (site(mode="offline"), [])
-    assert mended(wipe, sent, answers={"mode": "gone"})[1] == ["mode"]
-    answered = mended(wipe, {"mode": "online"}, answers={"site_id": "s-4"}, defaults={"site_id": "s-3"})
+    assert repaired(wipe, sent, answers={"mode": "offline"}) == (site(mode="offline"), [])
+    assert repaired(wipe, sent, answers={"mode": "gone"})[1] == ["mode"]
+    answered = repaired(wipe, {"mode": "online"}, answers={"site_id": "s-4"}, defaults={"site_id": "s-3"})
     assert answered == (site(site_id="s-4"), [])
 
 
 def test_an_answer_may_add_fields_but_replaces_no_valid_value():
     """An answer may add fields of the tool that were not sent; valid values stay, and unknown fields are ignored."""
     answers = {"site_id": "s-4", "limit": 2, "mode": "offline", "weather": "fine"}
-    assert mended(wipe, {"mode": "online"}, answers=answers) == (site(site_id="s-4", limit=2), [])
+    assert repaired(wipe, {"mode": "online"}, answers=answers) == (site(site_id="s-4", limit=2), [])
 
 
 def test_an_answer_to_a_nested_field_is_by_its_pointer():
     """An answer names a nested field by its pointer, since two fields may have the same name."""
-    assert mended(wipe, site(place={"floor": 1}), answers={"/place/city": "Faro"}) == (
+    assert repaired(wipe, site(place={"floor": 1}), answers={"/place/city": "Faro"}) == (
         site(place={"floor": 1, "city": "Faro"}),
         [],
     )
