@@ -36,7 +36,7 @@ def without_payload(call: _Call) -> _Call:
     """The call with `{omitted, bytes}` in place of arguments that are not executed; without `bytes` when they are no JSON."""
     omitted: dict[str, Any] = {"omitted": True}
     with suppress(ValueError):
-        omitted["bytes"] = size_of(call.payload) + len(call.raw or "")
+        omitted["bytes"] = size_of(call.payload) + len((call.raw or "").encode(errors="replace"))
     return call.model_copy(update={"payload": omitted, "raw": None})
 
 
