@@ -13,7 +13,7 @@ import statistics
 import sys
 import uuid
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, cast
@@ -66,9 +66,9 @@ class Attempt:
     """Whether the tool was called once, with the right payload."""
     turns: int
     """Plans with calls that the model made; 0 if the run failed."""
-    input_tokens: int
-    """0 if the run failed, as `output_tokens`."""
-    output_tokens: int
+    input_tokens: int | None
+    """None if the run failed, as `output_tokens`."""
+    output_tokens: int | None
     ended: str
     """`right`; `wrong` if a tool was called otherwise; `refused` if no call was accepted; or the code of the run's failure."""
 
@@ -160,8 +160,8 @@ async def attempt(client: Client, task: Task, arm: str) -> Attempt:
         arm=arm,
         repaired=repaired,
         turns=turns,
-        input_tokens=used.input_tokens if used else 0,
-        output_tokens=used.output_tokens if used else 0,
+        input_tokens=used.input_tokens if used else None,
+        output_tokens=used.output_tokens if used else None,
         ended=ended or ("right" if repaired else "wrong" if got else "refused"),
     )
 
@@ -195,8 +195,8 @@ def summarise(attempts: Sequence[Attempt]) -> dict[str, Any]:
             "repaired": len(good) / len(own),
             "repaired_in_first_turn": sum(each.turns == 1 for each in good) / len(own),
             "turns_until_repaired": statistics.mean(each.turns for each in good) if good else None,
-            "input_tokens_a_task": statistics.mean(each.input_tokens for each in own),
-            "output_tokens_a_task": statistics.mean(each.output_tokens for each in own),
+            "input_tokens_a_task": _mean(each.input_tokens for each in own),
+            "output_tokens_a_task": _mean(each.output_tokens for each in own),
             "ended": dict(Counter(each.ended for each in own).most_common()),
             "failed_by_kind": {
                 kind: sum(each.kind == kind and not each.repaired for each in own) for kind in KINDS
@@ -208,6 +208,12 @@ def summarise(attempts: Sequence[Attempt]) -> dict[str, Any]:
             "tasks_by_kind": {kind: sum(each.kind == kind for each in own) for kind in KINDS},
         }
     return summary
+
+
+def _mean(counts: Iterable[int | None]) -> float | None:
+    """The mean of the known counts: a failed run has none."""
+    known = [count for count in counts if count is not None]
+    return statistics.mean(known) if known else None
 
 
 def show(model: str, summary: dict[str, Any]) -> None:
