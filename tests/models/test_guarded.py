@@ -80,7 +80,7 @@ async def test_a_refusal_holds_the_next_request_back(standin, ask, protocol, str
     assert len(standin.requests) == 1
     assert timedelta(seconds=55) < caught.value.next_retry_delay <= timedelta(seconds=60)
     assert (caught.value.type, caught.value.non_retryable) == ("ModelRateLimited", False)
-    assert "by this worker's count" in caught.value.message
+    assert "by this worker's own limit" in caught.value.message
 
 
 async def test_no_more_requests_than_allowed_are_in_flight(standin, ask, protocol, streamed):

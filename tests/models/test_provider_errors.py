@@ -39,8 +39,8 @@ def api(category, **fields):
 
 TRANSIENT = [
     (http(raised.ModelRateLimitError, 429), "ModelRateLimited", "over its rate limit (HTTP 429"),
-    (api(raised.ModelRateLimitError, in_stream=True), "ModelRateLimited", "(said in its answer)"),
-    (api(raised.ModelRateLimitError), "ModelRateLimited", "(by this worker's count)"),
+    (api(raised.ModelRateLimitError, in_stream=True), "ModelRateLimited", "(reported in its stream)"),
+    (api(raised.ModelRateLimitError), "ModelRateLimited", "(by this worker's own limit)"),
     (raised.ConcurrencyLimitExceeded("full"), "ModelRateLimited", "over its rate limit"),
     (http(raised.ModelOverloadedError, 529), "ModelOverloaded", "cannot answer now (HTTP 529)"),
     (http(raised.ModelUnavailableError, 503), "ModelUnavailable", "HTTP 503 Service Unavailable"),
