@@ -85,7 +85,7 @@ def test_what_the_variables_ask_for(monkeypatch, said, traces, metrics):
     for name, value in said.items():
         monkeypatch.setenv(name, value)
     assert (requested.exporters("traces"), requested.exporters("metrics")) == (traces, metrics)
-    assert requested.anything() == bool(traces or metrics)
+    assert requested.is_requested() == bool(traces or metrics)
 
 
 def test_the_protocol_is_the_standards_default(monkeypatch):
