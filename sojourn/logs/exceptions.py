@@ -55,7 +55,7 @@ def described(error: BaseException, *, says: bool = True) -> list[dict[str, Any]
             "type": raised.kind(link),
             "message": printable(ToolError.from_error(link, current_mask()).message)
             if says
-            else "(not told)",
+            else "(left out)",
             "at": [
                 f"{frame.f_code.co_filename}:{line} {frame.f_code.co_name}"
                 for frame, line in traceback.walk_tb(raised.trace(link))
