@@ -195,5 +195,5 @@ def _arguments(call: ToolCallPart) -> dict[str, Any] | str:
 
 def _answered(reply: Reply, wrong: ToolCallPart, text: str) -> dict[str, str]:
     """Return the answers to all calls of a response, by call id, of which one call is wrong."""
-    others = f"not executed: `{wrong.name}` beside it was not right"
+    others = f"not executed: the call of `{wrong.name}` beside it was not valid"
     return {call.tool_call_id: text if call is wrong else others for call in reply.message.tool_calls}

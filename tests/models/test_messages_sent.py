@@ -212,11 +212,11 @@ async def test_the_next_request_sends_the_response_back(standin: Any, protocol: 
         ("call_1", True, False),
         ("call_2", False, True),
     ]
-    spoken = [message for message in second.messages if message.role == "assistant"]
-    assert "I look." in [message.text for message in spoken]
+    assistant = [message for message in second.messages if message.role == "assistant"]
+    assert "I look." in [message.text for message in assistant]
     if protocol != "openai-chat":  # Chat Completions has no thinking
-        assert [m.thinking for m in spoken if m.thinking] == ["I look at the devices."]
-        assert [m.signature for m in spoken if m.signature] == ["c2lnbmF0dXJl"]
+        assert [m.thinking for m in assistant if m.thinking] == ["I look at the devices."]
+        assert [m.signature for m in assistant if m.signature] == ["c2lnbmF0dXJl"]
     assert "Answer now." in str(second.body)
 
 
