@@ -129,7 +129,7 @@ def _thread_failed(ended: threading.ExceptHookArgs) -> None:
     """Log the exception that ended a thread, without its message: a thread has no mask of the call that started it."""
     if ended.exc_value is not None and not isinstance(ended.exc_value, SystemExit):
         name = ended.thread.name if ended.thread else None
-        raised = described(ended.exc_value, says=False)
+        raised = described(ended.exc_value, with_messages=False)
         structlog.get_logger("sojourn.thread").error("thread_failed", thread=name, raised=raised)
 
 

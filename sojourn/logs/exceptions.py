@@ -34,27 +34,27 @@ def described_exception(logger: WrappedLogger, name: str, event_dict: EventDict)
     del logger, name
     error = _error_of(event_dict.pop("exc_info", None))
     links = event_dict.pop("raised", None) or (
-        error is not None and described(error, says=event_dict.pop("says", True))
+        error is not None and described(error, with_messages=event_dict.pop("says", True))
     )
     if links:
         event_dict["exception"] = links
     return event_dict
 
 
-def described(error: BaseException, *, says: bool = True) -> list[dict[str, Any]]:
+def described(error: BaseException, *, with_messages: bool = True) -> list[dict[str, Any]]:
     """Return an exception, then its parts and causes, at most 8: `type`, `message`, and `at`, the frames.
 
     The message of a validation error leaves out the input (`ToolError.from_error`).
 
     Args:
         error: The exception raised.
-        says: Whether to include the messages; False where their secrets cannot be masked.
+        with_messages: Whether to include the messages; False where their secrets cannot be masked.
     """
     return [
         {
             "type": raised.kind(link),
             "message": printable(ToolError.from_error(link, current_mask()).message)
-            if says
+            if with_messages
             else "(left out)",
             "at": [
                 f"{frame.f_code.co_filename}:{line} {frame.f_code.co_name}"

@@ -52,9 +52,9 @@ def normalized(logger: WrappedLogger, name: str, event_dict: EventDict) -> Event
     for key in ("temporal_activity", "temporal_workflow"):
         details: dict[str, Any] = event_dict.pop(key, None) or {}
         event_dict["event"] = event_dict["event"].removesuffix(f" ({details})")
-        for theirs, ours in _IDS.items():
-            if theirs in details:
-                event_dict.setdefault(ours, details[theirs])
+        for detail, field in _IDS.items():
+            if detail in details:
+                event_dict.setdefault(field, details[detail])
     if core := event_dict.pop("temporal_log", None):
         event_dict.update(
             target=core.target, **{f"core_{name}": value for name, value in core.fields.items()}

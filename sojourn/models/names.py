@@ -76,7 +76,7 @@ class Names:
             return known
         return _inverse(name) or name[:MAX_UNKNOWN]
 
-    def spoken(self, text: str) -> str:
+    def replace_ids(self, text: str) -> str:
         """Return a text for the model, in which the ids of known tools are replaced by their names."""
         return self._known.sub(lambda found: wire_name(found[0]), text) if self._ids else text
 

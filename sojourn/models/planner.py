@@ -150,15 +150,15 @@ class ModelPlanner:
             refusal = (response.provider_details or {}).get("refusal")
             reply = Reply(from_response(response, names), response.finish_reason, refusal)
             may_ask = any(tool.name == ASK_USER for tool in parameters.function_tools)
-            judged = plan_of(reply, names, expected=expected, may_ask=may_ask)
-            if isinstance(judged, PlanResult):
-                return judged.model_copy(update={"usage": used})
+            outcome = plan_of(reply, names, expected=expected, may_ask=may_ask)
+            if isinstance(outcome, PlanResult):
+                return outcome.model_copy(update={"usage": used})
             if correction:
                 break
-            correction = judged
+            correction = outcome
             if deltas := current_deltas():
                 deltas.begin()
-            messages = [*messages, response, _correction_request(response, judged)]
+            messages = [*messages, response, _correction_request(response, outcome)]
         assert correction
         raise correction.error()
 

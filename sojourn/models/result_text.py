@@ -43,7 +43,7 @@ def result_text(result: ToolResult, names: Names) -> str:
         result: The answer, from the transcript.
         names: The tools of the request.
     """
-    return names.spoken(_failure(result)) if result.error else _success(result)
+    return names.replace_ids(_failure(result)) if result.error else _success(result)
 
 
 def reminders(turn: PlanInput, wire_name: Callable[[str], str]) -> list[str]:

@@ -75,7 +75,7 @@ def _exporters(signal: Signal) -> list[Any]:
                 f"{signal}_not_exported",
                 exporter=published or requested.protocol(signal),
                 reason=str(error)[:200],
-                mend="pip install 'sojourn[otlp]', or mend the OTEL_ variables",
+                mend="pip install 'sojourn[otlp]', or correct the OTEL_ variables",
             )
     return made
 

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import httpx2
 
-from tests.models.standin.reply import SCRIPT, Answer, spoken
+from tests.models.standin.reply import SCRIPT, Answer, as_answer
 from tests.models.standin.wire import environment
 
 ROOT = Path(__file__).parents[3]
@@ -64,4 +64,4 @@ def write(script: WrittenScript) -> Any:
     """Return a script as JSON."""
     if isinstance(script, dict):
         return script
-    return SCRIPT.dump_python([spoken(answer) for answer in script], mode="json")
+    return SCRIPT.dump_python([as_answer(answer) for answer in script], mode="json")

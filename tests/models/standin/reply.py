@@ -23,20 +23,20 @@ ErrorKind = Literal[
 """The errors of providers; each protocol has a status and a body for each."""
 
 
-class Word(BaseModel):
+class Item(BaseModel):
     """A part of a script."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
-class Text(Word):
+class Text(Item):
     """A text of the answer."""
 
     kind: Literal["text"] = "text"
     text: str
 
 
-class Thinking(Word):
+class Thinking(Item):
     """Thinking of the model, which Chat Completions leaves out."""
 
     kind: Literal["thinking"] = "thinking"
@@ -45,7 +45,7 @@ class Thinking(Word):
     """Anthropic's signature, or the encrypted content of a reasoning item of Responses."""
 
 
-class ToolCall(Word):
+class ToolCall(Item):
     """A call of a tool, with its arguments as the model wrote them."""
 
     kind: Literal["tool_call"] = "tool_call"
@@ -58,7 +58,7 @@ class ToolCall(Word):
     """The call's id; for None a new id of the protocol's form."""
 
 
-class Refusal(Word):
+class Refusal(Item):
     """A refusal of the model, with its text."""
 
     kind: Literal["refusal"] = "refusal"
@@ -68,7 +68,7 @@ class Refusal(Word):
 Part = Annotated[Text | Thinking | ToolCall | Refusal, Field(discriminator="kind")]
 
 
-class Usage(Word):
+class Usage(Item):
     """Tokens of a request."""
 
     input: NonNegativeInt = 10
@@ -78,7 +78,7 @@ class Usage(Word):
     """The tokens of `input` that were read from the cache."""
 
 
-class Answer(Word):
+class Answer(Item):
     """The fields of every answer."""
 
     delay: float = 0
@@ -137,12 +137,12 @@ def says(text: str, **fields: Any) -> Reply:
     return Reply(parts=(Text(text=text),), **fields)
 
 
-def spoken(answer: Any) -> Any:
+def as_answer(answer: Any) -> Any:
     """Return an answer; a bare string becomes an answer with this text."""
     return says(answer) if isinstance(answer, str) else answer
 
 
-SCRIPT = TypeAdapter(list[Annotated[AnyAnswer, BeforeValidator(spoken)]])
+SCRIPT = TypeAdapter(list[Annotated[AnyAnswer, BeforeValidator(as_answer)]])
 """Reads and writes a list of answers as JSON."""
 
 

@@ -18,7 +18,7 @@ from uvicorn.server import ServerState
 from tests.models.standin import wire
 from tests.models.standin.admin import administer
 from tests.models.standin.asgi import place, read_content, request_id, respond, start, watch
-from tests.models.standin.reply import Answer, Body, HttpError, Reply, spoken
+from tests.models.standin.reply import Answer, Body, HttpError, Reply, as_answer
 from tests.models.standin.request import Protocol, Request
 
 if TYPE_CHECKING:
@@ -228,11 +228,11 @@ class Standin:
         try:
             if self._left is None:
                 answer = self._script(request)  # type: ignore[operator]
-                return spoken(await answer if isinstance(answer, Awaitable) else answer)
+                return as_answer(await answer if isinstance(answer, Awaitable) else answer)
             answer = next(self._left, None)
             if answer is None:
                 raise LookupError(f"The script has no answer left for request {request.number}")
-            return spoken(answer)
+            return as_answer(answer)
         except Exception as error:
             self.errors.append(error)
             return HttpError(error="bad_request")

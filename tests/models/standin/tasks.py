@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tests.models.standin.reply import SCRIPT, Answer, Reply, ToolCall, calls, spoken
+from tests.models.standin.reply import SCRIPT, Answer, Reply, ToolCall, as_answer, calls
 from tests.models.standin.request import Request
 
 Task = Callable[[Request], Answer]
@@ -18,7 +18,7 @@ def counts(tool: str, times: int, arguments: str = "{}", answer: str | Reply = "
         if done < times:
             turn = str(done + 1)
             return calls(ToolCall(name=tool, arguments=arguments.replace("{turn}", turn)))
-        return spoken(answer)
+        return as_answer(answer)
 
     return reply
 
@@ -32,7 +32,7 @@ def repairs(tool: str, bad: str, good: str, facts: Sequence[str], answer: str | 
     def reply(request: Request) -> Answer:
         results = [result for result in request.tool_results if result.id in calls_of(request, tool)]
         if results and same(calls_of(request, tool)[results[-1].id], good):
-            return spoken(answer)
+            return as_answer(answer)
         learned = bool(results) and all(fact in results[-1].text for fact in facts)
         return calls(ToolCall(name=tool, arguments=good if learned else bad))
 
