@@ -1,4 +1,4 @@
-"""Which live transport an app or a client uses: the one it is given, one by its address, or its process's own."""
+"""The live transport of an app or a client: a given object, one for an address, or the one that the process shares."""
 
 from functools import cache
 
@@ -10,10 +10,10 @@ __all__ = ["as_transport"]
 
 
 def as_transport(given: LiveTransport | str | None) -> LiveTransport:
-    """A transport: as given, by its address, or the one that all of this process share.
+    """Return the transport for a setting: an object as it is, Redis for an address, the process's own for None.
 
     Raises:
-        DefinitionError: the address is none, or its client is not installed.
+        DefinitionError: The address is not one of Redis, or `sojourn[redis]` is not installed.
     """
     if given is None:
         return _shared()

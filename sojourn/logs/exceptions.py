@@ -1,7 +1,7 @@
-"""Exceptions in a line: type, message and a few places each, never the values of variables.
+"""Exceptions in a line: type, message and a few frames each, never the values of variables.
 
-structlog's `ExceptionDictTransformer` is not used, because it takes the text of an exception as it is: with the input that
-a validation error quotes and with the secrets of the call, which nobody can tell apart once it is a string.
+structlog's `ExceptionDictTransformer` is not used, because it logs the text of an exception unchanged: with the input that
+a validation error quotes, which cannot be separated from the text afterwards.
 """
 
 import sys
@@ -26,36 +26,36 @@ _SHORT = 3
 
 
 def described_exception(logger: WrappedLogger, name: str, event_dict: EventDict) -> EventDict:
-    """A structlog processor: `exc_info` becomes `exception`, a list that starts with what was raised.
+    """Replace `exc_info` by `exception`, a list that begins with the exception raised; a structlog processor.
 
-    Sojourn's own lines come with it as `raised`: renderers of other configurations may show the values of
-    variables for an `exc_info`.
+    Sojourn's own lines have this list as the field `raised` instead of an `exc_info`, for which renderers of
+    other configurations may show the values of variables.
     """
     del logger, name
     error = _error_of(event_dict.pop("exc_info", None))
     links = event_dict.pop("raised", None) or (
-        error is not None and described(error, says=event_dict.pop("says", True))
+        error is not None and described(error, with_messages=event_dict.pop("says", True))
     )
     if links:
         event_dict["exception"] = links
     return event_dict
 
 
-def described(error: BaseException, *, says: bool = True) -> list[dict[str, Any]]:
-    """Return an exception and what led to it, outermost first, at most 8: `type`, `message` and `at`, the calls.
+def described(error: BaseException, *, with_messages: bool = True) -> list[dict[str, Any]]:
+    """Return an exception, then its parts and causes, at most 8: `type`, `message`, and `at`, the frames.
 
-    Of a validation error the message leaves out the input (`ToolError.from_error`).
+    The message of a validation error leaves out the input (`ToolError.from_error`).
 
     Args:
-        error: What was raised.
-        says: Whether its messages stand in the line: not where they may hold anything.
+        error: The exception raised.
+        with_messages: Whether to include the messages; False where their secrets cannot be masked.
     """
     return [
         {
             "type": raised.kind(link),
             "message": printable(ToolError.from_error(link, current_mask()).message)
-            if says
-            else "(not told)",
+            if with_messages
+            else "(left out)",
             "at": [
                 f"{frame.f_code.co_filename}:{line} {frame.f_code.co_name}"
                 for frame, line in traceback.walk_tb(raised.trace(link))
@@ -66,7 +66,7 @@ def described(error: BaseException, *, says: bool = True) -> list[dict[str, Any]
 
 
 def in_short(exception: list[dict[str, Any]]) -> str:
-    """A described exception for people, over a few lines."""
+    """Return a described exception as a few lines of text, for people."""
     lines: list[str] = []
     for number, link in enumerate(exception):
         lines.append(
@@ -89,7 +89,7 @@ def _error_of(exc_info: Any) -> BaseException | None:
 
 
 def _links(error: BaseException, seen: set[int]) -> Iterator[BaseException]:
-    """What was raised, the parts of a group, then what it was raised from."""
+    """Yield an exception, the parts of a group, then its cause or context, each once."""
     link: BaseException | None = error
     while link is not None and id(link) not in seen:
         seen.add(id(link))
