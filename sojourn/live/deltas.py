@@ -108,7 +108,7 @@ class Deltas:
         if self._has_ended.is_set() or not (piece or name):
             return
         self._chars += len(piece)
-        if self._chars > MAX_CHARS or self._seq >= MAX_DELTAS:
+        if self._chars > MAX_CHARS or self._seq + len(self._waiting) >= MAX_DELTAS:
             self._has_ended.set()
             return
         for start in range(0, len(piece) or 1, MAX_PIECE):

@@ -10,7 +10,7 @@ import structlog
 from structlog.typing import EventDict, WrappedLogger
 
 from sojourn.errors import DefinitionError
-from sojourn.logs.exceptions import described, described_exception, in_short
+from sojourn.logs.exceptions import described, described_exception, in_short, is_described
 from sojourn.logs.values import masked
 
 __all__ = ["LEVELS", "configure_logs", "lead_to_logging"]
@@ -168,7 +168,8 @@ def _for_people(logger: WrappedLogger, name: str, event_dict: EventDict) -> Even
     del logger, name
     event_dict["event"] = str(event_dict.get("event", "")).replace("\n", "\n    ")
     if "exception" in event_dict:
-        event_dict["exception"] = in_short(event_dict["exception"])
+        links = event_dict["exception"]
+        event_dict["exception"] = in_short(links) if is_described(links) else f"    {links}"
     return event_dict
 
 

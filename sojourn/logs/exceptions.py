@@ -7,7 +7,7 @@ a validation error quotes, which cannot be separated from the text afterwards.
 import sys
 import traceback
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from structlog.typing import EventDict, WrappedLogger
 
@@ -16,10 +16,13 @@ from sojourn.contracts.tool_error import MAX_CAUSES, ToolError
 from sojourn.logs.context import current_mask
 from sojourn.logs.values import printable
 
-__all__ = ["described", "described_exception", "in_short"]
+__all__ = ["WITHOUT_MESSAGES", "described", "described_exception", "in_short", "is_described"]
 
 MAX_FRAMES = 8
 """Frames of one exception in a line, the innermost."""
+
+WITHOUT_MESSAGES = "_without_messages"
+"""Field of a record whose exception is logged without its messages."""
 
 _SHORT = 3
 """Frames of one exception on a console."""
@@ -33,12 +36,20 @@ def described_exception(logger: WrappedLogger, name: str, event_dict: EventDict)
     """
     del logger, name
     error = _error_of(event_dict.pop("exc_info", None))
-    links = event_dict.pop("raised", None) or (
-        error is not None and described(error, with_messages=event_dict.pop("says", True))
-    )
-    if links:
-        event_dict["exception"] = links
+    with_messages = not event_dict.pop(WITHOUT_MESSAGES, False)
+    if is_described(event_dict.get("raised")):
+        event_dict["exception"] = event_dict.pop("raised")
+    elif error is not None:
+        event_dict["exception"] = described(error, with_messages=with_messages)
     return event_dict
+
+
+def is_described(value: Any) -> bool:
+    """Whether a field has the value of `described`; a program may have fields of the same names."""
+    if not isinstance(value, list) or not value:
+        return False
+    links = cast("list[Any]", value)
+    return all(isinstance(link, dict) and link.keys() == {"type", "message", "at"} for link in links)
 
 
 def described(error: BaseException, *, with_messages: bool = True) -> list[dict[str, Any]]:

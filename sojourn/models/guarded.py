@@ -127,7 +127,7 @@ def estimate(messages: Iterable[ModelMessage], parameters: ModelRequestParameter
     """Return the tokens that a request may use: a third of its characters plus 500, without images and documents."""
     characters = sum(_characters(part) for message in messages for part in message.parts)
     characters += sum(len(getattr(message, "instructions", None) or "") for message in messages)
-    tools = parameters.function_tools if parameters else ()
+    tools = [*parameters.function_tools, *parameters.output_tools] if parameters else []
     characters += sum(len(str(tool.parameters_json_schema)) + len(tool.description or "") for tool in tools)
     return characters // _CHARACTERS_A_TOKEN + _OVERHEAD
 

@@ -211,7 +211,10 @@ def _reported(error: BaseException, kind: Literal["rate_limited", "status", "tim
 
 
 def _without_status(error: BaseException) -> str:
-    return "reported in its stream" if getattr(error, "in_stream", False) else "by this worker's own limit"
+    if getattr(error, "in_stream", False):
+        return "reported in its stream"
+    is_own = isinstance(error, raised.ModelRateLimitError | raised.ConcurrencyLimitExceeded)
+    return "by this worker's own limit" if is_own else "reported without a status"
 
 
 def _permanent(error: BaseException, who: str, provider: str) -> _Verdict | None:

@@ -115,6 +115,25 @@ async def test_the_deltas_of_an_attempt_are_bounded(followed, monkeypatch, until
     assert deltas._seq == 2
 
 
+async def test_deltas_that_wait_for_a_slow_transport_are_bounded_too(monkeypatch):
+    """While a transport does not return, the deltas that are not sent yet count."""
+    monkeypatch.setattr(module, "MAX_DELTAS", 3)
+
+    class Slow(LocalTransport):
+        def is_wanted(self, topic):
+            return True
+
+        async def publish(self, topic, deltas):
+            await asyncio.Event().wait()
+
+    async with telling(Slow(), attempt()):
+        deltas = current_deltas()
+        for index in range(9):
+            await deltas.tool_call("a.b.c", "{}", index=index)
+        assert current_deltas() is None
+    assert len(deltas._waiting) <= 3
+
+
 async def test_a_transport_that_fails_does_not_disturb_the_planner():
     """When a transport raises, or never returns, the planner continues and the attempt ends."""
 

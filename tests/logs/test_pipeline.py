@@ -152,6 +152,33 @@ def test_a_group_is_logged_with_its_exceptions(program):
     assert [link["message"] for link in line["exception"][1:]] == ["one", "two"]
 
 
+@pytest.mark.parametrize("format", ["json", "console"])
+def test_a_programs_own_fields_are_logged_as_they_are(program, format):
+    """A program may name fields as the pipeline names its own: `raised`, `exception` and `says` hide nothing."""
+    text = """
+    log.info("bid", raised=7, says="", exception="none")
+    try:
+        {}["part"]
+    except KeyError:
+        log.exception("lookup failed", says=False, raised=["a"])
+    """
+    output = program(text, SOJOURN_LOG_FORMAT=format)
+    assert "cannot be written" not in output.err
+    assert "(left out)" not in output.err
+    assert "'part'" in output.err
+    if format == "json":
+        bid, failed = output.lines
+        assert (bid["raised"], bid["says"], bid["exception"]) == (7, "", "none")
+        assert (failed["raised"], failed["says"], failed["exception"][0]["type"]) == (
+            ["a"],
+            False,
+            "KeyError",
+        )
+    else:
+        assert "raised=7" in output.err
+        assert "\n    none" in output.err
+
+
 def test_the_input_of_a_validation_error_is_left_out(program):
     """A validation error is logged without its input, which pydantic's own text quotes."""
     text = """

@@ -240,3 +240,4 @@ def test_the_estimate_counts_the_tools():
     for tools, characters in (([bare], len(str(schema))), ([tool, tool], 2 * len(str(schema)) + 600)):
         offered = ModelRequestParameters(function_tools=tools)
         assert estimate([], offered) == 500 + characters // 3
+        assert estimate([], ModelRequestParameters(output_tools=tools)) == estimate([], offered)

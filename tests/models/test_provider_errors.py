@@ -41,6 +41,7 @@ TRANSIENT = [
     (http(raised.ModelRateLimitError, 429), "ModelRateLimited", "over its rate limit (HTTP 429"),
     (api(raised.ModelRateLimitError, in_stream=True), "ModelRateLimited", "(reported in its stream)"),
     (api(raised.ModelRateLimitError), "ModelRateLimited", "(by this worker's own limit)"),
+    (api(raised.ModelOverloadedError), "ModelOverloaded", "(reported without a status)"),
     (raised.ConcurrencyLimitExceeded("full"), "ModelRateLimited", "over its rate limit"),
     (http(raised.ModelOverloadedError, 529), "ModelOverloaded", "cannot answer now (HTTP 529)"),
     (http(raised.ModelUnavailableError, 503), "ModelUnavailable", "HTTP 503 Service Unavailable"),
