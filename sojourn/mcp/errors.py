@@ -118,7 +118,7 @@ def translate(error: Exception, exchange: Exchange, secrets: Sequence[str]) -> S
     Args:
         error: The SDK's error; of a group, the first counts.
         exchange: What the transport saw of the request; it has priority over the SDK's error.
-        secrets: Values that are masked in the text of a JSON-RPC error.
+        secrets: Values that are masked in the server's texts.
     """
     from mcp import MCPError  # noqa: PLC0415 - loads the SDK, which has raised by now
 
@@ -134,7 +134,7 @@ def translate(error: Exception, exchange: Exchange, secrets: Sequence[str]) -> S
         case MCPError():
             return _error_of_protocol(error, exchange, secrets)
         case ValidationError():
-            return MalformedResponse(_first_issue(error))
+            return MalformedResponse(_first_issue(error, secrets))
         case _:
             return ToolUnavailable(f"its MCP server cannot be used: {_reason(error)}")
 
@@ -205,7 +205,9 @@ def _reason(error: BaseException) -> str:
             return type(error).__name__
 
 
-def _first_issue(error: ValidationError) -> str:
+def _first_issue(error: ValidationError, secrets: Sequence[str]) -> str:
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     place = ".".join(str(part) for part in first["loc"])
-    return plain(f"its MCP server's answer breaks the protocol at {place}: {first['msg']}", _MAX_TEXT)
+    # The place has the server's own keys.
+    text = masked(f"its MCP server's answer breaks the protocol at {place}: {first['msg']}", secrets)
+    return plain(text, _MAX_TEXT)

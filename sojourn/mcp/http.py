@@ -99,7 +99,8 @@ class _Guard(httpx2.AsyncBaseTransport):
         self._ends_on_failed_post = ends_on_failed_post
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        exchange = EXCHANGE.get() or Exchange()
+        # The end of a session is no part of the request that failed, whose context it has.
+        exchange = (EXCHANGE.get() if request.method != "DELETE" else None) or Exchange()
         exchange.in_session = exchange.in_session or "mcp-session-id" in request.headers
         try:
             response = await self._inner.handle_async_request(self._outgoing(request))

@@ -21,7 +21,15 @@ from sojourn.mcp.text import cleaned
 if TYPE_CHECKING:
     from mcp_types import Tool, ToolAnnotations
 
-__all__ = ["Terms", "check_terms", "matches_any", "patterns", "spec_from_listing", "stand_in_spec", "unmatched"]
+__all__ = [
+    "Terms",
+    "check_terms",
+    "matches_any",
+    "patterns",
+    "spec_from_listing",
+    "stand_in_spec",
+    "unmatched",
+]
 
 _MAX_TITLE = 200
 _MAX_FIELD = 500
@@ -80,7 +88,7 @@ def patterns(toolset_id: str, option: str, given: object) -> tuple[str, ...]:
     found = list(cast("Iterable[object]", given)) if is_several else [given]
     if not all(isinstance(each, str) and each for each in found):
         raise DefinitionError(
-            f"toolset {toolset_id}: {option} takes names or patterns of tools, such as [\"read_*\"]"
+            f'toolset {toolset_id}: {option} takes names or patterns of tools, such as ["read_*"]'
         )
     return tuple(cast("list[str]", found))
 

@@ -143,6 +143,30 @@ async def test_errors_of_a_process_are_logged_in_bounds(opened, stdio, run, unti
     assert 150 < len(lines) <= 200
 
 
+async def test_a_secret_across_the_end_of_what_is_logged_is_masked(opened, stdio, run, until):
+    """A line that is too long is masked before it is cut, wherever the secret stands in it."""
+    toolset = await opened(stdio(TOKEN="secret-token"))
+    befores = [*range(225, 245), *range(470, 490), *range(1_970, 1_990)]
+    with capture_logs() as logs:
+        for before in befores:
+            await run(toolset, "noise", before=before, after=5_000)
+        await until(lambda: sum(log["event"] == "mcp_server_stderr" for log in logs) == len(befores))
+    lines = [log["line"] for log in logs if log["event"] == "mcp_server_stderr"]
+    assert all(400 < len(line) <= 500 for line in lines)
+    assert not [line for line in lines if "sec" in line or "tok" in line]
+
+
+async def test_what_a_server_names_after_a_secret_is_masked_in_the_log(opened, run):
+    """A tool that is left out, and the place where its entry breaks the protocol, are logged without secrets."""
+    with capture_logs() as logs:
+        async with RogueHttp("named-by-secrets") as rogue:
+            toolset = await opened(rogue.transport)
+            assert toolset.tools.keys() == {"good"}
+    skipped = [log for log in logs if log["event"] == "mcp_tool_skipped"]
+    assert len(skipped) == 2
+    assert not [log for log in skipped if "secret-" in str(log)]
+
+
 class RogueHttp:
     """A web server that answers each request to call a tool in one way."""
 
@@ -192,14 +216,17 @@ class RogueHttp:
         if method == "initialize":
             self.sessions += 1
             info = {"name": "rogue", "version": "1"}
-            result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info}
+            can: dict[str, Any] = {"tools": {}}
+            if self.way == "leaks-in-a-key":
+                can["experimental"] = {f"{'x' * 400} {headers['x-token']}": 5}
+            result = {"protocolVersion": "2025-06-18", "capabilities": can, "serverInfo": info}
             return "200 OK", {**kind, "mcp-session-id": f"s-{self.sessions}"}, self.result(message, result)
         if method == "tools/list":
-            return (
-                "200 OK",
-                kind,
-                self.result(message, {"tools": [{"name": "good", "inputSchema": {"type": "object"}}]}),
-            )
+            tools = [{"name": "good", "inputSchema": {"type": "object"}}]
+            if self.way == "named-by-secrets":
+                tools += [{"name": f"{headers['x-token']} of {'x' * 200}", "inputSchema": {"type": "object"}}]
+                tools += [{"name": f"{'x' * 90} {headers['x-token']}"}]
+            return "200 OK", kind, self.result(message, {"tools": tools})
         good = self.result(message, {"content": [{"type": "text", "text": headers["mcp-session-id"]}]})
         match self.way:
             case "rate-limited":
@@ -239,7 +266,7 @@ class RogueHttp:
             case "redirects":
                 return "307 There", {"location": "http://127.0.0.1:9/elsewhere"}, b""
             case "leaks":
-                text = f"bad token {headers['authorization']} for ?key=secret-query"
+                text = f"bad token {headers['authorization']} for /secret-path?key=secret-query"
                 error = {"code": -32000, "message": text}
                 data = json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error})
                 return "200 OK", kind, data.encode()
@@ -346,6 +373,15 @@ async def test_wrong_credentials_are_named(opened):
         assert toolset.unavailable == "its MCP server refuses the credentials (HTTP 401)"
 
 
+async def test_a_secret_in_the_place_of_an_issue_is_masked(opened):
+    """An answer that breaks the protocol under a key with a secret is reported without it."""
+    async with RogueHttp("leaks-in-a-key") as rogue:
+        toolset = await opened(rogue.transport)
+    assert "breaks the protocol at capabilities.experimental.x" in toolset.unavailable
+    assert "***" in toolset.unavailable
+    assert "secret" not in toolset.unavailable
+
+
 async def test_secrets_show_nowhere(opened, run, caplog):
     """No repr, log, error or spec holds a secret, even if the server repeats it."""
     shown: list[str] = []
@@ -354,7 +390,7 @@ async def test_secrets_show_nowhere(opened, run, caplog):
         async with RogueHttp("leaks") as rogue:
             toolset = await opened(rogue.transport)
             result = await run(toolset, "good")
-            assert result.error.message == "bad token Basic *** for ?***"
+            assert result.error.message == "bad token Basic *** for ***?***"
             shown += [
                 result.error.message,
                 repr(toolset),
