@@ -182,6 +182,11 @@ class Lines:
         self._head = b""
         self._size = 0
 
+    @property
+    def pending(self) -> int:
+        """Bytes so far of the line that is not complete."""
+        return self._size
+
     def feed(self, chunk: bytes) -> Iterator[bytes | Overlong]:
         """Yield the lines that the next chunk completes, without line breaks."""
         *ends, rest = chunk.split(b"\n")
