@@ -74,7 +74,9 @@ def to_input_required(answer: "InputRequiredResult", secrets: Sequence[str]) -> 
                 raise UnsupportedElicitation(
                     f"it asks for input with a form that cannot be shown: {error}"
                 ) from None
-            forms.append(InputForm(key=key, message=message or f"Input for {plain(key, 100)}", form=form))
+            forms.append(
+                InputForm(key=key, message=message or f"Input for {plain(clean(key, 100), 100)}", form=form)
+            )
         else:
             responses[key] = _NO_ROOTS if request.method == "roots/list" else _DECLINED
     return InputRequired(forms=forms, responses=responses, request_state=answer.request_state)
@@ -136,7 +138,7 @@ def form_of(schema: Schema, clean: CleanText) -> Schema:
 
 
 def _field(name: str, schema: Any, clean: CleanText) -> Schema:
-    place = f"`{plain(name, _MAX_NAME)}`"
+    place = f"`{plain(clean(name, _MAX_NAME), _MAX_NAME)}`"
     if not (0 < len(name) <= _MAX_NAME and name.isprintable()):
         raise ValueError(f"the field {place} has a name that cannot be shown")
     if not is_object(schema):

@@ -39,6 +39,7 @@ _FIRST_LISTEN = 2.0
 """Seconds that opening a session waits for the first subscription, which is then retried in the background."""
 
 _MAX_RETRY = 30.0
+_PING_TIMEOUT = 5.0
 _SDK_LOGGERS = (
     "client",
     "httpx2",
@@ -141,11 +142,34 @@ class Session:
             return await request(self._client)
         except (MCPError, ValidationError, anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
             fault = translate(error, exchange, (*secrets, *self._transport.secrets))
-            if isinstance(fault, SessionRefused):
+            if exchange.leaves_session_in_doubt and await self._is_refused(self._client):
+                # Only a request that the server did not read may be sent again.
+                fault = fault if exchange.is_about_request else SessionRefused(f"{fault}")
+                self.lost.set()
+            elif isinstance(fault, SessionRefused):
                 self.lost.set()
             raise fault from None
         finally:
             EXCHANGE.reset(token)
+
+    async def _is_refused(self, client: Client) -> bool:
+        """Whether the server refuses a ping in the session too, or the session was lost meanwhile.
+
+        A server without pings answers that it does not know the method, so it knows the session.
+        """
+        exchange = Exchange()
+        token = EXCHANGE.set(exchange)
+        is_refused = False
+        try:
+            async with asyncio.timeout(_PING_TIMEOUT):
+                await client.session.send_ping()
+        except MCPError as error:
+            is_refused = exchange.status in (400, 404) and error.code != types.METHOD_NOT_FOUND
+        except (TimeoutError, ValidationError, anyio.ClosedResourceError, anyio.BrokenResourceError):
+            pass
+        finally:
+            EXCHANGE.reset(token)
+        return is_refused or self.lost.is_set()
 
     async def _own(self, within: timedelta) -> None:
         exchange = Exchange()

@@ -196,6 +196,16 @@ async def test_a_message_is_shown_clean(shared, run):
     assert messages == ["[31mYour ***?\n Now", "Input for b"]
 
 
+async def test_a_name_that_holds_a_secret_is_masked(shared, run):
+    """The name of a field that cannot be shown, and the key of a form without a message, are shown without secrets."""
+    refused = {"type": "object", "properties": {f"{'x' * 95} secret-token": {"type": "string"}}}
+    result = await run(shared, "ask", rounds=[{"a": {"form": refused}}])
+    assert "a name that cannot be shown" in result.error.message
+    assert "secret" not in result.model_dump_json()
+    result = await run(shared, "ask", rounds=[{"secret-token": {"form": NAME, "message": " "}}])
+    assert result.input_required.forms[0].message == "Input for ***"
+
+
 async def test_an_answer_that_the_protocol_cannot_express_is_an_error(shared, shared_asking, run, answered):
     """A list of numbers is not sent to the server, and the error does not repeat it."""
     arguments: dict[str, Any] = {"rounds": [{"q": {"form": NAME}}], "state": STATE, "mark": "unsayable"}
