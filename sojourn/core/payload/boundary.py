@@ -190,7 +190,9 @@ def _asking(spec: ToolSpec, call: ToolRequest, needed: InputRequired) -> ToolRes
         why = f"input_required holds 1 to {MAX_FORMS} forms and a state of at most {MAX_REQUEST_STATE:,} characters"
         return malformed(spec, call, why)
     if len(encode_readable(needed)) > 2 * MAX_REQUEST_STATE:
-        return malformed(spec, call, f"its forms and its state have more than {2 * MAX_REQUEST_STATE:,} bytes together")
+        return malformed(
+            spec, call, f"its forms and its state have more than {2 * MAX_REQUEST_STATE:,} bytes together"
+        )
     asks = needed.model_copy(update={"server": needed.server or f"{spec.id.service}.{spec.id.toolset}"})
     return ToolResult(name=call.name, tool_call_id=call.tool_call_id, input_required=asks)
 
