@@ -34,7 +34,7 @@ def described_exception(logger: WrappedLogger, name: str, event_dict: EventDict)
     del logger, name
     error = _error_of(event_dict.pop("exc_info", None))
     links = event_dict.pop("raised", None) or (
-        error is not None and described(error, with_messages=event_dict.pop("says", True))
+        error is not None and described(error, with_messages=event_dict.pop("with_messages", True))
     )
     if links:
         event_dict["exception"] = links

@@ -48,7 +48,7 @@ def normalized(logger: WrappedLogger, name: str, event_dict: EventDict) -> Event
     event_dict["event"] = event_dict["event"].rstrip()
     if event_dict["_record"].name == "asyncio" and event_dict.get("exc_info"):
         # A task that nobody awaited: its call has ended, and with it the mask for the exception's message.
-        event_dict["event"], event_dict["says"] = event_dict["event"].split("\n", 1)[0], False
+        event_dict["event"], event_dict["with_messages"] = event_dict["event"].split("\n", 1)[0], False
     for key in ("temporal_activity", "temporal_workflow"):
         details: dict[str, Any] = event_dict.pop(key, None) or {}
         event_dict["event"] = event_dict["event"].removesuffix(f" ({details})")
