@@ -100,7 +100,7 @@ class LoopWatch:
             time.sleep(TICK)
             try:
                 self._look()
-            except Exception:  # noqa: BLE001 - whatever it is, the next check is needed all the same
+            except Exception:  # noqa: BLE001 - after any error the next check is still needed
                 _log.warning("loop_watch_failed", exc_info=True)
         if self._aside is not None:
             self._aside.close()

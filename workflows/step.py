@@ -316,7 +316,7 @@ class Step:
                         id=link.run_id,
                         result_type=RunOutput,
                         task_queue=dispatch.task_queue,
-                        # A parent run that was reset starts its child run anew; the earlier one would run on
+                        # A parent run that was reset starts its child run again; the earlier one would run on
                         # without a listener.
                         id_reuse_policy=WorkflowIDReusePolicy.TERMINATE_IF_RUNNING,
                         parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,

@@ -25,7 +25,7 @@ from sojourn.process import Program
 __all__ = ["Reloader", "Tell"]
 
 WATCHED = (".toml", ".yaml", ".yml")
-"""Suffixes of files that are watched beside `.py`; not those of data that an app could write, such as `.json`."""
+"""Suffixes of files that are watched in addition to `.py`; not those of data that an app could write, such as `.json`."""
 
 Tell = Callable[[str, str, dict[str, Any]], None]
 """Takes the name of an event, its line for people, and its fields for `--json`."""

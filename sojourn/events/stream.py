@@ -101,7 +101,7 @@ class _Source:
 
     async def _begin(self, event: AgentRunStartedEvent, *, follow: bool) -> None:
         if before := self._children.pop(event.tool_call_id, None):
-            await before.close()  # its parent was reset unheard, and has started it anew
+            await before.close()  # the parent run was reset, and has started the child run again
         child = _Source(
             self._client,
             event.run_link.run_id,

@@ -161,7 +161,7 @@ def _is_cancelled() -> bool:
 
 
 def _read(fields: dict[bytes, bytes]) -> Delta | None:
-    """The delta of a stream entry; None for an entry that is no delta, which another program may have written."""
+    """The delta of a stream entry; None for any other entry, which another program may have written."""
     try:
         return Delta.model_validate_json(fields.get(_FIELD, b""))
     except ValidationError:

@@ -88,9 +88,12 @@ _SHARED: Final[list[Any]] = [
 ]
 
 
-def _choice(variable: str, given: str | None, allowed: tuple[str, ...]) -> str | None:
-    """Return the given value, else that of the environment variable, in lower case; None when neither is set."""
-    place, value = ("configure_logs", given) if given is not None else (variable, os.environ.get(variable))
+def _choice(variable: str, argument: str | None, allowed: tuple[str, ...]) -> str | None:
+    """Return the argument, else the value of the environment variable, in lower case; None when neither is set."""
+    if argument is None:
+        place, value = variable, os.environ.get(variable)
+    else:
+        place, value = "configure_logs", argument
     if not value:
         return None
     if value.lower() not in allowed:

@@ -118,16 +118,16 @@ class Session:
         name: str,
         arguments: dict[str, Any],
         on_progress: OnProgress | None,
-        given: ToolInput | None = None,
+        tool_input: ToolInput | None = None,
     ) -> types.CallToolResult | types.InputRequiredResult:
         """Call a tool, or continue a call that asked for input; a cancellation is sent to the server.
 
         Raises:
-            ServerUnusable: MCP cannot express a response in `given`.
+            ServerUnusable: MCP cannot express a response in `tool_input`.
             SojournError: An error of `translate`.
         """
-        request = types.CallToolRequest(params=_params(name, arguments, given))
-        state = given.request_state if given else None
+        request = types.CallToolRequest(params=_params(name, arguments, tool_input))
+        state = tool_input.request_state if tool_input else None
         return await self._ask(
             lambda client: client.session.send_request(request, _ANSWER, progress_callback=on_progress),
             (state,) if state else (),
@@ -261,10 +261,12 @@ class Session:
             delay = min(delay * 2, _MAX_RETRY)
 
 
-def _params(name: str, arguments: dict[str, Any], given: ToolInput | None) -> types.CallToolRequestParams:
-    if given is None:
+def _params(
+    name: str, arguments: dict[str, Any], tool_input: ToolInput | None
+) -> types.CallToolRequestParams:
+    if tool_input is None:
         return types.CallToolRequestParams(name=name, arguments=arguments)
-    fields = {"input_responses": given.responses or None, "request_state": given.request_state}
+    fields = {"input_responses": tool_input.responses or None, "request_state": tool_input.request_state}
     try:
         return types.CallToolRequestParams.model_validate({"name": name, "arguments": arguments, **fields})
     except ValidationError:

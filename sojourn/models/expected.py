@@ -46,7 +46,7 @@ class Expected:
         place = "ModelPlanner(result=...)"
         try:
             shape = Shape(source, place=place)
-        except DefinitionError:  # a type that is no object is no payload, but may be an output
+        except DefinitionError:  # only an object can be a payload; an output may be any type
             shape = Shape(source, place=place, output=True)
         return cls(shape.spec.json_schema, shape)
 

@@ -87,16 +87,16 @@ class GuardedModel(WrapperModel):
                     record_response(span, stream.get())
             sent.used = stream.usage.total_tokens
 
-    def _ready(self, given: ModelSettings | None) -> tuple[Limiter, ModelSettings]:
+    def _ready(self, user_settings: ModelSettings | None) -> tuple[Limiter, ModelSettings]:
         """Return the limiter and the settings of a request, and replace an HTTP client that belongs to another event loop."""
         self._refresh_http_client()
-        merged = merge_model_settings(self.wrapped.settings, given)
+        merged = merge_model_settings(self.wrapped.settings, user_settings)
         settings = settings_for(timeouts_name(self.wrapped), merged, self.wrapped.unsupported_settings)
         return limiter_for(self.wrapped, self._limits), settings
 
 
 def settings_for(
-    provider: str, given: ModelSettings | None = None, ignored: Collection[str] = ()
+    provider: str, user_settings: ModelSettings | None = None, ignored: Collection[str] = ()
 ) -> ModelSettings:
     """Return the settings of a request: the user's, with a default `timeout` and without retries of the SDK.
 
@@ -105,11 +105,11 @@ def settings_for(
 
     Args:
         provider: The row of the table of time-outs.
-        given: The user's settings.
+        user_settings: The user's settings.
         ignored: Settings that the model does not support, and about which it would warn.
     """
     settings = ModelSettings(timeout=timeouts_for(provider).read)
-    settings.update(given or {})
+    settings.update(user_settings or {})
     settings["max_retries"] = 0
     for name in {"timeout", "max_retries"} & set(ignored):
         settings.pop(name, None)

@@ -8,7 +8,7 @@ must not depend on the other tools of a request, since prompt caches and old tra
 | `ops.devices.list` | `ops__devices__list` |
 | an id whose `_` would be read as dots, or that is too long, or has `.` or `/` in the tool's part | its readable beginning, `_` and 10 hex digits of its SHA-256 |
 
-A name that is no tool id (`ask_user`, or a tool that a model invented) is kept where providers accept it.
+A name that is not a tool id (`ask_user`, or a tool that a model invented) is kept where providers accept it.
 """
 
 import hashlib
@@ -62,7 +62,7 @@ class Names:
 
     @staticmethod
     def name_of(id: str) -> str:
-        """Return the name of a tool for providers, whatever the request's other tools are."""
+        """Return the name of a tool for providers, independent of the request's other tools."""
         return wire_name(id)
 
     def id_of(self, name: str) -> str:

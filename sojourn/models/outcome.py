@@ -134,8 +134,8 @@ def _typed(reply: Reply, call: ToolCallPart, expected: Expected) -> PlanResult |
     mismatch = expected.mismatch(payload)
     if mismatch is not None:
         return Correction("MalformedAnswer", mismatch, _answered(reply, call, mismatch))
-    beside = len(reply.message.tool_calls) - 1
-    notes = [f"{beside} calls beside the answer were not made"] if beside else []
+    others = len(reply.message.tool_calls) - 1
+    notes = [f"{others} calls beside the answer were not made"] if others else []
     return _answer(reply, expected.value(payload), [*_notes(reply), *notes])
 
 
@@ -176,9 +176,9 @@ def _question(reply: Reply, call: ToolCallPart, names: Names) -> PlanResult | Co
     )
 
 
-def _field_names(given: Any) -> list[str]:
+def _field_names(value: Any) -> list[str]:
     """Return the texts of a list that a model wrote, at most 50 of at most 200 characters."""
-    return [name[:200] for name in given[:50] if isinstance(name, str)] if is_array(given) else []
+    return [name[:200] for name in value[:50] if isinstance(name, str)] if is_array(value) else []
 
 
 def _arguments(call: ToolCallPart) -> dict[str, Any] | str:

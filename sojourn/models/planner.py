@@ -69,7 +69,7 @@ class ModelPlanner:
 
     Raises:
         DefinitionError: A model is neither a name nor a model object, the result's type has no JSON Schema, or a
-            limit is no number above 0.
+            limit is not a number above 0.
     """
 
     def __init__(
@@ -187,8 +187,8 @@ class ModelPlanner:
         return first.split(":", 1)[0] if isinstance(first, str) else first.system
 
     async def _parameters(self, turn: PlanInput, expected: Expected | None) -> ModelRequestParameters:
-        given = self._instructions(turn.run) if callable(self._instructions) else self._instructions
-        text = await given if inspect.isawaitable(given) else given
+        made = self._instructions(turn.run) if callable(self._instructions) else self._instructions
+        text = await made if inspect.isawaitable(made) else made
         parts = [InstructionPart(content=text, dynamic=callable(self._instructions))] if text else []
         tools = definitions(turn, wire_name, asks=self._asks)
         if expected is None:
@@ -203,9 +203,9 @@ class ModelPlanner:
 
     def _settings_of(self, turn: PlanInput, *, typed: bool) -> ModelSettings:
         settings = ModelSettings(**(self._settings or {}))
-        left, given = turn.caps.tokens, settings.get("max_tokens")
-        if left is not None and turn.finalize is None and (given is not None or left < SCARCE):
-            settings["max_tokens"] = max(1, min(left, given or left))
+        left, limit = turn.caps.tokens, settings.get("max_tokens")
+        if left is not None and turn.finalize is None and (limit is not None or left < SCARCE):
+            settings["max_tokens"] = max(1, min(left, limit or left))
         if turn.finalize and not typed:
             settings["tool_choice"] = "none"
         return settings

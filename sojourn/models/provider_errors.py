@@ -114,7 +114,7 @@ def translate_provider_errors(provider: str, attempt: int | None = None) -> Gene
 
 
 def application_error_of(error: BaseException, provider: str, attempt: int = 1) -> ApplicationError | None:
-    """Return the error that Temporal acts on; None for an exception that is no failure of a model request.
+    """Return the error that Temporal acts on; None for an exception that is not a failure of a model request.
 
     The failure of a model and its fallbacks is repeated when a repetition may help one of them, after the
     shortest of their delays. The text is one sentence, or one for each model when several failed.

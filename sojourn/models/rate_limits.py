@@ -42,7 +42,7 @@ class RateLimits:
         """Return the given limits, else `SOJOURN_MODEL_CONCURRENCY` and `SOJOURN_MODEL_TPM`, else no limit.
 
         Raises:
-            DefinitionError: A limit is no number above 0.
+            DefinitionError: A limit is not a number above 0.
         """
         return cls(
             _number("max_concurrency", concurrency, "SOJOURN_MODEL_CONCURRENCY"),
@@ -50,10 +50,10 @@ class RateLimits:
         )
 
 
-def _number(name: str, given: int | None, variable: str) -> int | None:
+def _number(name: str, argument: int | None, variable: str) -> int | None:
     written = os.environ.get(variable)
-    if given is not None:
-        value, name = given, f"{name} is {given!r}"
+    if argument is not None:
+        value, name = argument, f"{name} is {argument!r}"
     elif written:
         value, name = int(written) if written.isdecimal() else 0, f"{variable} is {written[:60]!r}"
     else:

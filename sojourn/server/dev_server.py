@@ -248,4 +248,4 @@ class Server:
 
     def _not_started(self, how: str) -> ServerUnavailable:
         tail = self.log_tail() or "(nothing)"
-        return ServerUnavailable(f"the Temporal server did not start: {how}; it said:\n{tail}")
+        return ServerUnavailable(f"the Temporal server did not start: {how}; its log:\n{tail}")

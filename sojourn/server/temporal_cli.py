@@ -69,7 +69,7 @@ async def find_cli(*, fetch: bool = True, on_progress: Progress | None = None) -
                 f"SOJOURN_TEMPORAL_CLI names {path}, which is not a Temporal CLI that runs here; "
                 "correct the path, or unset the variable to search elsewhere"
             )
-        faults.append(f"{path} is no Temporal CLI that runs here")
+        faults.append(f"{path} is not a Temporal CLI that runs here")
     if fetch:
         try:
             path = await _download(on_progress)

@@ -50,7 +50,7 @@ def never_raises(report: Callable[P, None]) -> Callable[P, None]:
         try:
             report(*args, **named)
         except Exception as error:  # noqa: BLE001 - see above
-            _log.warning("run_not_observed", told=report.__name__, error=type(error).__name__)
+            _log.warning("run_not_observed", report=report.__name__, error=type(error).__name__)
 
     return reported
 

@@ -165,7 +165,7 @@ async def test_failure_has_the_log(tmp_path):
     db = tmp_path / "temporal.db"
     db.write_text("these are my notes, not a database" * 100)
     server = own_server(db_filename=db)
-    with pytest.raises(ServerUnavailable, match=r"it ended; it said:(?s:.*)file is not a database"):
+    with pytest.raises(ServerUnavailable, match=r"it ended; its log:(?s:.*)file is not a database"):
         await server.start()
     db.unlink()
     async with server:

@@ -227,9 +227,9 @@ def test_a_decision_is_true_or_false(sent: dict, decided: Decided) -> None:
 @pytest.mark.parametrize(
     ("sent", "said"),
     [
-        ({}, "says `approved`: true or false"),
-        ({"approved": 1}, "says `approved`: true or false"),
-        ({"approved": "yes"}, "says `approved`: true or false"),
+        ({}, "needs `approved`: true or false"),
+        ({"approved": 1}, "needs `approved`: true or false"),
+        ({"approved": "yes"}, "needs `approved`: true or false"),
         ({"approved": True, "scope": "run"}, "`scope` is `call`"),
         ({"approved": True, "scope": ["tool"]}, "`scope` is `call`"),
         ({"approved": False, "scope": "tool"}, "with an approval `tool`"),

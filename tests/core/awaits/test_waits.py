@@ -209,7 +209,7 @@ def test_a_decision_names_the_arguments_that_were_seen(
     if not is_taken:
         approved = str(decision["approved"]).lower()
         assert judged == Refused(
-            "a decision says which arguments were seen: look at them, and send "
+            "a decision names the arguments that were seen: look at them, and send "
             f'{{"id": "confirm-c1", "approved": {approved}, "payload_digest": "d1"}}',
             "NotBound",
         )

@@ -159,10 +159,10 @@ def test_the_fast_check_is_skipped_for_large_values() -> None:
     assert quick.width >= 2_000
     asked: list[Any] = []
     spied = type(quick)(lambda value: not asked.append(value), quick.width)
-    assert spied.says([1, 2], at_once=True)
-    assert not spied.says(list(range(1_000)), at_once=True)
-    assert spied.says(list(range(1_000)))
-    assert not spied.says(list(range(100_000)))
+    assert spied.accepts([1, 2], at_once=True)
+    assert not spied.accepts(list(range(1_000)), at_once=True)
+    assert spied.accepts(list(range(1_000)))
+    assert not spied.accepts(list(range(100_000)))
     assert asked == [[1, 2], list(range(1_000))]
 
 
