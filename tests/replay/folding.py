@@ -4,6 +4,7 @@ The short form leaves out times and payloads, and has all else of an event that 
 """
 
 import json
+from functools import cache
 from pathlib import Path
 
 from temporalio.client import WorkflowHistory
@@ -30,6 +31,7 @@ from sojourn.events.history import HistoryReader
 __all__ = ["event_lines", "folded", "load"]
 
 
+@cache
 def load(path: Path) -> WorkflowHistory:
     """A stored history; its first event names the run."""
     stored = json.loads(path.read_text())

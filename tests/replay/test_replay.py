@@ -8,7 +8,7 @@ import importlib
 import importlib.util
 import json
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,10 @@ from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, WorkflowRunne
 from temporalio.worker.workflow_sandbox import (
     SandboxedWorkflowRunner,
     SandboxRestrictions,
+    _runner,
 )
+from temporalio.worker.workflow_sandbox._importer import Importer
+from temporalio.worker.workflow_sandbox._restrictions import RestrictionContext
 from temporalio.workflow import NondeterminismError
 
 from sojourn import App, data_converter
@@ -44,7 +47,7 @@ folding = import_from_here("folding")
 scenarios = import_from_here("scenarios")
 
 
-# The sandbox forbids clocks, randomness and I/O in all modules that it loads anew for each history:
+# The sandbox forbids clocks, randomness and I/O in all modules that it loads anew:
 # the shell and `sojourn.core`. The contracts and other libraries are passed through, since loading them takes
 # most of a second; one test loads them too. pytest rewrites our modules to import pytest, which is passed through.
 STRICT = SandboxRestrictions.default.with_passthrough_modules("_pytest")
@@ -62,6 +65,24 @@ def replayer_in(runner: WorkflowRunner) -> Replayer:
     return Replayer(
         workflows=list(shell(app).workflows), workflow_runner=runner, data_converter=data_converter
     )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def shared_imports() -> Iterator[None]:
+    """The sandbox imports the workflow once for all histories, not a quarter of a second for each."""
+    made: dict[tuple[int, str | None], Importer] = {}
+
+    def importer(
+        restrictions: SandboxRestrictions, context: RestrictionContext, workflow_module_name: str | None
+    ) -> Importer:
+        key = id(restrictions), workflow_module_name
+        if key not in made:
+            made[key] = Importer(restrictions, context, workflow_module_name)
+        return made[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_runner, "Importer", importer)
+        yield
 
 
 @pytest.fixture(scope="module", params=RUNNERS)
