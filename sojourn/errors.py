@@ -122,7 +122,7 @@ class ToolUnavailable(ToolFailed):
 
 
 class ServerNotFound(SojournError):
-    """No `temporal` command runs on this machine, or `SOJOURN_TEMPORAL_CLI` names none; the text says what to do."""
+    """No `temporal` command runs on this machine, or `SOJOURN_TEMPORAL_CLI` names another program."""
 
 
 class NetworkRetriesExhausted(SojournError, RuntimeError):

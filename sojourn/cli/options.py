@@ -127,7 +127,7 @@ def load_app(target: str) -> "App":
     """Import the app at `module:name`, which is searched in the current folder first.
 
     Raises:
-        DefinitionError: There is no such module or name, it is no App, or it is declared wrongly.
+        DefinitionError: There is no such module or name, it is not an App, or its declaration is invalid.
     """
     from sojourn.authoring.app import App
     from sojourn.errors import DefinitionError
