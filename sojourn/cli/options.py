@@ -124,7 +124,7 @@ def encryption_options() -> str:
 
 
 def load_app(target: str) -> "App":
-    """Import the app at `module:name`, which is searched in the current folder first.
+    """Import the app at `module:name`, from the current folder or installed.
 
     Raises:
         DefinitionError: There is no such module or name, it is not an App, or its declaration is invalid.
