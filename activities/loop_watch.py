@@ -122,7 +122,7 @@ class LoopWatch:
         blocked = now - asked
         blocker, at = (None, "") if blocked < BLOCKED else self._blocker()
         if blocked >= self._tell_at:
-            self._tell(blocker, blocked)
+            self._log_blocked(blocker, blocked)
         if blocked >= GIVEN_UP:
             calls = []
             if not self._is_debugged():
@@ -141,7 +141,7 @@ class LoopWatch:
             _log.warning("loop_free_again", seconds=round(now - asked, 1))
         self._tell_at = BLOCKED
 
-    def _tell(self, blocker: Watched | None, blocked: float) -> None:
+    def _log_blocked(self, blocker: Watched | None, blocked: float) -> None:
         self._tell_at = 2 * blocked
         who = blocker.who if blocker else {}
         _log.warning(

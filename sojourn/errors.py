@@ -103,7 +103,7 @@ class RateLimited(ToolFailed):
 
     Args:
         message: The error for the planner.
-        retry_after: Delay before the next attempt, a duration or seconds; without it 1 s, doubled each time.
+        retry_after: Delay before the next attempt, a duration or seconds; by default as the tool's `Retry` states.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class ToolUnavailable(ToolFailed):
 
 
 class ServerNotFound(SojournError):
-    """No `temporal` command runs on this machine, or `SOJOURN_TEMPORAL_CLI` names none; the text says what to do."""
+    """No `temporal` command runs on this machine, or `SOJOURN_TEMPORAL_CLI` names another program."""
 
 
 class NetworkRetriesExhausted(SojournError, RuntimeError):
@@ -199,7 +199,7 @@ class RunTerminated(RunFailed):
 
 
 class RunTimedOut(RunFailed):
-    """The run exceeded its execution time-out, which only a start by other programs than Sojourn sets."""
+    """The run exceeded its execution time-out, which Sojourn itself never sets."""
 
 
 class AwaitClosed(RunError):

@@ -310,7 +310,7 @@ class AgentRun(RunQueries, MessageHandlers):
         self._state, is_applied = self._state.steered(message, workflow.now())
         if is_applied:
             self.awaits.show()
-            self.children.tell(message)
+            self.children.signal(message)
 
     # End.
 

@@ -1,7 +1,7 @@
 """Step: carry out one call, as an activity, a child run or an external call, or take its recorded result.
 
-Whatever happens, the call is answered: nothing here raises but a cancellation of the run,
-and that only after the call is answered too.
+Every call is answered, however it ends: only a cancellation of the run is raised here, and only after
+the call is answered.
 """
 
 import asyncio

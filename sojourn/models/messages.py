@@ -1,6 +1,6 @@
 """A transcript as pydantic-ai's messages, and a model's response as a message of the transcript.
 
-All that a provider must get back is kept: signatures, ids and details beside the parts (see `provider_metadata`),
+All that a provider must get back is kept: signatures, ids and details in addition to the parts (see `provider_metadata`),
 and arguments as the model wrote them. A transcript is stored in Sojourn's types, so that a history does not depend
 on the version of pydantic-ai; only a part of a kind that Sojourn does not have (`model_part`) holds pydantic-ai's own
 JSON, and is left out when pydantic-ai can no longer read it.
@@ -63,7 +63,7 @@ _UNANSWERED = "No result was recorded for this call."
 def from_response(response: theirs.ModelResponse, names: Names) -> Message:
     """Return a model's response as an assistant message.
 
-    Arguments that the model wrote as a text are not parsed: they are in `raw`, even where they are no JSON.
+    Arguments that the model wrote as a text are not parsed: they are in `raw`, even where they are not JSON.
 
     Args:
         response: As pydantic-ai returns it.

@@ -2,9 +2,9 @@
 
 | response | comes to |
 |---|---|
-| calls, with or without text | the calls; arguments that are no JSON go to the boundary as they were written |
-| `ask_user` | a question; calls beside it are answered as not executed |
-| the typed answer, alone or beside calls | the answer, validated; calls beside it are left out, with a note |
+| calls, with or without text | the calls; arguments that are not JSON go to the boundary as they were written |
+| `ask_user` | a question; the other calls are answered as not executed |
+| the typed answer, alone or with calls | the answer, validated; the calls are left out, with a note |
 | text | the answer; where a typed one is wanted, the text counts when it is one JSON object that fits |
 | text, cut off at the output limit | the answer as far as it goes, with a note |
 | a refusal | the answer, with a note |
@@ -195,5 +195,5 @@ def _arguments(call: ToolCallPart) -> dict[str, Any] | str:
 
 def _answered(reply: Reply, wrong: ToolCallPart, text: str) -> dict[str, str]:
     """Return the answers to all calls of a response, by call id, of which one call is wrong."""
-    others = f"not executed: the call of `{wrong.name}` beside it was not valid"
+    others = f"not executed: the call of `{wrong.name}` in the same response was not valid"
     return {call.tool_call_id: text if call is wrong else others for call in reply.message.tool_calls}

@@ -1,4 +1,4 @@
-"""Provider metadata: the data that a provider must get back unchanged, kept beside the parts of a transcript.
+"""Provider metadata: the data that a provider must get back unchanged, kept with the parts of a transcript.
 
 `provider_metadata` of a part is plain JSON with these keys, each left out when it has no value:
 

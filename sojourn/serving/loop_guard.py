@@ -130,8 +130,8 @@ def _close(runner: asyncio.Runner) -> None:
 
 
 @contextlib.contextmanager
-def _signals(tell: Callable[[int], None]) -> Generator[None]:
-    """Call `tell` with the number of signals so far, not by the loop, which may be blocked; the third ends the process."""
+def _signals(report: Callable[[int], None]) -> Generator[None]:
+    """Call `report` with the number of signals so far, not by the loop, which may be blocked; the third ends the process."""
     count = 0
 
     def on_signal(*_: Any) -> None:
@@ -139,7 +139,7 @@ def _signals(tell: Callable[[int], None]) -> Generator[None]:
         count += 1
         if count > 2:
             os._exit(_FAILED)
-        tell(count)
+        report(count)
 
     before = {number: signal.signal(number, on_signal) for number in SIGNALS}
     try:

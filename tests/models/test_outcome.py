@@ -52,7 +52,7 @@ def test_only_the_wrong_call_gets_the_correction(name: str, wrong: dict[str, Any
     correction = outcome(reply(*calls), Expected.of(Even))
     assert isinstance(correction, Correction)
     assert correction.answers["c2"] == correction.text
-    beside = f"not executed: the call of `{name}` beside it was not valid"
+    beside = f"not executed: the call of `{name}` in the same response was not valid"
     assert (correction.answers["c1"], correction.answers["c3"]) == (beside, beside)
 
 
