@@ -9,6 +9,7 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from temporalio.api.common.v1 import Payload
@@ -30,7 +31,8 @@ _JSON = b"json/plain"
 class FolderStorage(StorageDriver):
     """Keeps each payload in a file named by its SHA-256, below a folder that all workers and clients share.
 
-    It deletes nothing: delete files that are older than your namespace's retention.
+    It deletes nothing: delete files that are older than your namespace's retention. Storing an equal payload again
+    renews the time of its file.
 
     Args:
         folder: The folder; made when the first payload is written.
@@ -66,7 +68,7 @@ class FolderStorage(StorageDriver):
         """
         del context
         return [
-            Payload.FromString(await asyncio.to_thread(self._read, claim.claim_data["sha256"]))
+            Payload.FromString(await asyncio.to_thread(self._read, claim.claim_data.get("sha256", "")))
             for claim in claims
         ]
 
@@ -78,14 +80,19 @@ class FolderStorage(StorageDriver):
     def _write(self, data: bytes) -> str:
         digest = hashlib.sha256(data).hexdigest()
         path = self._path(digest)
-        if path.exists():
+        with suppress(FileNotFoundError):
+            os.utime(path)
             return digest
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(file.name).replace(path)  # so that no reader gets a half-written file
+            try:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+                Path(file.name).replace(path)  # so that no reader gets a half-written file
+            except BaseException:
+                Path(file.name).unlink(missing_ok=True)
+                raise
         return digest
 
     def _read(self, digest: str) -> bytes:

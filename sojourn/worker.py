@@ -159,7 +159,11 @@ class Worker:
     async def __aenter__(self) -> Self:
         """Start serving."""
         await self._open()
-        await self._worker.__aenter__()
+        try:
+            await self._worker.__aenter__()
+        except BaseException:
+            await self._close()
+            raise
         return self
 
     async def __aexit__(
@@ -172,9 +176,13 @@ class Worker:
             await self._close()
 
     async def _open(self) -> None:
-        await self._app.open()
-        await self._watching.enter_async_context(self._registered.watching(self._temporal))
-        await self._watching.enter_async_context(self._cached.watching(self._worker))
+        try:
+            await self._app.open()
+            await self._watching.enter_async_context(self._registered.watching(self._temporal))
+            await self._watching.enter_async_context(self._cached.watching(self._worker))
+        except BaseException:
+            await self._close()
+            raise
         self._opened.set()
 
     async def _close(self) -> None:
