@@ -170,7 +170,7 @@ async def grown(tree: Tree, policy: RunPolicy, address: str, traces) -> RunOutpu
 
 @a_few_trees
 @given(
-    seed=st.integers(0, 10**6), width=st.integers(1, 2), calls=st.integers(5, 25), tokens=st.integers(30, 90)
+    seed=st.integers(0, 10**6), width=st.integers(1, 2), calls=st.integers(5, 40), tokens=st.integers(50, 150)
 )
 async def test_budgets_hold_over_trees_of_failing_runs(seed, width, calls, tokens, temporal_address, traces):
     """All tokens and calls are reported; each of the runs side by side exceeds the limit by one plan at most (SR-53)."""
@@ -183,7 +183,7 @@ async def test_budgets_hold_over_trees_of_failing_runs(seed, width, calls, token
 
 
 @a_few_trees
-@given(seed=st.integers(0, 10**6), width=st.integers(1, 2), most=st.integers(30, 90))
+@given(seed=st.integers(0, 10**6), width=st.integers(1, 2), most=st.integers(50, 150))
 async def test_money_holds_over_trees_of_failing_runs(seed, width, most, temporal_address, traces):
     """All money is reported; each of the runs side by side exceeds the limit by one plan at most (SR-53)."""
     tree = Tree(seed, width)

@@ -33,6 +33,7 @@ FORM = {"type": "object", "properties": {"said": {"type": "string"}}, "required"
 
 class Question(BaseModel):
     n: int
+    note: str = ""
 
 
 def tell(turn) -> PlanResult:
@@ -98,21 +99,21 @@ async def test_large_results_from_outside_arrive_together(temporal_address, trac
 
 
 async def test_large_limits_are_given_to_many_children(serve, traces):
-    """A large override reaches 64 child runs; the client refuses an override over 64,000 bytes."""
+    """A large override reaches 32 child runs; the client refuses an override over 64,000 bytes."""
 
     async def answer(_turn):
         return PlanResult.final("below")
 
     below = Agent("test.below", planner=answer)
     desk = below.export("test.desk", tools=[AgentTool("ask", args=Question)])
-    calls = [desk.tools["ask"].call(Question(n=n)) for n in range(64)]
+    calls = [desk.tools["ask"].call(Question(n=n, note="x" * 20_000)) for n in range(32)]
     policy = RunPolicy(max_calls_per_step=64, max_parallel_calls=64, max_tool_calls=1_000)
     client = await serve(
         App(agents=[Agent("test.agent", planner=once(*calls), uses=[desk], policy=policy), below])
     )
     names = ["\N{SNOWMAN}" * 100] * 200
     run = await client.start("test.agent", "go", policy=RunPolicyOverride(denied_tools=names))
-    assert (await run.result()).text == "64"
+    assert (await run.result()).text == "32"
     await traces(run).check()
     for much in (
         RunPolicyOverride(approval=ApprovalPolicy(denied_tools=["x" * 1_000] * 100)),
