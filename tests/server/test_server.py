@@ -285,7 +285,7 @@ def test_command_line():
     )
     assert "--dynamic-config-value=system.enableActivityEagerExecution=true" in start.command
     assert (
-        sum(word.startswith("--dynamic-config-value") for word in start.command) == len(DYNAMIC_CONFIG) == 6
+        sum(word.startswith("--dynamic-config-value") for word in start.command) == len(DYNAMIC_CONFIG) == 7
     )
     untuned = StartDev(
         binary=Path("/bin/temporal"), port=1, ui_port=None, db_filename=None, namespace="n", tuned=False
