@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from sojourn.contracts.input_required import InputForm, InputRequired
+from sojourn.core.awaits.form import misfit_of
 from sojourn.core.payload.boundary import MAX_REQUEST_STATE
 from sojourn.core.values.json_value import is_array, is_object
 from sojourn.core.values.pointer import Schema
@@ -201,6 +202,9 @@ def _chosen(place: str, kind: str, choices: Sequence[tuple[Any, Any]], clean: Cl
 
 
 def _is_default(field: Schema, value: Any) -> bool:
+    """Whether a value can be shown, and would be accepted as a person's answer to the field."""
     if field["type"] == "array":
-        return is_array(value) and len(value) <= _MAX_CHOICES and all(_IS["string"](each) for each in value)
-    return _IS[field["type"]](value) and value in field.get("enum", (value,))
+        can_be_shown = is_array(value) and len(value) <= _MAX_CHOICES and all(map(_IS["string"], value))
+    else:
+        can_be_shown = _IS[field["type"]](value)
+    return can_be_shown and misfit_of({"properties": {"": field}}, {"": value}, whole=False) is None

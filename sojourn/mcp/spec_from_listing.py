@@ -84,8 +84,9 @@ def patterns(toolset_id: str, option: str, given: object) -> tuple[str, ...]:
     Raises:
         DefinitionError: The option holds something other than texts, or an empty text.
     """
-    is_several = isinstance(given, Iterable) and not isinstance(given, str)
-    found = list(cast("Iterable[object]", given)) if is_several else [given]
+    found = [given]
+    if isinstance(given, Iterable) and not isinstance(given, str):
+        found = list(cast("Iterable[object]", given))
     if not all(isinstance(each, str) and each for each in found):
         raise DefinitionError(
             f'toolset {toolset_id}: {option} takes names or patterns of tools, such as ["read_*"]'

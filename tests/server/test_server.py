@@ -112,8 +112,10 @@ async def test_attaches(running, monkeypatch):
         assert second.attached
         assert second.address == running.address
         assert (second.pid, second.cli, second.ui_url) == (None, None, None)
-        with pytest.raises(RuntimeError, match="started no server"):
+        with pytest.raises(RuntimeError, match="has no server of its own"):
             second.kill()
+    with pytest.raises(RuntimeError, match=r"was detached from: use .*start\(\)"):
+        _ = second.address
     assert await is_serving(running.address, within=PATIENCE)
 
 
@@ -263,7 +265,7 @@ async def test_not_started():
     server = own_server()
     with pytest.raises(RuntimeError, match="never started"):
         _ = server.address
-    with pytest.raises(RuntimeError, match="started no server"):
+    with pytest.raises(RuntimeError, match="has no server of its own"):
         await server.restart()
     async with server:
         with pytest.raises(RuntimeError, match="started already"):
