@@ -69,6 +69,19 @@ def test_the_notice_of_a_final_turn_comes_after_large_results() -> None:
     assert transcript(history)[after:] == [Message.results(ANSWERS), Message.system(limit.notice), DONE]
 
 
+def test_a_call_that_was_not_executed_is_among_large_results() -> None:
+    """Its result has no event of its own in the history: the next plan's input implies it."""
+    history, calls = History(), [*CALLS, request("c3")]
+    plan = STEP.model_copy(update={"calls": calls, "refused": "max_tool_calls"})
+    history.plan(plan, new=RUN.messages)
+    for call in CALLS:
+        history.add("completed", of=history.call(call), value=ToolResult(result=1))
+    after = len(RUN.messages) + 1
+    history.plan(PlanOutcome(final=DONE), plan=2, after=after, until=after + 1)
+    ids = [result.tool_call_id for result in transcript(history)[after].tool_results]
+    assert ids == ["c1", "c2", "c3"]
+
+
 def test_the_refusal_of_a_plan_is_in_the_transcript_at_once() -> None:
     """The refusal is there before a planner has received it, and once after the next plan."""
     refusal = Message.system("The last plan was refused: no.")
