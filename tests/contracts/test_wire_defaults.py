@@ -11,6 +11,7 @@ import pkgutil
 import types
 import typing
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union
 
@@ -85,6 +86,7 @@ def defaults_of(kind: type[BaseModel]) -> dict[str, Any]:
     return told
 
 
+@cache
 def snapshot() -> dict[str, dict[str, Any]]:
     return json.loads(SNAPSHOT.read_text()) if SNAPSHOT.exists() else {}
 
