@@ -7,6 +7,7 @@ what is in it. (Only before the first release may the file be deleted, and made 
 
 import importlib
 import json
+import os
 import pkgutil
 import types
 import typing
@@ -42,6 +43,9 @@ from sojourn.contracts import message
 from sojourn.contracts.event import BaseEvent
 from sojourn.contracts.record import Input, Record
 from sojourn.contracts.tasks import PlanOutcome, PlanTask
+
+CASES = int(os.environ.get("SOJOURN_CASES", "10"))
+"""How many instances of each contract are written and read."""
 
 SNAPSHOT = Path(__file__).with_name("wire_defaults.json")
 UPDATE = "python tests/contracts/test_wire_defaults.py"
@@ -328,7 +332,7 @@ def instances(kind: type[BaseModel]) -> st.SearchStrategy[Any]:
 def test_every_contract_comes_back_as_it_was(kind: type[BaseModel]) -> None:
     """Encode and decode give an equal value, with no default on the wire and unknown fields ignored."""
 
-    @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=CASES, deadline=None, suppress_health_check=list(HealthCheck))
     @given(instances(kind))
     def check(value: BaseModel) -> None:
         data = to_wire(value)
