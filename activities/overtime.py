@@ -1,7 +1,7 @@
 """Overtime: a call that is out of time is answered, even when its coroutine does not end.
 
 If the activity waited for the coroutine, the server would time the activity out and repeat it. And a
-CancelledError is a cancellation only when somebody asked for one.
+CancelledError is a cancellation only when the run or the worker requested one.
 """
 
 import asyncio

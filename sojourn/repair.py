@@ -63,7 +63,7 @@ class RepairingPlanner:
         """Repair, wait or ask; else return the inner planner's plan."""
         repair = Repairs(turn, self._defaults, self._max_repairs)
         plan = repair.again() or repair.away(self._alternatives or {}, self._max_wait) or repair.ask()
-        return plan or await self.inner.plan_resume(repair.told(turn))
+        return plan or await self.inner.plan_resume(repair.for_inner(turn))
 
 
 def repair_calls(

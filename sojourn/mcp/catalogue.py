@@ -12,6 +12,7 @@ from sojourn.errors import SojournError, ToolUnavailable
 from sojourn.mcp.connection import Connection
 from sojourn.mcp.limits import LIST_TIMEOUT, MAX_PAGES, MAX_TOOLS
 from sojourn.mcp.spec_from_listing import Terms, matches_any, spec_from_listing
+from sojourn.mcp.text import masked
 from sojourn.mcp.tool import McpTool
 from sojourn.serving.off_loop import aside
 
@@ -26,6 +27,9 @@ _log = structlog.get_logger("sojourn.mcp")
 
 _MAX_WARNINGS = 1_000
 """Most different warnings about a server's tools."""
+
+_MAX_NAME = 100
+_MAX_REASON = 300
 
 
 class Catalogue:
@@ -88,7 +92,7 @@ class Catalogue:
             try:
                 spec = spec_from_listing(self._toolset_id, tool, self._terms)
             except ValueError as error:
-                self.warn(plain(tool.name, 100), plain(str(error), 300))
+                self.warn(tool.name, str(error))
                 continue
             known = self.tools.get(tool.name)
             # A tool that has not changed keeps its compiled schema.
@@ -100,7 +104,9 @@ class Catalogue:
         return is_included and not matches_any(name, self._exclude)
 
     def warn(self, name: str, why: str) -> None:
-        """Log once why a tool of the server is left out."""
+        """Log once why a tool of the server is left out; both texts may be the server's."""
+        secrets = self._connection.secrets
+        name, why = plain(masked(name, secrets), _MAX_NAME), plain(masked(why, secrets), _MAX_REASON)
         if (name, why) not in self._warned and len(self._warned) < _MAX_WARNINGS:
             self._warned.add((name, why))
             _log.warning("mcp_tool_skipped", toolset=self._toolset_id, tool=name, reason=why)

@@ -143,7 +143,7 @@ class Connection:
         name: str,
         arguments: dict[str, Any],
         on_progress: "OnProgress | None",
-        given: ToolInput | None = None,
+        tool_input: ToolInput | None = None,
     ) -> Any:
         """Call a tool of the server, or continue a call that asked for input; return the SDK's result.
 
@@ -153,7 +153,7 @@ class Connection:
             name: The tool's name at the server.
             arguments: The valid arguments.
             on_progress: Called with each progress notification.
-            given: The responses to the input that the call asked for.
+            tool_input: The responses to the input that the call asked for.
 
         Raises:
             ToolUnavailable: The server cannot be reached, or the connection broke off during the call.
@@ -162,7 +162,7 @@ class Connection:
         for _ in range(2):
             session = await self.session()
             try:
-                return await session.call(name, arguments, on_progress, given)
+                return await session.call(name, arguments, on_progress, tool_input)
             except SessionRefused:
                 continue  # the server did not execute the call, so it is safe to send it again
             except ToolUnavailable:

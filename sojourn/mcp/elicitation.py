@@ -35,27 +35,27 @@ class Rounds:
     Args:
         send: Calls the tool, with responses or from the start.
         secrets: The transport's secrets.
-        given: The responses to the input that an earlier execution asked for, if it did.
+        tool_input: The responses to the input that an earlier execution asked for, if it did.
     """
 
     def __init__(
         self,
         send: Callable[[ToolInput | None], Awaitable[Any]],
         secrets: Sequence[str],
-        given: ToolInput | None,
+        tool_input: ToolInput | None,
     ) -> None:
         self._send = send
         self._secrets = secrets
-        self._state = ElicitationState.read(given) if given else None
+        self._state = ElicitationState.read(tool_input) if tool_input else None
         self._is_restarted = False
-        self._given: ToolInput | None = None
-        if given and self._state:
-            self._given = given.model_copy(update={"request_state": self._state.of_server})
+        self._input: ToolInput | None = None
+        if tool_input and self._state:
+            self._input = tool_input.model_copy(update={"request_state": self._state.of_server})
 
     @property
     def secrets(self) -> tuple[str, ...]:
         """The values to mask in the server's texts: the transport's secrets and the server's current state."""
-        state = self._given.request_state if self._given else None
+        state = self._input.request_state if self._input else None
         return (*((state,) if state else ()), *self._secrets)
 
     async def finish(self) -> "CallToolResult | InputRequired":
@@ -67,11 +67,11 @@ class Rounds:
         """
         for _ in range(MAX_INPUT_ROUNDS):
             try:
-                answer = await self._send(self._given)
+                answer = await self._send(self._input)
             except ErrorResponse as error:
                 if not self._may_restart(error):
                     raise
-                self._given, self._is_restarted = None, True
+                self._input, self._is_restarted = None, True
                 continue
             if answer.result_type != "input_required":
                 return answer
@@ -81,13 +81,13 @@ class Rounds:
                 return ElicitationState.write(needed)
             if not responses:
                 await asyncio.sleep(_PAUSE)
-            self._given = ToolInput(responses=responses, request_state=needed.request_state)
+            self._input = ToolInput(responses=responses, request_state=needed.request_state)
         raise UnsupportedElicitation(
             "it asks again and again for input that cannot be given", code="input_required"
         )
 
     def _may_restart(self, error: ErrorResponse) -> bool:
-        has_state = self._given is not None and self._given.request_state is not None
+        has_state = self._input is not None and self._input.request_state is not None
         is_first = self._state is not None and not self._is_restarted
         return error.code == INVALID_PARAMS and has_state and is_first
 
@@ -111,11 +111,11 @@ class ElicitationState:
     """Digests of the questions, by the key of the request."""
 
     @classmethod
-    def read(cls, given: ToolInput) -> Self:
+    def read(cls, tool_input: ToolInput) -> Self:
         """Read the responses to a question whose state `write` made."""
-        head, _, state = (given.request_state or "{}").partition("\n")
+        head, _, state = (tool_input.request_state or "{}").partition("\n")
         fields = json.loads(head)
-        return cls(given.responses, state if fields.get("state") else None, fields.get("asked", {}))
+        return cls(tool_input.responses, state if fields.get("state") else None, fields.get("asked", {}))
 
     @staticmethod
     def write(needed: InputRequired) -> InputRequired:

@@ -98,14 +98,26 @@ class Exchange:
     """Whether the answer's body is JSON."""
     in_session: bool = False
     """Whether the request carried a session id (`mcp-session-id`)."""
+    is_about_request: bool = False
+    """Whether the answer is a JSON-RPC error with the request's own id that does not name the session.
+
+    Then the server has read the request, and may have executed it.
+    """
     retry_after: timedelta | None = None
     """The answer's `Retry-After`."""
-    received: int = 0
-    """Bytes received of the answer's body."""
     oversize: int | None = None
-    """Bytes received of an answer that was too large, before it was cut off."""
+    """Bytes received of a message that was too large, before it was cut off."""
     fault: str | None = None
     """Why no whole answer came, as a clause."""
+
+    @property
+    def leaves_session_in_doubt(self) -> bool:
+        """Whether the answer may mean that the session is gone, or only that this request is refused.
+
+        The protocol's status for a session that is gone is 404, but many servers send 400, also for requests that they
+        cannot read, with a body of any kind. A 404 about the request itself may come from a server that maps errors to statuses.
+        """
+        return self.in_session and (self.status == 400 or (self.status == 404 and self.is_about_request))
 
 
 EXCHANGE: ContextVar[Exchange | None] = ContextVar("sojourn_mcp_exchange", default=None)
@@ -118,7 +130,7 @@ def translate(error: Exception, exchange: Exchange, secrets: Sequence[str]) -> S
     Args:
         error: The SDK's error; of a group, the first counts.
         exchange: What the transport saw of the request; it has priority over the SDK's error.
-        secrets: Values that are masked in the text of a JSON-RPC error.
+        secrets: Values that are masked in the server's texts.
     """
     from mcp import MCPError  # noqa: PLC0415 - loads the SDK, which has raised by now
 
@@ -134,7 +146,7 @@ def translate(error: Exception, exchange: Exchange, secrets: Sequence[str]) -> S
         case MCPError():
             return _error_of_protocol(error, exchange, secrets)
         case ValidationError():
-            return MalformedResponse(_first_issue(error))
+            return MalformedResponse(_first_issue(error, secrets))
         case _:
             return ToolUnavailable(f"its MCP server cannot be used: {_reason(error)}")
 
@@ -146,7 +158,7 @@ def _error_of_exchange(exchange: Exchange) -> SojournError | None:
         return OversizedResponse(exchange.oversize)
     if status == 429:
         return RateLimited("its MCP server is over a limit", retry_after=exchange.retry_after)
-    if exchange.in_session and status in (400, 404):
+    if exchange.in_session and status == 404 and not exchange.is_about_request:
         return SessionRefused("its MCP server has forgotten the session")
     if exchange.fault:
         return ToolUnavailable(f"its MCP server cannot be reached: {exchange.fault}")
@@ -168,8 +180,6 @@ def _error_of_protocol(error: "MCPError", exchange: Exchange, secrets: Sequence[
             size = error.data if isinstance(error.data, int) else 0
             return OversizedResponse(max(size, MAX_MESSAGE_BYTES))
         case code if code == CONNECTION_CLOSED and _is_of_the_sdk(error, exchange):
-            if exchange.received > MAX_MESSAGE_BYTES:
-                return OversizedResponse(exchange.received)
             return ToolUnavailable("the connection to its MCP server broke off")
         case code if code == HEADER_MISMATCH:
             # The call followed an old listing. `Connection.send` has the tools listed again, so a repetition can succeed.
@@ -205,7 +215,9 @@ def _reason(error: BaseException) -> str:
             return type(error).__name__
 
 
-def _first_issue(error: ValidationError) -> str:
+def _first_issue(error: ValidationError, secrets: Sequence[str]) -> str:
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     place = ".".join(str(part) for part in first["loc"])
-    return plain(f"its MCP server's answer breaks the protocol at {place}: {first['msg']}", _MAX_TEXT)
+    # The place has the server's own keys.
+    text = masked(f"its MCP server's answer breaks the protocol at {place}: {first['msg']}", secrets)
+    return plain(text, _MAX_TEXT)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from sojourn.contracts.input_required import InputForm, InputRequired
+from sojourn.core.awaits.form import misfit_of
 from sojourn.core.payload.boundary import MAX_REQUEST_STATE
 from sojourn.core.values.json_value import is_array, is_object
 from sojourn.core.values.pointer import Schema
@@ -74,7 +75,9 @@ def to_input_required(answer: "InputRequiredResult", secrets: Sequence[str]) -> 
                 raise UnsupportedElicitation(
                     f"it asks for input with a form that cannot be shown: {error}"
                 ) from None
-            forms.append(InputForm(key=key, message=message or f"Input for {plain(key, 100)}", form=form))
+            forms.append(
+                InputForm(key=key, message=message or f"Input for {plain(clean(key, 100), 100)}", form=form)
+            )
         else:
             responses[key] = _NO_ROOTS if request.method == "roots/list" else _DECLINED
     return InputRequired(forms=forms, responses=responses, request_state=answer.request_state)
@@ -136,7 +139,7 @@ def form_of(schema: Schema, clean: CleanText) -> Schema:
 
 
 def _field(name: str, schema: Any, clean: CleanText) -> Schema:
-    place = f"`{plain(name, _MAX_NAME)}`"
+    place = f"`{plain(clean(name, _MAX_NAME), _MAX_NAME)}`"
     if not (0 < len(name) <= _MAX_NAME and name.isprintable()):
         raise ValueError(f"the field {place} has a name that cannot be shown")
     if not is_object(schema):
@@ -199,6 +202,9 @@ def _chosen(place: str, kind: str, choices: Sequence[tuple[Any, Any]], clean: Cl
 
 
 def _is_default(field: Schema, value: Any) -> bool:
+    """Whether a value can be shown, and would be accepted as a person's answer to the field."""
     if field["type"] == "array":
-        return is_array(value) and len(value) <= _MAX_CHOICES and all(_IS["string"](each) for each in value)
-    return _IS[field["type"]](value) and value in field.get("enum", (value,))
+        can_be_shown = is_array(value) and len(value) <= _MAX_CHOICES and all(map(_IS["string"], value))
+    else:
+        can_be_shown = _IS[field["type"]](value)
+    return can_be_shown and misfit_of({"properties": {"": field}}, {"": value}, whole=False) is None

@@ -4,6 +4,7 @@ When one connection fails, the SDK ends the whole session with every call in fli
 size. So its HTTP client uses a transport of this module. Import this module lazily: it loads the SDK.
 """
 
+import json
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -15,9 +16,10 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from sojourn.core.values.json_value import is_object
 from sojourn.mcp.errors import EXCHANGE, Exchange
 from sojourn.mcp.limits import MAX_MESSAGE_BYTES
-from sojourn.mcp.streams import Link
+from sojourn.mcp.streams import Lines, Link, Overlong
 from sojourn.network import http_client, http_transport, retry_after_of
 
 __all__ = ["http_streams", "sse_streams"]
@@ -99,15 +101,15 @@ class _Guard(httpx2.AsyncBaseTransport):
         self._ends_on_failed_post = ends_on_failed_post
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        exchange = EXCHANGE.get() or Exchange()
-        exchange.in_session = exchange.in_session or "mcp-session-id" in request.headers
+        # The end of a session is no part of the request that failed, whose context it has.
+        exchange = (EXCHANGE.get() if request.method != "DELETE" else None) or Exchange()
         try:
             response = await self._inner.handle_async_request(self._outgoing(request))
         except httpx2.TransportError as error:
             exchange.fault = _clause(error)
             response = httpx2.Response(503)
         else:
-            response = self._noted(response, exchange)
+            response = self._noted(request, response, exchange)
         if self._ends_on_failed_post and request.method == "POST" and response.status_code >= 400:
             self._link.lose()
         return response
@@ -124,30 +126,116 @@ class _Guard(httpx2.AsyncBaseTransport):
             request.method, request.url, headers=headers, stream=request.stream, extensions=extensions
         )
 
-    def _noted(self, response: httpx2.Response, exchange: Exchange) -> httpx2.Response:
-        exchange.status = response.status_code
-        exchange.retry_after = retry_after_of(response.headers.get("retry-after"))
+    def _noted(
+        self, request: httpx2.Request, response: httpx2.Response, exchange: Exchange
+    ) -> httpx2.Response:
         kind = response.headers.get("content-type", "").lower()
-        exchange.is_json = kind.startswith("application/json")
+        # A GET over streamable HTTP only resumes the answer to a request that the server has accepted.
+        if request.method == "POST" or self._ends_on_failed_post:
+            exchange.status = response.status_code
+            exchange.retry_after = retry_after_of(response.headers.get("retry-after"))
+            exchange.is_json = kind.startswith("application/json")
+            exchange.in_session = "mcp-session-id" in request.headers
+            exchange.is_about_request = False
         encoding = response.headers.get("content-encoding", "identity").lower()
         stream = cast("httpx2.AsyncByteStream", response.stream)
-        is_endless = kind.startswith("text/event-stream")
-        response.stream = _Bounded(stream, exchange, is_endless=is_endless, is_plain=encoding == "identity")
+        if kind.startswith("text/event-stream"):
+            body: _Body = _Events(exchange)
+        elif request.method == "POST" and response.status_code in (400, 404):
+            body = _Refusal(exchange, request.content)
+        else:
+            body = _Body(exchange)
+        response.stream = _Bounded(stream, exchange, body, is_plain=encoding == "identity")
         return response
 
     async def aclose(self) -> None:
         await self._inner.aclose()
 
 
+class _Body:
+    """The body of an answer, as far as its `Exchange` must know it."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._size = 0
+
+    def add(self, part: bytes) -> None:
+        """Note the next part.
+
+        Raises:
+            StreamError: The body is too large.
+        """
+        self._size += len(part)
+        if self._size > MAX_MESSAGE_BYTES:
+            self._exchange.oversize = self._size
+            raise httpx2.StreamError("too large")
+
+    def end(self) -> None:
+        """Note that the body is complete."""
+
+
+class _Events(_Body):
+    """A stream of events, endless in all; notes an event that is too large, at which the SDK ends the stream."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        super().__init__(exchange)
+        self._lines = Lines(1, edge=1)  # only the sizes of lines count, and whether one is empty
+
+    def add(self, part: bytes) -> None:
+        """Note the size of the event to which the part belongs."""
+        for line in self._lines.feed(part):
+            if line in (b"", b"\r"):
+                self._size = 0
+            elif not isinstance(line, Overlong):
+                self._size += 1
+            elif line.head != b":":  # the SDK skips comments too
+                self._size += line.size
+            self._check()
+        self._check(self._lines.pending)
+
+    def _check(self, pending: int = 0) -> None:
+        if self._size + pending > MAX_MESSAGE_BYTES:
+            self._exchange.oversize = self._size + pending
+
+
+class _Refusal(_Body):
+    """The body of an answer to a request that was refused; notes whether it is about the request.
+
+    Servers that do not know a session answer before they read the request, with an id of null, or with the request's
+    id and a message about the session.
+    """
+
+    def __init__(self, exchange: Exchange, request: bytes) -> None:
+        super().__init__(exchange)
+        self._request = request
+        self._kept = bytearray()
+
+    def add(self, part: bytes) -> None:
+        """Keep the part."""
+        super().add(part)
+        self._kept += part
+
+    def end(self) -> None:
+        """Note whether the answer is about the request."""
+        try:
+            answer, sent = json.loads(self._kept), json.loads(self._request)
+        except (ValueError, RecursionError):
+            return
+        error: Any = answer.get("error") if is_object(answer) else None
+        if is_object(answer) and is_object(error) and is_object(sent):
+            is_own = answer.get("id") is not None and str(answer["id"]) == str(sent.get("id"))
+            self._exchange.is_about_request = is_own and "session" not in str(error.get("message")).lower()
+
+
 class _Bounded(httpx2.AsyncByteStream):
-    """The body of an answer; one that is too large, compressed or cut off fails its request, not the session."""
+    """The stream of an answer; one that is too large, compressed or cut off fails its request, not the session."""
 
     def __init__(
-        self, inner: httpx2.AsyncByteStream, exchange: Exchange, *, is_endless: bool, is_plain: bool
+        self, inner: httpx2.AsyncByteStream, exchange: Exchange, body: "_Body", *, is_plain: bool
     ) -> None:
         self._inner = inner
         self._exchange = exchange
-        self._is_endless = is_endless
+        self._body = body
         self._is_plain = is_plain
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -156,11 +244,9 @@ class _Bounded(httpx2.AsyncByteStream):
             raise httpx2.StreamError("compressed")
         try:
             async for part in self._inner:
-                self._exchange.received += len(part)
-                if not self._is_endless and self._exchange.received > MAX_MESSAGE_BYTES:
-                    self._exchange.oversize = self._exchange.received
-                    raise httpx2.StreamError("too large")
+                self._body.add(part)
                 yield part
+            self._body.end()
         except httpx2.TransportError as error:
             self._exchange.fault = _clause(error)
             raise httpx2.StreamError("broken off") from None

@@ -39,6 +39,7 @@ _FIRST_LISTEN = 2.0
 """Seconds that opening a session waits for the first subscription, which is then retried in the background."""
 
 _MAX_RETRY = 30.0
+_PING_TIMEOUT = 5.0
 _SDK_LOGGERS = (
     "client",
     "httpx2",
@@ -117,16 +118,16 @@ class Session:
         name: str,
         arguments: dict[str, Any],
         on_progress: OnProgress | None,
-        given: ToolInput | None = None,
+        tool_input: ToolInput | None = None,
     ) -> types.CallToolResult | types.InputRequiredResult:
         """Call a tool, or continue a call that asked for input; a cancellation is sent to the server.
 
         Raises:
-            ServerUnusable: MCP cannot express a response in `given`.
+            ServerUnusable: MCP cannot express a response in `tool_input`.
             SojournError: An error of `translate`.
         """
-        request = types.CallToolRequest(params=_params(name, arguments, given))
-        state = given.request_state if given else None
+        request = types.CallToolRequest(params=_params(name, arguments, tool_input))
+        state = tool_input.request_state if tool_input else None
         return await self._ask(
             lambda client: client.session.send_request(request, _ANSWER, progress_callback=on_progress),
             (state,) if state else (),
@@ -141,11 +142,34 @@ class Session:
             return await request(self._client)
         except (MCPError, ValidationError, anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
             fault = translate(error, exchange, (*secrets, *self._transport.secrets))
-            if isinstance(fault, SessionRefused):
+            if exchange.leaves_session_in_doubt and await self._is_refused(self._client):
+                # Only a request that the server did not read may be sent again.
+                fault = fault if exchange.is_about_request else SessionRefused(f"{fault}")
+                self.lost.set()
+            elif isinstance(fault, SessionRefused):
                 self.lost.set()
             raise fault from None
         finally:
             EXCHANGE.reset(token)
+
+    async def _is_refused(self, client: Client) -> bool:
+        """Whether the server refuses a ping in the session too, or the session was lost meanwhile.
+
+        A server without pings answers that it does not know the method, so it knows the session.
+        """
+        exchange = Exchange()
+        token = EXCHANGE.set(exchange)
+        is_refused = False
+        try:
+            async with asyncio.timeout(_PING_TIMEOUT):
+                await client.session.send_ping()
+        except MCPError as error:
+            is_refused = exchange.status in (400, 404) and error.code != types.METHOD_NOT_FOUND
+        except (TimeoutError, ValidationError, anyio.ClosedResourceError, anyio.BrokenResourceError):
+            pass
+        finally:
+            EXCHANGE.reset(token)
+        return is_refused or self.lost.is_set()
 
     async def _own(self, within: timedelta) -> None:
         exchange = Exchange()
@@ -237,10 +261,12 @@ class Session:
             delay = min(delay * 2, _MAX_RETRY)
 
 
-def _params(name: str, arguments: dict[str, Any], given: ToolInput | None) -> types.CallToolRequestParams:
-    if given is None:
+def _params(
+    name: str, arguments: dict[str, Any], tool_input: ToolInput | None
+) -> types.CallToolRequestParams:
+    if tool_input is None:
         return types.CallToolRequestParams(name=name, arguments=arguments)
-    fields = {"input_responses": given.responses or None, "request_state": given.request_state}
+    fields = {"input_responses": tool_input.responses or None, "request_state": tool_input.request_state}
     try:
         return types.CallToolRequestParams.model_validate({"name": name, "arguments": arguments, **fields})
     except ValidationError:

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from sojourn.contracts.ids import TOOL_NAME, ToolId
 from sojourn.contracts.tool_spec import Annotations, Retry, ToolSpec, TypeSpec
@@ -21,7 +21,15 @@ from sojourn.mcp.text import cleaned
 if TYPE_CHECKING:
     from mcp_types import Tool, ToolAnnotations
 
-__all__ = ["Terms", "check_terms", "matches_any", "spec_from_listing", "stand_in_spec", "unmatched"]
+__all__ = [
+    "Terms",
+    "check_terms",
+    "matches_any",
+    "patterns",
+    "spec_from_listing",
+    "stand_in_spec",
+    "unmatched",
+]
 
 _MAX_TITLE = 200
 _MAX_FIELD = 500
@@ -47,12 +55,12 @@ class Terms:
         return next((asks for each, asks in self.confirmation.items() if fnmatchcase(name, each)), None)
 
 
-def check_terms(toolset_id: str, *, trusted: object, confirmation: object, bounded: object) -> None:
+def check_terms(toolset_id: str, *, trusted: object, confirmation: object) -> None:
     """Check the types and texts of a toolset's terms.
 
     Raises:
-        DefinitionError: `trusted` is not a bool, `confirmation` does not map names to sentences of 1 to 500
-            characters, or `bounded` is a single text.
+        DefinitionError: `trusted` is not a bool, or `confirmation` does not map names to sentences of 1 to 500
+            characters.
     """
     place = f"toolset {toolset_id}"
     if not isinstance(trusted, bool):
@@ -68,8 +76,22 @@ def check_terms(toolset_id: str, *, trusted: object, confirmation: object, bound
             raise DefinitionError(
                 f"{place}: the confirmation of {pattern!r} is a sentence of at most {MAX_PROMPT} characters"
             )
-    if isinstance(bounded, str):
-        raise DefinitionError(f"{place}: bounded takes a list of names or patterns: [{bounded!r}]")
+
+
+def patterns(toolset_id: str, option: str, given: object) -> tuple[str, ...]:
+    """Return the names and patterns of tools that an option has; a single text is one of them.
+
+    Raises:
+        DefinitionError: The option holds something other than texts, or an empty text.
+    """
+    found = [given]
+    if isinstance(given, Iterable) and not isinstance(given, str):
+        found = list(cast("Iterable[object]", given))
+    if not all(isinstance(each, str) and each for each in found):
+        raise DefinitionError(
+            f'toolset {toolset_id}: {option} takes names or patterns of tools, such as ["read_*"]'
+        )
+    return tuple(cast("list[str]", found))
 
 
 def matches_any(name: str, patterns: Iterable[str]) -> bool:

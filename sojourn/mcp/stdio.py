@@ -25,7 +25,7 @@ from mcp_types import ErrorData, JSONRPCError, jsonrpc_message_adapter
 from sojourn.mcp.errors import OVERSIZED
 from sojourn.mcp.limits import MAX_MESSAGE_BYTES
 from sojourn.mcp.streams import Lines, Link, Overlong
-from sojourn.mcp.text import cleaned, masked
+from sojourn.mcp.text import cleaned, longest_form, masked, masked_start
 
 __all__ = ["stdio_streams"]
 
@@ -166,19 +166,26 @@ async def _watch(process: Process, incoming: _Incoming) -> None:
 
 async def _log_errors(process: Process, link: Link) -> None:
     assert process.stderr
-    lines = Lines(4 * _MAX_LOGGED)
+    # A secret that begins in what is logged is kept whole, since half a secret cannot be masked.
+    kept = 4 * (_MAX_LOGGED + longest_form(link.secrets))
+    lines = Lines(kept, edge=kept)
     count, since = 0, time.monotonic()
     while chunk := await process.stderr.read(_CHUNK):
         if time.monotonic() - since > _WINDOW:
             count, since = 0, time.monotonic()
         for line in lines.feed(chunk):
             count += 1
-            head = line.head if isinstance(line, Overlong) else line
-            text = cleaned(masked(head.decode(errors="replace"), link.secrets), _MAX_LOGGED)
+            text = cleaned(_masked_line(line, link.secrets), _MAX_LOGGED)
             if text and count <= _MAX_LINES:
                 _log.info("mcp_server_stderr", toolset=link.toolset_id, line=text)
             if count == _MAX_LINES:
                 _log.warning("mcp_server_stderr_muted", toolset=link.toolset_id, seconds=_WINDOW)
+
+
+def _masked_line(line: bytes | Overlong, secrets: Sequence[str]) -> str:
+    if isinstance(line, Overlong):
+        return masked_start(line.head.decode(errors="replace"), secrets)
+    return masked(line.decode(errors="replace"), secrets)
 
 
 async def _end(process: Process) -> None:

@@ -15,14 +15,12 @@ from mcp_types.methods import validate_server_result
 from pydantic import ValidationError
 
 from sojourn.core.values.json_value import is_array, is_object
-from sojourn.core.values.text import plain
 
 __all__ = ["CapabilityWriter", "Lines", "Link", "Overlong", "ToolListFilter"]
 
 _EDGE = 256
-"""Bytes kept of each end of an overlong line."""
+"""Bytes kept of each end of an overlong line, unless `Lines` is given another number."""
 
-_MAX_NAME = 100
 _FORMS: dict[str, dict[str, Any]] = {"form": {}}
 
 
@@ -110,8 +108,7 @@ class ToolListFilter(_Stream):
             if fault is None:
                 kept.append(tool)
             else:
-                name = tool.get("name") if is_object(tool) else None
-                self._on_drop(plain(str(name), _MAX_NAME), fault)
+                self._on_drop(str(tool.get("name") if is_object(tool) else None), fault)
         result["tools"] = kept
 
     def __aiter__(self) -> Self:
@@ -147,7 +144,7 @@ def _fault(version: str, result: dict[str, Any]) -> str | None:
         validate_server_result("tools/list", version, result)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        return plain(f"{'.'.join(str(part) for part in first['loc'][-3:])}: {first['msg']}", _MAX_NAME)
+        return f"{'.'.join(str(part) for part in first['loc'][-3:])}: {first['msg']}"
     return None
 
 
@@ -163,9 +160,9 @@ class Overlong:
     """A line that is over the limit, of which only the ends are kept."""
 
     head: bytes
-    """The first 256 bytes."""
+    """The first bytes."""
     tail: bytes
-    """The last 256 bytes."""
+    """The last bytes."""
     size: int
     """Length of the line in bytes."""
 
@@ -175,13 +172,20 @@ class Lines:
 
     Args:
         limit: Length in bytes of the longest line that is kept whole.
+        edge: Bytes kept of each end of a longer one; at most `limit`.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, edge: int = _EDGE) -> None:
         self._limit = limit
+        self._edge = edge
         self._kept = bytearray()
         self._head = b""
         self._size = 0
+
+    @property
+    def pending(self) -> int:
+        """Bytes so far of the line that is not complete."""
+        return self._size
 
     def feed(self, chunk: bytes) -> Iterator[bytes | Overlong]:
         """Yield the lines that the next chunk completes, without line breaks."""
@@ -195,12 +199,12 @@ class Lines:
         self._size += len(part)
         self._kept += part
         if self._size > self._limit:
-            self._head = self._head or bytes(self._kept[:_EDGE])
-            del self._kept[:-_EDGE]
+            self._head = self._head or bytes(self._kept[: self._edge])
+            del self._kept[: -self._edge]
 
     def _taken(self) -> bytes | Overlong:
         whole = bytes(self._kept)
-        line = whole if self._size <= self._limit else Overlong(self._head, whole[-_EDGE:], self._size)
+        line = whole if self._size <= self._limit else Overlong(self._head, whole[-self._edge :], self._size)
         self._kept.clear()
         self._head, self._size = b"", 0
         return line

@@ -113,7 +113,7 @@ class McpTool:
 
     def deliver(self, call: ToolRequest, value: Any) -> ToolResult:
         """Return the result of a call from the server's value, unchanged."""
-        return boundary.delivered(self.spec, call, value, lambda given: given)
+        return boundary.delivered(self.spec, call, value, lambda plain: plain)
 
     def accept(self, call: ToolRequest, value: Any) -> ToolResult:
         """Return the result of a call from an external value."""

@@ -1,6 +1,6 @@
 """McpToolset: an MCP server declared as a toolset, whose tools are listed while a worker runs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from sojourn.errors import DefinitionError
 from sojourn.mcp.catalogue import Catalogue
 from sojourn.mcp.connection import Connection
 from sojourn.mcp.limits import CONNECT_TIMEOUT, TTL
-from sojourn.mcp.spec_from_listing import Terms, check_terms, stand_in_spec, unmatched
+from sojourn.mcp.spec_from_listing import Terms, check_terms, patterns, stand_in_spec, unmatched
 from sojourn.mcp.tool import McpTool
 from sojourn.mcp.transports import Transport
 
@@ -38,19 +38,20 @@ class McpToolset:
         retry: How often a transient failure is retried.
         ttl: Maximum age of the list of tools.
         connect_timeout: Time limit for connecting to the server.
-        include: Names or patterns (`read_*`) of the tools to use; all when left out.
-        exclude: Names or patterns of the tools to leave out.
+        include: Names or patterns (`read_*`) of the tools to use, or a single one; all when left out.
+        exclude: Names or patterns of the tools to leave out, or a single one.
         trusted: Whether the server's annotations (`read_only`, `destructive`) count in the decision who is
             asked before a call; the catalogue shows them either way.
         confirmation: What a person is asked before each call, by name or pattern of a tool, such as
             `{"delete_*": "Delete {path}?"}`; fields are filled in. A name has priority over patterns,
             and the first pattern that fits counts.
         bounded: Names or patterns of the tools whose structured results state their bounds, in
-            `returned`, `total`, `truncated` (SR-22).
+            `returned`, `total`, `truncated` (SR-22), or a single one.
 
     Raises:
         DefinitionError: The id has another form, a duration is not above zero or is over 10 years, `trusted` is
-            not a bool, `confirmation` does not map names to sentences, or `bounded` is a single text.
+            not a bool, `confirmation` does not map names to sentences, or `include`, `exclude` or `bounded` holds
+            something other than names and patterns.
     """
 
     def __init__(
@@ -64,11 +65,11 @@ class McpToolset:
         retry: Retry | None = None,
         ttl: timedelta = TTL,
         connect_timeout: timedelta = CONNECT_TIMEOUT,
-        include: Sequence[str] | None = None,
-        exclude: Sequence[str] = (),
+        include: str | Iterable[str] | None = None,
+        exclude: str | Iterable[str] = (),
         trusted: bool = False,
         confirmation: Mapping[str, str] | None = None,
-        bounded: Sequence[str] = (),
+        bounded: str | Iterable[str] = (),
     ) -> None:
         if not TOOLSET_ID.match(id):
             raise DefinitionError(f"toolset {id!r}: the id must have the form <service>.<toolset>")
@@ -76,7 +77,7 @@ class McpToolset:
             if fault := duration_fault(name, duration):
                 raise DefinitionError(f"toolset {id}: {fault}")
         confirmation = {} if confirmation is None else confirmation
-        check_terms(id, trusted=trusted, confirmation=confirmation, bounded=bounded)
+        check_terms(id, trusted=trusted, confirmation=confirmation)
         self.id = id
         self.description = description
         self.task_queue = task_queue
@@ -86,7 +87,7 @@ class McpToolset:
             task_queue=task_queue,
             trusted=trusted,
             confirmation=dict(confirmation),
-            bounded=tuple(bounded),
+            bounded=patterns(id, "bounded", bounded),
         )
         self._connection = Connection(
             id,
@@ -96,7 +97,13 @@ class McpToolset:
             take_list=self._take_list,
             on_drop=lambda name, why: self._catalogue.warn(name, why),  # noqa: PLW0108 - `_catalogue` is set below
         )
-        self._catalogue = Catalogue(id, self._terms, self._connection, include=include, exclude=exclude)
+        self._catalogue = Catalogue(
+            id,
+            self._terms,
+            self._connection,
+            include=None if include is None else patterns(id, "include", include),
+            exclude=patterns(id, "exclude", exclude),
+        )
         self._unused: dict[str, list[str]] = {}
 
     @property

@@ -5,7 +5,7 @@ secrets: of a process only the program, of an address only scheme, host and port
 """
 
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
@@ -59,8 +59,10 @@ class Stdio:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The values of `env`, except `PATH`."""
-        return tuple(value for name, value in self.env.items() if name != "PATH")
+        """The arguments and the values of `env`, except `PATH`; of `--key=value` also the value, of an address also its parts."""
+        given = [each for argument in self.arguments for each in (argument, argument.partition("=")[2])]
+        given += [value for name, value in self.env.items() if name != "PATH"]
+        return _distinct([part for value in given for part in (value, *_parts_of_address(value))])
 
     def connect(self, link: "Link") -> AbstractAsyncContextManager[Any]:
         """Start the process; closing the context ends it and its children."""
@@ -91,8 +93,9 @@ class Http:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The header values, and the user, password and query of the address, longest first."""
-        return _secrets(self.url, self.headers)
+        """The header values, and the user, password, path and query of the address, each whole and in parts."""
+        values = [word for value in self.headers.values() for word in (value, value.rpartition(" ")[2])]
+        return _distinct([*values, *_parts_of_address(self.url)])
 
     def connect(self, link: "Link") -> AbstractAsyncContextManager[Any]:
         """Open an HTTP client for the requests of a session."""
@@ -133,10 +136,20 @@ def _origin(parts: SplitResult) -> str:
     return f"{parts.scheme}://{parts.hostname}{port}"
 
 
-def _secrets(url: str, headers: Mapping[str, str]) -> tuple[str, ...]:
-    parts = urlsplit(url)
-    found = [word for value in headers.values() for word in (value, value.rpartition(" ")[2])]
+def _parts_of_address(text: str) -> list[str]:
+    """Return user, password, path and query of an address, each as a server may repeat it; nothing of another text."""
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return []
+    if not parts.netloc:
+        return []
     user = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
-    found += [*user.split(":", 1), b64encode(user.encode()).decode(), parts.query]
-    found += [value for _, value in parse_qsl(parts.query)]
-    return tuple(sorted({each for each in found if each}, key=len, reverse=True))
+    found = [*user.split(":", 1), b64encode(user.encode()).decode() if parts.username else ""]
+    for path in (parts.path, unquote(parts.path)):
+        found += [path, *path.split("/")]
+    return [*found, parts.query, *(value for _, value in parse_qsl(parts.query))]
+
+
+def _distinct(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(each for each in values if each))

@@ -2,8 +2,9 @@
 
 A program is started in a session of its own. When it has ended, or the call is cancelled or overdue, the rest of its
 process group gets SIGTERM, and 2 s later SIGKILL, and is reaped before the call continues. Only a process that left
-the group, for a session or group of its own, escapes. No shell is used: an argument is one argument, whatever a model
-wrote into it. The author decides whether an argument may begin with `-`; most programs accept `--` before arguments.
+the group, for a session or group of its own, escapes. No shell is used: an argument is one argument, even if a model
+wrote spaces or quotes into it. The author decides whether an argument may begin with `-`; most programs accept `--`
+before arguments.
 """
 
 import asyncio

@@ -78,6 +78,7 @@ class Server:
         self._start_timeout = start_timeout
         self._on_progress = on_progress
         self._attached_to: str | None = None
+        self._was_attached = False
         self._launched: StartDev | None = None
         self._child: Program | None = None
         self._files: ServerFiles | None = None
@@ -105,7 +106,8 @@ class Server:
         if self._attached_to is not None:
             return self._attached_to
         if self._launched is None:
-            raise RuntimeError("the server was never started: use `async with Server(...)` or `start()`")
+            happened = "was detached from" if self._was_attached else "was never started"
+            raise RuntimeError(f"the server {happened}: use `async with Server(...)` or `start()`")
         return self._launched.address
 
     @property
@@ -143,7 +145,7 @@ class Server:
         if self._attach and not is_free(usual):
             address = f"{HOST}:{usual}"
             if await is_serving(address, namespace=self.namespace):
-                self._attached_to, self._launched = address, None
+                self._attached_to, self._launched, self._was_attached = address, None, True
                 return self
         cli = self._cli = self._cli or await find_cli(on_progress=self._on_progress)
         try:
@@ -169,7 +171,7 @@ class Server:
         """Kill the server with SIGKILL, as in a crash; `restart` starts it again.
 
         Raises:
-            RuntimeError: This object started no server.
+            RuntimeError: This object started no server, or has stopped it.
         """
         self._own_child().kill()
 
@@ -178,7 +180,7 @@ class Server:
 
         Raises:
             ServerUnavailable: The server did not start.
-            RuntimeError: This object started no server.
+            RuntimeError: This object started no server, or has stopped it.
         """
         await self._own_child().stop(_GRACE)
         assert self._launched is not None
@@ -188,14 +190,14 @@ class Server:
         """Wait until the server's process ends, and return its exit status; negative is the signal that ended it.
 
         Raises:
-            RuntimeError: This object started no server.
+            RuntimeError: This object started no server, or has stopped it.
         """
         return await self._own_child().wait()
 
     def _own_child(self) -> Program:
         if self._child is None:
             raise RuntimeError(
-                "this object started no server: call start() first; a server that it only attached to is not its own"
+                "this object has no server of its own: call start() first; a server that it only attached to is not one"
             )
         return self._child
 
@@ -248,4 +250,4 @@ class Server:
 
     def _not_started(self, how: str) -> ServerUnavailable:
         tail = self.log_tail() or "(nothing)"
-        return ServerUnavailable(f"the Temporal server did not start: {how}; it said:\n{tail}")
+        return ServerUnavailable(f"the Temporal server did not start: {how}; its log:\n{tail}")

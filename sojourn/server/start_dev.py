@@ -11,7 +11,7 @@ from sojourn.server.ports import HOST
 
 __all__ = ["DYNAMIC_CONFIG", "StartDev"]
 
-DYNAMIC_CONFIG: Final[Mapping[str, int | bool]] = MappingProxyType(
+DYNAMIC_CONFIG: Final[Mapping[str, int | bool | str]] = MappingProxyType(
     {
         # How often the reader of a shard's transfer queue may look for new tasks.
         "history.transferProcessorMaxPollRPS": 2000,
@@ -19,6 +19,8 @@ DYNAMIC_CONFIG: Final[Mapping[str, int | bool]] = MappingProxyType(
         # One partition: a task may wait 2 s in a partition without a poller.
         "matching.numTaskqueueReadPartitions": 1,
         "matching.numTaskqueueWritePartitions": 1,
+        # How much later than its time a timer, or the next attempt of an activity, may be read.
+        "history.timerProcessorMaxTimeShift": "10ms",
         # Bytes of updates in flight: one response repeats them with all that starts, and a message has at most 4 MB.
         "history.maxInFlightUpdatePayloads": 2_000_000,
         # An activity on its workflow's own queue starts without a dispatch.
@@ -28,7 +30,8 @@ DYNAMIC_CONFIG: Final[Mapping[str, int | bool]] = MappingProxyType(
 """The server settings that make a development server dispatch tasks at once, and keep large updates from ending a run.
 
 By default a queue reader may read 20 times a second, so that every task waits about 44 ms for its dispatch. With
-these settings a task waits 2 to 3 ms, and a run with 20 tool calls takes a fifth of the time.
+these settings a task waits 2 to 3 ms, and a run with 20 tool calls takes a fifth of the time. By default a timer or a
+retry is also up to a second late.
 """
 
 _SEARCH_ATTRIBUTES = ("SojournAgent=Keyword", "SojournSession=Keyword", "SojournAwaiting=Keyword")

@@ -69,7 +69,7 @@ async def find_cli(*, fetch: bool = True, on_progress: Progress | None = None) -
                 f"SOJOURN_TEMPORAL_CLI names {path}, which is not a Temporal CLI that runs here; "
                 "correct the path, or unset the variable to search elsewhere"
             )
-        faults.append(f"{path} is no Temporal CLI that runs here")
+        faults.append(f"{path} is not a Temporal CLI that runs here")
     if fetch:
         try:
             path = await _download(on_progress)
@@ -91,7 +91,7 @@ def _places() -> Iterator[tuple[CliSource, Path]]:
         yield "environment", Path(path)
     if path := shutil.which("temporal"):
         yield "PATH", Path(path)
-    if _cached_cli().is_file():
+    if os.path.isfile(_cached_cli()):  # not `Path.is_file`, which raises where a folder may not be entered
         yield "cache", _cached_cli()
 
 
@@ -126,8 +126,15 @@ async def _download(on_progress: Progress | None) -> Path:
     """Have the SDK download its default release, and return the path in the cache.
 
     Raises:
-        _FetchFailed: The download failed, or brought no binary.
+        _FetchFailed: The download failed or brought no binary, or the cache cannot be written.
     """
+    try:
+        return await _download_into_cache(on_progress)
+    except OSError as fault:
+        raise _FetchFailed(f"{_cached_cli().parent} cannot be written ({fault.strerror or fault})") from fault
+
+
+async def _download_into_cache(on_progress: Progress | None) -> Path:
     # Imported here, since it is slow and rarely needed.
     from temporalio.testing import WorkflowEnvironment  # noqa: PLC0415
 

@@ -90,6 +90,15 @@ async def test_tools_are_taken_and_left_by_name(opened, stdio):
     assert toolset.tools.keys() == {"echo", "structured"}
 
 
+async def test_a_single_text_is_one_pattern(opened, stdio):
+    """`include`, `exclude` and `bounded` accept a text in place of a list, and an iterator is read once for all tools."""
+    toolset = await opened(stdio(), include="*structured*", exclude="structured-*", bounded="page*")
+    assert toolset.tools.keys() == {"structured", "badly-structured"}
+    once = await opened(stdio(), include=iter(["pages", "echo"]), bounded="page*")
+    assert once.tools.keys() == {"pages", "echo"}
+    assert once["pages"].spec.bounded
+
+
 async def test_bounded_tools_are_named(opened, stdio, run):
     """Results of the named tools carry their bounds; a name without effect is logged (SR-22)."""
     with capture_logs() as logs:

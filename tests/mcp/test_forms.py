@@ -185,6 +185,26 @@ def test_any_schema_is_a_form_or_refused(schema):
         assert all(each.isprintable() for each in field.get("enum", []) if isinstance(each, str))
 
 
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}, "default": ["a", "c"]},
+        {"type": "array", "items": {"anyOf": [{"const": "a"}]}, "default": ["A"]},
+        {"type": "array", "items": {"type": "string"}, "minItems": 2, "default": ["a"]},
+        {"type": "array", "items": {"type": "string"}, "maxItems": 1, "default": ["a", "b"]},
+        {"type": "string", "maxLength": 3, "default": "long"},
+        {"type": "string", "minLength": 3, "default": "x"},
+        {"type": "integer", "minimum": 5, "default": 4},
+        {"type": "number", "maximum": 5, "default": 5.5},
+        {"type": "integer", "enum": [1, 2], "default": 3},
+    ],
+    ids=["an item", "a titled item", "few", "many", "long", "short", "low", "high", "choice"],
+)
+def test_a_default_that_would_be_refused_as_an_answer_is_left_out(field):
+    """A default outside of a field's choices or bounds, also an item of several, does not reach a person."""
+    assert "default" not in form_of(form_with(**field), lambda text, _: text)["properties"]["x"]
+
+
 async def test_a_message_is_shown_clean(shared, run):
     """A message has no escape characters and no secrets, and an empty message is replaced."""
     asked = {
@@ -194,6 +214,16 @@ async def test_a_message_is_shown_clean(shared, run):
     result = await run(shared, "ask", rounds=[asked])
     messages = [each.message for each in result.input_required.forms]
     assert messages == ["[31mYour ***?\n Now", "Input for b"]
+
+
+async def test_a_name_that_holds_a_secret_is_masked(shared, run):
+    """The name of a field that cannot be shown, and the key of a form without a message, are shown without secrets."""
+    refused = {"type": "object", "properties": {f"{'x' * 95} secret-token": {"type": "string"}}}
+    result = await run(shared, "ask", rounds=[{"a": {"form": refused}}])
+    assert "a name that cannot be shown" in result.error.message
+    assert "secret" not in result.model_dump_json()
+    result = await run(shared, "ask", rounds=[{"secret-token": {"form": NAME, "message": " "}}])
+    assert result.input_required.forms[0].message == "Input for ***"
 
 
 async def test_an_answer_that_the_protocol_cannot_express_is_an_error(shared, shared_asking, run, answered):

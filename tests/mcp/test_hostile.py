@@ -8,7 +8,7 @@ import logging
 import threading
 import time
 from datetime import timedelta
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import pytest
 from structlog.testing import capture_logs
@@ -143,6 +143,69 @@ async def test_errors_of_a_process_are_logged_in_bounds(opened, stdio, run, unti
     assert 150 < len(lines) <= 200
 
 
+async def test_a_secret_across_the_end_of_what_is_logged_is_masked(opened, stdio, run, until):
+    """A line that is too long is masked before it is cut, wherever the secret stands in it."""
+    toolset = await opened(stdio(TOKEN="secret-token"))
+    befores = [*range(225, 245), *range(470, 490), *range(1_970, 1_990)]
+    with capture_logs() as logs:
+        for before in befores:
+            await run(toolset, "noise", before=before, after=5_000)
+        await until(lambda: sum(log["event"] == "mcp_server_stderr" for log in logs) == len(befores))
+    lines = [log["line"] for log in logs if log["event"] == "mcp_server_stderr"]
+    assert all(400 < len(line) <= 500 for line in lines)
+    assert not [line for line in lines if "sec" in line or "tok" in line]
+
+
+async def test_what_a_server_names_after_a_secret_is_masked_in_the_log(opened, run):
+    """A tool that is left out, and the place where its entry breaks the protocol, are logged without secrets."""
+    with capture_logs() as logs:
+        async with RogueHttp("named-by-secrets") as rogue:
+            toolset = await opened(rogue.transport)
+            assert toolset.tools.keys() == {"good"}
+    skipped = [log for log in logs if log["event"] == "mcp_tool_skipped"]
+    assert len(skipped) == 2
+    assert not [log for log in skipped if "secret-" in str(log)]
+
+
+NOTE = {
+    "jsonrpc": "2.0",
+    "method": "notifications/message",
+    "params": {"level": "info", "data": "x" * 900_000},
+}
+OWN, NULL, NONE = "the request's", "null", "none"
+
+
+class Refusal(NamedTuple):
+    """How a server refuses a request: the status, the id in its JSON-RPC error or `NONE` for no such error, and the text."""
+
+    status: str
+    id: str
+    text: str
+
+
+FORGETFUL = {
+    "forgets": Refusal("404 Gone", NONE, ""),
+    "forgets-in-json": Refusal("404 Gone", NULL, "Session not found"),
+    "forgets-for-a-request": Refusal("404 Gone", OWN, "Session not found"),
+    "forgets-badly": Refusal("400 No", NONE, ""),
+    "forgets-in-words": Refusal("400 No", NONE, "Bad Request: No valid session ID provided"),
+    "forgets-badly-in-json": Refusal("400 No", NULL, "Bad Request: No valid session ID provided"),
+    "forgets-without-a-word": Refusal("400 No", NULL, "Bad Request: Server not initialized"),
+    "forgets-badly-for-a-request": Refusal("400 No", OWN, "Invalid sessionId"),
+}
+"""How servers answer a request in a session that they do not know, none of which they execute."""
+
+REFUSING = {
+    "refuses-a-request": Refusal("400 No", OWN, "it went wrong"),
+    "does-not-find": Refusal("404 No", OWN, "it went wrong"),
+    "has-no-pings": Refusal("400 No", OWN, "it went wrong"),
+    "refuses-unread": Refusal("400 No", NULL, "Parse error"),
+    "names-its-own-sessions": Refusal("400 No", OWN, "no such browser session"),
+    "refuses-in-front": Refusal("400 No", NONE, "<html>"),
+}
+"""How servers answer a request that they refuse in a session that they know."""
+
+
 class RogueHttp:
     """A web server that answers each request to call a tool in one way."""
 
@@ -150,6 +213,10 @@ class RogueHttp:
         self.way = way
         self.seen: list[str] = []
         self.sessions = 0
+        self.calls = 0
+        """How often a tool was called in a session that the server knew."""
+        self.release = asyncio.Event()
+        """Set when calls with the argument `waits` may end."""
 
     async def __aenter__(self) -> Self:
         self.server = await asyncio.start_server(self.serve, "127.0.0.1", 0)
@@ -168,6 +235,8 @@ class RogueHttp:
                 }
                 body = await reader.readexactly(int(headers.get("content-length", "0")))
                 self.seen.append(lines[0])
+                if b'"waits"' in body:
+                    await self.release.wait()
                 status, extra, data = self.reply(lines[0].split()[0], headers, json.loads(body or "{}"))
                 text = "".join(f"{name}: {value}\r\n" for name, value in extra.items())
                 writer.write(f"HTTP/1.1 {status}\r\n{text}".encode())
@@ -183,6 +252,8 @@ class RogueHttp:
     ) -> tuple[str, dict[str, str], bytes]:
         kind = {"content-type": "application/json"}
         method = message.get("method")
+        if self.way == "resumes-nowhere" and verb == "GET":
+            return "404 Gone" if "last-event-id" in headers else "405 No", {}, b""
         if verb != "POST" or method == "server/discover":
             return "405 No", {}, b""
         if "id" not in message:
@@ -192,15 +263,25 @@ class RogueHttp:
         if method == "initialize":
             self.sessions += 1
             info = {"name": "rogue", "version": "1"}
-            result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info}
+            can: dict[str, Any] = {"tools": {}}
+            if self.way == "leaks-in-a-key":
+                can["experimental"] = {f"{'x' * 400} {headers['x-token']}": 5}
+            result = {"protocolVersion": "2025-06-18", "capabilities": can, "serverInfo": info}
             return "200 OK", {**kind, "mcp-session-id": f"s-{self.sessions}"}, self.result(message, result)
         if method == "tools/list":
-            return (
-                "200 OK",
-                kind,
-                self.result(message, {"tools": [{"name": "good", "inputSchema": {"type": "object"}}]}),
-            )
+            tools = [{"name": "good", "inputSchema": {"type": "object"}}]
+            if self.way == "named-by-secrets":
+                tools += [{"name": f"{headers['x-token']} of {'x' * 200}", "inputSchema": {"type": "object"}}]
+                tools += [{"name": f"{'x' * 90} {headers['x-token']}"}]
+            return "200 OK", kind, self.result(message, {"tools": tools})
         good = self.result(message, {"content": [{"type": "text", "text": headers["mcp-session-id"]}]})
+        if self.way in FORGETFUL and headers["mcp-session-id"] == "s-1":
+            return self.refused(message, FORGETFUL[self.way])
+        self.calls += method == "tools/call"
+        if self.way in REFUSING and "waits" not in json.dumps(message):
+            if method == "ping" and self.way != "has-no-pings":
+                return "200 OK", kind, self.result(message, {})
+            return self.refused(message, REFUSING[self.way])
         match self.way:
             case "rate-limited":
                 return "429 Slow", {"retry-after": "7"}, b""
@@ -215,8 +296,7 @@ class RogueHttp:
                 data = json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error})
                 return "500 Oh", kind, data.encode()
             case "many-events":
-                note = {"method": "notifications/message", "params": {"level": "info", "data": "x" * 900_000}}
-                event = b"data: " + json.dumps({"jsonrpc": "2.0", **note}).encode() + b"\n\n"
+                event = b"data: " + json.dumps(NOTE).encode() + b"\n\n"
                 return (
                     "200 OK",
                     {"content-type": "text/event-stream"},
@@ -230,20 +310,32 @@ class RogueHttp:
                 return "200 OK", {**kind, "content-encoding": "gzip"}, gzip.compress(b" " * 50_000_000)
             case "large-event":
                 return "200 OK", {"content-type": "text/event-stream"}, b"data: " + b"x" * 9_000_000 + b"\n\n"
-            case "forgets" if headers["mcp-session-id"] == "s-1":
-                return "404 Gone", {}, b""
-            case "forgets-badly" if headers["mcp-session-id"] == "s-1":
-                return "400 No", {}, b""
+            case "forgets-after-the-call" if headers["mcp-session-id"] == "s-1":
+                return self.refused(message, Refusal("400 No", OWN, "it went wrong"))
+            case "resumes-nowhere":
+                return "200 OK", {"content-type": "text/event-stream"}, b"retry: 1\nid: 1\ndata:\n\n"
+            case "events-without-an-answer":
+                event = b": so far\r\ndata: " + json.dumps(NOTE).encode() + b"\r\n\r\n"
+                return "200 OK", {"content-type": "text/event-stream"}, event * 10
             case "forgets-always":
                 return "404 Gone", {}, b""
             case "redirects":
                 return "307 There", {"location": "http://127.0.0.1:9/elsewhere"}, b""
             case "leaks":
-                text = f"bad token {headers['authorization']} for ?key=secret-query"
+                text = f"bad token {headers['authorization']} for /secret-path?key=secret-query"
                 error = {"code": -32000, "message": text}
                 data = json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error})
                 return "200 OK", kind, data.encode()
         return "200 OK", kind, good
+
+    def refused(self, message: dict[str, Any], refusal: "Refusal") -> tuple[str, dict[str, str], bytes]:
+        if refusal.id == NONE:
+            return refusal.status, {"content-type": "text/html"}, refusal.text.encode()
+        own = message["id"] if refusal.id == OWN else None
+        is_ping = message["method"] == "ping" and self.way == "has-no-pings"
+        error = {"code": -32601 if is_ping else -32000, "message": refusal.text}
+        data = json.dumps({"jsonrpc": "2.0", "id": own, "error": error})
+        return refusal.status, {"content-type": "application/json"}, data.encode()
 
     def result(self, message: dict[str, Any], result: dict[str, Any]) -> bytes:
         return json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}).encode()
@@ -262,6 +354,7 @@ class RogueHttp:
         ("crashes", ToolUnavailable, "HTTP 500"),
         ("breaks-off", ToolUnavailable, "broke off"),
         ("compressed", ToolUnavailable, "compressed"),
+        ("events-without-an-answer", ToolUnavailable, "broke off"),
         ("forgets-always", ToolUnavailable, "closes each session"),
     ],
 )
@@ -309,15 +402,51 @@ async def test_permanent_errors_are_answered(way, reason, opened, run):
         assert (await run(toolset, "good")).result == "s-1"
 
 
-@pytest.mark.parametrize("way", ["forgets", "forgets-badly"])
+@pytest.mark.parametrize("way", FORGETFUL)
 async def test_a_session_that_was_forgotten_is_opened_again(way, opened, run):
-    """A call that the server did not execute succeeds on a new session, without an error.
+    """A call that the server did not execute succeeds on a new session, without an error, and runs once.
 
     The protocol's status for a forgotten session is 404; some servers send 400.
     """
     async with RogueHttp(way) as rogue:
         toolset = await opened(rogue.transport)
         assert (await run(toolset, "good")).result == "s-2"
+        assert rogue.calls == 1
+
+
+@pytest.mark.parametrize("way", REFUSING)
+async def test_a_request_that_is_refused_ends_no_session(way, opened, run, until):
+    """A refused call is answered and not sent again, and the other calls in flight end as they would have."""
+    async with RogueHttp(way) as rogue:
+        toolset = await opened(rogue.transport)
+        other = asyncio.create_task(run(toolset, "good", waits=True))
+        await until(lambda: len([line for line in rogue.seen if line.startswith("POST")]) == 5)
+        refused = await run(toolset, "good")
+        text = "HTTP 400" if way == "refuses-in-front" else REFUSING[way].text
+        assert text in refused.error.message
+        assert rogue.calls == 1
+        rogue.release.set()
+        assert (await other).result == "s-1"
+        assert (rogue.calls, rogue.sessions) == (2, 1)
+
+
+async def test_a_call_that_may_have_run_is_not_sent_again_though_its_session_is_gone(opened, run):
+    """An error about the call itself is answered; the next call opens a session."""
+    async with RogueHttp("forgets-after-the-call") as rogue:
+        toolset = await opened(rogue.transport)
+        assert (await run(toolset, "good")).error.message == "it went wrong"
+        assert rogue.calls == 1
+        assert (await run(toolset, "good")).result == "s-2"
+        assert rogue.calls == 2
+
+
+async def test_a_call_whose_answer_cannot_be_resumed_is_not_sent_again(opened, run):
+    """A session that is gone when the stream of an answer is asked for says nothing about the call, which has begun."""
+    async with RogueHttp("resumes-nowhere") as rogue:
+        toolset = await opened(rogue.transport)
+        with pytest.raises(ToolUnavailable, match="broke off"):
+            await run(toolset, "good")
+        assert (rogue.calls, rogue.sessions) == (1, 1)
 
 
 async def test_a_long_stream_of_small_events_is_no_large_answer(opened, run):
@@ -346,6 +475,15 @@ async def test_wrong_credentials_are_named(opened):
         assert toolset.unavailable == "its MCP server refuses the credentials (HTTP 401)"
 
 
+async def test_a_secret_in_the_place_of_an_issue_is_masked(opened):
+    """An answer that breaks the protocol under a key with a secret is reported without it."""
+    async with RogueHttp("leaks-in-a-key") as rogue:
+        toolset = await opened(rogue.transport)
+    assert "breaks the protocol at capabilities.experimental.x" in toolset.unavailable
+    assert "***" in toolset.unavailable
+    assert "secret" not in toolset.unavailable
+
+
 async def test_secrets_show_nowhere(opened, run, caplog):
     """No repr, log, error or spec holds a secret, even if the server repeats it."""
     shown: list[str] = []
@@ -354,7 +492,7 @@ async def test_secrets_show_nowhere(opened, run, caplog):
         async with RogueHttp("leaks") as rogue:
             toolset = await opened(rogue.transport)
             result = await run(toolset, "good")
-            assert result.error.message == "bad token Basic *** for ?***"
+            assert result.error.message == "bad token Basic *** for ***?***"
             shown += [
                 result.error.message,
                 repr(toolset),

@@ -103,8 +103,27 @@ async def test_a_stand_in_is_as_trusted_as_its_toolset(trusted, declared):
         ({"confirmation": {"files_*": " "}}, "the confirmation of 'files_\\*' is a sentence"),
         ({"confirmation": {"files_*": True}}, "the confirmation of 'files_\\*' is a sentence"),
         ({"confirmation": {"files_*": "x" * 501}}, "at most 500 characters"),
+        ({"include": 5}, "include takes names or patterns"),
+        ({"include": [""]}, "include takes names or patterns"),
+        ({"exclude": [None]}, "exclude takes names or patterns"),
+        ({"exclude": ""}, "exclude takes names or patterns"),
+        ({"bounded": {3: "x"}}, "bounded takes names or patterns"),
     ],
-    ids=["trusted", "text", "list", "no name", "number", "blank", "bool", "long"],
+    ids=[
+        "trusted",
+        "text",
+        "list",
+        "no name",
+        "number",
+        "blank",
+        "bool",
+        "long",
+        "include a number",
+        "include an empty name",
+        "exclude nothing",
+        "exclude an empty name",
+        "bounded by number",
+    ],
 )
 def test_invalid_terms_are_refused(terms, why, declared):
     """Invalid terms raise at once, with the toolset's id and the reason."""

@@ -23,7 +23,7 @@ from planners.replies import declines, values_of
     ],
 )
 def test_values(text: str, wanted: list[str], values: dict[str, Any]):
-    """An object is taken as it is, and a text gives what can be read out of it; nothing is made up."""
+    """The values of an answer are those of a JSON object, or those that can be read from a text, and no others."""
     assert values_of(text, wanted) == values
 
 
@@ -31,5 +31,5 @@ def test_values(text: str, wanted: list[str], values: dict[str, Any]):
     ("text", "no"), [("No.", True), ("never mind", True), ("Noah, noah@b.org", False), ("", False)]
 )
 def test_declines(text: str, no: bool):
-    """A plain no is told from an answer."""
+    """A plain no is distinguished from an answer."""
     assert declines(text) is no

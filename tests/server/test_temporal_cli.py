@@ -106,6 +106,38 @@ async def test_none_lists_every_way(machine):
         assert fault in str(raised.value)
 
 
+@pytest.mark.parametrize("blocked", ["cache", "cache/temporal"])
+async def test_a_cache_that_cannot_be_written(machine, monkeypatch, blocked):
+    """A cache that cannot be made or written is one more thing that was tried; the error still lists every way."""
+
+    async def start_local(*, download_dest_dir: str) -> None:
+        write_cli(Path(download_dest_dir, "temporal-sdk-python-1.35.0"), "1.9.9")
+        raise RuntimeError("failed to start")
+
+    monkeypatch.setattr(WorkflowEnvironment, "start_local", start_local)
+    if blocked == "cache":
+        (machine / "cache").rmdir()
+        (machine / "cache").write_text("a file, so that there can be no folder")
+    else:
+        (machine / "cache" / "temporal").mkdir()
+    with pytest.raises(ServerNotFound) as raised:
+        await find_cli()
+    assert f"download: {machine / 'cache'} cannot be written (" in str(raised.value)
+    assert "TEMPORAL_ADDRESS" in str(raised.value)
+
+
+async def test_a_cache_that_cannot_be_read(machine, monkeypatch):
+    """A cache in a folder that may not be entered is passed over."""
+
+    def stat(_path: Path, **_options: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "stat", stat)
+        with pytest.raises(ServerNotFound, match="no `temporal` command"):
+            await find_cli(fetch=False)
+
+
 async def test_no_fetch_touches_no_network(machine, monkeypatch):
     """With `fetch=False` nothing is downloaded."""
     downloads: list[object] = []

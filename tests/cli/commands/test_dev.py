@@ -1,4 +1,4 @@
-"""`sojourn dev`: a worker that follows its files, beside a server."""
+"""`sojourn dev`: a server, and a worker that restarts when its files change."""
 
 import asyncio
 import json
@@ -23,27 +23,27 @@ app = App(agents=[Agent("dev.agent", planner=plan)])
 
 
 class Dev:
-    """A running `sojourn dev --json`, and what it says."""
+    """A running `sojourn dev --json`, and its output."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process
 
-    async def told(self, event: str) -> dict:
-        """The next thing it says, which is this."""
+    async def printed(self, event: str) -> dict:
+        """The fields of the next printed event, which has to be of this type."""
         assert self.process.stdout is not None
-        said = json.loads(await self.process.stdout.readline())
-        assert said.pop("event") == event, said
-        return said
+        fields = json.loads(await self.process.stdout.readline())
+        assert fields.pop("event") == event, fields
+        return fields
 
     async def stopped(self) -> tuple[int | None, str]:
-        """Its exit code and errors, after Ctrl-C."""
+        """Send Ctrl-C; return exit code and standard error."""
         self.process.send_signal(signal.SIGINT)
         _, err = await self.process.communicate()
         return self.process.returncode, err.decode()
 
 
 def write_app(here: Path, text: str) -> None:
-    """At once: a change that is seen between the emptying of a file and its writing would be told too."""
+    """Replace the app's file in one step, since `dev` would also report a file that is emptied before it is written."""
     (here / "dev_app.new").write_text(text)
     (here / "dev_app.new").replace(here / "dev_app.py")
 
@@ -61,7 +61,7 @@ async def client(temporal_address) -> Client:
 
 @pytest.fixture
 async def start_dev(start_process, client, temporal_address):
-    """Start it beside the server of the session."""
+    """Start `sojourn dev` on the server of the session."""
     port, started = temporal_address.rpartition(":")[2], []
 
     async def start(*options: str) -> Dev:
@@ -69,7 +69,7 @@ async def start_dev(start_process, client, temporal_address):
         process = await start_process("dev", "dev_app:app", "--json", "--port", port, *queue, *options)
         started.append(process)
         dev = Dev(process)
-        assert (await dev.told("server"))["address"] == temporal_address
+        assert (await dev.printed("server"))["address"] == temporal_address
         return dev
 
     yield start
@@ -84,15 +84,15 @@ async def answer_of(client: Client) -> str:
 
 
 async def test_a_change_is_served_and_a_mistake_is_not(here, start_dev, client, until):
-    """A syntax error leaves the last good worker at work; its mend is served, and the old worker has gone."""
+    """With a syntax error the last good worker continues; the corrected file is served, and the old worker ends."""
     dev = await start_dev()
-    first = (await dev.told("serving"))["pid"]
+    first = (await dev.printed("serving"))["pid"]
     assert await answer_of(client) == "one"
     write_app(here, "app = ][")
-    assert await dev.told("not_loaded") == {"changed": ["dev_app.py"], "serving": True}
+    assert await dev.printed("not_loaded") == {"changed": ["dev_app.py"], "serving": True}
     assert await answer_of(client) == "one"
     write_app(here, APP.format(answer="two"))
-    second = await dev.told("reloaded")
+    second = await dev.printed("reloaded")
     assert second["changed"] == ["dev_app.py"]
     await until(lambda: not psutil.pid_exists(first))
     assert await answer_of(client) == "two"
@@ -102,38 +102,38 @@ async def test_a_change_is_served_and_a_mistake_is_not(here, start_dev, client, 
 
 
 async def test_an_app_that_does_not_load_at_first_is_waited_for(here, start_dev, client):
-    """What is wrong inside the module is told, and its mend served."""
+    """An error at import is printed, and the corrected file is served."""
     write_app(here, "import no_such_module")
     dev = await start_dev()
-    assert await dev.told("not_loaded") == {"changed": [], "serving": False}
+    assert await dev.printed("not_loaded") == {"changed": [], "serving": False}
     write_app(here, APP.format(answer="mended"))
-    await dev.told("reloaded")
+    await dev.printed("reloaded")
     assert await answer_of(client) == "mended"
     code, err = await dev.stopped()
     assert (code, "no_such_module" in err) == (0, True)
 
 
-async def test_a_worker_that_dies_is_told_and_the_next_change_served(here, start_dev, client):
-    """Killed from outside, or by a fault of its own."""
+async def test_a_worker_that_dies_is_reported_and_the_next_change_served(here, start_dev, client):
+    """A killed worker is reported with its exit status, and the next change starts another."""
     dev = await start_dev()
-    os.kill((await dev.told("serving"))["pid"], signal.SIGKILL)
-    assert await dev.told("worker_ended") == {"status": -9}
+    os.kill((await dev.printed("serving"))["pid"], signal.SIGKILL)
+    assert await dev.printed("worker_ended") == {"status": -9}
     write_app(here, APP.format(answer="again"))
-    await dev.told("reloaded")
+    await dev.printed("reloaded")
     assert await answer_of(client) == "again"
     await dev.stopped()
 
 
 async def test_the_worker_ends_with_its_parent(here, start_dev, until):
-    """However that one ends."""
+    """The worker ends, even if its parent is killed with SIGKILL."""
     dev = await start_dev()
-    worker = (await dev.told("serving"))["pid"]
+    worker = (await dev.printed("serving"))["pid"]
     dev.process.kill()
     await until(lambda: not psutil.pid_exists(worker))
 
 
 async def test_ctrl_c_while_an_app_loads(here, start_dev):
-    """It does not wait for an import that does not end."""
+    """Ctrl-C ends the command during an import that does not end."""
     write_app(here, "open('loading', 'w').close()\nimport time\ntime.sleep(600)")
     dev = await start_dev()
     while not (here / "loading").exists():
@@ -144,12 +144,12 @@ async def test_ctrl_c_while_an_app_loads(here, start_dev):
 
 @pytest.mark.parametrize("option", ["--reload", "--no-reload"])
 async def test_a_server_of_its_own_that_dies_ends_it(here, start_process, option):
-    """Exit code 3, with what the server said last."""
+    """If the server that `dev` started dies, `dev` exits with 3 and names the server's exit status."""
     process = await start_process("dev", "dev_app:app", "--json", "--port", "0", option)
     dev = Dev(process)
-    address = (await dev.told("server"))["address"]
+    address = (await dev.printed("server"))["address"]
     if option == "--reload":
-        await dev.told("serving")
+        await dev.printed("serving")
     (server,) = [
         child
         for child in psutil.Process(process.pid).children(recursive=True)

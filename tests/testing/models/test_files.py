@@ -56,7 +56,7 @@ def test_a_broken_file(path, written, message):
     path.write_text(written if isinstance(written, str) else json.dumps(written))
     with pytest.raises(ValueError, match="SOJOURN_RECORD=1") as raised:
         Player(path)
-    assert str(raised.value).startswith(f"{path} is no file of exchanges: {message}")
+    assert str(raised.value).startswith(f"{path} is not a file of exchanges: {message}")
 
 
 def test_no_file(path, monkeypatch):
