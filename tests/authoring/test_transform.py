@@ -1,5 +1,9 @@
-"""Transform: converts values of one shape into another; whether the shapes fit is decided at declaration."""
+"""Transform: converts values of one shape into another; whether the shapes fit is decided at declaration.
 
+`SOJOURN_CASES=500 pytest tests/authoring/test_transform.py` tries as many pairs of shapes.
+"""
+
+import os
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from enum import Enum
@@ -299,7 +303,7 @@ def related(draw: st.DrawFn) -> tuple[Kind, Kind]:
 KINDS = st.recursive(st.sampled_from(PLAIN), _wrapped, max_leaves=4)
 # Every draw makes model classes, which takes milliseconds; of the pairs drawn, more do not fit than do.
 SLOW = settings(
-    max_examples=80,
+    max_examples=int(os.environ.get("SOJOURN_CASES", "40")),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )

@@ -7,10 +7,12 @@ what is in it. (Only before the first release may the file be deleted, and made 
 
 import importlib
 import json
+import os
 import pkgutil
 import types
 import typing
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union
 
@@ -41,6 +43,9 @@ from sojourn.contracts import message
 from sojourn.contracts.event import BaseEvent
 from sojourn.contracts.record import Input, Record
 from sojourn.contracts.tasks import PlanOutcome, PlanTask
+
+CASES = int(os.environ.get("SOJOURN_CASES", "10"))
+"""How many instances of each contract are written and read."""
 
 SNAPSHOT = Path(__file__).with_name("wire_defaults.json")
 UPDATE = "python tests/contracts/test_wire_defaults.py"
@@ -85,6 +90,7 @@ def defaults_of(kind: type[BaseModel]) -> dict[str, Any]:
     return defaults
 
 
+@cache
 def snapshot() -> dict[str, dict[str, Any]]:
     return json.loads(SNAPSHOT.read_text()) if SNAPSHOT.exists() else {}
 
@@ -326,7 +332,7 @@ def instances(kind: type[BaseModel]) -> st.SearchStrategy[Any]:
 def test_every_contract_is_read_back_as_it_was_written(kind: type[BaseModel]) -> None:
     """A decoded record equals the encoded one; defaults are not written, and unknown fields are ignored."""
 
-    @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=CASES, deadline=None, suppress_health_check=list(HealthCheck))
     @given(instances(kind))
     def check(value: BaseModel) -> None:
         data = to_wire(value)

@@ -1,5 +1,9 @@
-"""Validation: valid payloads pass, invalid ones have every issue as data, and the work is bounded."""
+"""Validation: valid payloads pass, invalid ones have every issue as data, and the work is bounded.
 
+`SOJOURN_CASES=1000 pytest tests/core/schema/test_validate.py` tries as many schemas.
+"""
+
+import os
 from typing import Any
 
 import pytest
@@ -11,6 +15,8 @@ from sojourn.contracts.retry_hint import FieldIssue
 from sojourn.core.schema.enforceable import check, forbid_unknown_fields
 from sojourn.core.schema.formats import FORMAT_EXAMPLES, FORMATS, matches
 from sojourn.core.schema.validate import MAX_ISSUES, Validator
+
+CASES = int(os.environ.get("SOJOURN_CASES", "120"))
 
 
 def issues(schema: dict[str, Any], payload: Any) -> list[dict[str, Any]]:
@@ -432,7 +438,7 @@ VALUES = st.recursive(
 PAYLOADS = st.dictionaries(NAMES, VALUES, max_size=4)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=CASES, deadline=None)
 @given(SCHEMAS, PAYLOADS)
 def test_there_are_no_issues_exactly_when_jsonschema_accepts(
     schema: dict[str, Any], payload: dict[str, Any]
@@ -448,7 +454,7 @@ def test_there_are_no_issues_exactly_when_jsonschema_accepts(
     assert all(issue.constraint and len(issue.model_dump_json()) < 3_000 for issue in found)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=CASES, deadline=None)
 @given(SCHEMAS, PAYLOADS)
 def test_closing_only_refuses_unknown_fields(schema: dict[str, Any], payload: dict[str, Any]) -> None:
     """Without unions, a payload that the open schema accepts has only issues of unknown fields in the closed one."""
