@@ -223,14 +223,15 @@ def until() -> Callable[..., Awaitable[Any]]:
     """Wait until a condition, sync or async, is true, and return its value."""
 
     async def wait(condition: Callable[[], Any]) -> Any:
-        deadline = time.monotonic() + PATIENCE
+        deadline, pause = time.monotonic() + PATIENCE, 0.01
         while True:
             value = condition()
             value = await value if asyncio.iscoroutine(value) else value
             if value:
                 return value
             assert time.monotonic() < deadline, "the condition did not come true"
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(pause)
+            pause = min(1.5 * pause, 0.1)
 
     return wait
 
