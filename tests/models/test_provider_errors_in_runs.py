@@ -22,6 +22,7 @@ def planner(standin, ask, protocol):
     return plan
 
 
+@pytest.mark.parametrize("protocol", ["openai-chat"])
 async def test_a_run_goes_on_when_its_provider_does(serve, traces, standin, planner):
     """One request an attempt, and one plan in the history."""
     soon = {"retry-after-ms": "20"}
@@ -40,6 +41,7 @@ async def test_a_run_goes_on_when_its_provider_does(serve, traces, standin, plan
     await traces(run).check()
 
 
+@pytest.mark.parametrize("protocol", ["openai-responses"])
 async def test_a_person_is_told_at_once_what_waiting_does_not_mend(serve, traces, standin, planner):
     """In one sentence that says what to do, and holds neither the key nor the address; after one request."""
     standin.script = [HttpError(error="unauthorized")]
