@@ -218,12 +218,6 @@ def shared_server() -> Iterator[Callable[[str], Served]]:
 
 
 @pytest.fixture
-def transport_of(shared_server, stdio) -> Callable[[str], mcp.Transport]:
-    """Return the transport to the shared server of a kind, or to a new process over stdio, for harmless tests."""
-    return lambda kind: stdio() if kind == "stdio" else shared_server(kind).transport
-
-
-@pytest.fixture
 async def opened() -> AsyncIterator[Opened]:
     """Open a toolset on a transport; it is closed after the test."""
     made: list[mcp.McpToolset] = []
@@ -237,12 +231,6 @@ async def opened() -> AsyncIterator[Opened]:
     yield make
     for toolset in made:
         await toolset.close()
-
-
-@pytest.fixture
-def stdio() -> Callable[..., mcp.Stdio]:
-    """Return the transport to a test server in a process of the toolset."""
-    return lambda **env: mcp.Stdio(sys.executable, SERVER, "stdio", env=env)
 
 
 @pytest.fixture
