@@ -1,5 +1,9 @@
-"""An MCP server like that of the SDK's guide: resolvers elicit input, and only this process accepts its state."""
+"""An MCP server like that of the SDK's guide: resolvers elicit input, and only this process accepts its state.
 
+`python booking_server.py http PORT`
+"""
+
+import sys
 from typing import Annotated, Literal
 
 from mcp.server.mcpserver import MCPServer
@@ -42,4 +46,4 @@ def folders(given: Annotated[ListRootsResult, Resolve(roots)]) -> int:
 
 
 if __name__ == "__main__":
-    server.run()
+    server.run("streamable-http", port=int(sys.argv[2]))

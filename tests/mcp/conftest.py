@@ -22,13 +22,25 @@ from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
 from sojourn.errors import ToolUnavailable
 from sojourn.server import ports
 from sojourn.testing.scripted import ScriptedPlanner
+from tests.programs import Program
 
 HERE = Path(__file__).parent
 SERVER = str(HERE / "server.py")
 ROGUE = str(HERE / "rogue.py")
+OUTPUT = Path("/dev/stderr")
 META = ToolCallMeta(run_id="run-1")
 
 ASKING = str(HERE / "asking_server.py")
+
+IMPORTS = (
+    "mcp.server.mcpserver",
+    "mcp.server.sse",
+    "mcp.server.streamable_http_manager",
+    "uvicorn.loops.auto",
+    "uvicorn.protocols.http.auto",
+    "uvicorn.lifespan.on",
+)
+"""What a server imports, which takes over a second of a new interpreter."""
 
 Opened = Callable[..., Awaitable[mcp.McpToolset]]
 
@@ -44,7 +56,7 @@ class Served:
         self.kind = kind
         self.port = find_port()
         self.env = env
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: Program | None = None
 
     @property
     def transport(self) -> mcp.Http:
@@ -65,8 +77,14 @@ class Served:
         return mcp.Http(f"http://127.0.0.1:{self.port}/mcp")
 
     def _start(self, *command: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, *command, str(self.port)], env={**os.environ, **self.env}
+        self.process = Program(
+            *command,
+            str(self.port),
+            cwd=HERE,
+            env={**os.environ, **self.env},
+            out=OUTPUT,
+            err=OUTPUT,
+            imports=IMPORTS,
         )
         while self.process.poll() is None:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
@@ -76,7 +94,6 @@ class Served:
     def kill(self) -> None:
         if self.process is not None:
             self.process.kill()
-            self.process.wait()
 
 
 class Asking:
@@ -124,6 +141,14 @@ def asking(tmp_path: Path) -> Asking:
 def shared_asking(tmp_path_factory: pytest.TempPathFactory) -> Asking:
     """The asking server, for the tests of a module."""
     return Asking(tmp_path_factory.mktemp("asking"))
+
+
+@pytest.fixture(scope="module")
+def shared_asking_transport(shared_asking: Asking) -> Iterator[mcp.Http]:
+    """The transport to one process of the shared asking server, for any number of toolsets."""
+    served = Served("http")
+    yield shared_asking.http(served)
+    served.kill()
 
 
 @pytest.fixture(scope="module")
@@ -193,12 +218,6 @@ def shared_server() -> Iterator[Callable[[str], Served]]:
 
 
 @pytest.fixture
-def transport_of(shared_server, stdio) -> Callable[[str], mcp.Transport]:
-    """Return the transport to the shared server of a kind, or to a new process over stdio, for harmless tests."""
-    return lambda kind: stdio() if kind == "stdio" else shared_server(kind).transport
-
-
-@pytest.fixture
 async def opened() -> AsyncIterator[Opened]:
     """Open a toolset on a transport; it is closed after the test."""
     made: list[mcp.McpToolset] = []
@@ -215,15 +234,9 @@ async def opened() -> AsyncIterator[Opened]:
 
 
 @pytest.fixture
-def stdio() -> Callable[..., mcp.Stdio]:
-    """Return the transport to a test server in a process of the toolset."""
-    return lambda **env: mcp.Stdio(sys.executable, SERVER, "stdio", env=env)
-
-
-@pytest.fixture
 def rogue() -> Callable[..., mcp.Stdio]:
     """Return the transport to a server that breaks the protocol in the given way."""
-    return lambda way: mcp.Stdio(sys.executable, ROGUE, way)
+    return lambda way, **env: mcp.Stdio(sys.executable, ROGUE, way, env=env)
 
 
 @pytest.fixture

@@ -1,4 +1,8 @@
-"""An MCP server over stdio, without the SDK, that breaks the protocol in one way: `python rogue.py WAY`."""
+"""An MCP server over stdio, without the SDK, that breaks the protocol in one way: `python rogue.py WAY`.
+
+In some ways it breaks nothing: `process` says which process it is, crashes, or starts a child, `environment` gives its
+environment, `noise` writes 1,000 lines of errors, and `lists` counts its listings.
+"""
 
 import json
 import os
@@ -26,7 +30,7 @@ BROKEN = [
     },
 ]
 
-RULES = {"type": "array", "items": {"allOf": [{"multipleOf": 1}] * 1_500}}
+RULES = {"type": "array", "items": {"allOf": [{"multipleOf": 1}] * 300}}
 COSTLY = {
     "name": "good",
     "inputSchema": {"type": "object", "properties": {"rows": RULES}},
@@ -52,6 +56,8 @@ def listing(request: dict[str, Any]) -> dict[str, Any]:
         return {"tools": [GOOD], "nextCursor": "again"}
     if WAY == "costly":
         return {"tools": [COSTLY]}
+    if WAY == "process":
+        return {"tools": [{**GOOD, "name": name} for name in ("pids", "crash", "child")]}
     if WAY == "broken-tools":
         return {"tools": [*BROKEN, GOOD, {**GOOD, "description": "twice"}]}
     return {"tools": [GOOD]}
@@ -68,7 +74,7 @@ def call(request: dict[str, Any]) -> None:  # noqa: PLR0912
         case "strange-content":
             answer(request, {"content": [{"type": "hologram", "data": 5}]})
         case "costly":
-            answer(request, {"content": [], "structuredContent": {"rows": list(range(5_000))}})
+            answer(request, {"content": [], "structuredContent": {"rows": list(range(300))}})
         case "deep":
             value: Any = 1
             for _ in range(150):
@@ -94,6 +100,21 @@ def call(request: dict[str, Any]) -> None:  # noqa: PLR0912
             answer(request, {"content": [{"type": "text", "text": "asked"}]})
         case "can":
             answer(request, {"content": [{"type": "text", "text": json.dumps(capabilities)}]})
+        case "process" if request["params"]["name"] == "crash":
+            os._exit(3)
+        case "process":
+            pids = {"own": os.getpid()}
+            if request["params"]["name"] == "child":
+                pids["child"] = subprocess.Popen(["sleep", "600"]).pid
+            answer(request, {"content": [], "structuredContent": pids})
+        case "environment":
+            answer(request, {"content": [], "structuredContent": dict(os.environ)})
+        case "noise":
+            for line in range(1_000):
+                print(f"noise {line} {os.environ['TOKEN']} \x1b[31m", file=sys.stderr, flush=True)
+            answer(request, {"content": []})
+        case "lists":
+            answer(request, {"content": [{"type": "text", "text": str(listings)}]})
         case "changes":
             for _ in range(200):
                 send({"method": "notifications/tools/list_changed"})

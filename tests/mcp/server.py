@@ -1,15 +1,13 @@
 """An MCP server on the official SDK, for tests: `python server.py stdio | http PORT | sse PORT`.
 
-Its tools have what a client must handle: every kind of content, results that break their schema, slow and
-crashing calls, lists that change, and invalid names and schemas.
+Its tools have what a client must handle: every kind of content, results that break their schema, slow
+calls, lists that change, and invalid names and schemas.
 """
 
 import asyncio
 import base64
 import os
-import subprocess
 import sys
-import time
 from typing import Any
 
 import mcp_types as types
@@ -81,7 +79,6 @@ TOOLS = [
     ),
     tool("order", ORDER),
     tool("draft-7", DRAFT_7),
-    tool("environment"),
     tool("meta"),
     tool("counts"),
     tool("cancelled"),
@@ -94,11 +91,8 @@ TOOLS = [
     tool("fails"),
     tool("slow"),
     tool("progress"),
-    tool("crash"),
-    tool("child"),
     tool("large"),
     tool("change"),
-    tool("noise"),
     tool("space d"),
     tool("elsewhere", {"type": "object", "properties": {"a": {"$ref": "https://example.com/x.json"}}}),
 ]
@@ -117,8 +111,6 @@ async def call_tool(ctx: Any, params: types.CallToolRequestParams) -> types.Call
     match params.name:
         case "echo" | "order" | "draft-7":
             return structured(given)
-        case "environment":
-            return structured(dict(os.environ))
         case "meta":
             headers = dict(ctx.request.headers) if getattr(ctx, "request", None) else {}
             return structured({"meta": dict(ctx.meta or {}), "headers": headers})
@@ -171,11 +163,6 @@ async def call_tool(ctx: Any, params: types.CallToolRequestParams) -> types.Call
             for step in (1, 2, 3):
                 await ctx.session.report_progress(step, 3, f"step {step}")
             return text("done")
-        case "crash":
-            os._exit(3)
-        case "child":
-            process = subprocess.Popen(["sleep", "600"])
-            return structured({"pid": process.pid, "own": os.getpid()})
         case "large":
             return text("x" * given["size"])
         case "change":
@@ -233,7 +220,6 @@ def serve_http(port: int, *, sse: bool) -> None:
 
 
 if __name__ == "__main__":
-    time.sleep(float(os.environ.get("START_DELAY", "0")))
     if sys.argv[1] == "stdio":
         asyncio.run(serve_stdio())
     else:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import mcp_types as types
@@ -20,13 +21,31 @@ from sojourn.mcp.catalogue import Catalogue
 from sojourn.mcp.errors import ErrorResponse
 from sojourn.mcp.limits import MAX_PAGES
 
+SERVER = str(Path(__file__).with_name("server.py"))
 KINDS = ["stdio", "http", "sse"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-async def test_tools_are_found_over_every_transport(kind, transport_of, opened, run, until):
+@pytest.fixture
+def http(shared_server):
+    """The transport to the shared server."""
+    return shared_server("http").transport
+
+
+@pytest.fixture(scope="module", params=KINDS)
+async def toolset(request, shared_server):
+    """A toolset on the test server, over each transport in turn."""
+    kind = request.param
+    transport = (
+        mcp.Stdio(sys.executable, SERVER, "stdio") if kind == "stdio" else shared_server(kind).transport
+    )
+    made = mcp.McpToolset("ops.test", transport=transport)
+    await made.open()
+    yield made
+    await made.close()
+
+
+async def test_tools_are_found_over_every_transport(toolset, run, until):
     """Over every transport the same tools are listed, with the server's unchanged schema, and can be called."""
-    toolset = await opened(transport_of(kind))
     await until(lambda: toolset.tools)
     assert toolset.unavailable is None
     assert "echo" in toolset.tools
@@ -38,10 +57,10 @@ async def test_tools_are_found_over_every_transport(kind, transport_of, opened, 
     assert (await run(toolset, "echo", a=1)).result == {"a": 1}
 
 
-async def test_a_spec_holds_what_the_server_says(opened, stdio):
+async def test_a_spec_holds_what_the_server_says(opened, http):
     """A spec has title, description without control characters, and annotations of the server, and the toolset's options."""
     retry = Retry(max_attempts=5)
-    toolset = await opened(stdio(), timeout=timedelta(seconds=7), retry=retry, task_queue="elsewhere")
+    toolset = await opened(http, timeout=timedelta(seconds=7), retry=retry, task_queue="elsewhere")
     spec = toolset["echo"].spec
     assert spec.title == "Echo"
     assert spec.description == "Gives its arguments back. [31m\n\nAll of them."
@@ -52,10 +71,10 @@ async def test_a_spec_holds_what_the_server_says(opened, stdio):
     assert toolset["structured"].spec.result.json_schema["required"] == ["count"]
 
 
-async def test_what_cannot_be_a_tool_is_left_out_and_logged(opened, stdio, until):
+async def test_what_cannot_be_a_tool_is_left_out_and_logged(opened, http, until):
     """A tool with an invalid name or a remote `$ref` is left out, with one warning for any number of listings."""
     with capture_logs() as logs:
-        toolset = await opened(stdio())
+        toolset = await opened(http)
         before = toolset.tools
         toolset.refresh()
         await until(lambda: toolset.tools is not before)
@@ -84,25 +103,25 @@ async def test_endless_pages_end(way, count, opened, rogue):
     assert len(toolset.tools) == count
 
 
-async def test_tools_are_taken_and_left_by_name(opened, stdio):
+async def test_tools_are_taken_and_left_by_name(opened, http):
     """`include` and `exclude` accept names and patterns."""
-    toolset = await opened(stdio(), include=["echo", "structured*"], exclude=["*-as-text"])
+    toolset = await opened(http, include=["echo", "structured*"], exclude=["*-as-text"])
     assert toolset.tools.keys() == {"echo", "structured"}
 
 
-async def test_a_single_text_is_one_pattern(opened, stdio):
+async def test_a_single_text_is_one_pattern(opened, http):
     """`include`, `exclude` and `bounded` accept a text in place of a list, and an iterator is read once for all tools."""
-    toolset = await opened(stdio(), include="*structured*", exclude="structured-*", bounded="page*")
+    toolset = await opened(http, include="*structured*", exclude="structured-*", bounded="page*")
     assert toolset.tools.keys() == {"structured", "badly-structured"}
-    once = await opened(stdio(), include=iter(["pages", "echo"]), bounded="page*")
+    once = await opened(http, include=iter(["pages", "echo"]), bounded="page*")
     assert once.tools.keys() == {"pages", "echo"}
     assert once["pages"].spec.bounded
 
 
-async def test_bounded_tools_are_named(opened, stdio, run):
+async def test_bounded_tools_are_named(opened, http, run):
     """Results of the named tools carry their bounds; a name without effect is logged (SR-22)."""
     with capture_logs() as logs:
-        toolset = await opened(stdio(), bounded=["page*", "structured", "nothing-of-this"])
+        toolset = await opened(http, bounded=["page*", "structured", "nothing-of-this"])
     bounded = {name for name, tool in toolset.tools.items() if tool.spec.bounded}
     assert bounded == {"pages"}
     stated = {}
@@ -117,10 +136,8 @@ async def test_bounded_tools_are_named(opened, stdio, run):
     assert unused == [["structured", "nothing-of-this"]]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-async def test_a_server_says_that_its_tools_changed(kind, transport_of, opened, persist, until):
+async def test_a_server_says_that_its_tools_changed(toolset, persist, until):
     """The new list replaces the whole old list; unchanged tools stay the same objects."""
-    toolset = await opened(transport_of(kind))
     await until(lambda: toolset.tools)
     before = toolset.tools
     await persist(toolset, "change", names=["fresh"])
@@ -133,15 +150,15 @@ async def test_a_server_says_that_its_tools_changed(kind, transport_of, opened, 
         toolset["fresh"]
 
 
-async def test_an_old_list_is_asked_for_again(opened, stdio, run, until):
+async def test_an_old_list_is_asked_for_again(opened, rogue, run, until):
     """Tools are listed again when the list reaches `ttl`, and not for each call."""
-    toolset = await opened(stdio(), ttl=timedelta(seconds=4))
+    patient = await opened(rogue("lists"), ttl=timedelta(hours=1))
     for _ in range(5):
-        await run(toolset, "echo")
-    assert (await run(toolset, "counts")).result["list"] == 1
+        assert (await run(patient, "good")).result == "1"
+    toolset = await opened(rogue("lists"), ttl=timedelta(seconds=1))
 
     async def listed_again():
-        return (await run(toolset, "counts")).result["list"] >= 2
+        return int((await run(toolset, "good")).result) >= 2
 
     await until(listed_again)
 

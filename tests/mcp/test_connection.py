@@ -188,8 +188,8 @@ async def test_a_server_dies_during_calls(kind, serving, opened, run, persist, u
 @pytest.fixture(scope="module")
 async def shared() -> AsyncIterator[mcp.McpToolset]:
     """A toolset whose process the tests of this module may end."""
-    server = str(Path(__file__).with_name("server.py"))
-    made = mcp.McpToolset("ops.test", transport=mcp.Stdio(sys.executable, server, "stdio"))
+    server = str(Path(__file__).with_name("rogue.py"))
+    made = mcp.McpToolset("ops.test", transport=mcp.Stdio(sys.executable, server, "process"))
     yield made
     await made.close()
 
@@ -203,14 +203,14 @@ async def process(shared) -> mcp.McpToolset:
 
 async def test_a_process_is_started_again(process, run, persist):
     """A crash fails the call in flight; all calls after it share one new process."""
-    first = (await run(process, "counts")).result["pid"]
+    first = (await run(process, "pids")).result["own"]
     with pytest.raises(ToolUnavailable):
         await run(process, "crash")
-    results = await asyncio.gather(*(persist(process, "counts") for _ in range(20)))
-    (second,) = {result.result["pid"] for result in results}
+    results = await asyncio.gather(*(persist(process, "pids") for _ in range(20)))
+    (second,) = {result.result["own"] for result in results}
     assert second != first
     os.kill(second, signal.SIGKILL)
-    third = (await persist(process, "counts")).result["pid"]
+    third = (await persist(process, "pids")).result["own"]
     assert third not in (first, second)
 
 
@@ -262,9 +262,9 @@ async def test_closing_ends_the_process_and_its_children(process, persist, until
     """No process of a closed toolset is left."""
     started = (await persist(process, "child")).result
     assert psutil.pid_exists(started["own"])
-    assert psutil.pid_exists(started["pid"])
+    assert psutil.pid_exists(started["child"])
     await process.close()
-    await until(lambda: not is_running(started["own"]) and not is_running(started["pid"]))
+    await until(lambda: not is_running(started["own"]) and not is_running(started["child"]))
 
 
 async def test_a_process_that_will_not_end_is_killed(opened, rogue, until, monkeypatch):
@@ -279,10 +279,10 @@ async def test_a_process_that_will_not_end_is_killed(opened, rogue, until, monke
 
 async def test_a_toolset_can_be_opened_again(process, persist):
     """A closed toolset starts a new process when it is opened again."""
-    first = (await persist(process, "counts")).result["pid"]
+    first = (await persist(process, "pids")).result["own"]
     await process.close()
     await process.open()
-    assert (await persist(process, "counts")).result["pid"] != first
+    assert (await persist(process, "pids")).result["own"] != first
 
 
 def is_running(pid: int) -> bool:

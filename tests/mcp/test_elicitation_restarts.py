@@ -1,7 +1,6 @@
 """Elicitation across restarts: an answer reaches the server, whichever process ends before it is given."""
 
 import json
-import sys
 import uuid
 from pathlib import Path
 
@@ -33,8 +32,8 @@ def asking_app(calling):
 def booking_app(calling):
     """Make an app whose agent makes one call to a server that accepts only the state of its own process, like the SDK's."""
 
-    def make() -> App:
-        toolset = mcp.McpToolset("ops.booking", transport=mcp.Stdio(sys.executable, BOOKING))
+    def make(served) -> App:
+        toolset = mcp.McpToolset("ops.booking", transport=served.start_other(BOOKING))
         return App(agents=[calling(toolset, "book", policy=ASKS)])
 
     return make
@@ -46,20 +45,15 @@ async def client(temporal_address):
     return await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
 
 
-@pytest.mark.parametrize("kind", ["stdio", "http"])
-async def test_another_worker_and_another_server_continue(kind, client, asking, asking_app, asked, serving):
+async def test_another_worker_and_another_server_continue(client, asking, asking_app, asked, serving):
     """A new worker with a new server process continues the call, with the answer and the unchanged state."""
     served = serving("http")
-
-    def transport() -> mcp.Transport:
-        return asking.http(served) if kind == "http" else asking.stdio()
-
-    async with Worker(asking_app(transport()), client):
+    async with Worker(asking_app(asking.http(served)), client):
         run = await client.start("test.agent", ASKED)
         wait = await asked(run)
     served.kill()
     assert [each.id for each in (await run.status()).awaits] == [wait.id]
-    async with Worker(asking_app(transport()), client):
+    async with Worker(asking_app(asking.http(served)), client):
         await run.answer(wait.id, {"row": 3})
         assert json.loads((await run.result()).text)["given"] == GIVEN
     first, second = asking.calls()
@@ -79,9 +73,9 @@ async def test_a_server_that_is_down_when_the_answer_comes(client, asking, askin
         assert json.loads((await run.result()).text)["given"] == GIVEN
 
 
-async def test_a_stand_in_continues_a_call(asking, run, answered):
+async def test_a_stand_in_continues_a_call(asking, run, answered, serving):
     """A stand-in for a tool passes the answer on once the server has been reached."""
-    toolset = mcp.McpToolset("ops.asking", transport=asking.stdio())
+    toolset = mcp.McpToolset("ops.asking", transport=asking.http(serving("http")))
     early = toolset["ask"]
     call = toolset.call("ask", **json.loads(ASKED))
     try:
@@ -93,9 +87,9 @@ async def test_a_stand_in_continues_a_call(asking, run, answered):
     assert second.result["given"] == GIVEN
 
 
-async def test_resolvers_of_the_sdk_are_answered(client, booking_app, asked):
+async def test_resolvers_of_the_sdk_are_answered(client, booking_app, asked, serving):
     """A resolver of the SDK elicits the fields of a model, and its tool is called with the model."""
-    async with Worker(booking_app(), client):
+    async with Worker(booking_app(serving("http")), client):
         run = await client.start("test.agent", FLIGHT)
         wait = await asked(run)
         assert wait.question == "Where will you sit on LH1?"
@@ -104,20 +98,22 @@ async def test_resolvers_of_the_sdk_are_answered(client, booking_app, asked):
         assert json.loads((await run.result()).text) == {"result": "LH1: row 3, window, ['fish'], None"}
 
 
-async def test_a_state_that_died_with_its_process_costs_no_second_answer(client, booking_app, asked):
+async def test_a_state_that_died_with_its_process_costs_no_second_answer(client, booking_app, asked, serving):
     """A new server process refuses the old state, is called from the start, asks the same, and gets the existing answer."""
-    async with Worker(booking_app(), client):
+    served = serving("http")
+    async with Worker(booking_app(served), client):
         run = await client.start("test.agent", FLIGHT)
         wait = await asked(run)
-    async with Worker(booking_app(), client):
+    served.kill()
+    async with Worker(booking_app(served), client):
         await run.answer(wait.id, SEATED)
         assert json.loads((await run.result()).text) == {"result": "LH1: row 3, window, [], None"}
     assert len([event async for event in run.events() if event.type == "await_clarification"]) == 1
 
 
-async def test_an_answer_is_given_to_its_own_question_only(asking, opened, run, answered):
+async def test_an_answer_is_given_to_its_own_question_only(asking, opened, run, answered, serving):
     """If a server has lost its state and then asks another question, the person is asked again."""
-    toolset = await opened(asking.stdio())
+    toolset = await opened(asking.http(serving("http")))
 
     def arguments(message: str) -> dict:
         asked = {"seat": {"form": FORM, "message": message}}

@@ -18,11 +18,11 @@ CHANGES = ApprovalPolicy(asks_for="changes")
 
 
 @pytest.fixture(scope="module")
-def declared(shared_asking):
+def declared(shared_asking_transport):
     """Declare the asking server as a toolset with the given terms."""
 
     def declare(name: str = "files", **terms: Any) -> mcp.McpToolset:
-        return mcp.McpToolset(f"ops.{name}", transport=shared_asking.stdio(), **terms)
+        return mcp.McpToolset(f"ops.{name}", transport=shared_asking_transport, **terms)
 
     return declare
 

@@ -169,9 +169,9 @@ async def test_calls_share_a_session(toolset, run):
 
 
 @pytest.mark.parametrize("kind", ["stdio", "http", "sse"])
-async def test_a_cancelled_call_is_cancelled_at_the_server(kind, transport_of, opened, run, until):
+async def test_a_cancelled_call_is_cancelled_at_the_server(kind, toolset, shared_server, opened, run, until):
     """The cancellation of a call stops the tool at the server."""
-    toolset = await opened(transport_of(kind))
+    toolset = toolset if kind == "stdio" else await opened(shared_server(kind).transport)
     before = (await run(toolset, "counts")).result["slow"]
     call = asyncio.create_task(run(toolset, "slow", mark="mine"))
 
@@ -199,9 +199,9 @@ async def test_progress_goes_out_with_the_calls_heartbeats(toolset, run):
 
 
 @pytest.mark.parametrize("kind", ["stdio", "http"])
-async def test_the_trace_goes_on_at_the_server(kind, transport_of, opened, run):
+async def test_the_trace_goes_on_at_the_server(kind, toolset, shared_server, opened, run):
     """The current span is in `_meta` and, over HTTP, in a header too, in the format of W3C Trace Context."""
-    toolset = await opened(transport_of(kind))
+    toolset = toolset if kind == "stdio" else await opened(shared_server(kind).transport)
     span = trace.NonRecordingSpan(
         trace.SpanContext(0xABC, 0xDEF, is_remote=False, trace_flags=trace.TraceFlags(1))
     )

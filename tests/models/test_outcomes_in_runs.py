@@ -1,12 +1,28 @@
 """The responses of models in runs, over HTTP and the providers' SDKs: every row of the tables in docs/models.md."""
 
 import json
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack
 
 import pytest
 from pydantic import BaseModel, Field
+from pydantic_ai.models import Model
 
-from sojourn import Agent, AgentTool, App, ModelPlanner, RunFailed, RunPolicy, Toolset
-from tests.models.standin import HttpError, Refusal, Reply, Text, Thinking, ToolCall, Usage, calls, says
+from sojourn import Agent, AgentTool, App, Client, ModelPlanner, RunFailed, RunPolicy, Toolset, Worker
+from tests.models.standin import (
+    HttpError,
+    Protocol,
+    Refusal,
+    Reply,
+    Standin,
+    Text,
+    Thinking,
+    ToolCall,
+    Usage,
+    calls,
+    says,
+)
 
 ADD = "test__tools__add"
 
@@ -31,14 +47,64 @@ def add(a: object, b: object, **fields) -> ToolCall:
     return ToolCall(name=ADD, arguments=json.dumps({"a": a, "b": b}), **fields)
 
 
-@pytest.fixture
-def decided(serve, standin, protocol):
-    """Serve an agent whose planner is a model of the stand-in, and return a client."""
+@pytest.fixture(scope="module")
+async def provider() -> AsyncIterator[Standin]:
+    """A provider for the tests whose requests it never refuses."""
+    async with Standin() as provider:
+        yield provider
 
-    async def start(*script, policy: RunPolicy | None = None, **options):
+
+@pytest.fixture
+def standin(provider: Standin) -> Iterator[Standin]:
+    """The provider of this module, without what earlier tests asked of it."""
+    provider.requests.clear()
+    provider.errors.clear()
+    yield provider
+    for error in provider.errors:
+        raise error
+
+
+@pytest.fixture
+async def unsteady() -> AsyncIterator[Standin]:
+    """A provider for one test: a worker remembers a provider that refused a request, and asks it later."""
+    async with Standin() as provider:
+        yield provider
+    for error in provider.errors:
+        raise error
+
+
+def make_app(model: Model, policy: RunPolicy | None = None, **options) -> App:
+    planner = ModelPlanner(model, settings={"max_tokens": 1000}, **options)
+    return App(agents=[Agent("test.agent", planner=planner, uses=[make_tools()], policy=policy)])
+
+
+@pytest.fixture(scope="module")
+async def workers(
+    temporal_address: str, provider: Standin
+) -> AsyncIterator[Callable[..., Awaitable[Client]]]:
+    """Start a worker once for each protocol, policy and options; return its client."""
+    clients: dict[str, Client] = {}
+    async with AsyncExitStack() as stack:
+
+        async def start(protocol: Protocol, **options) -> Client:
+            key = repr((protocol, options))
+            if key not in clients:
+                queue = f"q-{uuid.uuid4().hex[:8]}"
+                clients[key] = await Client.connect(temporal_address, task_queue=queue)
+                app = make_app(provider.model(protocol), **options)
+                await stack.enter_async_context(Worker(app, clients[key]))
+            return clients[key]
+
+        yield start
+
+
+@pytest.fixture
+def decided(workers, standin, protocol):
+    """An agent that a model of the stand-in decides for: its client."""
+
+    async def start(*script, **options):
         standin.script = list(script)
-        planner = ModelPlanner(standin.model(protocol), settings={"max_tokens": 1000}, **options)
-        return await serve(planner=planner, uses=(make_tools(),), policy=policy)
+        return await workers(protocol, **options)
 
     return start
 
@@ -113,6 +179,7 @@ async def test_wrong_types_are_repaired_by_the_hint(decided, standin):
     assert [tool.name for tool in standin.requests[1].tools] == [ADD]
 
 
+@pytest.mark.parametrize("protocol", ["openai-responses"])
 async def test_an_unknown_tool_is_answered_with_close_names(decided, standin):
     """The run answers a call of an unknown tool, as it answers any other failure."""
     client = await decided(calls(ToolCall(name="test__tools__ad", arguments="{}")), "I cannot.")
@@ -122,38 +189,39 @@ async def test_an_unknown_tool_is_answered_with_close_names(decided, standin):
     assert f"Did you mean {ADD}?" in answered.text
 
 
-async def test_a_rate_limit_is_waited_for(decided, standin, traces):
+async def test_a_rate_limit_is_waited_for(serve, unsteady, traces):
     """After HTTP 429 Temporal repeats the attempt when `Retry-After` has passed, within one plan of the history."""
     limit = HttpError(error="rate_limit", headers={"Retry-After": "1"})
-    client = await decided(limit, calls(add(1, 2)), "It is 3.")
+    unsteady.script = [limit, calls(add(1, 2)), "It is 3."]
+    client = await serve(make_app(unsteady.model("openai-responses")))
     run, out = await run_of(client)
     assert out.text == "It is 3."
-    first, second, _ = standin.requests
+    first, second, _ = unsteady.requests
     assert second.arrived_at - first.arrived_at >= 1
     assert len(await traces(run).check()) == 4
 
 
-async def test_a_failing_server_is_asked_again(decided, standin):
+async def test_a_failing_server_is_asked_again(serve, unsteady):
     """After HTTP 500, an overload and a cut connection the run continues."""
     soon = {"retry-after-ms": "10"}
-    client = await decided(
+    unsteady.script = [
         HttpError(error="server_error", headers=soon),
         HttpError(error="overloaded", headers=soon),
         says("a half ans", cut=0.5),
         "Whole.",
-    )
-    _, out = await run_of(client)
+    ]
+    _, out = await run_of(await serve(make_app(unsteady.model("anthropic"))))
     assert out.text == "Whole."
-    assert len(standin.requests) == 4
+    assert len(unsteady.requests) == 4
 
 
-async def test_a_slow_first_byte_times_out_and_is_asked_again(serve, standin, protocol):
+async def test_a_slow_first_byte_times_out_and_is_asked_again(serve, unsteady):
     """A request whose answer does not begin within the time-out is repeated by Temporal."""
-    standin.script = [says("too late", hold=0), "In time."]
-    model = standin.model(protocol)
+    unsteady.script = [says("too late", hold=0), "In time."]
+    model = unsteady.model("openai-chat")
     planner = ModelPlanner(model, settings={"max_tokens": 1000, "timeout": 1.5})
     _, out = await run_of(await serve(planner=planner))
-    standin.release()
+    unsteady.release()
     assert out.text == "In time."
 
 
@@ -167,14 +235,15 @@ async def test_a_slow_first_byte_times_out_and_is_asked_again(serve, standin, pr
         ("quota", "QuotaExceeded"),
     ],
 )
-async def test_an_error_that_does_not_pass_fails_the_run(decided, standin, error, code):
+async def test_an_error_that_does_not_pass_fails_the_run(serve, unsteady, error, code):
     """An error that only a person can repair fails the run after one request."""
-    client = await decided(HttpError(error=error))
+    unsteady.script = [HttpError(error=error)]
+    client = await serve(make_app(unsteady.model("anthropic")))
     run = await client.start("test.agent", "1 + 2?")
     with pytest.raises(RunFailed) as failed:
         await run.result()
     assert failed.value.code == code
-    assert len(standin.requests) == 1
+    assert len(unsteady.requests) == 1
 
 
 async def test_a_refusal_is_the_answer(decided, protocol):
@@ -218,6 +287,7 @@ async def test_an_empty_answer_is_corrected_once(decided, standin, traces):
     assert len(await traces(run).check()) == 2
 
 
+@pytest.mark.parametrize("protocol", ["anthropic"])
 async def test_two_empty_answers_fail_the_run(decided, standin):
     """After one correction a second empty answer fails the run."""
     client = await decided(Reply(), Reply(parts=(Thinking(text="hm"),)))
@@ -252,6 +322,7 @@ async def test_a_typed_answer_is_corrected_once(decided, standin):
     assert "`total` must be at least 0" in answered.text
 
 
+@pytest.mark.parametrize("protocol", ["openai-chat"])
 async def test_a_typed_answer_that_stays_wrong_fails_the_run(decided, standin):
     """After one correction a second wrong answer fails the run."""
     client = await decided(calls(final(total="three")), calls(final()), result=Sum)
@@ -261,6 +332,7 @@ async def test_a_typed_answer_that_stays_wrong_fails_the_run(decided, standin):
     assert len(standin.requests) == 2
 
 
+@pytest.mark.parametrize("protocol", ["openai-responses"])
 async def test_a_text_that_is_a_valid_answer_counts(decided):
     """A text that is one valid JSON object counts as the typed answer."""
     client = await decided('```json\n{"total": 3}\n```', result=Sum)
@@ -284,6 +356,7 @@ async def test_an_answer_that_is_no_object(decided, standin):
     assert "`answer[1]`" in standin.requests[1].tool_results[0].text
 
 
+@pytest.mark.parametrize("protocol", ["anthropic"])
 async def test_calls_beside_the_answer_are_left_out(decided):
     """Calls in the same response as the typed answer are not carried out, and a note says so."""
     client = await decided(calls(add(1, 2), final(total=3)), result=Sum)
@@ -325,6 +398,7 @@ async def test_a_question(decided, standin, status_when, traces):
     await traces(run).check()
 
 
+@pytest.mark.parametrize("protocol", ["openai-chat"])
 async def test_without_interrupts_nobody_is_asked(decided, standin):
     """Without `interrupts_allowed`, `ask_user` is not offered, and a call of it is a call of an unknown tool."""
     ask = ToolCall(name="ask_user", arguments='{"question": "Which?"}')
@@ -335,6 +409,7 @@ async def test_without_interrupts_nobody_is_asked(decided, standin):
     assert "there is no tool" in standin.requests[1].tool_results[0].text.lower()
 
 
+@pytest.mark.parametrize("protocol", ["openai-responses"])
 async def test_an_empty_question_is_corrected(decided, standin, status_when):
     """An empty question is corrected once, within the same plan."""
     bad, good = ('{"question": ""}', '{"question": "Which?"}')
@@ -361,6 +436,7 @@ async def test_the_last_turn_only_answers(decided, standin):
     assert "not executed" in standin.requests[1].tool_results[0].text
 
 
+@pytest.mark.parametrize("protocol", ["anthropic"])
 async def test_an_agent_as_a_tool(serve, standin, protocol):
     """A child run has its own system and user messages and its typed answer, and its tokens are in the total usage."""
     standin.script = [

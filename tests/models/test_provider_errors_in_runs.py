@@ -22,6 +22,7 @@ def planner(standin, ask, protocol):
     return plan
 
 
+@pytest.mark.parametrize("protocol", ["openai-chat"])
 async def test_a_run_continues_when_its_provider_recovers(serve, traces, standin, planner):
     """Each attempt is one request, and the history has one plan."""
     soon = {"retry-after-ms": "20"}
@@ -40,6 +41,7 @@ async def test_a_run_continues_when_its_provider_recovers(serve, traces, standin
     await traces(run).check()
 
 
+@pytest.mark.parametrize("protocol", ["openai-responses"])
 async def test_an_error_that_a_person_must_repair_fails_the_run_at_once(serve, traces, standin, planner):
     """The run fails after one request, with a sentence that says what to do and has neither the key nor the URL."""
     standin.script = [HttpError(error="unauthorized")]

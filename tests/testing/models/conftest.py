@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from sojourn import Agent, App, RunOutput, RunPolicy, ToolCallMeta, Toolset
+from sojourn import Agent, App, Client, RunOutput, RunPolicy, ToolCallMeta, Toolset
 from sojourn.models import ModelPlanner
 from tests.models.conftest import ask, protocol, standin, streamed  # noqa: F401 - fixtures
 
@@ -43,9 +43,10 @@ def app() -> App:
 @pytest.fixture
 def converse(serve) -> Callable[..., Awaitable[RunOutput]]:
     """Start a run of an app's clerk, answer its questions with `It is 7`, and return the run's output."""
+    clients: dict[int, Client] = {}
 
     async def run(app: App, text: str = "Where is my order?") -> RunOutput:
-        client = await serve(app)
+        client = clients[id(app)] = clients.get(id(app)) or await serve(app)
         run = await client.start("desk.clerk", text)
         async for event in run.events():
             if event.type == "await_clarification":

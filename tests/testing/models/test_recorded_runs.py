@@ -58,6 +58,7 @@ async def test_a_run_is_played_as_it_was_recorded(file, converse, app):
     assert after.usage.cached_tokens == 40
 
 
+@pytest.mark.parametrize("protocol", ["openai-responses"])
 async def test_a_file_is_played_any_number_of_times(file, converse, app):
     """A second run, and three at once, get the same answers from one player."""
     with use_model(app, Player(file[0])):
@@ -101,6 +102,7 @@ async def test_a_file_holds_nothing_of_the_machine(file):
     assert sorted(tool["name"] for tool in first["tools"]) == ["ask_user", "desk__orders__find"]
 
 
+@pytest.mark.parametrize("protocol", ["anthropic"])
 async def test_a_changed_prompt_fails_clearly(file, serve, traces):
     """A changed prompt fails the run at its first request, without a retry; the error has both prompts and what to do."""
     path, _ = file
@@ -125,6 +127,7 @@ async def test_a_changed_prompt_fails_clearly(file, serve, traces):
     assert "SOJOURN_RECORD=1" in message
 
 
+@pytest.mark.parametrize("protocol", ["openai-chat"])
 async def test_a_changed_tool_fails_clearly(file, converse):
     """A changed tool fails the run, though the conversation is the same."""
     app = desk(asks=False)
