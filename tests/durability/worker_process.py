@@ -51,7 +51,7 @@ class WorkerProcess:
 
     def signal(self, number: signal.Signals) -> None:
         """Send it a signal."""
-        os.kill(self.pid, number)
+        self._process.signal(number)
 
     def kill(self) -> None:
         """End it with SIGKILL, stopped or not; nothing when it has ended."""

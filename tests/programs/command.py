@@ -1,6 +1,7 @@
 """Command: a process of its own with the face of asyncio's processes."""
 
 import asyncio
+import contextlib
 import os
 import signal
 from collections.abc import Mapping
@@ -56,8 +57,9 @@ class Command:
         return out, err
 
     def send_signal(self, number: int) -> None:
-        """Signal it alone."""
-        os.kill(self.pid, number)
+        """Signal it alone; nothing when it has ended, which it may do at any moment."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, number)
 
     def kill(self) -> None:
         """SIGKILL it."""

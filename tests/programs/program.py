@@ -1,5 +1,6 @@
 """Program: a process of its own that writes to files."""
 
+import contextlib
 import os
 import select
 import signal
@@ -60,15 +61,20 @@ class Program:
         assert status is not None, "the program did not end"
         return status
 
+    def signal(self, number: int) -> None:
+        """Signal it; nothing when it has ended, which it may do at any moment."""
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
     def terminate(self) -> None:
-        """Ask it to end."""
-        os.kill(self.pid, signal.SIGTERM)
+        """Ask it to end; nothing when it has ended."""
+        self.signal(signal.SIGTERM)
 
     def kill(self) -> None:
         """End it at once; nothing when it has ended."""
-        if self.poll() is None:
-            os.kill(self.pid, signal.SIGKILL)
-            self.wait()
+        self.signal(signal.SIGKILL)
+        self.wait()
 
     def _ended(self, timeout: float) -> int | None:
         if self._status is None and select.select([self._answers], [], [], timeout)[0]:
