@@ -48,6 +48,7 @@ class Command:
         """Its exit status; negative is the signal that ended it."""
         if self.returncode is None:
             self.returncode = number_in(await self._answers.readexactly(8))
+            await self._answers.read()  # to its end, which closes it
         return self.returncode
 
     async def communicate(self) -> tuple[bytes, bytes]:

@@ -8,7 +8,7 @@ from datetime import timedelta
 from urllib.parse import quote
 
 import pytest
-from playwright.async_api import Browser, Page, async_playwright, expect
+from playwright.async_api import BrowserContext, Page, async_playwright, expect
 from temporalio.api.sdk.v1 import WorkflowMetadata
 
 from sojourn import Run
@@ -36,8 +36,8 @@ def temporal_address(temporal_server: Server) -> str:
 
 
 @pytest.fixture(scope="module")
-async def browser() -> AsyncIterator[Browser]:
-    """The Chromium of this machine, which reaches nothing but this machine."""
+async def browser() -> AsyncIterator[BrowserContext]:
+    """The Chromium of this machine, which reaches nothing but this machine; it keeps the UI's code from page to page."""
     chromium = shutil.which("chromium")
     if chromium is None:
         reason = "there is no Chromium on this machine: apt-get install chromium"
@@ -47,7 +47,7 @@ async def browser() -> AsyncIterator[Browser]:
         browser = await playwright.chromium.launch(
             executable_path=chromium, args=["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
         )
-        yield browser
+        yield await browser.new_context(viewport={"width": 1400, "height": 1400})
         await browser.close()
 
 
@@ -55,10 +55,9 @@ Look = Callable[..., Awaitable[Page]]
 
 
 @pytest.fixture
-async def look(browser: Browser, temporal_server: Server) -> AsyncIterator[Look]:
+async def look(browser: BrowserContext, temporal_server: Server) -> AsyncIterator[Look]:
     """Open a page of a run in Temporal's UI: `look(run, "user-metadata")`; nothing it shows may come alive."""
-    context = await browser.new_context(viewport={"width": 1400, "height": 1400})
-    page = await context.new_page()
+    page = await browser.new_page()
     alive: list[str] = []
 
     async def opened(dialog) -> None:
@@ -76,7 +75,7 @@ async def look(browser: Browser, temporal_server: Server) -> AsyncIterator[Look]
         return page
 
     yield look
-    await context.close()
+    await page.close()
     assert alive == []
 
 

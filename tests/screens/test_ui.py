@@ -81,9 +81,11 @@ async def is_text(frame: FrameLocator) -> None:
 
 
 async def test_a_question_and_its_command_are_on_the_page(waiting, look, shell):
-    """The question stands there to the letter; the command, copied from the page, answers the run."""
+    """The question stands there to the letter, above it what was asked; the command, copied from the page, answers the run."""
     run = await waiting("ops.asker")
-    current = part(await look(run, "user-metadata"), "current-details")
+    page = await look(run, "user-metadata")
+    await was_asked(page)
+    current = part(page, "current-details")
     await expect(current.get_by_text("Waiting for an answer:")).to_be_visible()
     question, command = await current.locator("pre").all_text_contents()
     assert question == f"{HOSTILE}\nWanted: site\n"
@@ -114,24 +116,14 @@ async def test_a_call_to_approve_and_its_commands_are_on_the_page(waiting, look,
     assert (await run.result()).text == "denied: not today"
 
 
-async def test_what_was_asked_is_on_the_page_from_the_start(waiting, look):
-    """Summary and details, which never change, as text too."""
-    run = await waiting("ops.asker")
-    page = await look(run, "user-metadata")
+async def was_asked(page: Page) -> None:
+    """Summary and details, which never change, are there as text too."""
     await expect(part(page, "summary").get_by_text("ops.asker: Which site?")).to_be_visible()
     await is_text(part(page, "summary"))
     asked, labels = await part(page, "details").locator("pre").all_text_contents()
     assert asked == f"{HOSTILE}\n"
     assert labels == f"by: {HOSTILE[:100]}\n"
     await is_text(part(page, "details"))
-
-
-async def test_the_history_names_plans_and_tools(waiting, look):
-    """Its events have the summaries `plan n` and the tool's id."""
-    run = await waiting("ops.tidier")
-    page = await look(run, "history")
-    for said in ("plan 1", "ops.shelves.look_up", "plan 2"):
-        await expect(page.get_by_text(said, exact=True).first).to_be_visible()
 
 
 async def test_memo_and_search_attributes_are_on_their_pages(waiting, look):

@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from sojourn import Client
+from tests.programs import Command
 
 APP = """
 from sojourn import Agent, App, PlanResult
@@ -25,12 +26,11 @@ app = App(agents=[Agent("dev.agent", planner=plan)])
 class Dev:
     """A running `sojourn dev --json`, and what it says."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, process: Command) -> None:
         self.process = process
 
     async def told(self, event: str) -> dict:
         """The next thing it says, which is this."""
-        assert self.process.stdout is not None
         said = json.loads(await self.process.stdout.readline())
         assert said.pop("event") == event, said
         return said
@@ -60,13 +60,13 @@ async def client(temporal_address) -> Client:
 
 
 @pytest.fixture
-async def start_dev(start_process, client, temporal_address):
+async def start_dev(start_command, client, temporal_address):
     """Start it beside the server of the session."""
     port, started = temporal_address.rpartition(":")[2], []
 
     async def start(*options: str) -> Dev:
         queue = ("--task-queue", client.task_queue)
-        process = await start_process("dev", "dev_app:app", "--json", "--port", port, *queue, *options)
+        process = await start_command("dev", "dev_app:app", "--json", "--port", port, *queue, *options)
         started.append(process)
         dev = Dev(process)
         assert (await dev.told("server"))["address"] == temporal_address
@@ -84,44 +84,29 @@ async def answer_of(client: Client) -> str:
 
 
 async def test_a_change_is_served_and_a_mistake_is_not(here, start_dev, client, until):
-    """A syntax error leaves the last good worker at work; its mend is served, and the old worker has gone."""
+    """What does not load at first, or any more, is told and mended, and so is a worker that is killed; old workers go."""
+    write_app(here, "import no_such_module")
     dev = await start_dev()
-    first = (await dev.told("serving"))["pid"]
-    assert await answer_of(client) == "one"
+    assert await dev.told("not_loaded") == {"changed": [], "serving": False}
+    write_app(here, APP.format(answer="mended"))
+    first = (await dev.told("reloaded"))["pid"]
+    assert await answer_of(client) == "mended"
     write_app(here, "app = ][")
     assert await dev.told("not_loaded") == {"changed": ["dev_app.py"], "serving": True}
-    assert await answer_of(client) == "one"
+    assert await answer_of(client) == "mended"
     write_app(here, APP.format(answer="two"))
     second = await dev.told("reloaded")
     assert second["changed"] == ["dev_app.py"]
     await until(lambda: not psutil.pid_exists(first))
     assert await answer_of(client) == "two"
-    code, err = await dev.stopped()
-    assert (code, "SyntaxError" in err, "Traceback" in err) == (0, True, False)
-    assert not psutil.pid_exists(second["pid"])
-
-
-async def test_an_app_that_does_not_load_at_first_is_waited_for(here, start_dev, client):
-    """What is wrong inside the module is told, and its mend served."""
-    write_app(here, "import no_such_module")
-    dev = await start_dev()
-    assert await dev.told("not_loaded") == {"changed": [], "serving": False}
-    write_app(here, APP.format(answer="mended"))
-    await dev.told("reloaded")
-    assert await answer_of(client) == "mended"
-    code, err = await dev.stopped()
-    assert (code, "no_such_module" in err) == (0, True)
-
-
-async def test_a_worker_that_dies_is_told_and_the_next_change_served(here, start_dev, client):
-    """Killed from outside, or by a fault of its own."""
-    dev = await start_dev()
-    os.kill((await dev.told("serving"))["pid"], signal.SIGKILL)
+    os.kill(second["pid"], signal.SIGKILL)
     assert await dev.told("worker_ended") == {"status": -9}
     write_app(here, APP.format(answer="again"))
-    await dev.told("reloaded")
+    last = (await dev.told("reloaded"))["pid"]
     assert await answer_of(client) == "again"
-    await dev.stopped()
+    code, err = await dev.stopped()
+    assert (code, "no_such_module" in err, "SyntaxError" in err, "Traceback" in err) == (0, True, True, False)
+    assert not psutil.pid_exists(last)
 
 
 async def test_the_worker_ends_with_its_parent(here, start_dev, until):
@@ -143,9 +128,9 @@ async def test_ctrl_c_while_an_app_loads(here, start_dev):
 
 
 @pytest.mark.parametrize("option", ["--reload", "--no-reload"])
-async def test_a_server_of_its_own_that_dies_ends_it(here, start_process, option):
+async def test_a_server_of_its_own_that_dies_ends_it(here, start_command, option):
     """Exit code 3, with what the server said last."""
-    process = await start_process("dev", "dev_app:app", "--json", "--port", "0", option)
+    process = await start_command("dev", "dev_app:app", "--json", "--port", "0", option)
     dev = Dev(process)
     address = (await dev.told("server"))["address"]
     if option == "--reload":
