@@ -56,7 +56,7 @@ Look = Callable[..., Awaitable[Page]]
 
 @pytest.fixture
 async def look(browser: BrowserContext, temporal_server: Server) -> AsyncIterator[Look]:
-    """Open a page of a run in Temporal's UI: `look(run, "user-metadata")`; nothing it shows may come alive."""
+    """Open a page of a run in Temporal's UI, `look(run, "user-metadata")`, or any other; nothing it shows may come alive."""
     page = await browser.new_page()
     alive: list[str] = []
 
@@ -67,11 +67,13 @@ async def look(browser: BrowserContext, temporal_server: Server) -> AsyncIterato
     page.on("dialog", opened)
     page.on("request", lambda request: alive.append(request.url) if _host(request.url) == ELSEWHERE else None)
 
-    async def look(run: Run, tab: str) -> Page:
-        described = await run.client.temporal.get_workflow_handle(run.id).describe()
-        await page.goto(
-            f"{temporal_server.ui_url}/namespaces/default/workflows/{quote(run.id, safe='')}/{described.run_id}/{tab}"
-        )
+    async def look(run: Run | str, tab: str = "") -> Page:
+        url = run
+        if isinstance(run, Run):
+            described = await run.client.temporal.get_workflow_handle(run.id).describe()
+            name = f"{quote(run.id, safe='')}/{described.run_id}"
+            url = f"{temporal_server.ui_url}/namespaces/default/workflows/{name}/{tab}"
+        await page.goto(url)
         return page
 
     yield look

@@ -80,6 +80,16 @@ async def is_text(frame: FrameLocator) -> None:
     assert set(titles) <= {"Asked:", "Labels:", "Waiting for an answer:", "Waiting for approval:"}
 
 
+async def was_asked(page: Page) -> None:
+    """Summary and details, which never change, are there as text too."""
+    await expect(part(page, "summary").get_by_text("ops.asker: Which site?")).to_be_visible()
+    await is_text(part(page, "summary"))
+    asked, labels = await part(page, "details").locator("pre").all_text_contents()
+    assert asked == f"{HOSTILE}\n"
+    assert labels == f"by: {HOSTILE[:100]}\n"
+    await is_text(part(page, "details"))
+
+
 async def test_a_question_and_its_command_are_on_the_page(waiting, look, shell):
     """The question stands there to the letter, above it what was asked; the command, copied from the page, answers the run."""
     run = await waiting("ops.asker")
@@ -99,9 +109,10 @@ async def test_a_question_and_its_command_are_on_the_page(waiting, look, shell):
 
 
 async def test_a_call_to_approve_and_its_commands_are_on_the_page(waiting, look, shell):
-    """What will run, with its arguments, the line that approves and the line that denies."""
+    """What will run, with its arguments, the line that approves and the line that denies; the history names plans and tools."""
     run = await waiting("ops.tidier")
-    current = part(await look(run, "user-metadata"), "current-details")
+    page = await look(run, "user-metadata")
+    current = part(page, "current-details")
     await expect(current.get_by_text("Waiting for approval:")).to_be_visible()
     call, whole, approve, deny = await current.locator("pre").all_text_contents()
     prompt, tool, *fields = call.splitlines()
@@ -112,18 +123,11 @@ async def test_a_call_to_approve_and_its_commands_are_on_the_page(waiting, look,
     assert "--type approval" in whole  # the shelf's name has no room
     assert '"approved": true' in approve
     await is_text(current)
+    page = await look(run, "history")
+    for said in ("plan 1", "ops.shelves.look_up", "plan 2"):
+        await expect(page.get_by_text(said, exact=True).first).to_be_visible()
     assert (await shell(deny.replace("THE REASON", "not today")))[0] == 0
     assert (await run.result()).text == "denied: not today"
-
-
-async def was_asked(page: Page) -> None:
-    """Summary and details, which never change, are there as text too."""
-    await expect(part(page, "summary").get_by_text("ops.asker: Which site?")).to_be_visible()
-    await is_text(part(page, "summary"))
-    asked, labels = await part(page, "details").locator("pre").all_text_contents()
-    assert asked == f"{HOSTILE}\n"
-    assert labels == f"by: {HOSTILE[:100]}\n"
-    await is_text(part(page, "details"))
 
 
 async def test_memo_and_search_attributes_are_on_their_pages(waiting, look):
@@ -136,8 +140,8 @@ async def test_memo_and_search_attributes_are_on_their_pages(waiting, look):
     await expect(shown).to_contain_text('"SojournAwaiting": "which"')
 
 
-async def test_a_waiting_run_is_found_in_the_list(waiting, look, temporal_server, shell, until):
-    """By the search attribute that says what it waits for."""
+async def test_a_waiting_run_is_found_and_answered(waiting, look, temporal_server, shell, until):
+    """It is in the list of what waits, and `More Actions`, `Send a Signal` of its page offers names and what they are for."""
     run = await waiting("ops.asker")
     query = f"SojournAwaiting = 'which' AND WorkflowId = '{run.id}'"
 
@@ -145,15 +149,8 @@ async def test_a_waiting_run_is_found_in_the_list(waiting, look, temporal_server
         return run.id in (await shell(f'temporal workflow list --query "{query}"'))[1]
 
     await until(listed)
-    page = await look(run, "user-metadata")
-    await page.goto(f"{temporal_server.ui_url}/namespaces/default/workflows?query={quote(query)}")
-    await expect(page.get_by_role("link", name=run.id)).to_be_visible()
-
-
-async def test_a_run_is_answered_in_the_page(waiting, look):
-    """By `More Actions`, `Send a Signal`: its names and what they are for are offered there."""
-    run = await waiting("ops.asker")
-    page = await look(run, "user-metadata")
+    page = await look(f"{temporal_server.ui_url}/namespaces/default/workflows?query={quote(query)}")
+    await page.get_by_role("link", name=run.id).click()
     await page.get_by_role("button", name="More Actions").click()
     await page.get_by_role("menuitem", name="Send a Signal").click()
     dialog = page.get_by_role("dialog")
