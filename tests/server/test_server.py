@@ -13,12 +13,12 @@ import psutil
 import pytest
 from temporalio.client import Client, WorkflowExecutionStatus
 
-import sojourn
 from sojourn.errors import ServerUnavailable
 from sojourn.server import DYNAMIC_CONFIG, Server, TemporalCli, dev_server, is_serving, ports
+from sojourn.server.files import ServerFiles
 from sojourn.server.start_dev import StartDev
+from tests.programs import Program
 
-ROOT = Path(sojourn.__file__).parents[1]
 PATIENCE = timedelta(seconds=20)
 
 
@@ -34,28 +34,17 @@ def own_server(**options: object) -> Server:
 
 
 @pytest.fixture(scope="module")
-async def running(tmp_path_factory):
+def database(tmp_path_factory) -> Path:
+    """The file of that server."""
+    return tmp_path_factory.mktemp("running") / "temporal.db"
+
+
+@pytest.fixture(scope="module")
+async def running(database):
     """Give one server for the tests that only look at it."""
-    async with own_server(
-        db_filename=tmp_path_factory.mktemp("running") / "temporal.db", ui=True, ui_port=0
-    ) as server:
+    async with own_server(db_filename=database, ui=True, ui_port=0) as server:
         yield server
         server.kill()
-
-
-async def test_serves_until_stopped(tmp_path):
-    """A started server is healthy and has its namespace and its file; a stopped one has left nothing running."""
-    db = tmp_path / "new folder" / "temporal.db"
-    async with own_server(db_filename=db, namespace="field") as server:
-        assert await is_serving(server.address, namespace="field", within=PATIENCE)
-        assert (server.attached, server.ui_url) == (False, None)
-        assert server.cli is not None
-        pid = server.pid
-        assert pid is not None
-    assert db.is_file()
-    assert not psutil.pid_exists(pid)
-    assert server.pid is None
-    assert not await is_serving(server.address)
 
 
 def modes(folder: Path) -> dict[str, str]:
@@ -67,18 +56,33 @@ def modes(folder: Path) -> dict[str, str]:
     return found
 
 
-async def test_what_it_keeps_is_for_its_owner(tmp_path):
-    """Runs are in the database, and parts of them in the log; a folder that was there stays as it was."""
+async def test_serves_until_stopped(tmp_path):
+    """A started server is healthy and has its namespace, its file and its log; a stopped one has left nothing running.
+
+    Runs are in the database, and parts of them in the log: both are for their owner. A folder that was there stays as it
+    was, and the next server may use the same files.
+    """
     tmp_path.chmod(0o755)
     folder = tmp_path / "made" / "below"
     db, log = folder / "temporal.db", folder / "temporal.log"
     private = {"temporal.db", "temporal.db.lock", "temporal.log"}
     for _ in range(2):
-        async with own_server(db_filename=db, log_filename=log):
+        async with own_server(db_filename=db, log_filename=log, namespace="field") as server:
+            assert await is_serving(server.address, namespace="field", within=PATIENCE)
+            assert (server.attached, server.ui_url) == (False, None)
+            assert server.cli is not None
+            pid = server.pid
+            assert pid is not None
+            assert server.address.rpartition(":")[2] in log.read_text()
+            assert server.log_tail() in log.read_text()
             found = modes(folder)
             assert found.pop(".") == "700"
             assert private <= set(found)
             assert set(found.values()) == {"600"}
+        assert db.is_file()
+        assert not psutil.pid_exists(pid)
+        assert server.pid is None
+        assert not await is_serving(server.address)
         for path in folder.iterdir():
             path.chmod(0o644)  # as an older version left it
     assert f"{folder.parent.stat().st_mode & 0o777:o}" == "700"
@@ -115,14 +119,28 @@ async def test_attaches(running, monkeypatch):
     assert await is_serving(running.address, within=PATIENCE)
 
 
-@pytest.mark.parametrize("options", [{"attach": False}, {"namespace": "another"}])
-async def test_starts_beside(running, monkeypatch, options):
-    """A server that may not attach, or needs another namespace, takes other ports than the usual one."""
+async def test_starts_beside(running, monkeypatch):
+    """A server that needs another namespace takes another port than the usual one, and is started once."""
     monkeypatch.setattr(dev_server, "USUAL_PORT", int(running.address.rpartition(":")[2]))
-    async with Server(ui=False, **options) as second:
+    async with Server(ui=False, namespace="another") as second:
         assert not second.attached
         assert second.address != running.address
+        with pytest.raises(RuntimeError, match="started already"):
+            await second.start()
         second.kill()
+
+
+async def test_lost_race_for_a_port(running, monkeypatch):
+    """A server that may not attach takes another port; when a chosen one is taken before it binds, another one is tried."""
+    usual = int(running.address.rpartition(":")[2])
+    monkeypatch.setattr(dev_server, "USUAL_PORT", usual)
+    taken = [usual]
+    monkeypatch.setattr(dev_server, "pick", lambda *asked: taken.pop() if taken else ports.pick(*asked))
+    async with Server(ui=False, attach=False) as server:
+        assert not taken
+        assert not server.attached
+        assert server.address != running.address
+        server.kill()
 
 
 async def test_asked_port_is_taken(running):
@@ -132,30 +150,27 @@ async def test_asked_port_is_taken(running):
         await own_server(port=port).start()
 
 
-async def test_lost_race_for_a_port(running, monkeypatch):
-    """When a chosen port is taken before the server binds it, another one is tried."""
-    taken = [int(running.address.rpartition(":")[2])]
-    monkeypatch.setattr(dev_server, "pick", lambda *asked: taken.pop() if taken else ports.pick(*asked))
-    async with own_server() as server:
-        assert not taken
-        assert server.address != running.address
-        server.kill()
-
-
 async def test_crash_loses_nothing(tmp_path):
-    """After SIGKILL and `restart` the same address knows the workflows that were started before."""
+    """After SIGKILL, which `wait` tells, and `restart` the same address knows the workflows that were started before.
+
+    A server that does not end when asked is killed after the grace.
+    """
     async with own_server(db_filename=tmp_path / "temporal.db") as server:
         address, first = server.address, server.pid
         client = await Client.connect(address)
         await client.start_workflow("Unserved", id="survivor", task_queue="nobody")
-        server.kill()
+        os.kill(first, signal.SIGKILL)
+        assert await server.wait() == -signal.SIGKILL
         assert server.pid is None
         assert not psutil.pid_exists(first)
         await server.restart()
         assert (server.address, server.pid == first) == (address, False)
         description = await (await Client.connect(address)).get_workflow_handle("survivor").describe()
         assert description.status is WorkflowExecutionStatus.RUNNING
-        server.kill()
+        second = server.pid
+        os.kill(second, signal.SIGSTOP)
+        await server.stop(grace=timedelta(milliseconds=100))
+        assert not psutil.pid_exists(second)
 
 
 async def test_failure_is_told_with_the_log(tmp_path):
@@ -165,29 +180,13 @@ async def test_failure_is_told_with_the_log(tmp_path):
     server = own_server(db_filename=db)
     with pytest.raises(ServerUnavailable, match=r"it ended; it said:(?s:.*)file is not a database"):
         await server.start()
-    db.unlink()
-    async with server:
-        server.kill()
+    ServerFiles(db_filename=db, log_filename=None).close()
 
 
-async def test_one_server_a_file(running, tmp_path):
-    """A second server on the same file is refused, with the address of the first; a stopped one lets go."""
-    db = tmp_path / "temporal.db"
-    async with own_server(db_filename=db) as first:
-        with pytest.raises(ServerUnavailable, match=f"{first.address}.*uses {db}"):
-            await own_server(db_filename=db).start()
-        first.kill()
-    async with own_server(db_filename=db) as second:
-        second.kill()
-
-
-async def test_log_file(tmp_path):
-    """The server's log is in the file that was asked for."""
-    log = tmp_path / "logs" / "server.log"
-    async with own_server(log_filename=log) as server:
-        assert server.address.rpartition(":")[2] in log.read_text()
-        assert server.log_tail() in log.read_text()
-        server.kill()
+async def test_one_server_a_file(running, database):
+    """A second server on the same file is refused, with the address of the first."""
+    with pytest.raises(ServerUnavailable, match=f"{running.address}.*uses {database}"):
+        await own_server(db_filename=database).start()
 
 
 async def test_too_slow(tmp_path):
@@ -213,24 +212,8 @@ async def test_canceled_start():
     assert not psutil.pid_exists(pid)
 
 
-async def test_stuck_server_is_killed():
-    """A server that does not end when asked is killed after the grace."""
-    async with own_server() as server:
-        pid = server.pid
-        os.kill(pid, signal.SIGSTOP)
-        await server.stop(grace=timedelta(milliseconds=100))
-        assert not psutil.pid_exists(pid)
-
-
-async def test_death_is_seen():
-    """`wait` returns when the process ends by itself."""
-    async with own_server() as server:
-        os.kill(server.pid, signal.SIGKILL)
-        assert await server.wait() == -signal.SIGKILL
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux can tie a child to its parent")
-async def test_dies_with_us():
+async def test_dies_with_us(tmp_path):
     """When the process that started it is killed, the server does not stay behind."""
     script = (
         "import asyncio\n"
@@ -241,32 +224,22 @@ async def test_dies_with_us():
         "        await asyncio.Event().wait()\n"
         "asyncio.run(main())\n"
     )
-    parent = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-c",
-        script,
-        stdout=asyncio.subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-    assert parent.stdout is not None
-    pid = int(await parent.stdout.readline())
+    said = tmp_path / "said"
+    parent = Program("-c", script, cwd=tmp_path, env=os.environ, out=said, err=said)
+    await until(lambda: said.read_text().endswith("\n") or parent.poll() is not None)
+    pid = int(said.read_text())
     assert psutil.pid_exists(pid)
     parent.kill()
-    await parent.wait()
     await until(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
 
 
 async def test_not_started():
-    """Before the start there is no address, and nothing to restart; a second start is refused."""
+    """Before the start there is no address, and nothing to restart."""
     server = own_server()
     with pytest.raises(RuntimeError, match="never started"):
         _ = server.address
     with pytest.raises(RuntimeError, match="started no server"):
         await server.restart()
-    async with server:
-        with pytest.raises(RuntimeError, match="started already"):
-            await server.start()
-        server.kill()
 
 
 async def test_not_serving():
