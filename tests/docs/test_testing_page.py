@@ -45,7 +45,16 @@ def tested(project) -> Callable[..., Awaitable[str]]:
         environment |= {"PYTHONPATH": f"{ROOT}{os.pathsep}{project}", "COLUMNS": "200", **variables}
         environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
         plugins = ["-p", "sojourn.testing.pytest_plugin", "-p", "pytest_asyncio.plugin"]
-        command = ["-m", "pytest", "-q", "-o", "asyncio_mode=auto", "--import-mode=importlib", *plugins, *words]
+        command = [
+            "-m",
+            "pytest",
+            "-q",
+            "-o",
+            "asyncio_mode=auto",
+            "--import-mode=importlib",
+            *plugins,
+            *words,
+        ]
         said = project / "said"
         said.unlink(missing_ok=True)
         process = Program(*command, cwd=project, env=environment, out=said, err=said, imports=IMPORTED)

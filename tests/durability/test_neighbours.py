@@ -81,8 +81,11 @@ async def _doctor(stage) -> dict[str, Any]:
     return checks[f"runs on {stage.client.task_queue}"]
 
 
-async def test_what_kills_its_worker_is_tried_on_three(stages):
-    """An ordinary call, a local one or a planner: the third lost worker is the last, and the run says so."""
+async def test_what_takes_its_worker_down_is_tried_on_three(stages):
+    """An ordinary call, a local one or a planner, which kill it, or a call that never lets go of the loop.
+
+    The third lost worker is the last, and the run says so.
+    """
 
     async def played(agent, point):
         stage = await stages()
@@ -96,10 +99,11 @@ async def test_what_kills_its_worker_is_tried_on_three(stages):
         assert [line["point"] for line in stage.records() if "crash-" in line["point"]] == [point] * 3
         return run
 
-    called, tripped, gambled = await asyncio.gather(
+    called, tripped, gambled, _ = await asyncio.gather(
         played("crasher", "crasher.crash-one"),
         played("tripper", "tripper.crash-one"),
         played("gambler", "gambler.crash-plan"),
+        never_let_go(await stages()),
     )
     for run in (called, tripped):
         assert (await run.result()).text.count("(3 times); its outcome is unknown") == 1
@@ -109,8 +113,8 @@ async def test_what_kills_its_worker_is_tried_on_three(stages):
         await gambled.result()
 
 
-async def test_what_never_lets_go_of_the_loop_is_tried_on_three(stage):
-    """Each worker that it blocks gives it up and ends, so that no other work is handed to it; then it is answered."""
+async def never_let_go(stage):
+    """Each worker that a call blocks gives it up and ends, so that no other work is handed to it; then it is answered."""
     run = await stage.client.start("durable.endless", "go", wait_for_worker=True)
     for _ in range(3):
         worker = await stage.worker("endless_app:app", ready=False)

@@ -1,5 +1,6 @@
 """Whatever code that a tool left behind does to the event loop: the worker serves on, or its process ends and says so."""
 
+import asyncio
 import signal
 
 import pytest
@@ -17,26 +18,29 @@ async def harmed(stage, how):
     return worker
 
 
-@pytest.mark.parametrize(
-    ("how", "said"),
-    [
-        ("exit", "SystemExit"),
-        ("interrupt", "KeyboardInterrupt"),
-        ("stop", "loop_stopped"),
-        ("handler", "loop_left"),
-    ],
-)
-async def test_a_worker_serves_on(stage, how, said):
+async def test_a_worker_serves_on(stages):
     """What ends a loop does not end the worker: it says so, serves the next run, and stops as ever."""
-    worker = await harmed(stage, how)
-    await worker.says(said)
-    (stage.folder / "go").unlink()
-    out = await stage.client.execute("durable.stray", how)
-    assert out.text == "done"
-    worker.signal(signal.SIGTERM)
-    assert await worker.ends() == 0
-    assert "worker_stopped" in worker.log()
-    assert "Traceback" not in worker.log()
+
+    async def serves_on(how, said):
+        stage = await stages()
+        worker = await harmed(stage, how)
+        await worker.says(said)
+        (stage.folder / "go").unlink()
+        out = await stage.client.execute("durable.stray", how)
+        assert out.text == "done"
+        worker.signal(signal.SIGTERM)
+        assert await worker.ends() == 0
+        assert "worker_stopped" in worker.log()
+        assert "Traceback" not in worker.log()
+
+    async with asyncio.TaskGroup() as group:
+        for how, said in (
+            ("exit", "SystemExit"),
+            ("interrupt", "KeyboardInterrupt"),
+            ("stop", "loop_stopped"),
+            ("handler", "loop_left"),
+        ):
+            group.create_task(serves_on(how, said))
 
 
 async def test_a_cancelled_worker_has_failed(stage):
@@ -56,11 +60,16 @@ async def test_what_does_not_end_holds_nobody(stage):
     assert "worker_overdue" in worker.log()
 
 
-@pytest.mark.parametrize("signals", [1, 2, 3])
-async def test_a_blocked_loop_ends(stage, signals):
-    """A worker whose loop does nothing any more ends at SIGTERM, and has failed."""
-    worker = await harmed(stage, "block")
-    for _ in range(signals):
-        worker.signal(signal.SIGTERM)
-    assert await worker.ends() == 1
-    assert "worker_stopped" not in worker.log()
+async def test_a_blocked_loop_ends(stages):
+    """A worker whose loop does nothing any more ends at SIGTERM, however often it comes, and has failed."""
+
+    async def ends(signals):
+        worker = await harmed(await stages(), "block")
+        for _ in range(signals):
+            worker.signal(signal.SIGTERM)
+        assert await worker.ends() == 1
+        assert "worker_stopped" not in worker.log()
+
+    async with asyncio.TaskGroup() as group:
+        for signals in (1, 2, 3):
+            group.create_task(ends(signals))
