@@ -148,16 +148,12 @@ async def test_answers_that_are_taken(waiting, said, text):
     assert (await run.result()).text == text
 
 
-@pytest.mark.parametrize(
-    "said",
-    [{"count": "many"}, {"count": 101}, '{"count": 0}', "", {}, "x" * 64_001],
-    ids=["type", "most", "least, as JSON", "nothing", "no field", "too long"],
-)
-async def test_answers_that_are_refused(waiting, said):
+async def test_answers_that_are_refused(waiting):
     """The reason is told, and the question stays open."""
     run, _ = await waiting("buyer", "valve")
-    with pytest.raises(InvalidInput):
-        await run.answer("how-many", said)
+    for said in ({"count": "many"}, {"count": 101}, '{"count": 0}', "", {}, "x" * 64_001):
+        with pytest.raises(InvalidInput):
+            await run.answer("how-many", said)
     await run.answer("how-many", "7", by="ana")
     assert (await run.result()).text == "7 x valve ordered"
 
