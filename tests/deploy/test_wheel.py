@@ -108,7 +108,7 @@ def index_of_pip() -> str:
     """The index that pip is set to, which uv does not look up; empty where pip has its own."""
     listed = [sys.executable, "-m", "pip", "config", "list"]
     settings = subprocess.run(listed, check=True, capture_output=True, text=True).stdout
-    return "".join(re.findall(r"\.index-url='(.*)'", settings)[-1:])
+    return "".join(re.findall(r"\.index.url='(.*)'", settings)[-1:])
 
 
 @pytest.fixture(scope="module")
