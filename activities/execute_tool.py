@@ -66,7 +66,7 @@ class ExecuteToolActivity:
             )
             result, mask = refusal(call, (ToolError.from_error(error, current_mask()), None)), current_mask()
             result = masked(result, mask) if mask else result
-        # The history holds the call beside the result, so its name and id are not repeated.
+        # The history holds the call too, so its name and id are not repeated.
         return result.model_copy(update={"name": "", "tool_call_id": ""})
 
     async def _across(self, task: ToolTask, call: ToolRequest, info: activity.Info, lost: int) -> ToolResult:

@@ -46,7 +46,7 @@ def beating(
         who: The ids of the call or planner, for the log.
         lost: Workers lost under this activity before; sent with every heartbeat.
     """
-    # The worker of a local activity is the one that waits for it: nobody would receive a heartbeat.
+    # A local activity runs on the worker that waits for it, so a heartbeat would have no receiver.
     beats = (_Silence if activity.info().is_local else _Beats)(mask, who or {}, lost)
     watch = watch_of(asyncio.get_running_loop())
     tokens = reporter.set(beats.report), CURRENT.set(beats)

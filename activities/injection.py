@@ -17,7 +17,7 @@ from sojourn.errors import ToolFailed
 
 __all__ = ["Injection"]
 
-_TOLD_EVERYWHERE = {"run_id", "session_id", "turn_id", "tool_call_id"}
+_PUBLIC_IDS = {"run_id", "session_id", "turn_id", "tool_call_id"}
 """Ids that every event contains, and that are therefore no secrets."""
 
 
@@ -75,7 +75,7 @@ class Injection:
         """Mask these values too; a value that a later interceptor replaced stays masked."""
         for name, value in values.items():
             known = self._secrets.setdefault(name, [])
-            if name not in _TOLD_EVERYWHERE and value not in known:
+            if name not in _PUBLIC_IDS and value not in known:
                 known.append(value)
         self.mask = mask_for(self._secrets)
         self.whole = mask_for({**self._marked, **self._secrets}) if self._marked else self.mask

@@ -100,7 +100,7 @@ class LoopWatch:
             time.sleep(TICK)
             try:
                 self._look()
-            except Exception:  # noqa: BLE001 - whatever it is, the next check is needed all the same
+            except Exception:  # noqa: BLE001 - after any error the next check is still needed
                 _log.warning("loop_watch_failed", exc_info=True)
         if self._aside is not None:
             self._aside.close()
@@ -122,7 +122,7 @@ class LoopWatch:
         blocked = now - asked
         blocker, at = (None, "") if blocked < BLOCKED else self._blocker()
         if blocked >= self._tell_at:
-            self._tell(blocker, blocked)
+            self._log_blocked(blocker, blocked)
         if blocked >= GIVEN_UP:
             calls = []
             if not self._is_debugged():
@@ -141,7 +141,7 @@ class LoopWatch:
             _log.warning("loop_free_again", seconds=round(now - asked, 1))
         self._tell_at = BLOCKED
 
-    def _tell(self, blocker: Watched | None, blocked: float) -> None:
+    def _log_blocked(self, blocker: Watched | None, blocked: float) -> None:
         self._tell_at = 2 * blocked
         who = blocker.who if blocker else {}
         _log.warning(

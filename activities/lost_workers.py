@@ -1,6 +1,6 @@
 """How many workers an activity has lost, determined and recorded before the activity does anything.
 
-The first attempt asks nobody. A later one asks the server how the attempt before ended, and records
+The first attempt sends no request. A later one asks the server how the attempt before ended, and records
 the new count before the tool runs: so a tool that kills its worker at once is counted too.
 """
 

@@ -1,7 +1,7 @@
 """Overtime: a call that is out of time is answered, even when its coroutine does not end.
 
 If the activity waited for the coroutine, the server would time the activity out and repeat it. And a
-CancelledError is a cancellation only when somebody asked for one.
+CancelledError is a cancellation only when the run or the worker requested one.
 """
 
 import asyncio
@@ -49,7 +49,10 @@ async def await_with_grace(tool_id: str, work: Awaitable[Any]) -> Any:
             _log.warning("async_tool_abandoned", tool=tool_id, mend="let asyncio.CancelledError pass")
             task.add_done_callback(_forget)
             raise
-        if task.cancelled() or task.exception() is not None:
+        if task.cancelled():
+            raise
+        if failure := task.exception():
+            _log.warning("cancelled_tool_failed", tool=tool_id, error=type(failure).__name__)
             raise
         value = task.result()  # it returned in spite of the cancellation
     if not raised.is_a(value, _Exit):

@@ -227,7 +227,7 @@ class Planning:
         limit = self._limit
         # Temporal's own error says itself when, and whether, to try again.
         is_own = raised.is_a(error, ApplicationError)
-        outermost = carried(error)  # the causes are sent beside it, and not repeated in the text
+        outermost = carried(error)  # the causes are sent with it, and not repeated in the text
         message = f"no plan within {limit}" if timed_out else outermost.message
         wanted = retry.delay_of(raised.attribute(error, "next_retry_delay" if is_own else "retry_after"))
         delay = None if wanted is None else bounded(wanted)

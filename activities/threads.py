@@ -29,7 +29,7 @@ SYNC_THREADS = 64
 """Sync tools running at once on one worker."""
 
 OWN_SHARE = 16
-"""Each tool has one in this many of the threads for itself, at least one, whatever the other tools do."""
+"""Each tool may use one in this many of the threads, at least one, even when other tools use all others."""
 
 _log = structlog.get_logger("sojourn.tool")
 

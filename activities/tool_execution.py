@@ -105,7 +105,7 @@ class ToolExecution:
             return await self._recorded(await self._outcome(sent, meta))
 
     async def _outcome(self, sent: ToolRequest, meta: ToolCallMeta) -> ToolResult:
-        """The result of the call, whatever it raised; only a cancellation is raised."""
+        """The result of the call, even if the tool raised; only a cancellation is raised."""
         clock = asyncio.timeout(self._limit.total_seconds())
         try:
             async with clock:
@@ -138,10 +138,10 @@ class ToolExecution:
             answer = passed(self._spec, self._call, stored)
         if isinstance(answer, Oversized):  # by a part that storage does not take
             return refusal(self._call, hints.oversized_result(self._spec, answer.size))
-        self._tell_oddities(result, answer)
+        self._log_oddities(result, answer)
         return await with_fitting_example(self._tool, answer) if self._is_its_own else answer
 
-    def _tell_oddities(self, result: ToolResult, answer: ToolResult) -> None:
+    def _log_oddities(self, result: ToolResult, answer: ToolResult) -> None:
         """Log what the tool's author should change, and no planner can."""
         is_whole = answer.ok and answer.input_required is None
         if self._spec.bounded and is_whole and (odd := oddity(answer.bounds, result.result)):

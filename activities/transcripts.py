@@ -1,7 +1,7 @@
 """Transcripts: the worker's cache of transcripts, and on a miss the run's query.
 
 A plan's input holds only new messages. The rest is in this cache when the last plan of the run was made on
-this worker; else the run returns it, in byte slices (8 ms, whatever the length).
+this worker; else the run returns it, in byte slices, which take 8 ms each.
 """
 
 from collections import OrderedDict

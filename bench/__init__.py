@@ -1,1 +1,1 @@
-"""Measures against bare Temporal, and against peers that plug in, in one run."""
+"""Benchmarks: Sojourn against bare Temporal and against other agent libraries on Temporal."""

@@ -1,4 +1,4 @@
-"""`make bench`: every contender in turn on one server; a table, and JSON beside it."""
+"""`make bench`: measure all contenders in turn on one server; print a table and write all samples as JSON."""
 
 import argparse
 import asyncio
@@ -31,25 +31,23 @@ BARS = {
     "events": ("≤", 1.02),
     "long_bytes": ("≤", 1.35),
 }
-"""What a ratio to the floor must not miss."""
+"""The bound of a figure's ratio to the floor."""
 
 
 def chosen_of(only: list[str]) -> list[Contender]:
-    """The floor and who is named, or all but the peers."""
+    """The floor and the contenders named in `only`; with an empty `only`, all but the peers."""
     present = {name: peer for name, peer in PEERS.items() if peer}
     if absent := [name for name in only if name in PEERS and name not in present]:
-        print(
-            f"left out, for it is not installed: {', '.join(absent)}; see `make bench-peers`", file=sys.stderr
-        )
+        print(f"left out, since not installed: {', '.join(absent)}; see `make bench-peers`", file=sys.stderr)
     return (
         [c for c in [*CONTENDERS, *present.values()] if c is FLOOR or c.name in only] if only else CONTENDERS
     )
 
 
 async def measure(rounds: int, chosen: list[Contender]) -> dict[str, list[Sample]]:
-    """The samples of every contender, `rounds` of each, in turn."""
+    """Measure the contenders in turn; return `rounds` samples of each, by name."""
     async with AsyncExitStack() as stack:
-        # In memory: a disk's flushes would hide what the contenders themselves cost.
+        # In memory, since flushes to a disk would hide the cost of the contenders themselves.
         server = await stack.enter_async_context(Server(attach=False, port=0, ui=False))
         lanes: list[Lane] = [await stack.enter_async_context(lane(c, server.address)) for c in chosen]
         await round_of(lanes, alone=2, batches=1)
@@ -69,7 +67,7 @@ async def measure(rounds: int, chosen: list[Contender]) -> dict[str, list[Sample
 
 
 def version_of(distribution: str) -> str | None:
-    """What is installed of it, if it is."""
+    """The installed version of a distribution; None if it is not installed."""
     try:
         return version(distribution)
     except PackageNotFoundError:
@@ -77,7 +75,7 @@ def version_of(distribution: str) -> str | None:
 
 
 def summarise(samples: dict[str, list[Sample]]) -> dict[str, Any]:
-    """Medians of each figure, ratios to the floor pair by pair, and growth from 20 to 100 calls."""
+    """Medians of all figures, median ratios to the floor round by round, and the growth of bytes per call from 20 to 100 calls."""
     summary: dict[str, Any] = {}
     floor = samples[FLOOR.name]
     for name, own in samples.items():
@@ -93,7 +91,7 @@ def summarise(samples: dict[str, list[Sample]]) -> dict[str, Any]:
 
 
 def cost_of_tracing(samples: dict[str, list[Sample]]) -> dict[str, float]:
-    """Ratios of the traced contender to the same without, pair by pair, where both took part."""
+    """Median ratios of `traced` to `sojourn`, round by round; empty unless both took part."""
     plain, traced = samples.get("sojourn", []), samples.get("traced", [])
     pairs = list(zip(plain, traced, strict=True)) if plain and traced else []
     return {
@@ -104,7 +102,7 @@ def cost_of_tracing(samples: dict[str, list[Sample]]) -> dict[str, float]:
 
 
 def show(summary: dict[str, Any]) -> None:
-    """A row for each figure: the median of each contender and, behind it, its ratio to the floor."""
+    """Print a row for each figure: the median of each contender, then its ratio to the floor."""
     table = Table("figure", title="medians, and ratios to the floor")
     for name in summary:
         table.add_column(name, justify="right")
@@ -123,11 +121,13 @@ def _short(value: float) -> str:
 
 
 def main() -> None:
-    """Measure, print, write."""
+    """Measure, print the table, and write the samples to `bench/results/`."""
     parser = argparse.ArgumentParser(prog="python -m bench")
     parser.add_argument("--rounds", type=int, default=5)
     names = [c.name for c in CONTENDERS if c is not FLOOR]
-    parser.add_argument("--only", nargs="*", choices=[*names, *PEERS], default=[], help="beside the floor")
+    parser.add_argument(
+        "--only", nargs="*", choices=[*names, *PEERS], default=[], help="measure only these, and the floor"
+    )
     options = parser.parse_args()
     samples = asyncio.run(measure(options.rounds, chosen_of(options.only)))
     summary = summarise(samples)

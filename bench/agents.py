@@ -1,4 +1,4 @@
-"""The same work as a Sojourn app."""
+"""The benchmark's work as a Sojourn app."""
 
 from typing import Any
 
@@ -19,12 +19,12 @@ async def echo(text: str) -> str:
 
 @tools.tool(local=True, read_only=True)
 async def echo_locally(text: str) -> str:
-    """Return 200 bytes, beside the workflow."""
+    """Return 200 bytes, in a local activity."""
     return load.result(text)
 
 
 def planning(tool: Tool[..., Any]) -> PlanFunction:
-    """Ask for as many calls as the first message says, one a turn."""
+    """Return a planner that requests as many calls as the first message says, one a plan."""
 
     async def plan(turn: Turn) -> PlanResult:
         wanted = int(turn.messages[0].text)

@@ -1,4 +1,4 @@
-"""`python -m bench.boundary`: what the boundary costs for one valid call of 1 KB, beside the libraries it stands on."""
+"""`python -m bench.boundary`: the cost of the boundary for one valid call of 1 KB, beside that of the libraries it uses."""
 
 import json
 import timeit
@@ -16,11 +16,11 @@ from sojourn.core.payload import boundary
 __all__: list[str] = []
 
 BAR_US = 150
-"""Microseconds that a valid payload of 1 KB may cost."""
+"""Most microseconds that the check of a valid payload of 1 KB may take."""
 
 
 class Reading(BaseModel):
-    """One of ten rows."""
+    """One row of a batch."""
 
     device: Annotated[str, Field(pattern=r"^d-\d+$")]
     at: Annotated[str, Field(min_length=10, max_length=30)]
@@ -57,13 +57,13 @@ def store(batch: Batch) -> str:
 
 
 def micros(work: Callable[[], Any]) -> float:
-    """The best of seven timings: what the work costs when nothing else runs."""
+    """Microseconds of one execution: the least of seven timings, which other processes disturbed least."""
     work()
     return min(timeit.repeat(work, number=500, repeat=7)) / 500 * 1e6
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure and print a table."""
     raw = json.dumps(PAYLOAD)
     meta = ToolCallMeta(run_id="r")
     call = ToolRequest(name=store.id, payload=PAYLOAD, tool_call_id="c")

@@ -1,7 +1,7 @@
-"""The same work by the OpenAI Agents SDK with Temporal's plugin, with a model that decides the same."""
+"""The benchmark's work by the OpenAI Agents SDK with Temporal's plugin and a model that decides like `bench.fake_model`."""
 
 # pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false, reportCallIssue=false
-# It is installed by `make bench-peers` alone.
+# Only `make bench-peers` installs these libraries.
 
 from typing import Any
 
@@ -24,18 +24,18 @@ TASK_QUEUE = "bench-openai-agents"
 
 
 class FakeModel(Model):
-    """`bench.fake_model` in the words of this SDK."""
+    """`bench.fake_model` as a model of this SDK."""
 
     async def get_response(self, system_instructions, input, *given, **more) -> ModelResponse:  # noqa: ARG002
-        """The next call, or the end."""
-        said = [{"content": input}] if isinstance(input, str) else input
-        made = made_of(len(said))
-        if made == int(said[0]["content"]):
+        """The next call, or the answer once all calls were made."""
+        items = [{"content": input}] if isinstance(input, str) else input
+        made = made_of(len(items))
+        if made == int(items[0]["content"]):
             return ResponseBuilders.output_message("done")
         return ResponseBuilders.tool_call(load.arguments(made), "echo", call_id=load.call_id(made))
 
     def stream_response(self, *given, **more):
-        """Nobody streams here."""
+        """Not used: the runner does not stream."""
         raise NotImplementedError
 
 
@@ -47,11 +47,11 @@ async def echo(text: str) -> str:
 
 @workflow.defn(sandboxed=False)
 class OpenAIAgentsRun:
-    """The agent's loop."""
+    """The workflow that runs the agent."""
 
     @workflow.run
     async def run(self, prompt: str) -> str:
-        """Answer; by default it would stop at 10 turns, and send its own traces to OpenAI."""
+        """Run the agent, without the SDK's limit of 10 turns and without its traces to OpenAI."""
         agent = Agent(name="bench", tools=[activity_as_tool(echo, start_to_close_timeout=TIMEOUT)])
         result = await Runner.run(
             agent, prompt, max_turns=10_000, run_config=RunConfig(tracing_disabled=True)
@@ -60,7 +60,7 @@ class OpenAIAgentsRun:
 
 
 async def connect(address: str) -> temporalio.client.Client:
-    """With its plugin, which brings its converter and the activity that asks the model."""
+    """A client with the SDK's plugin, which brings its converter and the activity that requests the model."""
     plugin = OpenAIAgentsPlugin(
         model_params=ModelActivityParameters(start_to_close_timeout=TIMEOUT),
         model_provider=TestModelProvider(FakeModel()),
@@ -70,10 +70,10 @@ async def connect(address: str) -> temporalio.client.Client:
 
 
 async def start(client: temporalio.client.Client, run_id: str, calls: int) -> WorkflowHandle[Any, Any]:
-    """Start a run of so many calls."""
+    """Start a run of `calls` calls."""
     return await client.start_workflow(OpenAIAgentsRun.run, str(calls), id=run_id, task_queue=TASK_QUEUE)
 
 
 def worker(client: temporalio.client.Client) -> Worker:
-    """Its worker."""
+    """The worker of this contender."""
     return tuned(client, TASK_QUEUE, [OpenAIAgentsRun], [echo])

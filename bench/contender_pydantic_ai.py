@@ -1,4 +1,4 @@
-"""The same work by pydantic-ai's own way to run on Temporal, with the same model and the floor's worker."""
+"""The benchmark's work by pydantic-ai's own Temporal integration, with the model of `bench.fake_model` and the floor's worker."""
 
 from typing import Any
 
@@ -33,26 +33,26 @@ async def echo(text: str) -> str:
 
 @workflow.defn(sandboxed=False)
 class PydanticAIRun(PydanticAIWorkflow):
-    """The agent's loop."""
+    """The workflow that runs the agent."""
 
     __pydantic_ai_agents__ = [agent]  # noqa: RUF012 - as its documentation writes it
 
     @workflow.run
     async def run(self, prompt: str) -> str:
-        """Answer; by default it would stop at 50 requests."""
+        """Run the agent, without the library's limit of 50 requests."""
         return (await agent.run(prompt, usage_limits=UsageLimits(request_limit=None))).output
 
 
 async def connect(address: str) -> temporalio.client.Client:
-    """With its plugin, which brings its converter and registers the agent's activities."""
+    """A client with the library's plugin, which brings its converter and registers the agent's activities."""
     return await temporalio.client.Client.connect(address, plugins=[PydanticAIPlugin()])
 
 
 async def start(client: temporalio.client.Client, run_id: str, calls: int) -> WorkflowHandle[Any, Any]:
-    """Start a run of so many calls."""
+    """Start a run of `calls` calls."""
     return await client.start_workflow(PydanticAIRun.run, str(calls), id=run_id, task_queue=TASK_QUEUE)
 
 
 def worker(client: temporalio.client.Client) -> Worker:
-    """Its worker."""
+    """The worker of this contender."""
     return tuned(client, TASK_QUEUE, [PydanticAIRun], [])

@@ -1,4 +1,4 @@
-"""Who takes part: each a worker process and a way to start one run. Later contenders plug in here."""
+"""Contenders: the implementations that are compared, each with a client, a worker and a way to start a run."""
 
 import asyncio
 import importlib
@@ -30,19 +30,19 @@ Start = Callable[[temporalio.client.Client, str, int], Awaitable[WorkflowHandle[
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """One way to do the work."""
+    """One implementation of the benchmark's work."""
 
     name: str
     connect: Callable[[str], Awaitable[temporalio.client.Client]]
-    """From an address to its client."""
+    """Connect a client to the server at an address."""
     start: Start
-    """Start one run of so many calls under this id."""
+    """Start a run, given the client, the run id and the number of calls."""
     worker: Callable[[temporalio.client.Client], Any]
-    """Its worker, as an async context manager."""
+    """Make the worker, an async context manager."""
 
     @property
     def task_queue(self) -> str:
-        """Its own queue."""
+        """The contender's task queue."""
         return f"bench-{self.name}"
 
 
@@ -55,19 +55,19 @@ async def _sojourn(address: str) -> temporalio.client.Client:
 
 
 async def _traced(address: str) -> temporalio.client.Client:
-    """Traces and metrics go from this process to a collector of its own, in batches, as by default."""
+    """Connect a client whose traces and metrics go, in batches as by default, to a collector process started here."""
     sink = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "bench.sink", stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
     )
     _SINKS.append(sink)
     assert sink.stdout
-    asked = {
+    settings = {
         "NO_PROXY": "127.0.0.1",
         "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{int(await sink.stdout.readline())}",
     }
-    os.environ.update(asked)
+    os.environ.update(settings)
     made = interceptors()
-    del os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"]  # the workers of other contenders would be asked too
+    del os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"]  # the worker processes of other contenders would inherit it
     return await temporalio.client.Client.connect(address, data_converter=data_converter, interceptors=made)
 
 
@@ -95,13 +95,13 @@ def _floor_worker(client: temporalio.client.Client) -> temporalio.worker.Worker:
 
 
 def _model_worker(client: temporalio.client.Client) -> Worker:
-    from bench.contender_model import app  # the libraries of models are its own cost
+    from bench.contender_model import app  # only this contender imports the libraries of models
 
     return _serving("bench-model", app)(client)
 
 
 def _peer(name: str, module: str, needs: str) -> Contender | None:
-    """One whose module has `connect`, `start` and `worker`; none where what it needs is not installed."""
+    """A contender whose module has `connect`, `start` and `worker`; None if the package it needs is not installed."""
     if importlib.util.find_spec(needs) is None:
         return None
 
@@ -124,11 +124,11 @@ CONTENDERS = [
         _starting("bench.agent", "bench-sojourn"),
         _serving("bench-sojourn"),
     ),
-    # Its tools are local activities, the floor's are not.
+    # The tools are local activities; the floor's are not.
     Contender("local", _sojourn, _starting("bench.local", "bench-local"), _serving("bench-local")),
-    # To be compared with `sojourn`, which is the same without.
+    # To compare with `sojourn`, which differs only in sending no traces and metrics.
     Contender("traced", _traced, _starting("bench.agent", "bench-traced"), _serving("bench-traced")),
-    # A model plans, which decides the same as the planner of `sojourn`.
+    # The planner is a model that decides like the planner of `sojourn`.
     Contender("model", _sojourn, _starting("bench.model", "bench-model"), _model_worker),
 ]
 
@@ -136,4 +136,4 @@ PEERS: dict[str, Contender | None] = {
     "pydantic-ai": _peer("pydantic-ai", "bench.contender_pydantic_ai", "pydantic_ai"),
     "openai-agents": _peer("openai-agents", "bench.contender_openai_agents", "temporalio.openai_agents"),
 }
-"""Other ways to run an agent with the same model on Temporal; none for one that is not installed."""
+"""Other libraries that run an agent with the same model on Temporal; None for a library that is not installed."""

@@ -1,4 +1,4 @@
-"""`python -m bench.crowd`: 200 runs of 10 calls at once on one worker, against the floor's; time and memory."""
+"""`python -m bench.crowd`: time and memory of 200 runs of 10 calls at once on one worker, for each contender."""
 
 import asyncio
 import sys
@@ -14,7 +14,7 @@ CALLS = 10
 
 
 async def crowd(one: Lane) -> tuple[float, float]:
-    """Seconds until all runs have ended, and the worker's highest resident memory in MB meanwhile."""
+    """Seconds until all runs have ended, and the worker's highest resident memory in MB during that time."""
     highest = 0.0
 
     async def watch() -> None:
@@ -35,7 +35,7 @@ async def crowd(one: Lane) -> tuple[float, float]:
 
 
 async def main() -> None:
-    """Each contender in turn, twice; the first time warms up the server."""
+    """Measure each contender in turn, twice; the first time warms up the server."""
     async with Server(attach=False, port=0, ui=False) as server:
         for attempt in ("warm-up", "measured"):
             floor = 0.0

@@ -1,4 +1,4 @@
-"""`python -m bench.events`: how soon subscribers see what happens in a run, and what they add to its history."""
+"""`python -m bench.events`: how soon subscribers receive the events of a run, and whether they add to its history."""
 
 import argparse
 import asyncio
@@ -28,7 +28,7 @@ app = App(agents=[Agent("bench.talker", planner=plan, uses=[tools])])
 
 
 async def lags(run: Run) -> list[float]:
-    """Milliseconds from the time of each event until it is here."""
+    """Milliseconds from each event's own time until this subscriber receives it."""
     return [
         (datetime.now(UTC) - event.time).total_seconds() * 1000
         async for event in run.events()
@@ -37,7 +37,7 @@ async def lags(run: Run) -> list[float]:
 
 
 async def main(options: argparse.Namespace) -> None:
-    """Each number of subscribers in turn, and a table."""
+    """Measure with each number of subscribers in turn, and print a table."""
     table = Table(title=f"runs of {options.calls} calls")
     for name in ("subscribers", "p50 ms", "p95 ms", "events", "history events"):
         table.add_column(name, justify="right")
@@ -61,6 +61,6 @@ async def main(options: argparse.Namespace) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m bench.events")
-    parser.add_argument("--calls", type=int, default=20, help="of the run")
+    parser.add_argument("--calls", type=int, default=20, help="calls of each run")
     parser.add_argument("--subscribers", type=int, nargs="+", default=[10, 50])
     asyncio.run(main(parser.parse_args()))

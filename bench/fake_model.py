@@ -1,7 +1,8 @@
-"""The model that all contenders with a model are given: it decides at once, and alike for each.
+"""The fake model of all contenders with a model, which decides at once.
 
-It asks for as many calls as the first message says, one a turn, then answers. What it is asked with alternates
-between a request and a response, so that its length tells how many calls were made: deciding costs nothing.
+It requests as many calls as the first message says, one a response, then answers. Requests and responses
+alternate in the messages that the model receives, so that their number gives the number of calls made, and
+deciding costs nothing.
 """
 
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, UserPromptPart
@@ -12,12 +13,12 @@ from bench import load
 
 __all__ = ["made_of", "model"]
 
-# Given, since FunctionModel would count the words of the whole conversation otherwise.
+# Without it FunctionModel would count the words of the whole conversation.
 USAGE = RequestUsage(input_tokens=100, output_tokens=10)
 
 
 def made_of(messages: int) -> int:
-    """How many calls were made, of so many messages: the question, then a call and a result each."""
+    """The number of calls made, from the number of messages: the first message, then two for each call."""
     return (messages - 1) // 2
 
 
@@ -31,4 +32,4 @@ async def _decide(messages: list[ModelMessage], info: AgentInfo) -> ModelRespons
 
 
 model = FunctionModel(_decide, model_name="fake")
-"""For whoever asks through pydantic-ai."""
+"""The fake model for contenders that use pydantic-ai."""

@@ -1,6 +1,6 @@
-"""The floor: the same activities by hand, as a workflow anybody would write first.
+"""The floor: the benchmark's work in bare Temporal, as the simplest workflow with the same activities.
 
-It plans and calls like a run does, and validates, explains, bounds and records nothing.
+It plans and calls as a run does, without validation, hints, bounds or records.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ def tuned(
     workflows: Sequence[type],
     activities: Sequence[Callable[..., Any]],
 ) -> Worker:
-    """A worker of those that are not ours, as tuned as ours: the same runner, slots, cache and build id."""
+    """A plain Temporal worker with the settings of Sojourn's: the same runner, slots, cache and build id."""
     return Worker(
         client,
         task_queue=task_queue,
@@ -42,14 +42,14 @@ def tuned(
 
 @dataclass
 class FloorInput:
-    """How many calls, at once a step, and what the planner is told of the last."""
+    """The input of a run: the number of calls, one a step."""
 
     calls: int
 
 
 @dataclass
 class FloorTurn:
-    """A plan's input: which step, and the last result."""
+    """A plan's input: the number of the step, of all calls, and the last result."""
 
     step: int
     calls: int
@@ -67,7 +67,7 @@ class FloorPlan:
 
 @activity.defn
 async def floor_plan(turn: FloorTurn) -> FloorPlan:
-    """Decide: the next call, or the end."""
+    """Return the next call, or the answer once all calls were made."""
     if turn.step < turn.calls:
         return FloorPlan(tool="bench.load.echo", text=load.argument(turn.step))
     return FloorPlan(answer="done")
@@ -75,17 +75,17 @@ async def floor_plan(turn: FloorTurn) -> FloorPlan:
 
 @activity.defn
 async def floor_tool(text: str) -> str:
-    """The tool."""
+    """Return 200 bytes."""
     return load.result(text)
 
 
 @workflow.defn(sandboxed=False)
 class FloorRun:
-    """Plan, call, repeat."""
+    """The workflow: plan and call until a plan is an answer."""
 
     @workflow.run
     async def run(self, given: FloorInput) -> str:
-        """Run the calls, one a turn."""
+        """Plan and call, one call a plan."""
         last: str | None = None
         for step in range(given.calls + 1):
             plan = await workflow.execute_activity(

@@ -9,20 +9,20 @@ RESULT_BYTES = 200
 
 
 def argument(step: int) -> str:
-    """What a call is called with: 16 bytes."""
+    """The argument of a call: 16 bytes."""
     return f"argument-{step:07d}"
 
 
 def arguments(step: int) -> str:
-    """The same as a model writes it."""
+    """The arguments of a call as JSON text, as a model writes them."""
     return json.dumps({"text": argument(step)})
 
 
 def call_id(step: int) -> str:
-    """What a provider calls a call: 29 bytes, as OpenAI does."""
+    """The id of a call by a provider: 29 bytes, as OpenAI's."""
     return f"call_{step:024d}"
 
 
 def result(text: str) -> str:
-    """What a call returns: 200 bytes."""
+    """The result of a call: 200 bytes."""
     return (text + ":").ljust(RESULT_BYTES, "x")

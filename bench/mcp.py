@@ -1,8 +1,6 @@
-"""What a call through a toolset costs beside a bare call of the SDK, on the same server.
+"""`python -m bench.mcp`: the cost of a call through a toolset beside that of a bare call of the MCP SDK.
 
-    python -m bench.mcp
-
-Both take turns, call by call, so that what else the machine does falls on both alike.
+The two take turns, call by call, so that the machine's other load falls on both alike.
 """
 
 import asyncio
@@ -39,13 +37,13 @@ async def main() -> None:
 
 
 async def over_stdio() -> list[str]:
-    """A process each."""
+    """Measure over stdio, where each side has a server process of its own."""
     bare = Client(StdioServerParameters(command=sys.executable, args=[SERVER, "stdio"]))
     return await compared(bare, mcp.Stdio(sys.executable, SERVER, "stdio"))
 
 
 async def over_http() -> list[str]:
-    """One server for both."""
+    """Measure over HTTP, where one server serves both sides."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -60,7 +58,7 @@ async def over_http() -> list[str]:
 
 
 async def listening(port: int) -> None:
-    """Wait until a port is open."""
+    """Wait until a port accepts connections."""
     while True:
         try:
             _, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -72,7 +70,7 @@ async def listening(port: int) -> None:
 
 
 async def compared(bare: Client, transport: mcp.Transport) -> list[str]:
-    """The figures of one transport, as they stand in the table."""
+    """The cells of one transport's row: medians in ms, their ratio, and 95th percentiles in ms."""
     toolset = mcp.McpToolset("bench.mcp", transport=transport)
     await toolset.open()
     tool = toolset["order"]
@@ -104,7 +102,7 @@ async def compared(bare: Client, transport: mcp.Transport) -> list[str]:
 
 
 async def measured(*contenders: Callable[[], Awaitable[None]]) -> list[list[float]]:
-    """Seconds of each call of each contender, in turns; the first twenty of each are not counted."""
+    """Seconds of each call of each contender, which take turns; the first 20 calls of each are left out."""
     seconds: list[list[float]] = [[] for _ in contenders]
     for turn in range(CALLS + 20):
         for index, call in enumerate(contenders):

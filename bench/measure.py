@@ -1,4 +1,4 @@
-"""Measure contenders on one server, in turns short enough that a slow moment hits them alike."""
+"""Measure contenders on one server, in turns so short that a slow moment of the machine hits all alike."""
 
 import asyncio
 import itertools
@@ -31,9 +31,9 @@ class Sample:
     latency_together: float
     """Seconds of a run of 20 calls among 8 at once, the median."""
     runs_per_second: float
-    """8 runs at once, several times."""
+    """Runs of 20 calls that end per second, with 8 at once, over all batches."""
     cpu_per_call: float
-    """Milliseconds of the worker's CPU, over the runs at once."""
+    """Milliseconds of the worker's CPU for each call, over the runs of all batches."""
     events: int
     """History events of a run of 20 calls."""
     bytes: int
@@ -48,7 +48,7 @@ class Sample:
 
 @dataclass(slots=True)
 class Lane:
-    """A contender at the start: its client and its worker process."""
+    """A contender under measurement: its client, its worker process and its samples."""
 
     contender: Contender
     client: temporalio.client.Client
@@ -56,7 +56,7 @@ class Lane:
     samples: list[Sample] = field(default_factory=list[Sample])
 
     async def run(self, calls: int) -> tuple[str, float]:
-        """One run; its id and its seconds from start to answer."""
+        """Execute one run; return its id and the seconds from its start to its answer."""
         run_id = f"{self.contender.name}-{uuid.uuid4().hex[:12]}"
         began = time.perf_counter()
         handle = await self.contender.start(self.client, run_id, calls)
@@ -64,14 +64,14 @@ class Lane:
         return run_id, time.perf_counter() - began
 
     def cpu(self) -> float:
-        """CPU seconds of the worker so far."""
+        """CPU seconds that the worker has used so far."""
         times = self.process.cpu_times()
         return times.user + times.system
 
 
 @asynccontextmanager
 async def lane(contender: Contender, address: str) -> AsyncGenerator[Lane]:
-    """A contender with its worker process alive."""
+    """A contender with its worker process, which ends at the exit."""
     import sys
 
     process = await asyncio.create_subprocess_exec(
@@ -97,7 +97,7 @@ async def size_of_run(lane: Lane, run_id: str) -> tuple[int, int]:
 
 
 async def round_of(lanes: Sequence[Lane], *, alone: int = 8, batches: int = 3) -> None:
-    """One round: runs alone, batches of runs together, one long run.
+    """Add a sample to each lane: from `alone` runs one by one, `batches` of 8 runs at once, and one run of 100 calls.
 
     The lanes take turns run by run and batch by batch, each turn in the other order: a machine's
     slow moments last seconds, and must hit every lane alike.
@@ -117,7 +117,7 @@ async def round_of(lanes: Sequence[Lane], *, alone: int = 8, batches: int = 3) -
 
 @dataclass(slots=True)
 class _Work:
-    """What a lane did in a round so far."""
+    """The measurements of one lane in the current round."""
 
     alone: list[tuple[str, float]] = field(default_factory=list[tuple[str, float]])
     batched: list[float] = field(default_factory=list[float])

@@ -1,9 +1,9 @@
 """`python -m bench.repair --model openai:gpt-5-mini`: how often, how soon and at what cost a model repairs bad calls.
 
-Each task is a real run whose first plan is a bad call that is given, and whose later plans are the model's, up to
-four. Two arms take turns, which differ in nothing but what the model reads of a refusal: `hints`, as ModelPlanner
-tells it, and `plain`, the first message of the jsonschema library, as it is usually returned. A run is judged by
-what the tool was called with: once, and with the payload that is wanted.
+Each task is a real run whose first plan is the task's bad call, and whose later plans, up to four, are the model's.
+Each task runs in two arms, which differ only in what the model reads and may call after a refusal. `hints`: the text
+of ModelPlanner, and the tools that the hint leaves. `plain`: what is usually returned, such as the first message of
+the jsonschema library, and all tools. A task is repaired if the tool was called once, with the right payload.
 """
 
 import argparse
@@ -13,7 +13,7 @@ import statistics
 import sys
 import uuid
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, cast
@@ -57,27 +57,28 @@ INSTRUCTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One task in one arm."""
+    """The outcome of one task in one arm."""
 
     task: str
     kind: str
     arm: str
     repaired: bool
-    """The tool was called once, with the right payload."""
+    """Whether the tool was called once, with the right payload."""
     turns: int
-    """Calls that the model made."""
-    input_tokens: int
-    output_tokens: int
+    """Plans with calls that the model made; 0 if the run failed."""
+    input_tokens: int | None
+    """None if the run failed, as `output_tokens`."""
+    output_tokens: int | None
     ended: str
-    """`right`; `wrong` where the tool took another payload; `refused` to the last; or why the run failed."""
+    """`right`; `wrong` if a tool was called otherwise; `refused` if no call was accepted; or the code of the run's failure."""
 
 
 class Seeded:
-    """Makes a task's bad call, and leaves the rest to a model.
+    """A planner that makes a task's bad call, and leaves the later plans to a model.
 
     Args:
-        model: Who repairs.
-        arm: Of `ARMS`.
+        model: The model that repairs the call.
+        arm: One of `ARMS`.
         known: The tasks, by id.
     """
 
@@ -87,25 +88,27 @@ class Seeded:
         self._known = known
 
     async def plan_start(self, turn: PlanInput) -> PlanResult:
-        """The bad call."""
+        """The task's bad call."""
         task = self._known[turn.run.labels["task"]]
         return PlanResult.calls(ToolRequest(name=task.called, payload=task.sent or {}, raw=task.raw))
 
     async def plan_resume(self, turn: PlanResumeInput) -> PlanResult:
-        """The model's plan; the end once a tool was called, or the turns are used up."""
+        """The model's plan; an answer once a tool was executed or the turns are used up."""
         turns = sum(message.role == "assistant" for message in turn.messages) - 1
         if any(result.ok for result in turn.tool_results) or turns >= MAX_TURNS or turn.finalize:
             return PlanResult.final("done")
         if self._hinted:
             return await self._hinted.plan_resume(turn)
-        # Hints would take tools away and remind of the failed one.
+        # ModelPlanner would withhold tools by the hints, and remind the model of them.
         bare = turn.model_copy(update={"hints": []})
-        told = partial(plain_text, turn)
-        return await ModelPlanner(self._model, instructions=INSTRUCTIONS, result_text=told).plan_resume(bare)
+        text_of = partial(plain_text, turn)
+        return await ModelPlanner(self._model, instructions=INSTRUCTIONS, result_text=text_of).plan_resume(
+            bare
+        )
 
 
 def plain_text(turn: PlanInput, result: ToolResult) -> str:
-    """What is usually told of a refused call: the parser's words, or the first of the jsonschema library's."""
+    """The usual text for a refused call: `unknown tool`, the JSON parser's message, or that of `jsonschema.validate`."""
     call = next(
         call
         for message in turn.messages
@@ -128,7 +131,7 @@ def plain_text(turn: PlanInput, result: ToolResult) -> str:
 
 
 def app_of(model: Model, chosen: Sequence[Task]) -> App:
-    """An agent for each arm, with all six tools."""
+    """An app with an agent for each arm, which has all six tools."""
     known = {task.id: task for task in chosen}
     policy = RunPolicy(max_consecutive_failed_tool_calls=None)
     return App(
@@ -140,7 +143,7 @@ def app_of(model: Model, chosen: Sequence[Task]) -> App:
 
 
 async def attempt(client: Client, task: Task, arm: str) -> Attempt:
-    """One task in one arm, on a worker of this process."""
+    """Run one task in one arm, on a worker of this process."""
     run_id = f"{arm}-{uuid.uuid4().hex[:12]}"
     run = await client.start(f"repair.{arm}", task.wanted, run_id=run_id, labels={"task": task.id})
     ended, turns, used = "", 0, None
@@ -157,14 +160,14 @@ async def attempt(client: Client, task: Task, arm: str) -> Attempt:
         arm=arm,
         repaired=repaired,
         turns=turns,
-        input_tokens=used.input_tokens if used else 0,
-        output_tokens=used.output_tokens if used else 0,
+        input_tokens=used.input_tokens if used else None,
+        output_tokens=used.output_tokens if used else None,
         ended=ended or ("right" if repaired else "wrong" if got else "refused"),
     )
 
 
 async def measure(model: Model, chosen: Sequence[Task], concurrency: int) -> list[Attempt]:
-    """Every task in both arms, so many at once."""
+    """Run every task in both arms, at most `concurrency` runs at once."""
     slots = asyncio.Semaphore(concurrency)
     async with Server(attach=False, port=0, ui=False) as server:
         client = await Client.connect(server.address)
@@ -182,7 +185,7 @@ async def measure(model: Model, chosen: Sequence[Task], concurrency: int) -> lis
 
 
 def summarise(attempts: Sequence[Attempt]) -> dict[str, Any]:
-    """The figures of each arm; rates of 1."""
+    """The figures of each arm; rates are fractions of 1."""
     summary: dict[str, Any] = {}
     for arm in ARMS:
         own = [each for each in attempts if each.arm == arm]
@@ -192,8 +195,8 @@ def summarise(attempts: Sequence[Attempt]) -> dict[str, Any]:
             "repaired": len(good) / len(own),
             "repaired_in_first_turn": sum(each.turns == 1 for each in good) / len(own),
             "turns_until_repaired": statistics.mean(each.turns for each in good) if good else None,
-            "input_tokens_a_task": statistics.mean(each.input_tokens for each in own),
-            "output_tokens_a_task": statistics.mean(each.output_tokens for each in own),
+            "input_tokens_a_task": _mean(each.input_tokens for each in own),
+            "output_tokens_a_task": _mean(each.output_tokens for each in own),
             "ended": dict(Counter(each.ended for each in own).most_common()),
             "failed_by_kind": {
                 kind: sum(each.kind == kind and not each.repaired for each in own) for kind in KINDS
@@ -207,8 +210,14 @@ def summarise(attempts: Sequence[Attempt]) -> dict[str, Any]:
     return summary
 
 
+def _mean(counts: Iterable[int | None]) -> float | None:
+    """The mean of the known counts: a failed run has none."""
+    known = [count for count in counts if count is not None]
+    return statistics.mean(known) if known else None
+
+
 def show(model: str, summary: dict[str, Any]) -> None:
-    """Two tables: the figures, and the kinds of faults."""
+    """Print two tables: the figures, and the kinds of faults."""
     figures = Table("figure", *ARMS, title=Text(f"repair by {model}"))
     for figure, first in summary[ARMS[0]].items():
         if not isinstance(first, dict):
@@ -218,13 +227,13 @@ def show(model: str, summary: dict[str, Any]) -> None:
     ends = [", ".join(f"{end} {n}" for end, n in summary[arm]["ended"].items()) for arm in ARMS]
     figures.add_row("ended", *map(Text, ends))
     kinds = Table("fault", "tasks", *(f"{arm}: first turn, not at all" for arm in ARMS))
-    for kind, told in KINDS.items():
+    for kind, title in KINDS.items():
         count = summary[ARMS[0]]["tasks_by_kind"][kind]
         cells = [
             f"{summary[arm]['first_turn_by_kind'][kind]}, {summary[arm]['failed_by_kind'][kind]}"
             for arm in ARMS
         ]
-        kinds.add_row(told, str(count), *cells)
+        kinds.add_row(title, str(count), *cells)
     for table in (figures, kinds):
         Console().print(table)
 
@@ -232,9 +241,11 @@ def show(model: str, summary: dict[str, Any]) -> None:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m bench.repair")
-    parser.add_argument("--model", default="standin", help="such as openai:gpt-5-mini; or the stand-in")
-    parser.add_argument("--tasks", type=int, default=60, help="how many")
-    parser.add_argument("--concurrency", type=int, default=4, help="runs at once")
+    parser.add_argument(
+        "--model", default="standin", help="such as openai:gpt-5-mini; by default the stand-in"
+    )
+    parser.add_argument("--tasks", type=int, default=60, help="the number of tasks")
+    parser.add_argument("--concurrency", type=int, default=4, help="most runs at once")
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
     options = parser.parse_args()
     chosen = tasks(options.tasks)

@@ -1,11 +1,11 @@
-"""The stand-in for a model: it corrects exactly what the text it reads names as wrong.
+"""The stand-in for a model: it corrects exactly what the text of a refusal names.
 
-It knows the right value of every field, and the right tool, from the task. What it does not know is what was wrong
-with its call: a field is corrected when the text names the field or quotes its value, the tool's name when the
-text names the tool, arguments that are no JSON when the text speaks of JSON's grammar. Nothing else changes, so
-that a text that names nothing gets the same call again.
+The stand-in knows the right tool and the right value of every field from the task, but not what was wrong with the
+call. It corrects a field if the text names the field or quotes its value, the tool's name if the text names the
+tool, and arguments that are no JSON if the text mentions JSON's grammar. Everything else stays, so that a text
+that names nothing gets the same call again.
 
-It does not look at an example that stands in the text, nor at what it is told that it sent.
+It ignores the lines of the text with an example and with the arguments that it sent.
 """
 
 import json
@@ -38,30 +38,30 @@ _MISSING: Any = object()
 
 
 def reader(tasks: Sequence[Task]) -> FunctionModel:
-    """A model that does these tasks."""
+    """The stand-in for these tasks, as a pydantic-ai model."""
     by_words = {task.wanted: task for task in tasks}
 
     async def read(messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
         [wanted] = [part.content for part in messages[0].parts if isinstance(part, UserPromptPart)]
         call = next(part for part in reversed(messages[-2].parts) if isinstance(part, ToolCallPart))
-        told = [str(part.content) for part in messages[-1].parts if isinstance(part, ToolReturnPart)]
-        if not told:
+        texts = [str(part.content) for part in messages[-1].parts if isinstance(part, ToolReturnPart)]
+        if not texts:
             return ModelResponse([TextPart("done")])
-        return ModelResponse([_corrected(by_words[str(wanted)], call, "\n".join(told))])
+        return ModelResponse([_corrected(by_words[str(wanted)], call, "\n".join(texts))])
 
     return FunctionModel(read, model_name="standin")
 
 
 def _corrected(task: Task, call: ToolCallPart, text: str) -> ToolCallPart:
-    said = "\n".join(line for line in text.splitlines() if not line.startswith(_UNREAD))
+    read = "\n".join(line for line in text.splitlines() if not line.startswith(_UNREAD))
     right = wire_name(task.tool)
-    name = right if call.tool_name != right and _names_tool(said, call.tool_name) else call.tool_name
+    name = right if call.tool_name != right and _names_tool(read, call.tool_name) else call.tool_name
     try:
         sent: Any = call.args_as_dict(raise_if_invalid=True)
     except ValueError:
-        arguments = json.dumps(task.right) if _GRAMMAR.search(said) else call.args
+        arguments = json.dumps(task.right) if _GRAMMAR.search(read) else call.args
     else:
-        arguments = json.dumps(_mended(sent, task.right, said))
+        arguments = json.dumps(_mended(sent, task.right, read))
     return ToolCallPart(name, arguments)
 
 
@@ -71,7 +71,7 @@ def _names_tool(text: str, name: str) -> bool:
 
 @dataclass(frozen=True)
 class _Difference:
-    """Between what was sent and what is right; a name that is nearly right is one, not two."""
+    """A difference between the payload sent and the right one; a misspelt name is one difference, not two."""
 
     at: tuple[str | int, ...]
     sent: Any = _MISSING
@@ -79,7 +79,7 @@ class _Difference:
 
 
 def _mended(sent: Any, right: Any, text: str) -> Any:
-    """What was sent, with each difference that the text names put right."""
+    """The payload sent, with each difference that the text names corrected."""
     kept = json.loads(json.dumps(sent))
     for difference in list(_differences(sent, right, ())):
         if _is_named(difference, sent, text):
@@ -116,7 +116,7 @@ def _is_named(difference: _Difference, sent: Any, text: str) -> bool:
 
 
 def _values(sent: Any, difference: _Difference) -> Iterator[Any]:
-    """What was sent there, and in the objects and lists around it but for the whole."""
+    """The value sent for a field, and the objects and lists around it except the whole payload."""
     value = sent
     for token in difference.at[:-1]:
         value = value[token]

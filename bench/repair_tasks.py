@@ -1,7 +1,7 @@
-"""Sixty tasks, the same each time: what is wanted in plain words, a call that is wrong in one of eleven ways, the right one.
+"""Sixty tasks, the same each time: a request in plain words, a call that is wrong in one of eleven ways, and the right one.
 
-Each of the six tools has ten of the eleven kinds of faults. Values are drawn from a seed; where a fault is and what
-is sent in its place is written down here, tool by tool.
+Each of the six tools has tasks of ten of the eleven kinds of faults. The values are drawn with a fixed seed; the
+faults are listed here, tool by tool.
 """
 
 import json
@@ -32,16 +32,16 @@ KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is wrong with one field of a call."""
+    """The fault of one field of a call."""
 
     at: str
-    """The field, as `lines.1.sku`."""
+    """The path of the field, such as `lines.1.sku`."""
     to: Any = None
-    """What is sent in its place; None leaves it out."""
+    """The value sent in its place; None leaves the field out, unless `named` renames it."""
     named: str | None = None
-    """What it is called in its place."""
+    """The wrong name under which the right value is sent."""
     fits: Sequence[str] = ()
-    """What a text has to say of what would fit."""
+    """What the text of the refusal has to contain about what would fit."""
 
     @property
     def field(self) -> str:
@@ -53,44 +53,44 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One task."""
+    """One task: the request, the right call and the seeded bad call."""
 
     id: str
     tool: str
-    """Which is wanted."""
+    """The right tool."""
     kind: str
-    """Of `KINDS`."""
+    """One of `KINDS`."""
     wanted: str
-    """In plain words, with each value that is needed."""
+    """The request in plain words, with every value that the call needs."""
     right: dict[str, Any]
-    """The payload that is wanted."""
+    """The right payload."""
     called: str
     """The tool that the seeded call names."""
     sent: dict[str, Any] | None
-    """The payload of the seeded call; None where it is no JSON."""
+    """The payload of the seeded call; None if its arguments are no JSON."""
     raw: str | None
-    """Its arguments as text, where they are no JSON."""
+    """The arguments of the seeded call as text, if they are no JSON; else None."""
     changes: Sequence[Change]
-    """What is wrong with its fields."""
+    """The faults of its fields."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One tool: how its tasks are made."""
+    """One tool, with what its tasks are made of."""
 
     tool: str
     draw: Callable[[random.Random], dict[str, Any]]
     say: Callable[[dict[str, Any]], str]
     faults: Mapping[str, Sequence[Change]]
-    """By kind of fault."""
+    """The faults of its fields, by kind."""
     misnamed: str | None = None
-    """A tool that does not exist."""
+    """The name of a tool that does not exist, for `unknown_tool`."""
     breaks: Callable[[str], str] | None = None
-    """From its arguments as JSON to what is none."""
+    """Turns arguments as JSON into text that is no JSON, for `no_json`."""
 
     @property
     def kinds(self) -> list[str]:
-        """Those it has tasks of."""
+        """The kinds of faults of its tasks, in the order of `KINDS`."""
         own = {
             *self.faults,
             *(["unknown_tool"] if self.misnamed else []),
@@ -100,7 +100,7 @@ class Subject:
 
 
 def tasks(count: int = 60) -> list[Task]:
-    """The first so many; tools and kinds take turns."""
+    """The first `count` tasks; tools and kinds take turns."""
     drawn = random.Random(SEED)
     made = [
         _task(subject, subject.kinds[(step + number) % len(subject.kinds)], drawn)
@@ -143,17 +143,17 @@ def _apply(payload: Any, change: Change) -> None:
 
 
 def _cut(arguments: str) -> str:
-    """At the model's output limit."""
+    """Cut the arguments off, as at a model's output limit."""
     return arguments[: len(arguments) * 2 // 3]
 
 
 def _python(arguments: str) -> str:
-    """As Python writes it."""
+    """Write the arguments as a Python literal."""
     return repr(json.loads(arguments))
 
 
 def _talk(arguments: str) -> str:
-    """With words before it."""
+    """Put a sentence before the arguments."""
     return f"Sure, I will call the tool with these arguments: {arguments}"
 
 

@@ -1,4 +1,4 @@
-"""Six tools with what makes real arguments go wrong: enums, lists of objects, date and time, ranges, patterns, unions."""
+"""Six tools whose schemas have what real arguments fail at: enums, lists of objects, dates, ranges, patterns, unions."""
 
 from datetime import date, datetime
 from typing import Annotated, Any, Literal
@@ -10,17 +10,17 @@ from sojourn import ToolCallMeta, Toolset
 __all__ = ["RECEIVED", "toolsets"]
 
 RECEIVED: dict[str, list[BaseModel]] = {}
-"""By run: what its tools were called with."""
+"""The arguments of the executed calls, by run id."""
 
 
 class Arguments(BaseModel):
-    """Of a tool, or a part of them; what is not known is refused."""
+    """Arguments of a tool, or a part of them; unknown fields are refused."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 def received(meta: ToolCallMeta, arguments: BaseModel) -> str:
-    """Note a call."""
+    """Record a call."""
     RECEIVED.setdefault(meta.run_id, []).append(arguments)
     return "done"
 
@@ -228,7 +228,7 @@ class Report(Arguments):
     recipients: Annotated[list[Email], Field(min_length=1, max_length=10)]
     starts_at: datetime
     schedule: Daily | Weekly | Monthly
-    """Without a discriminator: a union as many authors write it."""
+    """A union without a discriminator, as many authors write it."""
     sections: Annotated[list[Section], Field(min_length=1, max_length=10)]
     archive_days: Annotated[int | None, Field(ge=1, le=365)] = None
 
@@ -240,11 +240,11 @@ async def schedule(report: Report, meta: ToolCallMeta) -> str:
 
 
 toolsets: list[Toolset] = [orders, readings, trips, invoices, leave, reports]
-"""All six, one tool each."""
+"""All six toolsets, with one tool each."""
 
 
 def as_received(tool: str, payload: dict[str, Any]) -> BaseModel:
-    """A payload as its tool would be called with it."""
+    """The arguments with which a tool is called for a payload."""
     models: dict[str, type[BaseModel]] = {
         "shop.orders.place": Order,
         "ops.readings.search": Search,

@@ -1,4 +1,4 @@
-"""A collector that takes OTLP over HTTP and keeps nothing: `python -m bench.sink`; it ends with its standard input."""
+"""`python -m bench.sink`: a collector that accepts OTLP over HTTP and discards it, until its standard input ends."""
 
 import asyncio
 import re
@@ -11,21 +11,21 @@ _TAKEN = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 
 
 async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Read requests, and say yes to each."""
+    """Answer each request of a connection with 200."""
     while True:
         try:
             head = await reader.readuntil(b"\r\n\r\n")
+            length = _LENGTH.search(head)
+            await reader.readexactly(int(length[1]) if length else 0)
         except (asyncio.IncompleteReadError, asyncio.CancelledError):
             writer.close()
             return
-        length = _LENGTH.search(head)
-        await reader.readexactly(int(length[1]) if length else 0)
         writer.write(_TAKEN)
         await writer.drain()
 
 
 async def main() -> None:
-    """Listen on a free port, and print it."""
+    """Listen on a free port and print its number, until standard input ends."""
     async with await asyncio.start_server(take, "127.0.0.1", 0) as server:
         print(server.sockets[0].getsockname()[1], flush=True)
         await asyncio.to_thread(sys.stdin.read)

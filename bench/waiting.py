@@ -1,7 +1,7 @@
-"""`python -m bench.waiting`: what 1,000 runs that wait for a person cost a worker, and how fast they all go on.
+"""`python -m bench.waiting`: what 1,000 runs that wait for a person cost a worker, and how fast they continue.
 
-Each size of the worker's cache has a server and a worker process of its own. With a cache smaller
-than the crowd most runs are not in memory when they are answered: they are brought back by replay.
+Each size of the worker's cache has a server and a worker process of its own. If the cache is smaller
+than the number of runs, most runs are out of memory when they are answered, and replay brings them back.
 """
 
 import argparse
@@ -30,35 +30,35 @@ __all__: list[str] = []
 
 CACHES = (MAX_CACHED_RUNS, 100)
 AT_ONCE = 16
-"""Runs that are not waiting at a time: fewer than the small cache holds."""
+"""Most runs that start or are answered at a time; fewer than the small cache holds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What a crowd of waiting runs cost one worker."""
+    """The figures of one measurement: waiting runs on one worker."""
 
     runs: int
     """Runs that wait at once."""
     cache: int
     """Runs that the worker may keep in memory."""
     before: float
-    """Resident memory in MB with no run, after one to warm up."""
+    """Resident memory in MB with no open run, after one run to warm up."""
     waiting: float
-    """Resident memory in MB while all wait."""
+    """Resident memory in MB while all runs wait."""
     after: float
-    """Resident memory in MB when all have ended."""
+    """Resident memory in MB when all runs have ended."""
     idle: float
-    """CPU seconds that the worker used in the watched time with no run."""
+    """CPU seconds that the worker used in `--seconds` with no open run."""
     watched: float
-    """CPU seconds that it used in the same time with all of them waiting."""
+    """CPU seconds that the worker used in `--seconds` while all runs waited."""
     answering: float
     """Seconds from the first answer until the last run has ended."""
     cpu: float
-    """Milliseconds of the worker's CPU meanwhile, for each run."""
+    """Milliseconds of the worker's CPU for each run, from the first answer until the last run has ended."""
     completed: int
-    """Runs that ended with their own answer and no failed workflow task."""
+    """Runs that ended with the answer sent to them and without a failed workflow task."""
     evicted: int
-    """Times that a run was dropped from memory to make room; replay brings it back."""
+    """Number of times that the worker evicted a run from its cache to make room."""
 
 
 async def plan(turn: Turn) -> PlanResult:
@@ -77,17 +77,17 @@ app = App(
 
 
 class Evictions(logging.Handler):
-    """Counts how often the worker dropped a run to make room."""
+    """A log handler that counts how often the worker evicted a run to make room."""
 
     count = 0
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Count the SDK's own word for it."""
+        """Count the SDK's message about an eviction."""
         self.count += "cache full" in record.getMessage()
 
 
 async def serve(address: str, cache: int) -> None:
-    """Be the worker process, until standard input ends; then tell the evictions."""
+    """Serve as the worker process until standard input ends, then print the number of evictions."""
     evictions = Evictions()
     log = logging.getLogger("temporalio.worker._workflow")
     log.setLevel(logging.DEBUG)
@@ -108,30 +108,30 @@ class WorkerProcess:
 
     @property
     def memory(self) -> float:
-        """Resident, in MB."""
+        """Resident memory in MB."""
         return self._seen.memory_info().rss / 1e6
 
     @property
     def cpu(self) -> float:
-        """CPU seconds so far."""
+        """CPU seconds that the process has used so far."""
         times = self._seen.cpu_times()
         return times.user + times.system
 
     async def watched(self, seconds: float) -> float:
-        """CPU seconds that it uses from now on in so many seconds."""
+        """CPU seconds that the process uses in the next `seconds` seconds."""
         before = self.cpu
         await asyncio.sleep(seconds)
         return self.cpu - before
 
     async def evictions(self) -> int:
-        """End it, and hear how many it made."""
-        said, _ = await self._process.communicate(b"")
-        return int(said)
+        """End the process; return the number of evictions that it prints."""
+        printed, _ = await self._process.communicate(b"")
+        return int(printed)
 
 
 @asynccontextmanager
 async def worker_of(address: str, cache: int) -> AsyncGenerator[WorkerProcess]:
-    """A worker process that is ready."""
+    """A worker process that serves, and ends at the exit."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "bench.waiting", "--serve", address, "--caches", str(cache),
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
@@ -148,7 +148,7 @@ async def worker_of(address: str, cache: int) -> AsyncGenerator[WorkerProcess]:
 
 
 async def some_at_once(steps: Iterable[Awaitable[Any]]) -> list[Any]:
-    """What the steps give, of which a few are taken at a time."""
+    """The results of the steps, `AT_ONCE` of which are awaited at a time."""
     slots = asyncio.Semaphore(AT_ONCE)
 
     async def one(step: Awaitable[Any]) -> Any:
@@ -159,13 +159,13 @@ async def some_at_once(steps: Iterable[Awaitable[Any]]) -> list[Any]:
 
 
 async def until_waiting(client: Client, runs: int) -> None:
-    """Wait until so many runs wait, by the server's index: a query would bring them into memory."""
+    """Wait until `runs` runs wait, by visibility: a query would load the runs into the worker's memory."""
     while (await client.temporal.count_workflows('SojournAwaiting = "go"')).count < runs:
         await asyncio.sleep(0.1)
 
 
 async def asked(client: Client, calls: int) -> Run:
-    """A run that has asked its question, by its history."""
+    """Start a run, and return it once the event of its question has arrived."""
     run = await client.start("bench.asker", str(calls))
     async for event in run.events():
         if event.type == "await_clarification":
@@ -174,20 +174,20 @@ async def asked(client: Client, calls: int) -> Run:
 
 
 async def answered(run: Run, answer: str) -> str:
-    """What a run says in the end."""
+    """Answer a run's question and return the text of its output."""
     await run.answer("go", answer)
     return (await run.result()).text
 
 
 async def is_well(run: Run) -> bool:
-    """Whether no workflow task of a run failed."""
+    """Whether a run's history holds no failed workflow task."""
     history = await run.client.temporal.get_workflow_handle(run.id).fetch_history()
     failed = EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED
     return all(event.event_type != failed for event in history.events)
 
 
 async def measure(runs: int, calls: int, seconds: float, cache: int) -> Sample:
-    """The figures of one crowd."""
+    """The figures of `runs` runs of `calls` calls, with a cache of `cache` runs, watched for `seconds` seconds."""
     async with Server(attach=False, port=0, ui=False) as server, worker_of(server.address, cache) as worker:
         client = await Client.connect(server.address)
         await answered(await asked(client, calls), "yes")
@@ -219,7 +219,7 @@ async def measure(runs: int, calls: int, seconds: float, cache: int) -> Sample:
 
 
 async def main(options: argparse.Namespace) -> None:
-    """Each cache in turn, and a table."""
+    """Measure with each size of the cache in turn, and print a table."""
     samples: list[Sample] = []
     for cache in options.caches:
         samples.append(await measure(options.runs, options.calls, options.seconds, cache))
@@ -236,8 +236,10 @@ async def main(options: argparse.Namespace) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m bench.waiting")
     parser.add_argument("--runs", type=int, default=1_000)
-    parser.add_argument("--calls", type=int, default=2, help="that each run makes before it asks")
-    parser.add_argument("--seconds", type=float, default=20, help="to watch the worker for")
+    parser.add_argument("--calls", type=int, default=2, help="calls of each run before its question")
+    parser.add_argument(
+        "--seconds", type=float, default=20, help="seconds for which the worker's CPU is measured"
+    )
     parser.add_argument("--caches", type=int, nargs="+", default=CACHES)
     parser.add_argument("--serve", metavar="ADDRESS", help=argparse.SUPPRESS)
     chosen = parser.parse_args()

@@ -1,4 +1,4 @@
-"""One contender's worker process: `python -m bench.worker NAME ADDRESS`; it ends with its standard input."""
+"""`python -m bench.worker NAME ADDRESS`: one contender's worker process, until its standard input ends."""
 
 import asyncio
 import sys
@@ -10,7 +10,7 @@ __all__: list[str] = []
 
 
 async def serve(name: str, address: str) -> None:
-    """Serve until whoever started this goes away."""
+    """Serve until standard input ends, as it does with the process that started this one."""
     configure_logs()  # as `sojourn worker` does
     contender = next(c for c in [*CONTENDERS, *PEERS.values()] if c and c.name == name)
     async with contender.worker(await contender.connect(address)):

@@ -1,8 +1,8 @@
-"""`python docs/capture.py`: the screens of docs/screens/, as a real terminal shows the real commands.
+"""`python docs/capture.py`: write the screens of docs/screens/, as a real terminal shows the real commands.
 
-A server, a worker of the reference deployment and its runs are started; each command runs in a
-terminal of its own, and what stands there at its end is written down, with what differs from one
-time to the next (ids, times, ports) replaced by a fixed word. `--check` compares and writes nothing.
+The script starts a server, a worker of the reference deployment and runs. Each command runs in a
+pseudo-terminal of its own, and the script writes the screen at the command's end to a file, with fixed
+text for what differs between two captures (ids, times, ports). `--check` compares and writes nothing.
 """
 
 import argparse
@@ -48,17 +48,17 @@ _UNSTEADY = (
     (r"\b\d+@[\w.-]+", "1234@host"),
     (r"/\S+(?=/bin/temporal\b)", "/usr/local"),
     (
-        r"\b([A-Za-z][\w-]*:? )(?!127\.)\d+(?:\.\d+){2,3}\b",  # a version; the address stays
+        r"\b([A-Za-z][\w-]*:? )(?!127\.)\d+(?:\.\d+){2,3}\b",  # a version, not the address
         r"\g<1>1.2.3",
     ),
-    (r", temporal-python 1\.2\.3\)", ")"),  # the server hears of a worker's SDK some seconds later
+    (r", temporal-python 1\.2\.3\)", ")"),  # the server learns a worker's SDK some seconds later
     (r": \d open, none", ": 1 open, none"),  # visibility lags
 )
-"""What differs from one time to the next, and what is written for it."""
+"""Patterns of what differs between two captures, each with its replacement."""
 
 
 class Terminal:
-    """A command in a terminal of its own, and its screen."""
+    """A command in a pseudo-terminal, and its screen."""
 
     def __init__(self, process: asyncio.subprocess.Process, end: int) -> None:
         self.process = process
@@ -72,7 +72,7 @@ class Terminal:
 
     @classmethod
     async def run(cls, *command: str, **env: str) -> "Terminal":
-        """Start a command of this project's environment in a new terminal."""
+        """Start a command in a new pseudo-terminal, with `env` added to this process's environment."""
         end, inside = pty.openpty()
         ioctl(inside, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
         process = await asyncio.create_subprocess_exec(
@@ -87,7 +87,7 @@ class Terminal:
             data = os.read(self._end, 65536)
         except BlockingIOError:
             return
-        except OSError:  # nobody holds the other end any more
+        except OSError:  # EIO: the other end is closed
             data = b""
         if data:
             self._stream.feed(data)
@@ -99,24 +99,24 @@ class Terminal:
 
     @property
     def text(self) -> str:
-        """What stands on the screen and above it, without the spaces at the ends of lines."""
+        """The screen and the lines scrolled off it, without trailing spaces."""
         above = ["".join(row[column].data for column in range(COLUMNS)) for row in self._screen.history.top]
         return "\n".join(line.rstrip() for line in [*above, *self._screen.display]).rstrip() + "\n"
 
-    async def shows(self, sign: str) -> None:
-        """Wait until the last lines hold this."""
-        while not re.search(sign, self.text.rstrip()[-2_000:]):
+    async def shows(self, pattern: str) -> None:
+        """Wait until the last 2,000 characters match a pattern."""
+        while not re.search(pattern, self.text.rstrip()[-2_000:]):
             if self._over.is_set():
-                raise RuntimeError(f"no {sign!r} before the end:\n{self.text}")
+                raise RuntimeError(f"no {pattern!r} before the end:\n{self.text}")
             self._changed.clear()
             await self._changed.wait()
 
     def type(self, keys: str) -> None:
-        """Press keys."""
+        """Send keys to the command."""
         os.write(self._end, keys.encode())
 
     async def end(self) -> str:
-        """Wait for the end; gives what stands there then."""
+        """Wait for the command's end and return its last screen."""
         await self.process.wait()
         await self._over.wait()
         os.close(self._end)
@@ -124,32 +124,32 @@ class Terminal:
 
 
 def steady(text: str) -> str:
-    """A screen without what differs from one time to the next."""
+    """A screen with fixed text for what differs between two captures."""
     for pattern, word in _UNSTEADY:
         text = re.sub(pattern, word, text)
     return text
 
 
 def loose(text: str) -> list[str]:
-    """Its lines without their spacing: columns are as wide as what stands in them."""
+    """The lines of a screen with single spaces: the width of a column depends on its values."""
     return [" ".join(line.replace("─", "").split()) for line in text.splitlines()]
 
 
 def sojourn(*words: str) -> list[str]:
-    """The command of this environment."""
+    """The command line of `sojourn` in this environment."""
     return [sys.executable, "-m", "sojourn", *words]
 
 
 @asynccontextmanager
 async def deployment(folder: Path) -> AsyncGenerator[dict[str, str]]:
-    """A server and a worker of the reference deployment; gives the environment to reach them."""
+    """A server and a worker of the reference deployment; yields the environment variables that lead to them."""
     async with Server(db_filename=folder / "temporal.db", attach=False, port=0, ui=False) as server:
         env = {
             "TEMPORAL_ADDRESS": server.address,
             "SOJOURN_OPS_DB": str(folder / "ops.db"),
             "LOGNAME": "ana",
         }
-        for name in MODEL_VARIABLES:  # `doctor` tells which are set
+        for name in MODEL_VARIABLES:  # `doctor` lists those that are set
             os.environ.pop(name, None)
         with (folder / "worker.log").open("ab", buffering=0) as log:
             os.environ.update(env)
@@ -164,12 +164,12 @@ async def deployment(folder: Path) -> AsyncGenerator[dict[str, str]]:
 
 
 async def finished(*command: str, **env: str) -> str:
-    """The screen at the end of a command that asks nothing."""
+    """The last screen of a command that asks nothing."""
     return await (await Terminal.run(*command, **env)).end()
 
 
 async def answered(env: dict[str, str]) -> str:
-    """The screen of a run whose questions are answered at the prompt."""
+    """The last screen of a `sojourn run` whose questions are answered at the prompt."""
     terminal = await Terminal.run(
         *sojourn("run", "ops.assistant", "why is site s-7 dark", "--run-id", "dark"), **env
     )
@@ -181,7 +181,7 @@ async def answered(env: dict[str, str]) -> str:
 
 
 async def waiting(env: dict[str, str]) -> str:
-    """The screen of a run that waits, shown from outside."""
+    """The screen of `sojourn show` for a run that waits."""
     asked = await Terminal.run(
         *sojourn("run", "ops.assistant", "why is site s-7 dark", "--run-id", "waits"), **env
     )
@@ -192,7 +192,7 @@ async def waiting(env: dict[str, str]) -> str:
 
 
 async def demo() -> str:
-    """The demo's screen, its questions answered at the prompt."""
+    """The demo's last screen, with its questions answered at the prompt."""
     terminal = await Terminal.run(sys.executable, "docs/demo.py")
     await terminal.shows(r"answers: .*\n>$")
     terminal.type("\n")
@@ -204,7 +204,7 @@ async def demo() -> str:
 
 
 async def screens() -> dict[str, str]:
-    """Every screen but the demo's, by name."""
+    """The last screens of all commands, by name; the demo is not among them."""
     with tempfile.TemporaryDirectory() as folder:
         async with deployment(Path(folder)) as env:
             shown = {"show-waiting": await waiting(env), "run": await answered(env)}
@@ -220,7 +220,7 @@ async def screens() -> dict[str, str]:
 
 
 def capture(name: str, text: str, *, check: bool) -> str:
-    """Write a screen down, or compare it with what is written; gives the difference."""
+    """Write a screen to its file; with `check`, return the difference from the file instead, empty if there is none."""
     path, text = SCREENS / f"{name}.txt", steady(text)
     if not check:
         path.write_text(text)
@@ -230,7 +230,7 @@ def capture(name: str, text: str, *, check: bool) -> str:
 
 
 async def main(options: argparse.Namespace) -> int:
-    """All screens."""
+    """Capture all screens; 1 if one differs from its file, else 0."""
     shown = await screens()
     if not options.no_demo:
         shown["demo"] = await demo()
@@ -241,9 +241,9 @@ async def main(options: argparse.Namespace) -> int:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python docs/capture.py")
-    parser.add_argument("--check", action="store_true", help="compare, write nothing")
+    parser.add_argument("--check", action="store_true", help="compare with the files, write nothing")
     parser.add_argument(
-        "--no-demo", action="store_true", help="leave the demo's screen out: it takes half a minute"
+        "--no-demo", action="store_true", help="leave out the demo's screen, which takes half a minute"
     )
     with contextlib.suppress(KeyboardInterrupt):
         sys.exit(asyncio.run(main(parser.parse_args())))

@@ -1,13 +1,13 @@
 """`make demo`: one durable run, seen live, with its worker killed in the middle.
 
-A real Temporal server on disk, a worker process, and a run of the reference deployment through
-the client SDK: a call is refused with a hint and repaired, the worker is killed while a tool runs
-and another one carries on, an MCP server answers a call, a second agent works as a child run, and a
-person is asked, and approves a call that replaces something. Exits with 0 only when all of that was
-seen, and leaves no process behind.
+The demo starts a real Temporal server on disk, a worker process, and a run of the reference
+deployment through the client SDK. In the run a call is refused with a hint and repaired, the worker
+is killed while a tool runs and another worker executes the call again, an MCP server answers a call,
+a second agent works as a child run, and a person answers a question and approves a call that replaces
+something. The demo exits with 0 only if all of that happened, and leaves no process behind.
 
-Rules decide, whatever is set; with `--model`, what the environment says (see docs/models.md). A model goes
-its own way: what it did not show of all that is told at the end.
+The planner is rules, whatever model the environment names; with `--model` it is that model (see
+docs/models.md). A model may take another path; the end of the demo lists what did not happen.
 """
 
 import asyncio
@@ -37,19 +37,19 @@ QUESTION = "why is site s-7 dark"
 SLOW_TOOL = "ops.devices.scan_site"
 NOBODY_ANSWER = "Mara Lindt, mara.lindt@example.org"
 PATIENCE = 90.0
-"""Seconds that a person has to answer before the demo does it."""
+"""Seconds that a person has to answer, before the demo answers."""
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / ".sojourn" / "demo"
 
 
 def is_mcp(tool: str) -> bool:
-    """Whether this is a tool of the MCP server."""
+    """Whether the tool is one of the MCP server."""
     return tool.startswith(f"{work_orders.id}.")
 
 
 def who(result: ToolResult) -> str:
-    """Who carried a call out."""
+    """What executed a call: `worker`, `MCP server`, `child run`, or `nobody` for a denied call."""
     if result.error and result.error.code == "denied":
         return "nobody"
     return "child run" if result.run_link else "MCP server" if is_mcp(result.name) else "worker"
@@ -57,25 +57,27 @@ def who(result: ToolResult) -> str:
 
 @dataclass(slots=True)
 class Seen:
-    """What the demo promises to show, ticked off as it happens."""
+    """What the demo promises to show, and which of it has happened."""
 
     calls: dict[str, tuple[str, str, int]] = field(default_factory=dict[str, tuple[str, str, int]])
-    """By call: its tool, who carried it out, and executions by Temporal's history."""
+    """By `tool_call_id`: the tool, what executed the call, and its attempts by Temporal's history."""
     ended: dict[str, int] = field(default_factory=dict[str, int])
+    """By `tool_call_id`: the number of `tool_end` events."""
     hint: str = ""
+    """The tool of the last call that was refused with a hint."""
     repaired: bool = False
     mcp: bool = False
     child: str = ""
     answered: bool = False
     approval: str = ""
-    """The wait on which a person decides about a call."""
+    """The id of the wait in which a person decides on a call."""
     decided: bool = False
     killed: int = 0
     carried_on: bool = False
     answer: str = ""
 
     def note(self, event: Event) -> None:
-        """Tick off one event."""
+        """Record what one event shows."""
         if event.type == "tool_end":
             result = event.result
             self.ended[result.tool_call_id] = self.ended.get(result.tool_call_id, 0) + 1
@@ -98,7 +100,7 @@ class Seen:
             self.answer = event.output.text
 
     def missing(self) -> list[str]:
-        """What was promised and did not happen."""
+        """What the demo promises and did not happen."""
         promised = {
             "a call that came back with a hint and was repaired": self.repaired,
             "a tool of an MCP server that answered": self.mcp,
@@ -114,26 +116,26 @@ class Seen:
 
 
 class Workers:
-    """The worker process of the moment."""
+    """The current worker process, and its successor after a kill."""
 
     def __init__(self, log: Path) -> None:
         self._log = log.open("ab", buffering=0)
         self._program: Program | None = None
 
     def start(self) -> int:
-        """Start one; returns its pid."""
+        """Start a worker process and return its pid."""
         command = [sys.executable, "-m", "sojourn", "worker", "worker:app"]
         self._program = Program(command, log=self._log)
         return self._program.pid
 
     def kill(self) -> int:
-        """SIGKILL it, as a crash or an eviction would; returns its pid."""
+        """End the worker process with SIGKILL, as a crash or an eviction does, and return its pid."""
         assert self._program
         self._program.kill()
         return self._program.pid
 
     async def stop(self) -> None:
-        """End it in good order."""
+        """Stop the worker process, within 10 seconds."""
         if self._program and self._program.is_running:
             await self._program.stop(timedelta(seconds=10))
         self._log.close()
@@ -141,10 +143,10 @@ class Workers:
 
 @asynccontextmanager
 async def everything(console: Console) -> AsyncGenerator[tuple[Server, Client, Workers]]:
-    """Server, worker process and client; all ended on the way out."""
+    """Server, worker process and client; server and worker are stopped at the exit."""
     os.chdir(ROOT)
     FOLDER.mkdir(parents=True, exist_ok=True)
-    # The demo changes its data, so that each has its own, made anew by the seeded script.
+    # The run changes the data; each demo starts with the same, made by a seeded script.
     for old in FOLDER.glob("ops.db*"):
         old.unlink()
     os.environ["SOJOURN_OPS_DB"] = str(FOLDER / "ops.db")
@@ -163,7 +165,7 @@ async def everything(console: Console) -> AsyncGenerator[tuple[Server, Client, W
 
 
 async def kill_while_scanning(run: Run, workers: Workers, seen: Seen, view: RunView) -> None:
-    """Once the slow tool has started, by its own record, kill its worker and start another."""
+    """Wait until the slow tool has recorded its start, kill its worker and start another."""
     while not any(row["tool"] == SLOW_TOOL for row in executions.history(run.id)):
         await asyncio.sleep(0.1)
     await asyncio.sleep(1.0)
@@ -173,8 +175,8 @@ async def kill_while_scanning(run: Run, workers: Workers, seen: Seen, view: RunV
 
 
 async def answer(run: Run, question: AwaitClarification, view: RunView) -> None:
-    """Ask the person at the terminal; when nobody is there, or nobody answers, answer by itself."""
-    said, by = "", "demo"
+    """Ask the person at the terminal; without a terminal, or after `PATIENCE` seconds, answer for the person."""
+    text, by = "", "demo"
     if sys.stdin.isatty():
         view.pause()
         print(
@@ -182,13 +184,13 @@ async def answer(run: Run, question: AwaitClarification, view: RunView) -> None:
             end="",
             flush=True,
         )
-        said, by = (await read_line(PATIENCE)).strip(), "you"
+        text, by = (await read_line(PATIENCE)).strip(), "you"
         view.resume()
-    await run.answer(question.id, said or NOBODY_ANSWER, by=by if said else "demo")
+    await run.answer(question.id, text or NOBODY_ANSWER, by=by if text else "demo")
 
 
 async def decide(run: Run, call: AwaitConfirmation, view: RunView) -> None:
-    """Have the person at the terminal approve the call, or not; when nobody is there, approve it by itself."""
+    """Ask the person at the terminal for a decision; without a terminal, or after `PATIENCE` seconds, approve the call."""
     decision = None
     if sys.stdin.isatty():
         view.pause()
@@ -204,7 +206,7 @@ async def decide(run: Run, call: AwaitConfirmation, view: RunView) -> None:
 
 
 async def follow(run: Run, workers: Workers, console: Console) -> Seen:
-    """Show the run live and interfere with it as promised."""
+    """Show the run live; kill its worker, answer its question and decide on its call."""
     seen = Seen()
     with RunView(console) as view:
         killing: asyncio.Task[None] | None = None
@@ -228,14 +230,14 @@ async def follow(run: Run, workers: Workers, console: Console) -> Seen:
 
 
 def show_executions(run: Run, seen: Seen, console: Console) -> bool:
-    """What was executed how often; whether each call that finished did so exactly once.
+    """Print how often each call was executed; True if each recorded call finished once, the slow tool's among them.
 
-    Temporal's history tells the attempts of every call; tools that take long or have effects keep
-    a record of their own, which tells what really ran.
+    The attempts come from Temporal's history. Tools that take long or have effects also record their
+    executions themselves, for the columns `ran` and `done`.
     """
     table = Table(title="what was executed how often", box=SIMPLE, pad_edge=False, collapse_padding=True)
     for name in ("tool", "by", "tool_call_id", "attempts", "ran", "done"):
-        # The id gives way where the terminal is narrow.
+        # A narrow terminal cuts the id, and nothing else.
         table.add_column(name, no_wrap=name != "tool_call_id", overflow="ellipsis")
     once = True
     for call_id, (tool, by, attempts) in seen.calls.items():
@@ -249,7 +251,7 @@ def show_executions(run: Run, seen: Seen, console: Console) -> bool:
 
 
 async def main() -> int:
-    """Show it all; 0 when it was all seen."""
+    """Run the demo; 0 if everything that it promises happened, else 1."""
     console = Console(highlight=False)
     async with everything(console) as (server, client, workers):
         run = await client.start("ops.assistant", QUESTION, session_id="demo", wait_for_worker=True)

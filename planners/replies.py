@@ -38,7 +38,7 @@ def values_of(text: str, wanted: Collection[str]) -> dict[str, Any]:
     except ValueError:
         given = None
     if isinstance(given, dict):
-        return {key: value for key, value in cast("dict[str, Any]", given).items() if value not in {None, ""}}
+        return {key: value for key, value in cast("dict[str, Any]", given).items() if value not in (None, "")}
     values: dict[str, Any] = {}
     rest = text
     for field, pattern in _PATTERNS.items():

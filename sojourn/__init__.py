@@ -1,7 +1,7 @@
 """Sojourn: durable runs for tool-using agents, on Temporal.
 
-The public names stand in `__init__.pyi`, with the module that each comes from. They are
-loaded on first use, so that `import sojourn` costs nothing and the command line answers at once.
+`__init__.pyi` lists the public names and the module of each. A module is loaded when one of its names is
+first used, so that `import sojourn` and the command line start fast.
 """
 
 import lazy_loader

@@ -1,14 +1,14 @@
-"""Every error Sojourn raises, as one tree.
+"""The errors that Sojourn raises, as one tree of classes.
 
 ```
 SojournError
-├── DefinitionError      an app is declared wrongly: at import or `App(...)`, never in a run
-├── ToolFailed           a tool author reports a planned failure, perhaps with a hint
-│   ├── RateLimited      ... the tool is over a limit: retried, then returned
-│   └── ToolUnavailable  ... what the tool needs is not there: retried, then returned
-├── ServerNotFound       no `temporal` command on this machine
-├── NetworkRetriesExhausted   a request failed as often as it may be repeated
-└── RunError             what a caller of `Client` may meet
+├── DefinitionError      a declaration or a setting is invalid; raised before a run starts
+├── ToolFailed           raised by a tool: the call fails, perhaps with a hint for its repair
+│   ├── RateLimited      the tool is over a rate limit; retried, then returned to the planner
+│   └── ToolUnavailable  a service that the tool needs is unavailable; retried, then returned
+├── ServerNotFound       no `temporal` command runs on this machine
+├── NetworkRetriesExhausted   a request failed at every allowed attempt
+└── RunError             raised by `Client` and `Run`
     ├── RunNotFound
     ├── RunAlreadyExists
     ├── ArtifactNotFound
@@ -16,10 +16,10 @@ SojournError
     │   ├── RunCanceled
     │   ├── RunTerminated
     │   └── RunTimedOut
-    ├── AwaitClosed      the answer came too late, or there is no such question
-    ├── InvalidInput     what the caller handed in cannot start a run or answer a question
-    ├── NoWorker         nobody polls the task queue
-    ├── RunUnreadable    what the run recorded is encrypted, or kept where this client cannot read
+    ├── AwaitClosed      the wait is not open, or the run has ended
+    ├── InvalidInput     an argument is invalid, or the server refuses the request
+    ├── NoWorker         no worker polls the task queue, or none accepts an answer
+    ├── RunUnreadable    the run's records cannot be decoded by this client
     └── ServerUnavailable
 ```
 
@@ -57,20 +57,26 @@ __all__ = [
 ]
 
 
-_FOREVER = timedelta(days=3650)
-"""A longer delay is as long."""
+_LONGEST_DELAY = timedelta(days=3650)
+"""A longer `retry_after` is shortened to this, so that it fits into a timer."""
 
 
 class SojournError(Exception):
-    """Any error of this library; its text is one sentence a person can act on."""
+    """Base class of Sojourn's errors; the text says what happened and what to do about it."""
 
 
 class DefinitionError(SojournError):
-    """A toolset, agent, app or setting is declared wrongly; names the place and the mend."""
+    """A toolset, agent, app or setting is invalid; the text names the place and the correction."""
 
 
 class ToolFailed(SojournError):
-    """A tool's own, planned failure: returned to the planner at once, with `hint` when there is one."""
+    """Raised by a tool to fail its call, without another attempt.
+
+    Args:
+        message: The error for the planner.
+        hint: How to repair the call.
+        code: The error's code, such as `closed`.
+    """
 
     def __init__(self, message: str, *, hint: "RetryHint | None" = None, code: str | None = None) -> None:
         super().__init__(message)
@@ -78,20 +84,27 @@ class ToolFailed(SojournError):
         self.code = code
 
 
-def _delay(given: timedelta | float | None) -> timedelta | None:
-    """What a service asks for, as a delay that is one: not negative, not for ever; None where it is no number."""
-    if isinstance(given, (int, float)):
+def _delay(retry_after: timedelta | float | None) -> timedelta | None:
+    """Return a duration, or a number of seconds, as a delay from 0 to ten years; None for NaN and other types."""
+    if isinstance(retry_after, (int, float)):
         try:
-            given = timedelta(seconds=given)
+            retry_after = timedelta(seconds=retry_after)
         except ValueError:
             return None
         except OverflowError:
-            given = _FOREVER if given > 0 else timedelta(0)
-    return min(max(given, timedelta(0)), _FOREVER) if isinstance(given, timedelta) else None
+            retry_after = _LONGEST_DELAY if retry_after > 0 else timedelta(0)
+    return min(max(retry_after, timedelta(0)), _LONGEST_DELAY) if isinstance(retry_after, timedelta) else None
 
 
 class RateLimited(ToolFailed):
-    """The tool is over a limit; retried up to 3 attempts while `retry_after` is at most 30 s, then returned."""
+    """The tool is over a rate limit: attempted as often as its `Retry` allows (3 times), then returned to the planner.
+
+    Returned at once when the tool is declared `idempotent=False`, or when `retry_after` is over 30 s.
+
+    Args:
+        message: The error for the planner.
+        retry_after: Delay before the next attempt, a duration or seconds; by default as the tool's `Retry` states.
+    """
 
     def __init__(
         self, message: str = "rate limited", *, retry_after: timedelta | float | None = None
@@ -101,7 +114,7 @@ class RateLimited(ToolFailed):
 
 
 class ToolUnavailable(ToolFailed):
-    """What the tool needs cannot be reached now; retried up to 3 attempts, then returned."""
+    """A service that the tool needs is unavailable; arguments and attempts as for `RateLimited`."""
 
     def __init__(self, message: str = "unavailable", *, retry_after: timedelta | float | None = None) -> None:
         super().__init__(message, code="tool_unavailable")
@@ -109,17 +122,17 @@ class ToolUnavailable(ToolFailed):
 
 
 class ServerNotFound(SojournError):
-    """There is no Temporal server to start here; lists every way to get one."""
+    """No `temporal` command runs on this machine, or `SOJOURN_TEMPORAL_CLI` names another program."""
 
 
 class NetworkRetriesExhausted(SojournError, RuntimeError):
-    """A request failed by the network's doing at every attempt; the text is for people, `__cause__` is the last failure.
+    """Every attempt of a request failed because of the network or an HTTP status; `__cause__` is the last failure.
 
     Args:
-        message: One sentence, as `format_network_error` words it.
-        provider: Whose API it was.
-        attempts: How often it was tried.
-        status: The last HTTP status, where the server answered.
+        message: A sentence for people, from `format_network_error`.
+        provider: The name of the API.
+        attempts: The number of attempts.
+        status: The last HTTP status; None when the server did not answer.
     """
 
     def __init__(
@@ -132,7 +145,7 @@ class NetworkRetriesExhausted(SojournError, RuntimeError):
 
 
 class RunError(SojournError):
-    """Something a caller of `Client` meets about one run."""
+    """Base class of the errors of `Client` and `Run`; `run_id` is None when the error is about no single run."""
 
     def __init__(self, message: str, *, run_id: str | None = None) -> None:
         super().__init__(message)
@@ -140,21 +153,21 @@ class RunError(SojournError):
 
 
 class RunNotFound(RunError):
-    """No run has this id in the namespace (it was never started, or its retention has ended)."""
+    """No run has this id in the namespace: it was never started, or its retention period has ended."""
 
 
 class RunAlreadyExists(RunError):
-    """A run with this id was started before; pass `attach=True` to follow it."""
+    """A run with this id was started before; `attach=True` returns its handle instead."""
 
 
 class RunFailed(RunError):
     """The run ended without an answer.
 
     Args:
-        message: What happened, with its causes.
-        run_id: The run.
+        message: The failure with its causes.
+        run_id: The run's id.
         code: The failure's type, such as `PlannerError`.
-        error: The chain of what led to it, outermost first; None where the run did not fail by itself.
+        error: The failure and the chain of its causes; None for a run that was canceled, terminated or timed out.
     """
 
     def __init__(
@@ -171,7 +184,7 @@ class RunFailed(RunError):
 
 
 class RunCanceled(RunFailed):
-    """The run was cancelled; `reason` and `by` as recorded in the request, where given."""
+    """The run was canceled; `reason` and `by` come from the request, each None when it has none."""
 
     def __init__(
         self, message: str, *, run_id: str | None = None, reason: str | None = None, by: str | None = None
@@ -182,32 +195,32 @@ class RunCanceled(RunFailed):
 
 
 class RunTerminated(RunFailed):
-    """The run was terminated from outside, with no chance to answer its calls."""
+    """The run was terminated from outside, its open calls without an answer."""
 
 
 class RunTimedOut(RunFailed):
-    """The run exceeded an execution time-out set by whoever started it."""
+    """The run exceeded its execution time-out, which Sojourn itself never sets."""
 
 
 class AwaitClosed(RunError):
-    """The question is not open: answered before, expired, unknown, or its run has ended."""
+    """The wait is not open: it was answered, has expired or never existed, or its run has ended."""
 
 
 class InvalidInput(RunError):
-    """What the caller handed in breaks a rule that the message names."""
+    """An argument breaks a rule, or the server refuses the request; the text says which rule, or why."""
 
 
 class RunUnreadable(RunError):
-    """What the run recorded cannot be read here: it is encrypted, or its codec or storage is away."""
+    """The run's records cannot be decoded here: the codec or the storage of its workers is missing or fails."""
 
 
 class NoWorker(RunError):
-    """No worker takes what was sent: none polls the task queue, or the run's workflow task fails again and again."""
+    """No worker polls the task queue, or none accepted an answer in 30 s; the answer can still take effect."""
 
 
 class ArtifactNotFound(RunError):
-    """The run made no such artifact, or what it lies in was removed."""
+    """The run made no such artifact, or its data cannot be read from storage."""
 
 
 class ServerUnavailable(RunError):
-    """No Temporal server answers at the address."""
+    """The Temporal server does not answer, or a development server cannot start."""

@@ -1,4 +1,4 @@
-"""Planner: who decides what a run does next, a model or code."""
+"""Planner: the model or the code that decides what a run does next."""
 
 import inspect
 from collections.abc import Awaitable, Callable
@@ -10,23 +10,23 @@ from sojourn.errors import DefinitionError
 __all__ = ["PlanFunction", "Planner", "as_planner"]
 
 PlanFunction = Callable[[Turn], Awaitable[PlanResult]]
-"""One function for every turn; a `PlanResumeInput` is a later one."""
+"""A planner as one async function; it gets a `PlanInput` first, and a `PlanResumeInput` for each later plan."""
 
 
 @runtime_checkable
 class Planner(Protocol):
-    """Decides each turn of a run.
+    """Decides what a run does next.
 
-    Both methods run in an activity that Temporal may run again on another machine: what they
-    know comes from the turn, and they have no effects of their own.
+    Both methods run in an activity, which Temporal may execute again on another machine. So they should use
+    no state but `turn`, and have no side effects.
     """
 
     async def plan_start(self, turn: PlanInput) -> PlanResult:
-        """Decide the first turn."""
+        """Return the first plan of a run."""
         ...
 
     async def plan_resume(self, turn: PlanResumeInput) -> PlanResult:
-        """Decide a later turn: a step was settled or a question answered."""
+        """Return the next plan, after a step, an answer or a wait."""
         ...
 
 
@@ -42,10 +42,14 @@ class _FunctionPlanner:
 
 
 def as_planner(planner: Any, place: str) -> Planner:
-    """A planner object as it is, or one around an async function of the turn.
+    """Return a planner unchanged, and an async function as a planner.
+
+    Args:
+        planner: An object with both methods, or one async function.
+        place: The place of the declaration, for the error.
 
     Raises:
-        DefinitionError: it is neither.
+        DefinitionError: `planner` is neither.
     """
     if isinstance(planner, Planner) and not isinstance(planner, type):
         return planner

@@ -1,4 +1,4 @@
-"""SojournPlugin: an app served by a Temporal worker of one's own, beside one's own workflows."""
+"""SojournPlugin: a user's own Temporal worker serves an app together with its other workflows."""
 
 import dataclasses
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -22,33 +22,36 @@ from sojourn.worker import shell
 __all__ = ["SojournPlugin"]
 
 PASSED_THROUGH = ("sojourn", "workflows", "pydantic", "pydantic_core", "jsonschema", "re2", "structlog")
-"""Modules that a sandbox does not load anew for each run; every stored history is replayed in a strict one by the tests."""
+"""Modules that the sandbox does not import again for each run.
+
+That is safe: the tests replay every stored history in a sandbox that imports `workflows` and `sojourn.core` itself.
+"""
 
 
 class SojournPlugin(SimplePlugin):
-    """Adds an app's runs to a worker that a program makes itself.
+    """Makes a Temporal client, and the workers of that client, serve an app.
 
     ```python
     client = await temporalio.client.Client.connect("localhost:7233", plugins=[SojournPlugin(app)])
     worker = temporalio.worker.Worker(client, task_queue="mine", workflows=[MyWorkflow])
     ```
 
-    The client gets `sojourn.data_converter`, with the codec and storage of its own; a worker made of it gets the workflow `AgentRun`, the
-    activities, and the app's MCP servers for as long as it runs. Its own workflows may start
-    runs as child workflows: `execute_child_workflow("AgentRun", RunInput(...))`.
+    The client gets `sojourn.data_converter`, and keeps its codec and storage. A worker of this client gets the
+    workflow `AgentRun` and the activities; the app's MCP servers are connected while the worker runs. Its other workflows
+    may start runs as child workflows: `execute_child_workflow("AgentRun", RunInput(...))`.
 
     Args:
-        app: What to serve.
+        app: The app to serve.
     """
 
     def __init__(self, app: App) -> None:
         end_quietly()
         lead_to_logging()
-        found = shell(app)
+        definitions = shell(app)
         self._registered = Registered()
 
         @asynccontextmanager
-        async def opened() -> AsyncGenerator[None]:
+        async def open_app() -> AsyncGenerator[None]:
             await app.open()
             try:
                 yield
@@ -57,33 +60,34 @@ class SojournPlugin(SimplePlugin):
 
         super().__init__(  # pyright: ignore[reportUnknownMemberType] - the SDK leaves out types
             "sojourn.SojournPlugin",
-            data_converter=_with_ours,
+            data_converter=_converter,
             interceptors=[*interceptors(), ActivityLogs(), self._registered],
-            workflows=found.workflows,
-            activities=found.activities,
-            workflow_runner=_with_ours_let_through,
-            run_context=opened,
+            workflows=definitions.workflows,
+            activities=definitions.activities,
+            workflow_runner=_with_passthrough,
+            run_context=open_app,
         )
 
     async def run_worker(self, worker: Worker, next: Callable[[Worker], Awaitable[None]]) -> None:
-        """Look after the search attributes meanwhile."""
+        """Run the worker, and meanwhile check which search attributes the namespace lacks."""
         async with self._registered.watching(worker.client):
             await super().run_worker(worker, next)
 
 
-def _with_ours(given: DataConverter | None) -> DataConverter:
-    """Our converter, with the codec, storage and failures of the client's own."""
-    if given is None or isinstance(given, GuardedDataConverter):
-        return given or data_converter
+def _converter(clients: DataConverter | None) -> DataConverter:
+    """Return Sojourn's converter, with the client's own codec, storage and failure converter."""
+    if clients is None or isinstance(clients, GuardedDataConverter):
+        return clients or data_converter
     return dataclasses.replace(
         data_converter,
-        payload_codec=given.payload_codec,
-        external_storage=given.external_storage,
-        failure_converter_class=given.failure_converter_class,
+        payload_codec=clients.payload_codec,
+        external_storage=clients.external_storage,
+        failure_converter_class=clients.failure_converter_class,
     )
 
 
-def _with_ours_let_through(runner: WorkflowRunner | None) -> WorkflowRunner:
+def _with_passthrough(runner: WorkflowRunner | None) -> WorkflowRunner:
+    """Return the runner; a sandbox shares the modules of `PASSED_THROUGH` between runs."""
     if runner is None:
         runner = SandboxedWorkflowRunner()
     if not isinstance(runner, SandboxedWorkflowRunner):

@@ -1,7 +1,7 @@
-"""Policy: who decides what a run may do, beside its planner.
+"""Policies: what a run may do, declared or decided by code.
 
-`RunPolicy` and `ApprovalPolicy` are limits that are declared; a policy engine is code that tightens
-them turn by turn. Hints reach it in the planners' own form: `RetryHint` here is the same class (SR-125).
+An author declares a `RunPolicy` with its `ApprovalPolicy`; a policy engine is code that tightens them before each
+plan. It gets the planner's hints: `RetryHint` here is the same class (SR-125).
 """
 
 from typing import Any, Protocol, runtime_checkable
@@ -29,25 +29,25 @@ __all__ = [
 
 @runtime_checkable
 class PolicyEngine(Protocol):
-    """Tightens what a run may do; runs in the plan activity, before the planner and again on the calls it asks for.
+    """Tightens what a run may do; called in the plan activity before the planner, and again with the calls of its plan.
 
-    What it changes is recorded, and holds for the turn: tools, approvals; or from there on: caps, labels.
-    An exception is retried by Temporal as a planner's is.
+    Its decision is recorded. Tools and approvals apply to this plan only, caps and labels from then on. It is not
+    called for the final turn. After an exception Temporal tries the activity again, as after a planner's.
     """
 
     async def decide(self, given: PolicyInput) -> PolicyDecision:
-        """What to change; `PolicyDecision()` changes nothing."""
+        """Return the changes; `PolicyDecision()` changes nothing."""
         ...
 
 
 def as_policy_engine(engine: Any) -> PolicyEngine:
-    """A policy engine as it is.
+    """Return a policy engine unchanged.
 
     Raises:
-        DefinitionError: it is none.
+        DefinitionError: The object has no `decide`, or is a class.
     """
     if isinstance(engine, PolicyEngine) and not isinstance(engine, type):
         return engine
     raise DefinitionError(
-        f"App(policy_engine=...) takes an object with async decide(given); {engine!r} is none"
+        f"App(policy_engine=...) takes an object with `async def decide(self, given)`, which {engine!r} is not"
     )

@@ -1,4 +1,4 @@
-"""Private: files and folders that only their owner reads, since they hold what runs were told."""
+"""Files and folders that only their owner can read, since they hold the contents of runs."""
 
 import contextlib
 import os
@@ -11,29 +11,33 @@ _FOLDER = 0o700
 
 
 def private_opener(path: str, flags: int) -> int:
-    """For `open(..., opener=private_opener)`: 0600, also where the file was there already."""
+    """Open a file with mode 0600, also one that exists; for `open(..., opener=private_opener)`."""
     descriptor = os.open(path, flags, _FILE)
-    with contextlib.suppress(PermissionError):  # somebody else's, who lets us write
+    with contextlib.suppress(PermissionError):  # the file of another user, who lets us write
         os.fchmod(descriptor, _FILE)
     return descriptor
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file of this text."""
+    """Write a text to a file of mode 0600."""
     with open(path, "w", encoding="utf-8", opener=private_opener) as file:
         file.write(text)
 
 
 def keep_private(path: Path) -> None:
-    """Make a file that is there 0600."""
+    """Set the mode of a file to 0600, if it exists and is ours."""
     with contextlib.suppress(FileNotFoundError, PermissionError):
         path.chmod(_FILE)
 
 
 def private_folder(folder: Path) -> None:
-    """Make a folder and those above it; 0700 what is made, while what was there stays as it is."""
-    missing = [folder, *folder.parents]
-    for each in reversed([one for one in missing if not one.exists()]):
-        each.mkdir(mode=_FOLDER, exist_ok=True)
+    """Make a folder and its missing parents, with mode 0700; existing folders keep their modes.
+
+    Raises:
+        OSError: The folder cannot be made, or a file has its name.
+    """
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    for path in reversed(missing):
+        path.mkdir(mode=_FOLDER, exist_ok=True)
     if not folder.is_dir():
-        raise NotADirectoryError(f"{folder} is no folder")
+        raise NotADirectoryError(f"{folder} is not a folder")

@@ -1,6 +1,6 @@
-"""Auto-repair for planners: mend a call where that is safe, back off, ask a person, or leave it be (SR-136, SR-145).
+"""Repair of refused calls, for planners: repair a payload where that is safe, wait, substitute a tool, or ask a person (SR-136, SR-145).
 
-`RepairingPlanner` puts itself before a planner; the functions it is made of can be used alone.
+`RepairingPlanner` wraps a planner; the functions that it calls can be used alone.
 """
 
 from collections.abc import Mapping
@@ -25,19 +25,19 @@ MAX_WAIT = timedelta(hours=1)
 
 
 class RepairingPlanner:
-    """Repairs the failed calls of another planner, which is told how they ended at last.
+    """Repairs the failed calls of an inner planner, and passes it the last result of each.
 
     Args:
         inner: A planner, or one async function of the turn.
-        defaults: By tool: what a field is when a call lacks it and nobody said.
-        alternatives: By tool: what to call in its place when it is over a limit, away or, where it only
-            reads, too slow.
-        max_repairs: Calls made in place of one call. The run's own limits end them too: three steps in a
-            row that failed, three similar errors.
-        max_wait: A longer `retry_after` is left to the inner planner.
+        defaults: Values of fields by tool id, for calls that lack them.
+        alternatives: The tool to call instead, by tool id, when a tool is rate-limited, unavailable or, if it is
+            read-only, too slow.
+        max_repairs: Most calls in place of one refused call. The run's limits hold too: three failed steps in a
+            row, three similar errors.
+        max_wait: The longest `retry_after` that is waited for; the inner planner gets a longer one.
 
     Raises:
-        DefinitionError: the inner planner is none.
+        DefinitionError: `inner` is not a planner.
     """
 
     def __init__(
@@ -56,23 +56,22 @@ class RepairingPlanner:
         self._max_wait = max_wait
 
     async def plan_start(self, turn: PlanInput) -> PlanResult:
-        """Plan as the inner planner does: nothing has failed yet."""
+        """Return the inner planner's plan; no call has failed yet."""
         return await self.inner.plan_start(turn)
 
     async def plan_resume(self, turn: PlanResumeInput) -> PlanResult:
-        """Repair, back off or ask; else plan as the inner planner does."""
+        """Repair, wait or ask; else return the inner planner's plan."""
         repair = Repairs(turn, self._defaults, self._max_repairs)
         plan = repair.again() or repair.away(self._alternatives or {}, self._max_wait) or repair.ask()
-        return plan or await self.inner.plan_resume(repair.told(turn))
+        return plan or await self.inner.plan_resume(repair.for_inner(turn))
 
 
 def repair_calls(
     turn: Turn, *, defaults: Defaults | None = None, max_repairs: int = MAX_REPAIRS
 ) -> PlanResult | None:
-    """The refused calls of the last step that can be mended safely, made again; None when there are none.
+    """Return the refused calls of the last step, with payloads that `repair_payload` could repair; None if there are none.
 
-    What is safe is said at `mend`. A call that failed before is not made again, and a person's
-    answer to the question of `asked` is used.
+    A call that has already failed is not made again. A person's answer to the question of `clarification_for` is used.
     """
     return Repairs(turn, defaults, max_repairs).again()
 
@@ -84,11 +83,10 @@ def wait_or_substitute(
     max_repairs: int = MAX_REPAIRS,
     max_wait: timedelta = MAX_WAIT,
 ) -> PlanResult | None:
-    """Another tool's call; else a durable wait for `retry_after`, and after it the same calls again.
+    """Return a call of another tool; else a durable wait for `retry_after`, and after the wait the same calls again.
 
-    None where nothing of it would help or be safe: a call that timed out may have had its effect,
-    and one made again has another idempotency key, so that only tools that just read are called
-    again after a time-out.
+    None if neither helps or is safe: a call that timed out may have had its effect, and a repeated call has a new
+    idempotency key, so after a time-out only read-only tools are called again.
     """
     return Repairs(turn, None, max_repairs).away(alternatives or {}, max_wait)
 
@@ -96,8 +94,8 @@ def wait_or_substitute(
 def clarification_for(
     turn: Turn, *, defaults: Defaults | None = None, max_repairs: int = MAX_REPAIRS
 ) -> PlanResult | None:
-    """The question to a person about what a refused call lacks; None where nobody may be asked or could help.
+    """Return a question to a person about the missing fields of a refused call; None if no person may be asked or could help.
 
-    `repaired` uses the answer, when it is given the same defaults.
+    `repair_calls` uses the answer if it has the same defaults.
     """
     return Repairs(turn, defaults, max_repairs).ask()

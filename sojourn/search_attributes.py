@@ -1,4 +1,4 @@
-"""The search attributes of a run, and their registration where the server allows it."""
+"""The search attributes of a run, and their registration in a namespace."""
 
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
@@ -20,33 +20,33 @@ __all__ = [
 ]
 
 AGENT = SearchAttributeKey.for_keyword("SojournAgent")
-"""The agent that runs."""
+"""The agent's id."""
 
 SESSION = SearchAttributeKey.for_keyword("SojournSession")
-"""The session a run belongs to."""
+"""The session's id; unset for a run without a session."""
 
 AWAITING = SearchAttributeKey.for_keyword("SojournAwaiting")
-"""The oldest thing a run waits for; unset while it waits for nothing."""
+"""The id of the oldest open wait, or `PAUSED`; unset for a run that neither waits nor is paused."""
 
 PAUSED = "(paused)"
-"""Its value while a run is paused."""
+"""The value of `AWAITING` while a run is paused."""
 
 NAMES = ("SojournAgent", "SojournSession", "SojournAwaiting")
-"""All of them, of type Keyword; `SojournAwaiting` is set only while a run waits for a person."""
+"""The names of all search attributes, each of type Keyword."""
 
 UNREGISTERED = "sojourn_unregistered"
-"""The function by which workflow code asks its worker which of them the namespace lacks."""
+"""The extern function from which workflow code gets the names that the namespace lacks."""
 
 HOW_TO_REGISTER = (
     "this namespace does not have the search attributes of Sojourn; a worker registers them when it starts, "
     "or: temporal operator search-attribute create "
     + " ".join(f"--name {name} --type Keyword" for name in NAMES)
 )
-"""For who lists runs where they are missing."""
+"""The text of errors and logs where a namespace lacks the search attributes."""
 
 
 def attributes_of(agent_id: str, session_id: str) -> TypedSearchAttributes:
-    """What a run is found by."""
+    """Return the search attributes of a run's start."""
     pairs: list[SearchAttributePair[str]] = [SearchAttributePair(AGENT, agent_id)]
     if session_id:
         pairs.append(SearchAttributePair(SESSION, session_id))
@@ -59,9 +59,9 @@ def is_unknown(error: RPCError) -> bool:
 
 
 async def register(client: Client) -> str | None:
-    """Register what is missing; returns why that was not possible, or None.
+    """Register the missing search attributes; return why that is not possible, or None.
 
-    Runs work without them; only listings by agent, session or waiting need them.
+    Runs work without them; listings by agent, session or wait need them.
     """
     service = client.operator_service
     try:

@@ -1,7 +1,7 @@
-"""Storage: where what is too large for a run's history is kept whole, by claim.
+"""Storage for data that is too large for a run's history, which keeps only a claim.
 
-The drivers are Temporal's (`temporalio.converter.StorageDriver`; S3 and GCS are in `temporalio.contrib`);
-a folder is ours.
+A driver is Temporal's `temporalio.converter.StorageDriver`. Those for S3 and GCS are in `temporalio.contrib`;
+`FolderStorage` is Sojourn's, for a folder.
 """
 
 import asyncio
@@ -9,6 +9,7 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from temporalio.api.common.v1 import Payload
@@ -30,11 +31,12 @@ _JSON = b"json/plain"
 class FolderStorage(StorageDriver):
     """Keeps each payload in a file named by its SHA-256, below a folder that all workers and clients share.
 
-    Nothing is ever deleted: remove what is older than your namespace's retention.
+    It deletes nothing: delete files that are older than your namespace's retention. Storing an equal payload again
+    renews the time of its file.
 
     Args:
-        folder: Made when it is not there.
-        name: Tells several drivers apart.
+        folder: The folder; made when the first payload is written.
+        name: The driver's name, by which claims of several drivers differ.
     """
 
     def __init__(self, folder: str | Path, *, name: str = "folder") -> None:
@@ -42,13 +44,13 @@ class FolderStorage(StorageDriver):
         self._name = name
 
     def name(self) -> str:
-        """The driver's name, which claims carry."""
+        """Return the driver's name."""
         return self._name
 
     async def store(
         self, context: StorageDriverStoreContext, payloads: Sequence[Payload]
     ) -> list[StorageDriverClaim]:
-        """Write each payload; equal ones share a file."""
+        """Write the payloads, equal ones to the same file, and return their claims."""
         del context
         return [
             StorageDriverClaim({"sha256": await asyncio.to_thread(self._write, payload.SerializeToString())})
@@ -58,15 +60,15 @@ class FolderStorage(StorageDriver):
     async def retrieve(
         self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
     ) -> list[Payload]:
-        """Read each payload.
+        """Read the payloads.
 
         Raises:
-            FileNotFoundError: it was removed, or another folder is meant.
-            ValueError: the claim or the file is not what was stored.
+            FileNotFoundError: The file was deleted, or is in another folder.
+            ValueError: The claim is not one of this storage, or the file was changed.
         """
         del context
         return [
-            Payload.FromString(await asyncio.to_thread(self._read, claim.claim_data["sha256"]))
+            Payload.FromString(await asyncio.to_thread(self._read, claim.claim_data.get("sha256", "")))
             for claim in claims
         ]
 
@@ -78,14 +80,19 @@ class FolderStorage(StorageDriver):
     def _write(self, data: bytes) -> str:
         digest = hashlib.sha256(data).hexdigest()
         path = self._path(digest)
-        if path.exists():
+        with suppress(FileNotFoundError):
+            os.utime(path)
             return digest
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(file.name).replace(path)  # a reader sees all of it or nothing
+            try:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+                Path(file.name).replace(path)  # so that no reader gets a half-written file
+            except BaseException:
+                Path(file.name).unlink(missing_ok=True)
+                raise
         return digest
 
     def _read(self, digest: str) -> bytes:
@@ -98,17 +105,17 @@ class FolderStorage(StorageDriver):
 async def store(
     driver: StorageDriver, data: bytes, context: StorageDriverStoreContext, codec: PayloadCodec | None = None
 ) -> dict[str, str]:
-    """Keep JSON, encrypted where runs are; what comes back is for `load`."""
+    """Store JSON, encrypted by the codec if there is one; return the claim for `load`."""
     payloads = [Payload(metadata={"encoding": _JSON}, data=data)]
     (claim,) = await driver.store(context, await codec.encode(payloads) if codec else payloads)
     return {"driver": driver.name(), **claim.claim_data}
 
 
 async def load(driver: StorageDriver, claim: dict[str, str], codec: PayloadCodec | None = None) -> bytes:
-    """The JSON of a claim.
+    """Return the JSON that a claim stands for; errors of the driver and the codec are raised too.
 
     Raises:
-        ValueError: it was stored by another driver, or cannot be decrypted here.
+        ValueError: Another driver stored the data, or the data is encrypted and the codec does not decrypt it.
     """
     if claim.get("driver") != driver.name():
         raise ValueError(f"the data was stored by driver {claim.get('driver')!r}, not {driver.name()!r}")
@@ -121,6 +128,6 @@ async def load(driver: StorageDriver, claim: dict[str, str], codec: PayloadCodec
 
 
 def codec_for(converter: DataConverter, namespace: str, run_id: str) -> PayloadCodec | None:
-    """By which what a run stores is encrypted, if it is."""
+    """Return the codec that encrypts what a run stores, or None."""
     context = WorkflowSerializationContext(namespace=namespace, workflow_id=run_id)
     return converter.with_context(context).payload_codec

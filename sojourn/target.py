@@ -1,4 +1,4 @@
-"""Target: `MODULE:NAME`, which commands and settings name an app or a codec by."""
+"""Target: `MODULE:NAME`, by which commands and settings name an app or a codec."""
 
 import importlib
 import importlib.util
@@ -12,10 +12,14 @@ __all__ = ["check_target", "load_target"]
 
 
 def check_target(target: str, what: str = "app") -> tuple[str, str]:
-    """The module's and the object's name, once such a module can be found; nothing of it is run.
+    """Return the names of the module and of the object, without importing the module.
+
+    Args:
+        target: The target.
+        what: The kind of object, `app` or `codec`, for the errors.
 
     Raises:
-        DefinitionError: the target has another form, or there is no such module.
+        DefinitionError: The target has another form, or there is no such module.
     """
     module_name, _, name = target.partition(":")
     if not module_name or not name:
@@ -30,10 +34,10 @@ def check_target(target: str, what: str = "app") -> tuple[str, str]:
 
 
 def load_target(target: str, what: str = "app") -> Any:
-    """What stands at `module:name`, looked for in the current folder first; None where the module has no such name.
+    """Import the module, from the current folder or installed, and return its object; None if it has none of this name.
 
     Raises:
-        DefinitionError: there is no such module, or it cannot be imported.
+        DefinitionError: The target has another form, there is no such module, or importing it fails.
     """
     module_name, name = check_target(target, what)
     try:

@@ -1,7 +1,7 @@
-"""Worker: serves the runs of an app on one task queue, until told to stop.
+"""Worker: serves the runs of an app on one task queue.
 
-The durable shell (`workflows/`, `activities/`) is found by `shell()`, whichever way Sojourn is
-installed; nothing else knows where it is.
+`shell()` imports the workflow and the activities, from an installed wheel or from a source tree; no other code of the
+library does.
 """
 
 import asyncio
@@ -37,36 +37,36 @@ from sojourn.telemetry.prometheus import runtime_with_metrics
 __all__ = ["Shell", "Worker", "serve", "serve_forever", "shell"]
 
 DRAIN = timedelta(seconds=30)
-"""How long activities in flight may go on after a stop; then another worker takes them over."""
+"""How long activities in flight may run after a stop; then they are cancelled, and another worker attempts them again."""
 
 MAX_ACTIVITIES = 500
-"""Activities at once: a waiting model call is cheap. Limits by kind sit inside the activities."""
+"""Most activities at once: one that waits for a model takes little. Sync tools have a limit of their own."""
 
 MAX_CACHED_RUNS = 2_000
-"""Runs kept in memory; with fewer than there are active, every step replays its history."""
+"""Most runs in memory; where more are active, steps replay the histories of runs that were evicted."""
 
 MAX_CACHED_BYTES = 256_000_000
-"""What the runs in memory may take together; 170 whose transcripts of 1.5 MB do not compress."""
+"""Most bytes of the runs in memory together: 170 runs whose transcripts of 1.5 MB do not compress."""
 
 HEARTBEAT_THROTTLE = timedelta(seconds=2)
-"""So that a cancellation reaches a tool with its next beat."""
+"""Longest interval in which the SDK holds heartbeats back: a tool gets a cancellation with a heartbeat's response."""
 
 STICKY = timedelta(seconds=2)
-"""What an answer waits for after the worker that knew the run was killed; the SDK's default is 10 s."""
+"""How long only the worker that has a run in memory is offered its tasks, even if it is dead; the SDK's default is 10 s."""
 
 _log = structlog.get_logger("sojourn.worker")
 
 
 @dataclass(frozen=True, slots=True)
 class Shell:
-    """The Temporal definitions of Sojourn, for an app."""
+    """The workflows and activities that a worker of an app registers."""
 
     workflows: Sequence[type]
     activities: Sequence[Any]
 
 
 def shell(app: Served) -> Shell:
-    """The workflow and the activities, from the wheel's `sojourn.service` or from a source tree."""
+    """Return the workflow and the activities, from the wheel's `sojourn.service` or from a source tree."""
     try:
         importlib.import_module("sojourn.service")
         prefix = "sojourn.service."
@@ -86,15 +86,15 @@ def shell(app: Served) -> Shell:
 
 
 class Worker:
-    """Serves an app; use as an async context manager, or `await worker.run()`.
+    """Serves an app: an async context manager, or `await worker.run()`.
 
     Args:
-        app: What to serve.
+        app: The app to serve.
         client: A Temporal client with `sojourn.data_converter`, or a `sojourn.Client`.
-        task_queue: Where to look for work; the client's queue, else `sojourn`.
-        drain: How long activities in flight may go on after a stop.
-        max_cached_runs: Runs kept in memory.
-        max_cached_bytes: What they may take together, by their transcripts.
+        task_queue: The task queue to poll; by default the client's, else `SOJOURN_TASK_QUEUE`, else `sojourn`.
+        drain: How long activities in flight may run after a stop.
+        max_cached_runs: Most runs in memory.
+        max_cached_bytes: Most bytes of the runs in memory together.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Worker:
         end_quietly()
         lead_to_logging()
         temporal: temporalio.client.Client = getattr(client, "temporal", client)
-        found = shell(app)
+        definitions = shell(app)
         self._app = app
         self.task_queue = settings.task_queue(task_queue or getattr(client, "task_queue", None))
         self._opened = asyncio.Event()
@@ -121,15 +121,15 @@ class Worker:
         self._worker = temporalio.worker.Worker(
             temporal,
             task_queue=self.task_queue,
-            workflows=found.workflows,
-            activities=found.activities,
+            workflows=definitions.workflows,
+            activities=definitions.activities,
             interceptors=[
                 *missing_interceptors(temporal.config()["interceptors"]),
                 ActivityLogs(),
                 self._registered,
                 self._cached,
             ],
-            # Nothing of the user's runs in our workflows; every stored history is replayed in the sandbox by the tests.
+            # No user code runs in the workflow, and the tests replay every stored history in a sandbox.
             workflow_runner=temporalio.worker.UnsandboxedWorkflowRunner(),
             build_id=sojourn.__version__,
             max_cached_workflows=max_cached_runs,
@@ -141,7 +141,7 @@ class Worker:
         )
 
     async def run(self) -> None:
-        """Serve until cancelled or `shutdown()`; a fatal error of the worker is raised."""
+        """Serve until cancelled or shut down; raise a fatal error of Temporal's worker."""
         await self._open()
         try:
             await self._worker.run()
@@ -149,17 +149,21 @@ class Worker:
             await self._close()
 
     async def ready(self) -> None:
-        """Wait until the app is open and its runs are served."""
+        """Wait until the app is open; with `run()`, polling starts right after."""
         await self._opened.wait()
 
     async def shutdown(self) -> None:
-        """Stop taking work, let what is in flight end, and return."""
+        """Stop polling, wait for what is in flight, at most `drain`, and return."""
         await self._worker.shutdown()
 
     async def __aenter__(self) -> Self:
         """Start serving."""
         await self._open()
-        await self._worker.__aenter__()
+        try:
+            await self._worker.__aenter__()
+        except BaseException:
+            await self._close()
+            raise
         return self
 
     async def __aexit__(
@@ -172,9 +176,13 @@ class Worker:
             await self._close()
 
     async def _open(self) -> None:
-        await self._app.open()
-        await self._watching.enter_async_context(self._registered.watching(self._temporal))
-        await self._watching.enter_async_context(self._cached.watching(self._worker))
+        try:
+            await self._app.open()
+            await self._watching.enter_async_context(self._registered.watching(self._temporal))
+            await self._watching.enter_async_context(self._cached.watching(self._worker))
+        except BaseException:
+            await self._close()
+            raise
         self._opened.set()
 
     async def _close(self) -> None:
@@ -183,10 +191,16 @@ class Worker:
 
 
 def serve(app: Served, *, task_queue: str | None = None, metrics_port: str | None = None) -> None:
-    """Serve until SIGTERM or Ctrl-C, then drain; logs are configured where the program has not done so.
+    """Serve until SIGTERM or Ctrl-C, then drain; configures the logs unless the program has.
+
+    Args:
+        app: The app to serve.
+        task_queue: The task queue to poll; `SOJOURN_TASK_QUEUE`, else `sojourn`.
+        metrics_port: See `serve_forever`.
 
     Raises:
-        SystemExit: code that a tool has left on the event loop cancelled the worker; with status 1.
+        DefinitionError: A setting is invalid, or another process listens on the metrics port.
+        SystemExit: Foreign code on the event loop cancelled the worker; with status 1.
     """
     configure_logs()
     try:
@@ -209,18 +223,18 @@ async def serve_forever(
 ) -> None:
     """Wait for a server, serve until SIGTERM or SIGINT, then drain.
 
-    A second signal during the drain ends it at once; what was in flight is then retried elsewhere.
+    A second signal ends the drain at once; other workers then attempt the calls in flight again.
 
     Args:
-        app: What to serve.
-        task_queue: Where to look for work.
-        address: The server's.
-        namespace: In it.
-        metrics_port: Where to serve the Temporal SDK's own metrics; `SOJOURN_METRICS_PORT`, else nowhere.
-        stop: What tells when to stop, in place of the two signals.
+        app: The app to serve.
+        task_queue: The task queue to poll; `SOJOURN_TASK_QUEUE`, else `sojourn`.
+        address: The server's address; by default from Temporal's settings.
+        namespace: The namespace; by default from Temporal's settings.
+        metrics_port: The port, or address and port, of the Temporal SDK's own metrics; `SOJOURN_METRICS_PORT`, else none.
+        stop: The request to stop, in place of the two signals.
 
     Raises:
-        DefinitionError: a setting cannot be read, or something else listens on the metrics port.
+        DefinitionError: A setting is invalid, or another process listens on the metrics port.
     """
     options = settings.connect_options(address, namespace)
     at = settings.metrics_port(metrics_port)
@@ -236,7 +250,7 @@ async def serve_forever(
 
 
 def _stop_at_signals() -> Stop:
-    """A stop that SIGTERM and SIGINT ask for, on a loop that others made."""
+    """Return a `Stop` that SIGTERM and SIGINT set, on the running loop."""
     stop, main = Stop(), asyncio.current_task()
     assert main is not None
     for number in SIGNALS:
@@ -245,9 +259,9 @@ def _stop_at_signals() -> Stop:
 
 
 async def _serve(worker: Worker, app: Served, client: temporalio.client.Client, stop: asyncio.Event) -> None:
-    why_not = await search_attributes.register(client)
-    if why_not:
-        _log.warning("search_attributes_not_registered", reason=why_not, needed_by="sojourn list")
+    fault = await search_attributes.register(client)
+    if fault:
+        _log.warning("search_attributes_not_registered", reason=fault, needed_by="sojourn list")
     running = asyncio.create_task(worker.run())
     stopping = asyncio.create_task(stop.wait())
     ready = asyncio.create_task(worker.ready())
@@ -271,13 +285,13 @@ async def _serve(worker: Worker, app: Served, client: temporalio.client.Client, 
 
 
 def _planners(app: Served) -> dict[str, str]:
-    """By agent: the model that decides, or `code`."""
+    """Return the model of each agent's planner, or `code`, by agent id."""
     agents = [agent for id in app.list_agents() if (agent := app.agent(id))]
     return {agent.id: getattr(agent.planner, "model_name", "code") for agent in agents}
 
 
 async def _connected(options: dict[str, Any], stop: asyncio.Event) -> temporalio.client.Client | None:
-    """A client, however long the server takes to come up; None when told to stop meanwhile."""
+    """Connect, again and again until the server answers; return None when asked to stop before that."""
     delay = 0.5
     while not stop.is_set():
         try:

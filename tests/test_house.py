@@ -1,4 +1,4 @@
-"""The house keeps its rules: who imports whom, what lies where, what is pinned, what the docs link to."""
+"""Rules of the repository: imports, the place of files, pinned versions, and links in the documentation."""
 
 import ast
 import os
@@ -31,7 +31,7 @@ PLAIN_FILES = {
 }
 SETTINGS = {".dockerignore", ".editorconfig", ".env.example", ".gitignore", ".pre-commit-config.yaml"}
 
-# Written in halves, since this file is judged too.
+# Each name is split, since the test reads this file too.
 REGISTRY_HOSTS = [
     "py" + "pi.org",
     "files.python" + "hosted.org",
@@ -52,14 +52,14 @@ def tracked() -> list[Path]:
 
 
 def pins() -> dict[str, Requirement]:
-    """Return what constraints.txt pins, by canonical name."""
+    """Return the pins of constraints.txt, by canonical name."""
     lines = (ROOT / "constraints.txt").read_text().replace("\\\n", "").splitlines()
     required = [Requirement(line.split("--hash")[0]) for line in lines if line and line[0] not in "# "]
     return {canonicalize_name(requirement.name): requirement for requirement in required}
 
 
-def wanted() -> list[Requirement]:
-    """Return every requirement that pyproject.toml states."""
+def requirements() -> list[Requirement]:
+    """Return every requirement of pyproject.toml."""
     pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text())
     stated = [
         *pyproject["build-system"]["requires"],
@@ -86,13 +86,13 @@ def test_the_import_rules_hold() -> None:
 
 
 def modules() -> dict[str, Path]:
-    """Every module of the library and its shell, by name."""
+    """Return the modules of the library, the workflow and the activities, by name."""
     found = [path for path in tracked() if path.suffix == ".py" and path.parts[0] in CODE]
     return {".".join(path.with_suffix("").parts).removesuffix(".__init__"): path for path in found}
 
 
 def imports_of(name: str, path: Path, known: Collection[str]) -> set[str]:
-    """What a module imports of ours, at its top, within functions and for type checkers alone."""
+    """Return the known modules that a module imports: at its top, in functions and under TYPE_CHECKING."""
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     found: set[str] = set()
     for node in ast.walk(ast.parse((ROOT / path).read_text())):
@@ -107,7 +107,7 @@ def imports_of(name: str, path: Path, known: Collection[str]) -> set[str]:
 
 
 def test_no_two_modules_import_each_other() -> None:
-    """Nothing is imported in a circle, in functions and for type checkers neither."""
+    """There is no import cycle, not even through imports in functions or under TYPE_CHECKING."""
     known = modules()
     left = {name: imports_of(name, path, known) for name, path in known.items()}
     assert len(left) > 300
@@ -115,25 +115,25 @@ def test_no_two_modules_import_each_other() -> None:
     while free := [name for name, imported in left.items() if not imported & left.keys()]:
         for name in free:
             del left[name]
-    assert left == {}, "a circle of imports"
+    assert left == {}, "an import cycle"
 
 
 def packages() -> list[Path]:
-    """The packages of the library."""
+    """Return the `__init__.py` of each package below a top-level package."""
     return [path for path in modules().values() if path.name == "__init__.py" and len(path.parts) > 2]
 
 
 @pytest.mark.parametrize("path", packages(), ids=lambda path: ".".join(path.parent.parts))
 def test_a_package_says_what_it_decides_and_where_to_begin(path: Path) -> None:
-    """Each package's docstring has three sentences at most, and names files that are there."""
-    told = ast.get_docstring(ast.parse((ROOT / path).read_text())) or ""
-    assert len(told) > 80, "say what it decides, what it may know and where to begin"
-    named = re.findall(r"`(\w+\.py)`", told)
+    """Each package has a docstring of more than 80 characters, which names only files that exist."""
+    docstring = ast.get_docstring(ast.parse((ROOT / path).read_text())) or ""
+    assert len(docstring) > 80, "say what the package decides, what it may import and where to begin"
+    named = re.findall(r"`(\w+\.py)`", docstring)
     assert all((ROOT / path.parent / name).exists() for name in named), named
 
 
-def test_the_pages_name_modules_that_are_there() -> None:
-    """The house and the words of the documentation lead to code."""
+def test_the_pages_name_modules_that_exist() -> None:
+    """house.md names only paths, and the glossary of docs/README.md only modules, that exist."""
     house = (ROOT / "docs" / "dev" / "house.md").read_text()
     paths = re.findall(r"`((?:sojourn|workflows|activities|tests)/[\w/]+(?:\.py|/))`", house)
     words = re.findall(r"\| `([\w.]+)` \|$", (ROOT / "docs" / "README.md").read_text(), re.MULTILINE)
@@ -144,14 +144,14 @@ def test_the_pages_name_modules_that_are_there() -> None:
 
 
 def test_the_top_level_holds_only_what_the_house_names() -> None:
-    """A new file at the root is a decision, made here first."""
+    """A new file or folder at the root has to be listed in this module."""
     paths = tracked()
     assert {path.parts[0] for path in paths if len(path.parts) > 1} <= FOLDERS
     assert {path.name for path in paths if len(path.parts) == 1} <= PLAIN_FILES | SETTINGS
 
 
 def test_no_tracked_file_names_a_package_registry() -> None:
-    """Where packages come from is the business of the machine that installs them."""
+    """The machine that installs packages decides where they come from."""
     found: list[str] = []
     for path in tracked():
         text = (ROOT / path).read_bytes().decode(errors="replace")
@@ -163,14 +163,14 @@ def test_no_tracked_file_names_a_package_registry() -> None:
     assert found == []
 
 
-def test_the_pins_name_no_place() -> None:
-    """constraints.txt installs the same from any index, on any machine."""
+def test_the_pins_name_no_index_and_no_path() -> None:
+    """constraints.txt has no URL, no option and no path, so it works with any index on any machine."""
     assert not re.search(r"://|^-|[@ ]/|file:", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
 
 
-@pytest.mark.parametrize("requirement", wanted(), ids=lambda requirement: requirement.name)
+@pytest.mark.parametrize("requirement", requirements(), ids=lambda requirement: requirement.name)
 def test_every_requirement_is_pinned(requirement: Requirement) -> None:
-    """constraints.txt answers pyproject.toml; `make lock` mends it."""
+    """constraints.txt pins an allowed version of each requirement; `make lock` updates it."""
     pinned = pins().get(canonicalize_name(requirement.name))
     assert pinned is not None, "run `make lock`"
     (version,) = (specifier.version for specifier in pinned.specifier)
@@ -178,19 +178,19 @@ def test_every_requirement_is_pinned(requirement: Requirement) -> None:
 
 
 def test_every_pin_has_a_hash() -> None:
-    """Each download is checked."""
+    """Each pin of constraints.txt has a SHA-256 hash, by which the download is checked."""
     entries = (ROOT / "constraints.txt").read_text().replace("\\\n", "").splitlines()
     unhashed = [line for line in entries if line and line[0] not in "# " and "--hash=sha256:" not in line]
     assert unhashed == []
 
 
-def test_what_must_run_can_run() -> None:
-    """The entry of continuous integration is executable."""
+def test_the_entry_of_continuous_integration_is_executable() -> None:
+    """`.ci/run` is executable."""
     assert os.access(ROOT / ".ci" / "run", os.X_OK)
 
 
 def test_every_page_is_in_the_index() -> None:
-    """docs/README.md leads to every page of docs/."""
+    """docs/README.md links to every page of docs/."""
     index = {(ROOT / "docs" / link.split("#")[0]).resolve() for link in links(ROOT / "docs" / "README.md")}
     pages = {ROOT / path for path in tracked() if path.parts[0] == "docs" and path.suffix == ".md"}
     assert pages - {ROOT / "docs" / "README.md"} <= index
@@ -198,7 +198,7 @@ def test_every_page_is_in_the_index() -> None:
 
 @pytest.mark.parametrize("page", [path for path in tracked() if path.suffix == ".md"], ids=str)
 def test_every_link_leads_to_a_file_and_a_heading(page: Path) -> None:
-    """No page sends its reader to a place that is not there."""
+    """The target of each relative link exists, with the heading that its anchor names."""
     for link in links(ROOT / page):
         name, _, anchor = link.partition("#")
         target = (ROOT / page).parent / name if name else ROOT / page

@@ -1,4 +1,4 @@
-"""HTTP leaves the house by one door: its clients are made in `sojourn.network`, so that none lacks time-outs (ME-16)."""
+"""HTTP clients are made only in `sojourn.network`, so that each has time-outs (ME-16)."""
 
 import ast
 import json
@@ -10,19 +10,19 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-DOOR = ROOT / "sojourn" / "network"
+NETWORK = ROOT / "sojourn" / "network"
 FOLDERS = ("sojourn", "activities", "workflows", "toolsets", "planners")
 MODULES = [
     *(
         path
         for folder in FOLDERS
         for path in sorted((ROOT / folder).rglob("*.py"))
-        if DOOR not in path.parents
+        if NETWORK not in path.parents
     ),
     ROOT / "worker.py",
 ]
 
-NO_USE_BUT_REQUESTS = ("aiohttp", "http.client", "pycurl", "requests", "urllib3")
+HTTP_LIBRARIES = ("aiohttp", "http.client", "pycurl", "requests", "urllib3")
 HTTPX = {
     *("AsyncClient", "AsyncHTTPTransport", "Client", "HTTPTransport"),
     *("delete", "get", "head", "options", "patch", "post", "put", "request", "stream"),
@@ -47,11 +47,11 @@ TAKES_A_CLIENT = {
     "AsyncAnthropic": "http_client",
     "AsyncOpenAI": "http_client",
 }
-"""Functions of SDKs that make a client of their own unless they are given one."""
+"""Functions of SDKs that make their own HTTP client unless the argument named here passes one."""
 
 
 def bypasses(source: str) -> list[str]:
-    """What a module does past the door, as `line: what`."""
+    """The places where a module makes HTTP clients or requests without `sojourn.network`, as `line: what`."""
     tree = ast.parse(source)
     names = dict(_imported(tree))
     annotations = {
@@ -62,7 +62,7 @@ def bypasses(source: str) -> list[str]:
         if id(node) in annotations:
             continue
         what = _resolved(node, names)
-        if what in MAKES_A_REQUEST or _is_no_use(what):
+        if what in MAKES_A_REQUEST or _is_http_library(what):
             found.append(f"{node.lineno}: {what}")
         if isinstance(node, ast.Call) and (missing := _own_client(node)):
             found.append(f"{node.lineno}: {missing}")
@@ -70,7 +70,7 @@ def bypasses(source: str) -> list[str]:
 
 
 def _imported(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """The names that a module gives to what it imports, wherever it does so."""
+    """Each imported name of a module, with the full dotted name that it stands for."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for each in node.names:
@@ -81,14 +81,14 @@ def _imported(tree: ast.Module) -> Iterator[tuple[str, str]]:
 
 
 def _annotations(node: ast.AST) -> Iterator[ast.AST]:
-    """Naming a type makes nothing."""
+    """The annotations of a node; a type's name there makes no client."""
     for field in ("annotation", "returns"):
         if (part := getattr(node, field, None)) is not None:
             yield part
 
 
 def _resolved(node: ast.AST, names: dict[str, str]) -> str:
-    """The full dotted name that an expression or an import stands for; empty for everything else."""
+    """The full dotted name that an expression stands for, or an import of an HTTP library; empty for other nodes."""
     match node:
         case ast.Name(id=name):
             return names.get(name, "")
@@ -96,19 +96,19 @@ def _resolved(node: ast.AST, names: dict[str, str]) -> str:
             owner = _resolved(value, names)
             return f"{owner}.{attr}" if owner else ""
         case ast.Import(names=imported):
-            return next((each.name for each in imported if _is_no_use(each.name)), "")
-        case ast.ImportFrom(module=str(module)) if _is_no_use(module):
+            return next((each.name for each in imported if _is_http_library(each.name)), "")
+        case ast.ImportFrom(module=str(module)) if _is_http_library(module):
             return module
         case _:
             return ""
 
 
-def _is_no_use(name: str) -> bool:
-    return any(f"{name}.".startswith(f"{each}.") for each in NO_USE_BUT_REQUESTS)
+def _is_http_library(name: str) -> bool:
+    return any(f"{name}.".startswith(f"{each}.") for each in HTTP_LIBRARIES)
 
 
 def _own_client(call: ast.Call) -> str | None:
-    """The SDK's function that is called without a client of ours."""
+    """The SDK's function and the missing argument, if the call passes no HTTP client; else None."""
     name = getattr(call.func, "attr", getattr(call.func, "id", ""))
     wanted = TAKES_A_CLIENT.get(name)
     given = {keyword.arg for keyword in call.keywords}
@@ -117,7 +117,7 @@ def _own_client(call: ast.Call) -> str | None:
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_module_makes_an_http_client_of_its_own(module):
-    """It asks `sojourn.network` for one; so a new adapter cannot go past time-outs and retries (ME-16)."""
+    """A module takes its clients from `sojourn.network`, so that no adapter lacks time-outs and retries (ME-16)."""
     assert bypasses(module.read_text()) == []
 
 
@@ -141,8 +141,8 @@ def test_no_module_makes_an_http_client_of_its_own(module):
         "import openai\nopenai.AsyncOpenAI(max_retries=0)",
     ],
 )
-def test_each_way_past_the_door_is_seen(source):
-    """Under another name, inside a function, as a base class, or left to an SDK."""
+def test_each_way_around_the_network_package_is_found(source):
+    """A client is found under an alias, in a function, as a base class, and where an SDK would make it."""
     assert bypasses(source) != []
 
 
@@ -157,8 +157,8 @@ def test_each_way_past_the_door_is_seen(source):
         "import openai\nopenai.AsyncOpenAI(http_client=ours, max_retries=0)",
     ],
 )
-def test_what_makes_no_client_is_left_alone(source):
-    """Types, errors, settings, and clients that are ours."""
+def test_a_module_that_makes_no_client_passes(source):
+    """Types, errors, settings, and clients from `sojourn.network` are allowed."""
     assert bypasses(source) == []
 
 
@@ -171,7 +171,7 @@ def test_what_makes_no_client_is_left_alone(source):
     ],
 )
 def test_nothing_heavy_is_loaded_before_it_is_used(statement, loaded):
-    """Neither the HTTP client, nor what repeats, nor Temporal, by a name alone."""
+    """Importing a name loads neither the HTTP client, nor tenacity, nor Temporal."""
     code = f"{statement}\nimport sys, json\nprint(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert {"httpx2", "tenacity", "temporalio"} & set(json.loads(done.stdout)) == loaded

@@ -1,4 +1,4 @@
-"""The public face of the package: its names, what importing costs, and its errors."""
+"""The public API of the package: its names, what an import loads, and its errors."""
 
 import ast
 import importlib
@@ -14,15 +14,15 @@ import sojourn
 from sojourn import errors
 
 
-def test_every_public_name_can_be_imported_and_nothing_else_is_promised() -> None:
-    """`__all__` is sorted, without repetitions, and is just what `dir` and `from sojourn import ...` give."""
+def test_every_public_name_can_be_imported_and_no_other_is_listed() -> None:
+    """`__all__` is sorted, has no repetitions, names only attributes that exist, and equals `dir(sojourn)`."""
     assert sojourn.__all__ == sorted(set(sojourn.__all__))
     assert {name: hasattr(sojourn, name) for name in sojourn.__all__} == dict.fromkeys(sojourn.__all__, True)
     assert dir(sojourn) == sojourn.__all__
 
 
-def test_a_name_comes_from_where_its_module_promises_it() -> None:
-    """Each public name is in `__all__` of the module that the one listing, `__init__.pyi`, names for it."""
+def test_a_name_comes_from_a_module_that_exports_it() -> None:
+    """Each public name is in `__all__` of the module from which `__init__.pyi` imports it."""
     listed = dict[str, str]()
     for node in ast.parse(Path(sojourn.__file__).with_suffix(".pyi").read_text()).body:
         if isinstance(node, ast.ImportFrom):
@@ -35,20 +35,20 @@ def test_a_name_comes_from_where_its_module_promises_it() -> None:
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
-    """A misspelt name is told at once."""
+    """A misspelt name raises an AttributeError that names it."""
     with pytest.raises(AttributeError, match="No sojourn attribute Agnet"):
         getattr(sojourn, "Agnet")  # noqa: B009 - a plain attribute is no statement
 
 
 def loaded_by(statement: str) -> set[str]:
-    """The top-level modules that a fresh interpreter has loaded after a statement."""
+    """The top-level modules that a new interpreter has loaded after a statement."""
     code = f"{statement}\nimport sys, json\nprint(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     return {name.split(".")[0] for name in json.loads(done.stdout)}
 
 
-def test_importing_the_package_costs_nothing() -> None:
-    """`import sojourn` loads neither Temporal nor pydantic: the command line answers at once."""
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    """`import sojourn` loads neither Temporal, pydantic, jsonschema nor asyncio, so the command line starts fast."""
     assert not loaded_by("import sojourn") & {
         "temporalio",
         "pydantic",
@@ -59,14 +59,14 @@ def test_importing_the_package_costs_nothing() -> None:
 
 
 def test_declaring_needs_no_temporal() -> None:
-    """Toolsets, agents and apps are declared, and tested, without loading the Temporal SDK."""
+    """The names that declare toolsets, agents and apps are imported without loading the Temporal SDK."""
     loaded = loaded_by("from sojourn import Agent, App, Message, PlanResult, Toolset, ToolError")
     assert "pydantic" in loaded
     assert "temporalio" not in loaded
 
 
 def test_the_tree_of_errors_is_what_the_docstring_draws() -> None:
-    """The errors' own page shows each class once, under the class it derives from."""
+    """The docstring of `sojourn.errors` shows each class once, under the class it derives from."""
     drawn, path = dict[str, str](), list[str]()
     for line in (errors.__doc__ or "").splitlines():
         match = re.match(r"([│ ]*[├└]── )?(\w+)\b", line)
@@ -80,5 +80,5 @@ def test_the_tree_of_errors_is_what_the_docstring_draws() -> None:
 
 
 def test_every_error_is_public() -> None:
-    """Whatever Sojourn raises can be caught by a name of the package."""
+    """Each class of `sojourn.errors` is a public name of the package."""
     assert set(errors.__all__) <= set(sojourn.__all__)

@@ -58,7 +58,7 @@ RETRY = RetryPolicy(maximum_interval=LONGEST_INTERVAL, maximum_attempts=ACTIVITY
 """Intervals of 1 s, doubled, at most 30 s: three deploys during one activity use up three attempts."""
 
 OPENING_COPIES = 5
-"""Copies of the opening in memory beside the transcript: one here, and four in Temporal's core (measured)."""
+"""Copies of the opening in memory, in addition to the transcript: one here, and four in Temporal's core (measured)."""
 
 _PLAN: Any = OrUnread(PlanOutcome)
 
@@ -71,13 +71,13 @@ class AgentRun(RunQueries, MessageHandlers):
     """One run of an agent; its workflow id is the run id."""
 
     @workflow.init
-    def __init__(self, *given: Any) -> None:
+    def __init__(self, *arguments: Any) -> None:
         """Start with the opening's messages; the policy comes with the first plan.
 
         This method reads the input, not the SDK: anybody with a Temporal client may have written it, and
         an input that the SDK cannot decode would fail the workflow task for ever.
         """
-        opening = _opened(given)
+        opening = _opened(arguments)
         self._fault = opening if isinstance(opening, Exception) else None
         run = RunInput(agent_id="", messages=[]) if isinstance(opening, Exception) else opening
         self.kept = Kept(RunState.opened(run))
@@ -97,7 +97,7 @@ class AgentRun(RunQueries, MessageHandlers):
         self.kept.state = state
 
     @workflow.run
-    async def run(self, *_given: Any) -> RunOutput:
+    async def run(self, *_arguments: Any) -> RunOutput:
         """Plan, then call, ask, sleep or end, until the planner answers; the argument is a `RunInput`."""
         if self._fault:
             self._state = self._state.ended()
@@ -310,7 +310,7 @@ class AgentRun(RunQueries, MessageHandlers):
         self._state, is_applied = self._state.steered(message, workflow.now())
         if is_applied:
             self.awaits.show()
-            self.children.tell(message)
+            self.children.signal(message)
 
     # End.
 

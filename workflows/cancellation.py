@@ -1,4 +1,4 @@
-"""Cancellation: a run that was asked to cancel begins nothing more, whatever happened to what was in flight.
+"""Cancellation: a run that was asked to cancel begins nothing more, even after work that ended in spite of the cancellation.
 
 An activity or a child run that ends in spite of its cancellation returns its result; the SDK then withdraws
 the cancellation of the task, and `asyncio.wait_for` may prefer a result that is ready. Only the workflow

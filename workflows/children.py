@@ -51,7 +51,7 @@ class Children:
         """What a cancelled child run has spent, if it reported that."""
         return self._spent.pop(run_id, None)
 
-    def tell(self, message: Paused | Resumed) -> None:
+    def signal(self, message: Paused | Resumed) -> None:
         """Signal every child run to pause or to resume, without waiting for the signals."""
         self._last = message
         self._number += 1

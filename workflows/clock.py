@@ -46,7 +46,7 @@ class Clock:
 
     @property
     def left(self) -> timedelta | None:
-        """Active time left; None is no limit."""
+        """Active time left; None means no limit."""
         return self.active.left(workflow.now())
 
     @property

@@ -25,7 +25,7 @@ class Load:
         self._bytes = 0
 
     async def of(self, value: object) -> AbstractContextManager[None]:
-        """Wait until an input fits beside the others in flight; it is in flight during the body of a `with`."""
+        """Wait until an input fits together with the others in flight; it is in flight during the body of a `with`."""
         size = size_of(value)
         while not self._fits(size) and workflow.patched("large-inputs-in-turn"):
             await workflow.wait_condition(lambda: self._fits(size))  # several waiters wake at once

@@ -152,7 +152,7 @@ class MessageHandlers(ABC):
 
     @workflow.signal(name=SPENT, description="What a child run has spent that is about to end as canceled.")
     async def child_spent(self, *values: Any) -> None:
-        """Record what a child run has spent, until it ends; ignored from a run that is no open child run."""
+        """Record what a child run has spent, until it ends; ignored from a run that is not an open child run."""
         received = self._received(values)
         run_id, spent = ("", None) if isinstance(received, Refused) else read_child_spent(received)
         if spent:

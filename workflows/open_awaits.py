@@ -233,7 +233,7 @@ class OpenAwaits:
     def _take_early(self, await_id: str) -> None:
         """Accept an answer that was signalled in the very workflow task that opened its wait.
 
-        The history, and so whoever follows the run, shows the question as soon as the plan is in;
+        The history, and so the run's events, has the question as soon as the plan is recorded;
         but Temporal delivers a workflow task's signals before its results, whichever came first.
         """
         now = workflow.info().get_current_history_length()

@@ -26,7 +26,7 @@ class RunQueries(ABC):
     def _messages(self) -> Iterable[bytes]:
         """The transcript with messages that no planner has received yet, each as JSON."""
 
-    @workflow.query(name="status", description="How the run stands.")
+    @workflow.query(name="status", description="The status of the run.")
     def status(self) -> RunStatus:
         """The run's status, for callers and operators."""
         return status_of(self.kept.state, workflow.info().workflow_id, workflow.now())

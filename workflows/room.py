@@ -46,7 +46,7 @@ class Room:
         return self.looks_full
 
     async def for_answer(self) -> AbstractContextManager[None]:
-        """Wait until an answer has room beside those in flight; it is in flight during the body of a `with`.
+        """Wait until an answer has room together with those in flight; it is in flight during the body of a `with`.
 
         A new history has room for 26 at a time, one near its limit for 16.
         """

@@ -1,7 +1,7 @@
 """Step: carry out one call, as an activity, a child run or an external call, or take its recorded result.
 
-Whatever happens, the call is answered: nothing here raises but a cancellation of the run,
-and that only after the call is answered too.
+Every call is answered, however it ends: only a cancellation of the run is raised here, and only after
+the call is answered.
 """
 
 import asyncio
@@ -316,7 +316,7 @@ class Step:
                         id=link.run_id,
                         result_type=RunOutput,
                         task_queue=dispatch.task_queue,
-                        # A parent run that was reset starts its child run anew; the earlier one would run on
+                        # A parent run that was reset starts its child run again; the earlier one would run on
                         # without a listener.
                         id_reuse_policy=WorkflowIDReusePolicy.TERMINATE_IF_RUNNING,
                         parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,

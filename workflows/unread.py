@@ -1,7 +1,7 @@
-"""Taking: messages from outside whose payloads cannot be decoded, or are in clear text where that is not accepted.
+"""Messages from outside whose payloads cannot be decoded, or are in clear text where that is not accepted.
 
 Which payloads those are depends on a worker's keys and settings, which change while workflows are open. So a
-refused message leaves a marker: a replay refuses the same messages, whatever can be decoded by then.
+refused message leaves a marker: a replay refuses the same messages, even if they can be decoded by then.
 """
 
 from collections.abc import Sequence

@@ -80,8 +80,8 @@ class BoundTool(ABC):
 
     def deliver(self, call: ToolRequest, value: Any) -> ToolResult:
         """The result and artifacts, encoded by their declared types, or why they cannot be encoded."""
-        beside = {kind: shape.encode for kind, shape in self.tool.artifacts.items()}
-        return boundary.delivered(self.spec, call, value, self.tool.result_shape.encode, beside)
+        artifacts = {kind: shape.encode for kind, shape in self.tool.artifacts.items()}
+        return boundary.delivered(self.spec, call, value, self.tool.result_shape.encode, artifacts)
 
     def accept(self, call: ToolRequest, value: Any) -> ToolResult:
         """An external result, decoded by its declared type, or why it cannot be decoded."""

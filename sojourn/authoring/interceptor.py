@@ -19,6 +19,6 @@ class Interceptor(Protocol):
         """Return the call to continue with; `tool.inject(call, field=value)` sets an injected field.
 
         An exception prevents the execution, and is answered like a failure of the tool itself. A return value
-        that is no call, or another call, is logged for the operator, and the call is answered as unavailable.
+        that is not this call is logged for the operator, and the call is answered as unavailable.
         """
         ...

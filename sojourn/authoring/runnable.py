@@ -1,4 +1,4 @@
-"""Runnable: a tool that a worker can execute, whoever implements it.
+"""Runnable: a tool that a worker can execute, local or remote.
 
 Functions, methods of services and executors are bound to an app as `BoundTool`; the tools of a remote
 toolset, such as an MCP server's, implement it themselves. The tool boundary distinguishes tools only by the

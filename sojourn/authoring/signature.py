@@ -92,7 +92,7 @@ def _is_meta(annotation: Any) -> bool:
 
 
 def _value_type(annotation: Any) -> Any:
-    """The type of the result itself, without `WithArtifacts[...]` around it and `| ToolResult` beside it."""
+    """The type of the result itself, without `WithArtifacts[...]` around it and without `| ToolResult`."""
     if typing.get_origin(annotation) in (typing.Union, UnionType):
         rest = tuple(part for part in typing.get_args(annotation) if part is not ToolResult)
         return _value_type(rest[0]) if len(rest) == 1 else typing.Union[rest]  # noqa: UP007 - of a tuple

@@ -175,8 +175,8 @@ class _BoundMethod(BoundTool):
             return value
         try:
             if isinstance(value, WithArtifacts):
-                beside = cast("WithArtifacts[Any]", value)
-                return WithArtifacts(self._to_result(beside.result), **beside.artifacts)
+                whole = cast("WithArtifacts[Any]", value)
+                return WithArtifacts(self._to_result(whole.result), **whole.artifacts)
             return self._to_result(value)
         except ValidationError as error:
             raise MalformedResultError(brief(error)) from error

@@ -35,7 +35,7 @@ A_co = typing_extensions.TypeVar("A_co", covariant=True, default=Any)
 injecting: ContextVar[Callable[[Mapping[str, Any]], None] | None] = ContextVar(
     "sojourn_injecting", default=None
 )
-"""Called, while a call is prepared, with the values that an interceptor injects, before it returns: it may log them."""
+"""Called with the values that an interceptor injects, before the interceptor returns, since it may log them."""
 
 
 class MalformedResultError(Exception):

@@ -35,7 +35,7 @@ class OpenOptions(TypedDict, total=False):
     bounded: bool
     """Whether the result is a bounded view, which states `returned`, `total`, `truncated` (SR-31)."""
     artifacts: Mapping[str, Any] | Sequence[ArtifactKind[Any]]
-    """The artifacts that the tool may return beside its result: `ArtifactKind`s, or a mapping of kind to type (SR-104)."""
+    """The artifacts that the tool may return with its result: `ArtifactKind`s, or a mapping of kind to type (SR-104)."""
     read_only: bool
     """The tool changes nothing."""
     destructive: bool
@@ -57,7 +57,7 @@ class OpenOptions(TypedDict, total=False):
 
 
 class ToolOptions(OpenOptions, total=False):
-    """The options of `Toolset.tool`, `bind` and `declare` beside the code."""
+    """The options of `Toolset.tool`, `bind` and `declare`."""
 
     inject: Inject
     """Payload fields that no planner sees; filled by a function of the meta, else by an interceptor (SR-41)."""

@@ -97,8 +97,8 @@ class Toolset:
         """Declare a function, sync or async, as a tool of this set.
 
         Its parameters are the payload: one model (pydantic, dataclass or TypedDict), or plain annotated
-        parameters. A parameter annotated `ToolCallMeta` receives the call's run, turn and ids; put it last
-        beside a model, or first, so that type checkers know what `.call(...)` takes.
+        parameters. A parameter annotated `ToolCallMeta` receives the call's run, turn and ids. Put it after
+        a model, but before plain parameters, so that type checkers know what `.call(...)` takes.
 
         Args:
             function: The function, when used without arguments.

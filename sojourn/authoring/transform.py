@@ -2,7 +2,7 @@
 
 A tool shows a model what the model needs to know; the service method behind it has shapes of
 its own. Where every value of one shape can be read as the other, by the names of fields in
-JSON, nobody has to write a mapper. The schemas decide that when the tool
+JSON, no mapper is needed. The schemas decide that when the tool
 is declared, so that only a value (a bound, a pattern, a validator) can fail in a run,
 never a name or a type.
 """
@@ -110,6 +110,6 @@ class _WrittenSchema(GenerateJsonSchema):
 
 def _unknown_kept(schema: Schema) -> set[bool]:
     """For each object with named fields and `additionalProperties`: whether it keeps undeclared fields."""
-    says = "properties" in schema and "additionalProperties" in schema
-    own = {schema["additionalProperties"] is not False} if says else set[bool]()
+    states_rest = "properties" in schema and "additionalProperties" in schema
+    own = {schema["additionalProperties"] is not False} if states_rest else set[bool]()
     return own.union(*(_unknown_kept(child) for _, child in children(schema)))

@@ -52,11 +52,12 @@ async def follow(run: Run, *, after: str | None = None) -> int:
             shown.add((event.run_id, wait.id))
             if not view_of(wait).is_for_people:
                 view.say(f"send results with: {answer_lines(event.run_id, wait)[0]}", "dim")
-            elif not sys.stdin.isatty():
-                if not await _all_shown(run, shown):
-                    continue  # the commands are printed only when every wait was shown
-                await _print_waits(run, view)
-                return WAITING
+            if not sys.stdin.isatty():
+                if await _waits_for_people(run, shown):
+                    await _print_waits(run, view)
+                    return WAITING
+            elif not view_of(wait).is_for_people:
+                continue
             elif not isinstance(wait, AwaitConfirmation) or (event.run_id, wait.tool) not in approved_tools:
                 view.pause()
                 if not await _asked(Run(run.client, event.run_id), wait, approved_tools):
@@ -77,7 +78,7 @@ async def follow_as_json(run: Run, events: AsyncIterator[Event]) -> int:
         if wait is None or not await _is_open(run, event.run_id, wait):
             continue
         shown.add((event.run_id, wait.id))
-        if view_of(wait).is_for_people and await _all_shown(run, shown):
+        if await _waits_for_people(run, shown):
             return WAITING
     return code
 
@@ -98,11 +99,13 @@ async def _is_open(run: Run, run_id: str, wait: Await) -> bool:
     return any(each.id == wait.id for each in status.awaits)
 
 
-async def _all_shown(run: Run, shown: set[tuple[str, str]]) -> bool:
-    """Whether every open wait of the run and its child runs was printed; the others come with the next events."""
+async def _waits_for_people(run: Run, shown: set[tuple[str, str]]) -> bool:
+    """Whether a person must answer, and every open wait of the run and its child runs was printed; others come with later events."""
     status = await run.status()
-    waits = {run.id: status.awaits, **status.child_awaits}
-    return all((run_id, wait.id) in shown for run_id, each in waits.items() for wait in each)
+    by_run = {run.id: status.awaits, **status.child_awaits}
+    waits = [(run_id, wait) for run_id, each in by_run.items() for wait in each]
+    is_needed = any(view_of(wait).is_for_people for _, wait in waits)
+    return is_needed and all((run_id, wait.id) in shown for run_id, wait in waits)
 
 
 async def _print_waits(run: Run, view: RunView) -> None:

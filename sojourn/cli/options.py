@@ -124,10 +124,10 @@ def encryption_options() -> str:
 
 
 def load_app(target: str) -> "App":
-    """Import the app at `module:name`, which is searched in the current folder first.
+    """Import the app at `module:name`, from the current folder or installed.
 
     Raises:
-        DefinitionError: There is no such module or name, it is no App, or it is declared wrongly.
+        DefinitionError: There is no such module or name, it is not an App, or its declaration is invalid.
     """
     from sojourn.authoring.app import App
     from sojourn.errors import DefinitionError

@@ -6,7 +6,7 @@ old process continues to serve. A worker process runs this module:
     python -m sojourn.cli.reload MODULE:APP TASK_QUEUE DESCRIPTOR
 
 It writes a byte to the descriptor once the app is loaded. Its standard input is a pipe from the process that
-started it, so when that process ends, in whatever way, the input ends too and the worker drains.
+started it, so when that process ends, in any way, the input ends too and the worker drains.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from sojourn.process import Program
 __all__ = ["Reloader", "Tell"]
 
 WATCHED = (".toml", ".yaml", ".yml")
-"""Suffixes of files that are watched beside `.py`; not those of data that an app could write, such as `.json`."""
+"""Suffixes of files that are watched in addition to `.py`; not those of data that an app could write, such as `.json`."""
 
 Tell = Callable[[str, str, dict[str, Any]], None]
 """Takes the name of an event, its line for people, and its fields for `--json`."""

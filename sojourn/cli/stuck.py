@@ -17,6 +17,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn.authoring.progress import BLOCKS_LOOP
 from sojourn.cli.options import encryption_options
+from sojourn.cli.screen.text import shell_word
 from sojourn.client.client import Client
 from sojourn.connection.rpc_errors import translated
 from sojourn.events.history import HistoryReader
@@ -64,7 +65,7 @@ async def _look(client: Client, run_id: str) -> Stuck | None:
         task = raw.pending_workflow_task
         if raw.HasField("pending_workflow_task") and task.attempt >= ATTEMPTS:
             since, reason = task.original_scheduled_time, await _reason(client, run_id)
-            return _stuck(task.attempt, since, reason, _MEND.format(run=run_id))
+            return _stuck(task.attempt, since, reason, _MEND.format(run=shell_word(run_id)))
         for pending in raw.pending_activities:
             note = await heartbeat_note(pending, client.temporal.data_converter)
             if note.get(BLOCKS_LOOP) is True:
@@ -82,7 +83,7 @@ async def _look(client: Client, run_id: str) -> Stuck | None:
         return _stuck(
             *waits[0],
             f"no worker polls task queue {queue}",
-            _SERVE.format(queue=queue) + encryption_options(),
+            _SERVE.format(queue=shell_word(queue)) + encryption_options(),
         )
     except RPCError as error:
         if error.status == RPCStatusCode.NOT_FOUND:

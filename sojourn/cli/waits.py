@@ -6,7 +6,7 @@ from typing import Any
 
 from sojourn.cli.failure import USAGE, CommandError
 from sojourn.cli.options import encryption_options
-from sojourn.cli.screen.text import plain
+from sojourn.cli.screen.text import plain, shell_word
 from sojourn.cli.screen.wait_views import VIEWS, view_of
 from sojourn.client.client import Client
 from sojourn.contracts.awaits import Await, AwaitConfirmation
@@ -117,7 +117,7 @@ def require_worker(status: RunStatus) -> None:
     if hints:
         raise CommandError(
             f"{hints[0]}, so nothing was sent to {status.run_id}; start a worker with `sojourn worker MODULE:APP "
-            f"--task-queue {hints[0].rsplit(' ', 1)[-1]}{encryption_options()}`, and send it again",
+            f"--task-queue {shell_word(hints[0].rsplit(' ', 1)[-1])}{encryption_options()}`, and send it again",
             run_id=status.run_id,
         )
 

@@ -55,7 +55,7 @@ class Access:
         """An artifact with its data, by the reference in a result or output (SR-102, SR-110).
 
         Raises:
-            InvalidInput: The text is no reference, or the data is in a storage that this client does not have.
+            InvalidInput: The text is not a reference, or the data is in a storage that this client does not have.
             ArtifactNotFound: The run made no such artifact, or the stored data was removed.
             RunNotFound: There is no such run.
             ServerUnavailable: The server did not answer for a minute.

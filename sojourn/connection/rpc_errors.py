@@ -25,12 +25,12 @@ class Patience:
     """Bridges a server's restart: retries with growing delays, until a minute has passed without an answer."""
 
     def __init__(self) -> None:
-        self._since: float | None = None
-        self._delay = 0.1
+        self.answered()
 
     def answered(self) -> None:
-        """Record an answer; a later failure begins another outage."""
-        self._since = None
+        """Record an answer; a later failure begins another outage, with the shortest delay."""
+        self._since: float | None = None
+        self._delay = 0.1
 
     async def bridges(self, error: RPCError) -> bool:
         """Wait before a retry when the server is unavailable; False for another error, or after too long an outage."""

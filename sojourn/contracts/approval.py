@@ -31,7 +31,7 @@ class ApprovalPolicy(Input):
     read_only_runs: bool = True
     """Whether a tool declared `read_only` runs without asking a person."""
     run_tools: list[str] = []
-    """Tools that run without asking a person, whatever their annotations."""
+    """Tools that run without asking a person, regardless of their annotations."""
     run_tags: list[str] = []
     """Tags whose tools run without asking a person."""
     asks_for: Asks = "marked"

@@ -1,4 +1,4 @@
-"""Artifact: what a tool returned beside its result, for interfaces and audits, never for the model."""
+"""Artifact: data that a tool returned with its result, for interfaces and audits, never for the model."""
 
 from typing import Any, Generic, TypeVar
 
@@ -35,7 +35,7 @@ R = TypeVar("R")
 
 
 class WithArtifacts(Generic[R]):
-    """What a tool returns when it has artifacts beside its result (SR-101, SR-109).
+    """A result with artifacts, as a tool returns them (SR-101, SR-109).
 
     Args:
         result: The result, for the model.

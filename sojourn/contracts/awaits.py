@@ -1,4 +1,4 @@
-"""The waits of a run; `sojourn.core.awaits.kinds` reads what is sent in answer to each."""
+"""The waits of a run; `sojourn.core.awaits.kinds` reads the answers."""
 
 from datetime import timedelta
 from typing import Annotated, Any

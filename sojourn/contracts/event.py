@@ -24,7 +24,7 @@ from sojourn.contracts.tool_result import ToolResult
 
 
 class BaseEvent(Record):
-    """The fields of every event, beside its `type`."""
+    """The fields of every event, in addition to its `type`."""
 
     run_id: str
     """The run of the event."""

@@ -79,7 +79,7 @@ class Finalize(Record):
 
 
 class PlanInput(Record):
-    """The first turn of a run."""
+    """The input of the first turn of a run."""
 
     run: RunContext
     """The run that the planner decides for."""
@@ -127,7 +127,7 @@ class PlanResult(Input):
     failure: ToolError | None = None
     """The error that fails the run at once; callers get the whole chain of causes."""
     result: Any = None
-    """The typed answer beside `final_response`, as JSON."""
+    """The typed answer that belongs to `final_response`, as JSON."""
     message: Message | None = None
     """The assistant message as the model wrote it, taken into the transcript unchanged."""
     notes: list[str] = []

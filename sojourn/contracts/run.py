@@ -40,7 +40,7 @@ class RunInput(Record):
     answer: dict[str, Any] | None = None
     """JSON Schema of the typed answer that the parent expects; None means a text answer."""
     listed: bool = False
-    """Whether the start set search attributes: where one is removed later, the server no longer says that it was set."""
+    """Whether the start set search attributes; recorded, since the server forgets an attribute that is removed from the namespace."""
 
 
 class RunOutput(Record):

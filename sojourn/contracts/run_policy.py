@@ -61,20 +61,20 @@ class RunPolicy(Limits, Input):
     model_config = ConfigDict(extra="forbid")
 
     max_tool_calls: NonNegativeInt | None = None
-    """Calls in a run and its child runs; None is no limit. A call over the limit is answered as `not_executed`."""
+    """Calls in a run and its child runs; None means no limit. A call over the limit is answered as `not_executed`."""
     max_tool_rounds: PositiveInt = 20
     """Plans with calls in one user turn (ME-18 to ME-25)."""
     max_parallel_calls: PositiveInt = 32
     """Calls in flight at once."""
     max_consecutive_failed_tool_calls: PositiveInt | None = 3
-    """Consecutive steps in which every call failed before the planner gets its final turn; None is no limit."""
+    """Consecutive steps in which every call failed before the planner gets its final turn; None means no limit."""
     time_budget: PositiveDuration | None = None
     """Active time of the run and its child runs: planning and executing count, waits and pauses do not.
-    Calls in flight when the budget is used up are cancelled and answered; None is no limit."""
+    Calls in flight when the budget is used up are cancelled and answered; None means no limit."""
     max_tokens: NonNegativeInt | None = None
-    """Tokens read and written by models, in the run and its child runs; None is no limit."""
+    """Tokens read and written by models, in the run and its child runs; None means no limit."""
     max_cost: NonNegativeFloat | None = None
-    """US dollars spent on models, in the run and its child runs; None is no limit."""
+    """US dollars spent on models, in the run and its child runs; None means no limit."""
     on_missing_fields: OnMissingFields = "resume"  # pyright: ignore[reportIncompatibleVariableOverride] - frozen
     """What follows a call without required fields."""
 
@@ -168,14 +168,14 @@ _STRICTER: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def stricter(name: str, ours: Any, theirs: Any) -> Any:
-    """The stricter of two values of a policy's field, where None is no limit."""
+    """The stricter of two values of a policy's field, where None means no limit."""
     if ours is None or theirs is None:
         return theirs if ours is None else ours
     return _STRICTER.get(name, min)(ours, theirs)
 
 
 class Caps(Record):
-    """What is left of a run's limits; None is no limit."""
+    """What is left of a run's limits; None means no limit."""
 
     tool_calls: int | None = None
     """Calls left in the run and its child runs."""

@@ -10,7 +10,7 @@ __all__ = ["Spent"]
 
 
 class Spent(Record):
-    """Sent beside the failure of a child run, or by signal before a child run ends as canceled (SR-53)."""
+    """Sent with the failure of a child run, or by signal before a child run ends as canceled (SR-53)."""
 
     children_count: int = 0
     """Tool calls executed in the run and in its child runs."""

@@ -89,7 +89,7 @@ class ToolError(Record):
         """The chain bounded, and without texts that a cause repeats (SR-87).
 
         A message that ends with the text of its causes keeps only the part before that text; an error whose
-        message is no more than its cause's is left out. So a chain neither doubles from one run to the
+        message has nothing else is left out. So a chain neither doubles from one run to the
         next nor loses its root.
         """
         kept: list[ToolError] = []

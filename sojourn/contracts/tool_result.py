@@ -36,7 +36,7 @@ class ToolResult(Record):
     """The outcome of a call: a result, or an error with a hint where a repair is possible (SR-91, SR-130 to SR-132)."""
 
     name: str = ""
-    """The tool's id as requested; left out where the call is recorded beside the result."""
+    """The tool's id as requested; left out where the call is recorded with the result."""
     tool_call_id: str = ""
     """The call that the result answers."""
     result: Any = None
@@ -54,7 +54,7 @@ class ToolResult(Record):
     bounds: Bounds | None = None
     """How the result was cut down, for bounded tools."""
     artifacts: list[Artifact] = []
-    """What the tool returned beside its result; without the data wherever a model may read it."""
+    """The artifacts that the tool returned with its result; without their data wherever a model may read them."""
     input_required: InputRequired | None = None
     """From a worker to its run only: the call is not over, a person has to give input first."""
 

@@ -23,7 +23,7 @@ class TypeSpec(Record):
 
 
 class Annotations(Record):
-    """What a tool changes, in the terms of MCP annotations; None is undeclared."""
+    """What a tool changes, in the terms of MCP annotations; None means undeclared."""
 
     read_only: bool | None = None
     """The tool changes nothing."""
@@ -60,7 +60,7 @@ class ToolSpec(Record):
     result: TypeSpec
     """The result."""
     artifacts: dict[str, TypeSpec] = {}
-    """The artifacts that the tool may return beside its result, by kind (SR-104 to SR-107)."""
+    """The artifacts that the tool may return with its result, by kind (SR-104 to SR-107)."""
     injected: list[str] = []
     """Fields of the payload that no planner sees or sends, filled in before the call (SR-41)."""
     kind: Literal["service", "agent", "mcp", "executor", "external"] = "service"

@@ -89,7 +89,7 @@ class GuardedCodec(PayloadCodec, WithSerializationContext):
         """
         try:
             found = await self._decoded(payloads)
-        except Exception:  # noqa: BLE001 - whatever a codec raises; the payloads are tried one by one
+        except Exception:  # noqa: BLE001 - a codec may raise anything; the payloads are tried one by one
             found = await opened_singly(payloads, self._decoded, self.works, "it cannot be decrypted here")
         if not self.encrypted_only or len(found) != len(payloads):
             return found

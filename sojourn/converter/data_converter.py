@@ -70,7 +70,7 @@ class SojournPayloadConverter(CompositePayloadConverter):
     def from_payloads(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
         """Decode payloads; without type hints, one that cannot be decoded stays raw or becomes an `Unread`.
 
-        Whoever starts or signals a run by hand may send anything, and a workflow whose arguments cannot be
+        A start or signal by hand may carry any payload, and a workflow whose arguments cannot be
         decoded has no way to report that: its workflow task fails for ever. The same holds for the result of
         an activity that is completed by hand: its type hint is a single `OrUnread`.
 

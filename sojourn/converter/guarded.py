@@ -46,7 +46,7 @@ class GuardedDataConverter(DataConverter):
         open_ = super()._decode_reference_payload_sequence
         try:
             return await open_(payloads)
-        except Exception:  # noqa: BLE001 - whatever a codec or a driver raises; the payloads are tried one by one
+        except Exception:  # noqa: BLE001 - a codec or driver may raise anything; the payloads are tried one by one
             return await opened_singly(payloads, open_, self._works, _NOT_THERE)
 
     async def _external_retrieve_payload_sequence(self, payloads: Sequence[Payload]) -> list[Payload]:

@@ -82,13 +82,13 @@ class Preview:
         if not self._is_open or delta.scheduled != self._begun.time:
             return []
         if self._last_delta is None or delta.started > self._last_delta.started:
-            return self._anew(delta)
+            return self._begin_attempt(delta)
         if delta.started < self._last_delta.started or delta.seq != self._last_delta.seq + 1:
             return []
         self._last_delta = delta
         return self._events(delta)
 
-    def _anew(self, delta: Delta) -> list[Event]:
+    def _begin_attempt(self, delta: Delta) -> list[Event]:
         """Take the first delta of an attempt; only number 0 becomes an event."""
         restarted = self._restarted(delta)
         self._last_delta = delta if delta.seq == 0 else delta.model_copy(update={"seq": -1})
@@ -121,21 +121,21 @@ class LiveText:
     """Delivers events and deltas one after the other; a failing transport loses only the deltas."""
 
     def __init__(
-        self, transport: LiveTransport, topic: str, tell: Callable[[Event], Awaitable[None]]
+        self, transport: LiveTransport, topic: str, deliver: Callable[[Event], Awaitable[None]]
     ) -> None:
         self._transport = transport
         self._topic = topic
-        self._tell = tell
+        self._deliver = deliver
         self._preview = Preview()
         self._order = asyncio.Lock()
         self._task = asyncio.create_task(self._read(), name=f"deltas of {topic}")
 
-    async def tell(self, event: Event, *, is_new: bool) -> None:
+    async def feed(self, event: Event, *, is_new: bool) -> None:
         """Deliver an event of the history, if it is new, and the deltas that waited for it."""
         async with self._order:
             waited = self._preview.feed(event)
             for each in [event, *waited] if is_new else waited:
-                await self._tell(each)
+                await self._deliver(each)
 
     async def close(self) -> None:
         """End the subscription."""
@@ -149,6 +149,6 @@ class LiveText:
                     async with self._order:
                         for delta in deltas:
                             for event in self._preview.take(delta):
-                                await self._tell(event)
+                                await self._deliver(event)
         except Exception as error:  # noqa: BLE001 - a foreign transport must not end the stream
             _log.warning("live_text_failed", reason=f"{type(error).__name__}: {error}"[:200])

@@ -78,11 +78,11 @@ class PendingActivities:
     result, a child run or a timer), the pause between two look-ups doubles, until the next event of the run.
     """
 
-    def __init__(self, client: Client, run_id: str, tell: Callable[[Event], Awaitable[None]]) -> None:
+    def __init__(self, client: Client, run_id: str, deliver: Callable[[Event], Awaitable[None]]) -> None:
         self._client = client
         self._reader = HistoryReader(client.data_converter)
         self._run_id = run_id
-        self._tell = tell
+        self._deliver = deliver
         self._open: dict[str, float] = {}
         self._names: dict[str, str] = {}
         self._seen: dict[tuple[str, str], Any] = {}
@@ -142,7 +142,7 @@ class PendingActivities:
             self._pause = 1 if is_at_work else min(self._pause * 2, LONGEST_PAUSE)
             for pending in pending_activities:
                 for event in await self._news(pending):
-                    await self._tell(event)
+                    await self._deliver(event)
         self._task = None
 
     async def _news(self, pending: PendingActivityInfo) -> list[Event]:

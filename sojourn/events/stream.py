@@ -33,14 +33,14 @@ async def stream(
     queue: asyncio.Queue[Event | BaseException | None] = asyncio.Queue(MAX_WAITING)
     source = _Source(client, run_id, queue, after, children=children, live=live)
 
-    async def tell() -> None:
+    async def fill_queue() -> None:
         try:
-            await source.tell(follow=follow)
+            await source.queue_events(follow=follow)
             await queue.put(None)
         except Exception as error:  # noqa: BLE001 - raised where the events are read
             await queue.put(error)
 
-    task = asyncio.create_task(tell(), name=f"events of {run_id}")
+    task = asyncio.create_task(fill_queue(), name=f"events of {run_id}")
     try:
         while (event := await queue.get()) is not None:
             if isinstance(event, BaseException):
@@ -75,7 +75,7 @@ class _Source:
         self._children: dict[str, _Source] = {}
         self._task: asyncio.Task[None] | None = None
 
-    async def tell(self, *, follow: bool) -> None:
+    async def queue_events(self, *, follow: bool) -> None:
         """Queue the events from here on; with `follow`, until the run ends."""
         live = PendingActivities(self._client, self._run_id, self._queue.put) if follow else None
         topic = topic_of(self._client.namespace, self._run_id)
@@ -87,7 +87,7 @@ class _Source:
                 await self._before(event)
                 is_new = event.event_id > self._after.get(self._run_id, "")
                 if text:
-                    await text.tell(event, is_new=is_new)
+                    await text.feed(event, is_new=is_new)
                 elif is_new:
                     await self._queue.put(event)
                 self._read = event.event_id
@@ -101,7 +101,7 @@ class _Source:
 
     async def _begin(self, event: AgentRunStartedEvent, *, follow: bool) -> None:
         if before := self._children.pop(event.tool_call_id, None):
-            await before.close()  # its parent was reset unheard, and has started it anew
+            await before.close()  # the parent run was reset, and has started the child run again
         child = _Source(
             self._client,
             event.run_link.run_id,
@@ -140,7 +140,7 @@ class _Source:
 
     async def _quietly(self, *, follow: bool) -> None:
         try:
-            await self.tell(follow=follow)
+            await self.queue_events(follow=follow)
         except RunNotFound:
             pass  # Temporal has deleted the history
         except SojournError as error:

@@ -51,6 +51,6 @@ def parse_event(data: str | bytes | dict[str, Any]) -> Event:
     """Read an event from its line.
 
     Raises:
-        pydantic.ValidationError: The line is no event.
+        pydantic.ValidationError: The line is not an event.
     """
     return _EVENT.validate_python(data) if isinstance(data, dict) else _EVENT.validate_json(data)

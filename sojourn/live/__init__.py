@@ -1,8 +1,9 @@
-"""Live text: the answer of a planner while it grows, for whoever follows the run.
+"""Live text: the answer of a planner while it is generated, for the followers of the run.
 
-The package decides how the pieces of an answer are gathered, bounded and carried from a worker to subscribers; nothing of
-them is in the history, and nothing is done where nobody asks. It knows the contracts, and Redis only in `redis`, loaded for
-its address. Begin at `deltas`, where a planner writes: a `LiveTransport` carries what it wrote to `run.events(deltas=True)`.
+The package decides how the pieces of an answer are gathered, bounded and carried from a worker to subscribers. The history
+holds none of the pieces, and without a subscriber nothing is sent. The package imports the contracts, and Redis only in
+`redis`, which is loaded for an address of Redis. Begin at `deltas`, where a planner writes: a `LiveTransport` carries the
+deltas to `run.events(deltas=True)`.
 """
 
 from sojourn.live.deltas import Deltas, current_deltas

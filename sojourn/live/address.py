@@ -1,4 +1,4 @@
-"""Which live transport an app or a client uses: the one it is given, one by its address, or its process's own."""
+"""The live transport of an app or a client: an object, Redis at an address, or the transport that the process shares."""
 
 from functools import cache
 
@@ -9,17 +9,17 @@ from sojourn.live.transport import LiveTransport
 __all__ = ["as_transport"]
 
 
-def as_transport(given: LiveTransport | str | None) -> LiveTransport:
-    """A transport: as given, by its address, or the one that all of this process share.
+def as_transport(setting: LiveTransport | str | None) -> LiveTransport:
+    """Return the transport for a setting: an object as it is, Redis for an address, the process's own for None.
 
     Raises:
-        DefinitionError: the address is none, or its client is not installed.
+        DefinitionError: The address is not one of Redis, or `sojourn[redis]` is not installed.
     """
-    if given is None:
+    if setting is None:
         return _shared()
-    if not isinstance(given, str):
-        return given
-    if given.partition("://")[0] not in ("redis", "rediss", "unix"):
+    if not isinstance(setting, str):
+        return setting
+    if setting.partition("://")[0] not in ("redis", "rediss", "unix"):
         raise DefinitionError(
             "SOJOURN_LIVE is redis://HOST:PORT/DB, rediss://... or unix://PATH; its value is none of these"
         )
@@ -29,7 +29,7 @@ def as_transport(given: LiveTransport | str | None) -> LiveTransport:
         raise DefinitionError(
             "live text over Redis needs its client: pip install 'sojourn[redis]'"
         ) from error
-    return RedisTransport(given)
+    return RedisTransport(setting)
 
 
 @cache

@@ -1,8 +1,8 @@
-"""Deltas: where a planner writes its answer, while it grows.
+"""Deltas: the writer to which a planner sends its answer while it is generated.
 
 ```python
 deltas = current_deltas()
-if deltas is None:  # nobody wants to see it
+if deltas is None:  # nobody follows the run
     return PlanResult.final(await ask(model))
 async for piece in stream(model):
     await deltas.text(piece)
@@ -23,19 +23,19 @@ from sojourn.live.transport import Delta, DeltaKind, LiveTransport
 __all__ = ["Attempt", "Deltas", "current_deltas", "telling"]
 
 INTERVAL = 0.03
-"""Seconds in which pieces are gathered before they are sent as one; the first is sent at once."""
+"""Seconds in which pieces are gathered into one delta; the first piece is sent at once."""
 
 MAX_CHARS = 1_000_000
-"""Characters of one attempt that are sent; the message, when it comes, holds the rest."""
+"""Most characters of one attempt that are sent; the complete message is in the plan's result."""
 
 MAX_DELTAS = 20_000
-"""Deltas of one attempt that are sent."""
+"""Deltas of one attempt after which no further piece is accepted."""
 
 MAX_PIECE = 8_000
-"""Characters of one delta."""
+"""Most characters of one delta."""
 
-LAST_WORD = 0.5
-"""Seconds that the end of a turn waits for what is not sent yet."""
+CLOSING = 0.5
+"""Seconds that the end of an attempt waits for the deltas that are not sent yet."""
 
 
 _log = structlog.get_logger("sojourn.live")
@@ -43,14 +43,14 @@ _log = structlog.get_logger("sojourn.live")
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """Whose deltas they are: one attempt at one plan."""
+    """One attempt at one plan, to which deltas belong."""
 
     topic: str
-    """The run, in its namespace."""
+    """The run, as `topic_of` names it."""
     plan: int
-    """Which plan of the run."""
+    """The number of the plan in the run, from 1."""
     attempt: int
-    """Which attempt at it."""
+    """The number of the attempt at the plan, from 1."""
     scheduled: datetime
     """When the plan was scheduled, by the server's clock."""
     started: datetime
@@ -58,13 +58,13 @@ class Attempt:
 
 
 class Deltas:
-    """Takes the pieces of one attempt, and sends them on in its own time: who writes never waits for who reads."""
+    """Takes the pieces of one attempt and sends them in a task of its own: the planner never waits for a subscriber."""
 
     def __init__(self, transport: LiveTransport, attempt: Attempt) -> None:
         self.attempt = attempt
         self._transport = transport
         self._waiting: list[tuple[DeltaKind, str, int, list[str]]] = []
-        """What is not sent: kind, tool, index and the pieces."""
+        """The pieces that are not sent yet: kind, tool, index and texts."""
         self._seq = 0
         self._chars = 0
         self._has_ended = asyncio.Event()
@@ -75,7 +75,7 @@ class Deltas:
         await self._write("text", piece)
 
     async def thinking(self, piece: str) -> None:
-        """Write a piece of what the model thinks."""
+        """Write a piece of the model's thinking."""
         await self._write("thinking", piece)
 
     async def tool_call(self, name: str, piece: str, *, index: int = 0) -> None:
@@ -83,37 +83,37 @@ class Deltas:
 
         Args:
             name: The tool.
-            piece: JSON, as far as it goes.
-            index: Which call of the plan, from 0.
+            piece: The next part of the arguments' JSON text.
+            index: The number of the call in the plan, from 0.
         """
         await self._write("tool_call", piece, name, index)
 
     @property
     def is_wanted(self) -> bool:
-        """Whether somebody may see it."""
+        """Whether further pieces may reach a subscriber."""
         return not self._has_ended.is_set() and self._transport.is_wanted(self.attempt.topic)
 
     def begin(self) -> None:
-        """Mark that the answer begins, or begins anew: the deltas before it no longer hold."""
+        """Mark that the answer begins, or begins again: earlier deltas are obsolete."""
         self._add("begun", "", "", 0)
 
     async def close(self) -> None:
-        """Send what is left, within half a second; what is written later is dropped."""
+        """Send the remaining pieces, for at most half a second; later pieces are dropped."""
         self._has_ended.set()
         if self._task is not None:
-            await asyncio.wait({self._task}, timeout=LAST_WORD)
+            await asyncio.wait({self._task}, timeout=CLOSING)
             self._task.cancel()
 
     async def _write(self, kind: DeltaKind, piece: str, name: str = "", index: int = 0) -> None:
         if self._has_ended.is_set() or not (piece or name):
             return
         self._chars += len(piece)
-        if self._chars > MAX_CHARS or self._seq >= MAX_DELTAS:
+        if self._chars > MAX_CHARS or self._seq + len(self._waiting) >= MAX_DELTAS:
             self._has_ended.set()
             return
         for start in range(0, len(piece) or 1, MAX_PIECE):
             self._add(kind, piece[start : start + MAX_PIECE], name, index)
-        await asyncio.sleep(0)  # so that they are sent on even while a planner that never waits goes on
+        await asyncio.sleep(0)  # lets `_send` run, even if the planner never awaits anything
 
     def _add(self, kind: DeltaKind, piece: str, name: str, index: int) -> None:
         last = self._waiting[-1] if self._waiting else None
@@ -125,22 +125,22 @@ class Deltas:
             self._task = asyncio.create_task(self._send(), name=f"deltas of {self.attempt.topic}")
 
     async def _send(self) -> None:
-        """Send what waits, gather for 30 ms, and again, until nothing waits or nobody takes it."""
+        """Send the waiting pieces every 30 ms, until none is left or the transport refuses."""
         while self._waiting:
-            if not await self._published(self._taken()):
+            if not await self._publish(self._take()):
                 self._has_ended.set()
                 return
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._has_ended.wait(), INTERVAL)
 
-    async def _published(self, deltas: Sequence[Delta]) -> bool:
+    async def _publish(self, deltas: Sequence[Delta]) -> bool:
         try:
             return await self._transport.publish(self.attempt.topic, deltas)
-        except Exception as error:  # noqa: BLE001 - a transport may be anybody's, and costs no plan
+        except Exception as error:  # noqa: BLE001 - a user's transport may raise anything, and must not fail a plan
             _log.warning("live_text_failed", reason=f"{type(error).__name__}: {error}"[:200])
             return False
 
-    def _taken(self) -> Sequence[Delta]:
+    def _take(self) -> Sequence[Delta]:
         waiting, self._waiting = self._waiting, []
         own, at = self.attempt, datetime.now(UTC)
         taken = [
@@ -166,14 +166,14 @@ _current: ContextVar[Deltas | None] = ContextVar("deltas", default=None)
 
 
 def current_deltas() -> Deltas | None:
-    """Return the deltas of this turn, to which its planner writes; None when nobody follows, and outside of a turn."""
+    """Return the writer of the current attempt at a plan; None when nobody follows the run, and outside a planner."""
     deltas = _current.get()
     return deltas if deltas is not None and deltas.is_wanted else None
 
 
 @asynccontextmanager
 async def telling(transport: LiveTransport, attempt: Attempt) -> AsyncGenerator[None]:
-    """Let the planner that is called in the body find its `Deltas`."""
+    """Make `current_deltas` return the writer of an attempt to the planner that the body calls."""
     deltas = Deltas(transport, attempt)
     token = _current.set(deltas)
     if attempt.attempt > 1 and deltas.is_wanted:

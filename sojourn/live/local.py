@@ -1,7 +1,7 @@
 """LocalTransport: deltas between the workers and subscribers of one process.
 
-A run that somebody follows has one log, its present answer, and each subscriber a place in it: one that is slow or
-late reads on from its place and holds up nobody. `Deltas` bounds the length of an attempt.
+Each run that is followed has one log, the deltas of its current answer, and each subscriber has its own position in
+the log: a slow or late subscriber holds up no other. `Deltas` bounds the length of an attempt.
 """
 
 import asyncio
@@ -16,13 +16,14 @@ __all__ = ["LocalTransport"]
 
 @dataclass(slots=True, eq=False)
 class _Reader:
-    """One subscriber, in whichever loop it is."""
+    """One subscriber, with the event loop that it runs in."""
 
     loop: asyncio.AbstractEventLoop
     news: asyncio.Event
     answer: list[Delta] = field(default_factory=list[Delta])
-    """The answer that it reads."""
+    """The answer that the subscriber reads, by identity."""
     place: int = 0
+    """The deltas of that answer that it has read."""
 
 
 @dataclass(slots=True)
@@ -32,18 +33,18 @@ class _Log:
 
 
 class LocalTransport:
-    """The default: it carries the deltas of runs that are followed in this process, from any thread and loop."""
+    """The default transport: carries deltas within this process, between any threads and event loops."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._logs: dict[str, _Log] = {}
 
     def is_wanted(self, topic: str) -> bool:
-        """Whether somebody in this process follows the run's deltas."""
+        """Whether the run's deltas have a subscriber in this process."""
         return topic in self._logs
 
     async def publish(self, topic: str, deltas: Sequence[Delta]) -> bool:
-        """Hand deltas on; those of an attempt that another stands in the place of are dropped."""
+        """Append deltas to the run's log; those of an attempt that a later attempt has replaced are refused."""
         with self._lock:
             log = self._logs.get(topic)
             if log is None or not deltas:
@@ -57,12 +58,12 @@ class LocalTransport:
         for reader in readers:
             try:
                 reader.loop.call_soon_threadsafe(reader.news.set)
-            except RuntimeError:  # its loop has ended, and it with it
+            except RuntimeError:  # the subscriber's event loop is closed
                 self._leave(topic, reader)
         return True
 
     async def subscribe(self, topic: str) -> AsyncGenerator[Sequence[Delta]]:
-        """The present answer and what comes, from the moment it is first read."""
+        """Yield the current answer, then further deltas; the subscription begins at the first read."""
         reader = _Reader(asyncio.get_running_loop(), asyncio.Event())
         with self._lock:
             log = self._logs.setdefault(topic, _Log())
@@ -78,7 +79,7 @@ class LocalTransport:
             self._leave(topic, reader)
 
     async def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: no connection is open."""
 
     def _new(self, log: _Log, reader: _Reader) -> Sequence[Delta]:
         with self._lock:

@@ -1,6 +1,6 @@
-"""RedisTransport: deltas between processes, each run's present answer in a Redis Stream that expires.
+"""RedisTransport: deltas between processes, with each run's current answer in a Redis Stream that expires.
 
-A Redis that is away costs a run nothing: a line in the log reports it, and nothing is sent for 15 seconds.
+When Redis is unavailable, a line in the log reports it, nothing is sent for 15 seconds, and runs continue.
 """
 
 import asyncio
@@ -22,25 +22,25 @@ from sojourn.live.transport import Delta
 __all__ = ["RedisTransport"]
 
 PREFIX = "sojourn:live:"
-"""Before the namespace and the run id, in the keys."""
+"""Prefix of the keys; the run's topic follows."""
 
 KEPT = timedelta(minutes=15)
-"""How long an answer stays after its last delta."""
+"""How long a stream is kept after its last delta."""
 
 MAX_DELTAS = 20_000
-"""About so many are kept of a run: the bound of one attempt, should two write at once."""
+"""Most deltas that a stream keeps, as Redis approximates it; two attempts that write at the same time share it."""
 
 PATIENCE = 1.0
-"""Seconds that Redis has for taking deltas."""
+"""Seconds for connecting to Redis, and for publishing deltas."""
 
-AWAY = 15.0
-"""Seconds in which one that failed is not asked to take any."""
+PAUSE = 15.0
+"""Seconds after a failure in which nothing is published."""
 
 BLOCK = 10.0
-"""Seconds that a subscriber's read waits for news."""
+"""Seconds that a subscriber's read blocks while there are no new deltas."""
 
 RETRY = 1.0
-"""Seconds until a subscriber that lost its connection tries again."""
+"""Seconds until a subscriber reads again after a failure."""
 
 _FIELD = b"d"
 
@@ -50,35 +50,35 @@ _log = structlog.get_logger("sojourn.live")
 class RedisTransport:
     """Carries deltas over Redis 5 or newer; needs `sojourn[redis]`.
 
-    Workers share connections for writing; each subscriber holds one for reading, while it reads.
+    All runs of a worker share the connections for publishing; each subscriber has a connection of its own.
 
     Args:
         url: `redis://HOST:PORT/DB`, `rediss://...` for TLS, or `unix://PATH`.
 
     Raises:
-        DefinitionError: the address is none.
+        DefinitionError: The URL is not valid.
     """
 
     def __init__(self, url: str) -> None:
         self._url = url
         self._writer: tuple[asyncio.AbstractEventLoop, Redis] | None = None
-        self._away_until = 0.0
-        self._is_away = False
+        self._paused_until = 0.0
+        self._is_unavailable = False
         try:
             self._open(PATIENCE)
-        except ValueError:  # its text quotes what it cannot read, which may be a password
+        except ValueError:  # its text quotes the URL's faulty part, which may be the password
             raise DefinitionError(
                 "the address of Redis is not valid; write it as redis://[USER:PASSWORD@]HOST:PORT/DB, where other "
                 "characters of a password than letters and digits are written as %XX"
             ) from None
 
     def is_wanted(self, topic: str) -> bool:
-        """Always, but for a while after Redis failed: who reads is not known here."""
+        """Whether to publish: False for 15 s after a failure, else True, since the subscribers are not known here."""
         del topic
-        return time.monotonic() >= self._away_until
+        return time.monotonic() >= self._paused_until
 
     async def publish(self, topic: str, deltas: Sequence[Delta]) -> bool:
-        """Append to the run's stream, within a second."""
+        """Append deltas to the run's stream, for at most a second."""
         if not (deltas and self.is_wanted(topic)):
             return not deltas
         key = PREFIX + topic
@@ -91,26 +91,26 @@ class RedisTransport:
                 pipe.expire(key, KEPT)
                 await pipe.execute()
         except (RedisError, OSError) as error:
-            self._away_until = time.monotonic() + AWAY
-            self._failed(error)
+            self._paused_until = time.monotonic() + PAUSE
+            self._log_unavailable(error)
             return False
-        self._answered()
+        self._log_available()
         return True
 
     async def subscribe(self, topic: str) -> AsyncGenerator[Sequence[Delta]]:
-        """The stream from its beginning, and what comes; a Redis that is away is waited for."""
+        """Yield the run's stream from its beginning, then new deltas; after a failure of Redis, read again each second."""
         key, last = PREFIX + topic, "0"
         while True:
             reader = self._open(BLOCK + PATIENCE)
             try:
                 while not _is_cancelled():
                     found: Any = await reader.xread({key: last}, count=500, block=round(BLOCK * 1000))
-                    self._answered()
+                    self._log_available()
                     for _, entries in found:
                         last = entries[-1][0]
                         yield [delta for _, fields in entries if (delta := _read(fields))]
             except (RedisError, OSError) as error:
-                self._failed(error)
+                self._log_unavailable(error)
             finally:
                 await reader.aclose()
             if _is_cancelled():
@@ -130,7 +130,7 @@ class RedisTransport:
         return self._writer[1]
 
     def _open(self, read_timeout: float) -> Redis:
-        """A client with its own connections, none of which is made yet."""
+        """Return a client with connections of its own; it connects at its first command."""
         return Redis.from_url(  # pyright: ignore[reportUnknownMemberType] - the client leaves out types
             self._url,
             protocol=2,
@@ -139,29 +139,29 @@ class RedisTransport:
             retry=Retry(NoBackoff(), 0),
         )
 
-    def _failed(self, error: Exception) -> None:
-        if not self._is_away:
-            self._is_away = True
+    def _log_unavailable(self, error: Exception) -> None:
+        if not self._is_unavailable:
+            self._is_unavailable = True
             reason = f"{type(error).__name__}: {error}".partition("\n")[0][:200]
             _log.warning("live_text_unavailable", reason=reason, effect="runs go on, without deltas")
 
-    def _answered(self) -> None:
-        if self._is_away:
-            self._is_away = False
+    def _log_available(self) -> None:
+        if self._is_unavailable:
+            self._is_unavailable = False
             _log.info("live_text_available")
 
 
 def _is_cancelled() -> bool:
     """Whether this task is cancelled.
 
-    The client waits by `asyncio.wait_for`, which before Python 3.12 loses a cancellation that meets a result.
+    The client uses `asyncio.wait_for`, which before Python 3.12 loses a cancellation that coincides with a result.
     """
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
 def _read(fields: dict[bytes, bytes]) -> Delta | None:
-    """A delta, or None: Redis is open to others."""
+    """The delta of a stream entry; None for any other entry, which another program may have written."""
     try:
         return Delta.model_validate_json(fields.get(_FIELD, b""))
     except ValidationError:

@@ -1,4 +1,4 @@
-"""Delta and LiveTransport: a piece of a planner's answer, and what carries it from workers to subscribers."""
+"""Delta and LiveTransport: a piece of a planner's answer, and its transport from workers to subscribers."""
 
 from collections.abc import AsyncGenerator, Sequence
 from datetime import datetime
@@ -10,65 +10,65 @@ __all__ = ["Delta", "DeltaKind", "LiveTransport", "topic_of"]
 
 
 DeltaKind = Literal["begun", "text", "thinking", "tool_call"]
-"""`begun` marks the beginning of an attempt; the others are pieces of its answer."""
+"""`begun` marks that the answer begins again, in a later attempt or after a correction; the others are its pieces."""
 
 
 class Delta(Record):
-    """One piece of one attempt at one plan; within an attempt they are numbered from 0, without a gap."""
+    """One piece of one attempt at one plan; the deltas of an attempt are numbered from 0, without a gap."""
 
     kind: DeltaKind
-    """What it is a piece of."""
+    """The part of the answer that the piece belongs to."""
     scheduled: datetime
     """When the plan was scheduled, by the server's clock: the `time` of its `plan_started`."""
     started: datetime
-    """When the attempt started, by the server's clock: a later attempt takes its place."""
+    """When the attempt started, by the server's clock: the deltas of a later attempt replace those of earlier ones."""
     plan: int = 1
-    """Which plan of the run."""
+    """The number of the plan in the run, from 1."""
     attempt: int = 1
-    """Which attempt at it."""
+    """The number of the attempt at the plan, from 1."""
     seq: int = 0
-    """Its number in the attempt."""
+    """The number of the delta in the attempt, from 0."""
     at: datetime
-    """When the worker sent the delta, by its clock."""
+    """When the worker sent the delta, by the worker's clock."""
     text: str = ""
     """The piece."""
     tool_name: str = ""
-    """Of a call: its tool, as the model names it."""
+    """For `tool_call`: the tool, as the planner wrote it."""
     index: int = 0
-    """Of a call: which of the plan, from 0."""
+    """For `tool_call`: the number of the call in the plan, from 0."""
 
 
 @runtime_checkable
 class LiveTransport(Protocol):
-    """Keeps the present answer of each run that is followed, and hands it on as it grows.
+    """Keeps the current answer of each run that is followed, and delivers its deltas as they are written.
 
-    A topic is a run in its namespace. Nothing here is durable, or needed: the `assistant_message` of the
-    history holds what is lost.
+    A topic is a run in its namespace. Nothing here is durable, nor needs to be: the complete answer is in the
+    history, as the event `assistant_message`.
     """
 
     def is_wanted(self, topic: str) -> bool:
-        """Whether a worker should publish this run's deltas; asked at each turn, so it does not wait."""
+        """Whether a worker should publish this run's deltas; called for every plan, so it must not block."""
         ...
 
     async def publish(self, topic: str, deltas: Sequence[Delta]) -> bool:
-        """Hand on the next deltas of an attempt.
+        """Publish the next deltas of an attempt; raise nothing.
 
-        With the delta that is number 0 an answer begins, and what is kept of an earlier one is dropped.
+        An answer begins with the delta whose `seq` is 0, which replaces the answer kept so far.
 
         Returns:
-            False when they could not be handed on; nothing more of this attempt is then sent. Raises nothing.
+            False when the deltas could not be published; the worker then sends no more of this attempt.
         """
         ...
 
     def subscribe(self, topic: str) -> AsyncGenerator[Sequence[Delta]]:
-        """The present answer from its beginning, and what comes, until it is closed; deltas may come twice."""
+        """Yield the current answer from its beginning, then further deltas, until closed; a delta may come twice."""
         ...
 
     async def close(self) -> None:
-        """Let connections go; they are made anew when it is used again."""
+        """Close the connections; the next use opens new ones."""
         ...
 
 
 def topic_of(namespace: str, run_id: str) -> str:
-    """The topic of a run: run ids are unique in a namespace."""
+    """Return the topic of a run: its namespace and its id, which is unique in the namespace."""
     return f"{namespace}/{run_id}"

@@ -1,8 +1,8 @@
-"""Activities in the log: the ids of the run and the call bound, one line for each end.
+"""Activities in the log: the ids of the run and the call are bound, and the outcome of each attempt is one line.
 
-An end that is usual is logged at level debug: a worker that carries a thousand runs writes nothing
-about those that go well. An end that an operator can act on is logged at info, a retry
-at warning, the end of a run or a fault of Sojourn's own at error.
+A successful plan or call, and a call that failed by the planner's mistake, is logged at level debug, so that a worker
+with a thousand runs writes nothing about those that go well. A failure that an operator can act on is logged at info,
+an attempt that Temporal repeats at warning, and a failed plan that ends its run at error.
 """
 
 import time
@@ -18,12 +18,12 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.errors import SojournError
 from sojourn.logs.context import call_context
 from sojourn.logs.exceptions import described
-from sojourn.logs.temporal import mark_as_said
+from sojourn.logs.temporal import mark_as_logged
 
 __all__ = ["ActivityLogs"]
 
-_OPERATORS = {"malformed_response", "rate_limited", "timeout", "tool_unavailable"}
-"""Reasons of a hint that no better call mends."""
+_FOR_OPERATORS = {"malformed_response", "rate_limited", "timeout", "tool_unavailable"}
+"""Reasons of hints about failures that a corrected call does not repair."""
 
 _EXPECTED = (SojournError, ConnectionError, TimeoutError, ApplicationError)
 """Failures that need no traceback."""
@@ -32,10 +32,10 @@ _log = structlog.get_logger("sojourn.activity")
 
 
 class ActivityLogs(Interceptor):
-    """Binds the ids of every activity of a worker, and logs its end."""
+    """Binds the ids of each plan and call that a worker executes, and logs the outcome."""
 
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:
-        """Stand before the activity."""
+        """Return the interceptor of an activity."""
         return _Inbound(next)
 
 
@@ -50,11 +50,11 @@ class _Inbound(ActivityInboundInterceptor):
             try:
                 answer = await super().execute_activity(input)
             except ApplicationError as error:
-                _tell_failure(task, info, error)
-                # Nobody else reads what was raised itself: it may be anything.
+                _log_failure(task, info, error)
+                # The original exception may hold anything, and is not needed beyond this line.
                 error.__context__ = None
                 raise
-            _tell_end(info, answer, round((time.monotonic() - started) * 1000))
+            _log_outcome(info, answer, round((time.monotonic() - started) * 1000))
             return answer
 
 
@@ -70,18 +70,18 @@ def _ids(info: activity.Info, task: PlanTask | ToolTask) -> dict[str, str]:
     return {**ids, "tool_call_id": info.activity_id, "tool": task.name}
 
 
-def _tell_failure(task: PlanTask | ToolTask, info: activity.Info, error: ApplicationError) -> None:
-    mark_as_said(error)
-    cause = error.__context__  # what was raised itself: the cause is what Temporal records of it
+def _log_failure(task: PlanTask | ToolTask, info: activity.Info, error: ApplicationError) -> None:
+    mark_as_logged(error)
+    cause = error.__context__  # the original exception; `__cause__` is what Temporal records of it
     delay = error.next_retry_delay
-    beside: dict[str, Any] = {
+    optional: dict[str, Any] = {
         "reason": error.message,
         "error": error.type,
         "attempt": info.attempt,
         "retry_in": delay.total_seconds() if delay and not error.non_retryable else None,
         "raised": described(cause) if cause is not None and not issubclass(type(cause), _EXPECTED) else None,
     }
-    fields = {name: value for name, value in beside.items() if value is not None}
+    fields = {name: value for name, value in optional.items() if value is not None}
     if isinstance(task, ToolTask):
         _log.warning("tool_retry", **fields)
     elif error.non_retryable:
@@ -90,16 +90,16 @@ def _tell_failure(task: PlanTask | ToolTask, info: activity.Info, error: Applica
         _log.warning("plan_retry", **fields)
 
 
-def _tell_end(info: activity.Info, answer: Any, duration_ms: int) -> None:
-    beside = {"attempt": info.attempt, "duration_ms": duration_ms}
+def _log_outcome(info: activity.Info, answer: Any, duration_ms: int) -> None:
+    common = {"attempt": info.attempt, "duration_ms": duration_ms}
     if isinstance(answer, PlanOutcome):
         ended = {"final": True} if answer.final else {"fault": answer.fault} if answer.fault else {}
-        _log.debug("plan", calls=len(answer.calls), **ended, **beside)
+        _log.debug("plan", calls=len(answer.calls), **ended, **common)
     elif isinstance(answer, ToolResult):
         reason = answer.retry_hint.reason if answer.retry_hint else None
         if answer.error is None:
-            _log.debug("tool_call", **beside)
-        elif reason in _OPERATORS:
-            _log.info("tool_call_failed", reason=reason, error=answer.error.message, **beside)
+            _log.debug("tool_call", **common)
+        elif reason in _FOR_OPERATORS:
+            _log.info("tool_call_failed", reason=reason, error=answer.error.message, **common)
         else:
-            _log.debug("tool_call_failed", reason=reason, code=answer.error.code, **beside)
+            _log.debug("tool_call_failed", reason=reason, code=answer.error.code, **common)

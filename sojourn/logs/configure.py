@@ -10,7 +10,7 @@ import structlog
 from structlog.typing import EventDict, WrappedLogger
 
 from sojourn.errors import DefinitionError
-from sojourn.logs.exceptions import described, described_exception, in_short
+from sojourn.logs.exceptions import described, described_exception, in_short, is_described
 from sojourn.logs.values import masked
 
 __all__ = ["LEVELS", "configure_logs", "lead_to_logging"]
@@ -21,8 +21,8 @@ LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 _FORMATS: Final = ("console", "json")
 _FIRST: Final = ("timestamp", "level", "logger", "event")
 
-_TALKATIVE: Final = ("asyncio", "httpcore", "httpcore2", "httpx", "httpx2", "mcp", "temporalio", "urllib3")
-"""Loggers that write at level info what is of use only to who looks for a fault, addresses with their query among it."""
+_VERBOSE: Final = ("asyncio", "httpcore", "httpcore2", "httpx", "httpx2", "mcp", "temporalio", "urllib3")
+"""Loggers whose records at level info only help to find a fault, and hold URLs with their query."""
 
 
 def configure_logs(
@@ -31,38 +31,36 @@ def configure_logs(
     level: str | None = None,
     force: bool = False,
 ) -> None:
-    """Write everything that is logged to standard error, one way.
+    """Write the records of structlog and of the standard library's logging to standard error, in one format.
 
-    What a program has configured itself stays: handlers of the root logger keep their formats and levels,
-    and get Sojourn's lines as text; a configuration of structlog is not touched.
+    A program's own configuration stays: handlers of the root logger keep their formats and levels, and get
+    Sojourn's lines as text; a configuration of structlog is not changed.
 
     Args:
-        format: `console` for people, one JSON object a line for machines; `SOJOURN_LOG_FORMAT`, else
-            `console` on a terminal and `json` elsewhere.
-        level: `debug`, `info`, `warning`, `error` or `critical`; `SOJOURN_LOG_LEVEL`, else `info`.
-        force: Replace what is configured.
+        format: `console` for people, `json` for one JSON object a line; when left out,
+            `SOJOURN_LOG_FORMAT`, else `console` on a terminal and `json` elsewhere.
+        level: `debug`, `info`, `warning`, `error` or `critical`; when left out, `SOJOURN_LOG_LEVEL`, else `info`.
+        force: Replace the program's own configuration.
 
     Raises:
-        DefinitionError: a setting is none of these.
+        DefinitionError: A setting has another value.
     """
-    written = _choice("SOJOURN_LOG_FORMAT", format, _FORMATS) or (
-        "console" if sys.stderr.isatty() else "json"
-    )
+    chosen = _choice("SOJOURN_LOG_FORMAT", format, _FORMATS) or ("console" if sys.stderr.isatty() else "json")
     least = getattr(logging, (_choice("SOJOURN_LOG_LEVEL", level, LEVELS) or "info").upper())
     root = logging.getLogger()
     has_handlers = bool(root.handlers) and not force
     if not has_handlers:
-        _take_over(root, _console() if written == "console" else _json(), least)
+        _take_over(root, _console() if chosen == "console" else _json(), least)
     if force or not structlog.is_configured():
         last = _as_text if has_handlers else structlog.stdlib.ProcessorFormatter.wrap_for_formatter
         _through_logging(last, is_final=True)
 
 
 def lead_to_logging() -> None:
-    """Where nobody has configured structlog, have its lines go the way of the standard library's logging.
+    """Send the lines of structlog to the standard library's logging, unless the program has configured structlog.
 
-    Left alone, structlog prints every line to standard output; a program that embeds a worker hears only
-    of warnings, until it configures logging.
+    By default structlog prints every line to standard output. With this function, a program that embeds a
+    worker gets warnings and errors only, until it configures logging.
     """
     if not structlog.is_configured():
         _through_logging(_as_text, is_final=False)
@@ -90,9 +88,12 @@ _SHARED: Final[list[Any]] = [
 ]
 
 
-def _choice(variable: str, given: str | None, allowed: tuple[str, ...]) -> str | None:
-    """The value given, else that of the environment, in any case of letters; None when there is none."""
-    place, value = ("configure_logs", given) if given is not None else (variable, os.environ.get(variable))
+def _choice(variable: str, argument: str | None, allowed: tuple[str, ...]) -> str | None:
+    """Return the argument, else the value of the environment variable, in lower case; None when neither is set."""
+    if argument is None:
+        place, value = variable, os.environ.get(variable)
+    else:
+        place, value = "configure_logs", argument
     if not value:
         return None
     if value.lower() not in allowed:
@@ -101,7 +102,7 @@ def _choice(variable: str, given: str | None, allowed: tuple[str, ...]) -> str |
 
 
 def _take_over(root: logging.Logger, renderers: list[Any], least: int) -> None:
-    from sojourn.logs.temporal import SaidAlready, put_together  # noqa: PLC0415 - loads the SDK
+    from sojourn.logs.temporal import AlreadyLogged, normalized  # noqa: PLC0415 - loads the SDK
 
     formatter = structlog.stdlib.ProcessorFormatter(
         processors=[
@@ -111,32 +112,32 @@ def _take_over(root: logging.Logger, renderers: list[Any], least: int) -> None:
             _ordered,
             *renderers,
         ],
-        foreign_pre_chain=[structlog.stdlib.ExtraAdder(), put_together, *_SHARED],
+        foreign_pre_chain=[structlog.stdlib.ExtraAdder(), normalized, *_SHARED],
         use_get_message=False,
         pass_foreign_args=True,
     )
     handler = _Handler(sys.stderr)
     handler.setFormatter(formatter)
-    handler.addFilter(SaidAlready())
+    handler.addFilter(AlreadyLogged())
     root.handlers[:] = [handler]
     root.setLevel(least)
     logging.captureWarnings(capture=True)
     threading.excepthook = _thread_failed
-    for name in _TALKATIVE if least == logging.INFO else ():
-        talkative = logging.getLogger(name)
-        talkative.setLevel(talkative.level or logging.WARNING)
+    for name in _VERBOSE if least == logging.INFO else ():
+        verbose = logging.getLogger(name)
+        verbose.setLevel(verbose.level or logging.WARNING)
 
 
 def _thread_failed(ended: threading.ExceptHookArgs) -> None:
-    """A thread that a tool started knows nothing of the call, so of what to mask."""
+    """Log the exception that ended a thread, without its message: a thread has no mask of the call that started it."""
     if ended.exc_value is not None and not isinstance(ended.exc_value, SystemExit):
         name = ended.thread.name if ended.thread else None
-        raised = described(ended.exc_value, says=False)
+        raised = described(ended.exc_value, with_messages=False)
         structlog.get_logger("sojourn.thread").error("thread_failed", thread=name, raised=raised)
 
 
 class _Handler(logging.StreamHandler[Any]):
-    """Writes lines; of a record that cannot be formatted it tells the logger, not the arguments."""
+    """Writes lines; for a record that cannot be formatted, a line with its logger and place, without its arguments."""
 
     def format(self, record: logging.LogRecord) -> str:
         try:
@@ -149,7 +150,7 @@ class _Handler(logging.StreamHandler[Any]):
 
 
 def _ordered(logger: WrappedLogger, name: str, event_dict: EventDict) -> EventDict:
-    """When, how bad, who and what first."""
+    """Put time, level, logger and event before the other fields."""
     del logger, name
     first = {key: event_dict.pop(key) for key in _FIRST if key in event_dict}
     return {**first, **event_dict}
@@ -166,18 +167,19 @@ def _console() -> list[Any]:
 
 
 def _for_people(logger: WrappedLogger, name: str, event_dict: EventDict) -> EventDict:
-    """A line break begins no line of its own, which could pass for another record; exceptions in short."""
+    """Indent the further lines of an event, which could pass for other records, and shorten exceptions."""
     del logger, name
     event_dict["event"] = str(event_dict.get("event", "")).replace("\n", "\n    ")
     if "exception" in event_dict:
-        event_dict["exception"] = in_short(event_dict["exception"])
+        links = event_dict["exception"]
+        event_dict["exception"] = in_short(links) if is_described(links) else f"    {links}"
     return event_dict
 
 
 def _as_text(logger: WrappedLogger, name: str, event_dict: EventDict) -> str:
-    """A line for a handler that is not ours: the event, then its fields."""
+    """Return a line for a program's own handler: the event, then its fields."""
     fields = _for_people(logger, name, masked(logger, name, described_exception(logger, name, event_dict)))
     exception = f"\n{fields.pop('exception')}" if "exception" in fields else ""
     event = fields.pop("event")
-    beside = [f" {key}={value!r}" for key, value in fields.items() if key not in _FIRST]
-    return f"{event}{''.join(beside)}{exception}"
+    further = [f" {key}={value!r}" for key, value in fields.items() if key not in _FIRST]
+    return f"{event}{''.join(further)}{exception}"

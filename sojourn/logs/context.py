@@ -1,7 +1,7 @@
-"""Context: whose call the lines that are written now belong to, and what must not stand in them.
+"""Context: the ids and the mask of the call that the current lines belong to.
 
 Both are context variables: each call has its own, the thread of a sync tool and the tasks that a
-tool starts have a copy of it, and nothing is left when the call has ended.
+tool starts inherit a copy, and both are reset when the call has ended.
 """
 
 from collections.abc import Generator
@@ -19,7 +19,7 @@ _MASK: ContextVar[Mask | None] = ContextVar("sojourn_log_mask", default=None)
 
 @contextmanager
 def call_context(**ids: str) -> Generator[None]:
-    """Bind the ids of a call, less those that are empty, to every line written in the body."""
+    """Bind the ids of a call, except empty ones, to every line written in the body, which begins without a mask."""
     token = _MASK.set(None)
     try:
         with structlog.contextvars.bound_contextvars(**{name: id for name, id in ids.items() if id}):
@@ -29,10 +29,10 @@ def call_context(**ids: str) -> Generator[None]:
 
 
 def hide(mask: Mask) -> None:
-    """Mask every text of this call's lines from here on; forgotten when its `call_context` ends."""
+    """Mask every text of the further lines of this call, until its `call_context` ends."""
     _MASK.set(mask)
 
 
 def current_mask() -> Mask | None:
-    """What hides the secrets of the call that is being made, if any."""
+    """Return the mask of the current call's secrets; None when it has none, and outside a call."""
     return _MASK.get()

@@ -1,4 +1,4 @@
-"""The log of Temporal's core, which is written in Rust, and prints coloured lines to standard output by default."""
+"""The log of Temporal's core, which is written in Rust and by default prints colored lines to standard output."""
 
 import functools
 import gc
@@ -24,11 +24,11 @@ def core_logging() -> LoggingConfig:
 
 @functools.cache
 def logging_runtime() -> Runtime:
-    """Return the runtime of this process, whose core logs as the rest does."""
+    """Return the runtime of this process, whose core logs through the standard library's logging."""
     return Runtime(telemetry=TelemetryConfig(logging=core_logging()))
 
 
 def stop_core_logging() -> None:
-    """Stop the log of the core: a line of its threads while the interpreter ends would abort the process."""
+    """Stop the log of the core: a record from its threads while the interpreter shuts down would abort the process."""
     logging_runtime.cache_clear()
     gc.collect()

@@ -1,13 +1,13 @@
-"""Exceptions in a line: type, message and a few places each, never the values of variables.
+"""Exceptions in a line: type, message and a few frames each, never the values of variables.
 
-structlog's `ExceptionDictTransformer` is not used, because it takes the text of an exception as it is: with the input that
-a validation error quotes and with the secrets of the call, which nobody can tell apart once it is a string.
+structlog's `ExceptionDictTransformer` is not used, because it logs the text of an exception unchanged: with the input that
+a validation error quotes, which cannot be separated from the text afterwards.
 """
 
 import sys
 import traceback
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from structlog.typing import EventDict, WrappedLogger
 
@@ -16,46 +16,57 @@ from sojourn.contracts.tool_error import MAX_CAUSES, ToolError
 from sojourn.logs.context import current_mask
 from sojourn.logs.values import printable
 
-__all__ = ["described", "described_exception", "in_short"]
+__all__ = ["WITHOUT_MESSAGES", "described", "described_exception", "in_short", "is_described"]
 
 MAX_FRAMES = 8
 """Frames of one exception in a line, the innermost."""
+
+WITHOUT_MESSAGES = "_without_messages"
+"""Field of a record whose exception is logged without its messages."""
 
 _SHORT = 3
 """Frames of one exception on a console."""
 
 
 def described_exception(logger: WrappedLogger, name: str, event_dict: EventDict) -> EventDict:
-    """A structlog processor: `exc_info` becomes `exception`, a list that starts with what was raised.
+    """Replace `exc_info` by `exception`, a list that begins with the exception raised; a structlog processor.
 
-    Sojourn's own lines come with it as `raised`: renderers of other configurations may show the values of
-    variables for an `exc_info`.
+    Sojourn's own lines have this list as the field `raised` instead of an `exc_info`, for which renderers of
+    other configurations may show the values of variables.
     """
     del logger, name
     error = _error_of(event_dict.pop("exc_info", None))
-    links = event_dict.pop("raised", None) or (
-        error is not None and described(error, says=event_dict.pop("says", True))
-    )
-    if links:
-        event_dict["exception"] = links
+    with_messages = not event_dict.pop(WITHOUT_MESSAGES, False)
+    if is_described(event_dict.get("raised")):
+        event_dict["exception"] = event_dict.pop("raised")
+    elif error is not None:
+        event_dict["exception"] = described(error, with_messages=with_messages)
     return event_dict
 
 
-def described(error: BaseException, *, says: bool = True) -> list[dict[str, Any]]:
-    """Return an exception and what led to it, outermost first, at most 8: `type`, `message` and `at`, the calls.
+def is_described(value: Any) -> bool:
+    """Whether a field has the value of `described`; a program may have fields of the same names."""
+    if not isinstance(value, list) or not value:
+        return False
+    links = cast("list[Any]", value)
+    return all(isinstance(link, dict) and link.keys() == {"type", "message", "at"} for link in links)
 
-    Of a validation error the message leaves out the input (`ToolError.from_error`).
+
+def described(error: BaseException, *, with_messages: bool = True) -> list[dict[str, Any]]:
+    """Return an exception, then its parts and causes, at most 8: `type`, `message`, and `at`, the frames.
+
+    The message of a validation error leaves out the input (`ToolError.from_error`).
 
     Args:
-        error: What was raised.
-        says: Whether its messages stand in the line: not where they may hold anything.
+        error: The exception raised.
+        with_messages: Whether to include the messages; False where their secrets cannot be masked.
     """
     return [
         {
             "type": raised.kind(link),
             "message": printable(ToolError.from_error(link, current_mask()).message)
-            if says
-            else "(not told)",
+            if with_messages
+            else "(left out)",
             "at": [
                 f"{frame.f_code.co_filename}:{line} {frame.f_code.co_name}"
                 for frame, line in traceback.walk_tb(raised.trace(link))
@@ -66,7 +77,7 @@ def described(error: BaseException, *, says: bool = True) -> list[dict[str, Any]
 
 
 def in_short(exception: list[dict[str, Any]]) -> str:
-    """A described exception for people, over a few lines."""
+    """Return a described exception as a few lines of text, for people."""
     lines: list[str] = []
     for number, link in enumerate(exception):
         lines.append(
@@ -89,7 +100,7 @@ def _error_of(exc_info: Any) -> BaseException | None:
 
 
 def _links(error: BaseException, seen: set[int]) -> Iterator[BaseException]:
-    """What was raised, the parts of a group, then what it was raised from."""
+    """Yield an exception, the parts of a group, then its cause or context, each once."""
     link: BaseException | None = error
     while link is not None and id(link) not in seen:
         seen.add(id(link))

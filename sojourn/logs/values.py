@@ -1,7 +1,7 @@
-"""Values: what may stand in a line: masked, printable, bounded, and JSON.
+"""Values: the values of a line as JSON: masked, printable and bounded.
 
-What is logged was in part written by models, tools and servers. It holds no control, escape or
-direction characters, and a secret is masked before a text is cut: half a secret betrays much.
+Models, tools and servers write part of what is logged. So a line has no control, escape or direction
+characters, and a secret is masked before a text is cut: half a secret reveals much.
 """
 
 import math
@@ -20,23 +20,23 @@ from sojourn.logs.context import current_mask
 __all__ = ["masked", "printable"]
 
 MAX_TEXT = 4_000
-"""Characters of a text."""
+"""Most characters of a text."""
 
 MAX_ITEMS = 50
-"""Items of a container, and fields of a line."""
+"""Most items of a container, and most fields of a line."""
 
 MAX_DEPTH = 5
-"""Containers in containers."""
+"""Most levels of nested containers."""
 
 _META = ("_record", "_from_structlog")
-"""What structlog's formatter passes along for itself."""
+"""Fields that structlog's formatter adds for its own use."""
 
 
 def masked(logger: WrappedLogger, name: str, event_dict: EventDict) -> EventDict:
-    """A structlog processor: every value as JSON, printable and bounded, secrets of the call masked.
+    """Make every value JSON, printable and bounded, with the call's secrets masked; a structlog processor.
 
-    A program with a configuration of its own puts it before its renderer, and after what turns an
-    exception into text.
+    A program with its own configuration of structlog places this processor before its renderer, and after the
+    processor that turns an exception into text.
     """
     del logger, name
     meta = {key: event_dict.pop(key) for key in _META if key in event_dict}
@@ -44,7 +44,7 @@ def masked(logger: WrappedLogger, name: str, event_dict: EventDict) -> EventDict
 
 
 def printable(text: str, limit: int = MAX_TEXT) -> str:
-    """A text with its secrets masked, without control characters but line breaks and tabs, cut short."""
+    """Return a text with its secrets masked, without control characters except line breaks and tabs, cut at `limit` characters."""
     mask = current_mask()
     shown = mask(text) if mask else text
     return clip(readable(shown[: limit + 1]), limit)
@@ -81,7 +81,7 @@ def _container(value: object, depth: int) -> Any:
 def _shown(value: object) -> str:
     try:
         return printable(repr(value))
-    except Exception:  # noqa: BLE001 - a stranger's `__repr__` must not cost the line
+    except Exception:  # noqa: BLE001 - a `__repr__` that raises must not lose the line
         return f"<{type(value).__name__}>"
 
 
@@ -92,7 +92,7 @@ def _object(fields: Mapping[Any, Any], depth: int) -> dict[str, Any]:
 
 
 def _number(value: float) -> float | str:
-    """The number; as text where JSON has none such, or where its digits are a secret."""
+    """Return the number; as text where JSON has no such number, or where its digits are a secret."""
     text = str(value)
     shown = printable(text)
     return value if shown == text and math.isfinite(value) else shown

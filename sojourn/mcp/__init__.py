@@ -1,9 +1,9 @@
 """MCP servers as toolsets: one session a worker, tools as the server declares them.
 
-This package decides what of an MCP server a run may see and do: which listed tools become tools, how a call goes out,
-and what its answer, question or failure comes to. It may know contracts, the pure core, `sojourn.authoring`, the network
-clients and `sojourn.serving`, and the official SDK, which alone knows the protocol and is imported when a toolset is
-opened, not before; it knows neither Temporal nor a run. Begin with `toolset.py` and `tool.py`, then `connection.py`.
+This package decides which listed tools become tools of a run, how a call is sent, and how the server's answer,
+elicitation or error becomes a result. It imports contracts, the core, `sojourn.authoring`, `sojourn.network`,
+`sojourn.serving` and, only when a toolset opens, the official SDK, which implements the protocol; not Temporal, and
+nothing of a run's workflow. Begin with `toolset.py` and `tool.py`, then `connection.py`.
 
 ```python
 from sojourn import mcp

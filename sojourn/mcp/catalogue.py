@@ -1,4 +1,4 @@
-"""Catalogue: the tools of a server as they are known now, replaced as a whole or not at all."""
+"""Catalogue: the tools of a server by its last listing, replaced as a whole or not at all."""
 
 import asyncio
 from collections.abc import Sequence
@@ -12,6 +12,7 @@ from sojourn.errors import SojournError, ToolUnavailable
 from sojourn.mcp.connection import Connection
 from sojourn.mcp.limits import LIST_TIMEOUT, MAX_PAGES, MAX_TOOLS
 from sojourn.mcp.spec_from_listing import Terms, matches_any, spec_from_listing
+from sojourn.mcp.text import masked
 from sojourn.mcp.tool import McpTool
 from sojourn.serving.off_loop import aside
 
@@ -25,17 +26,21 @@ __all__ = ["Catalogue"]
 _log = structlog.get_logger("sojourn.mcp")
 
 _MAX_WARNINGS = 1_000
+"""Most different warnings about a server's tools."""
+
+_MAX_NAME = 100
+_MAX_REASON = 300
 
 
 class Catalogue:
-    """What a server lists, less what is not wanted and what cannot be a tool.
+    """The tools that a server lists, without those that are excluded or cannot be used.
 
     Args:
         toolset_id: `<service>.<toolset>`.
-        terms: What the toolset states of all its tools.
-        connection: Carries their calls.
-        include: Names or patterns; all when None.
-        exclude: Names or patterns.
+        terms: What the app declares for all tools of the toolset.
+        connection: Sends the calls of the tools.
+        include: Names or patterns of the tools to use; all when None.
+        exclude: Names or patterns of the tools to leave out.
     """
 
     def __init__(
@@ -49,7 +54,7 @@ class Catalogue:
     ) -> None:
         self.tools: MappingProxyType[str, McpTool] = MappingProxyType({})
         self.is_known = False
-        """Whether the server was ever heard."""
+        """Whether the server has listed its tools."""
         self._toolset_id = toolset_id
         self._terms = terms
         self._connection = connection
@@ -58,10 +63,10 @@ class Catalogue:
         self._warned: set[tuple[str, str]] = set()
 
     async def refresh(self, session: "Session") -> None:
-        """Take over the server's list; where there is none to be had, the old one stands.
+        """List the server's tools, and replace the old list; if listing fails, the old list stays.
 
         Raises:
-            ToolUnavailable: the server is gone, or has never given a list.
+            ToolUnavailable: The server cannot be reached, or listing failed and there is no old list.
         """
         try:
             async with asyncio.timeout(LIST_TIMEOUT.total_seconds()):
@@ -87,10 +92,10 @@ class Catalogue:
             try:
                 spec = spec_from_listing(self._toolset_id, tool, self._terms)
             except ValueError as error:
-                self.warn(plain(tool.name, 100), plain(str(error), 300))
+                self.warn(tool.name, str(error))
                 continue
             known = self.tools.get(tool.name)
-            # One that has not changed keeps its compiled schema.
+            # A tool that has not changed keeps its compiled schema.
             found[tool.name] = known if known and known.spec == spec else McpTool(spec, self._connection)
         return found
 
@@ -99,17 +104,19 @@ class Catalogue:
         return is_included and not matches_any(name, self._exclude)
 
     def warn(self, name: str, why: str) -> None:
-        """Say, once, what of a server is left out."""
+        """Log once why a tool of the server is left out; both texts may be the server's."""
+        secrets = self._connection.secrets
+        name, why = plain(masked(name, secrets), _MAX_NAME), plain(masked(why, secrets), _MAX_REASON)
         if (name, why) not in self._warned and len(self._warned) < _MAX_WARNINGS:
             self._warned.add((name, why))
             _log.warning("mcp_tool_skipped", toolset=self._toolset_id, tool=name, reason=why)
 
 
 async def _list_tools(session: "Session") -> "tuple[list[Tool], bool]":
-    """All tools that a server lists, page by page, each name once, and whether there are more than are taken.
+    """Return the tools that a server lists, each name once, and whether the list was cut at `MAX_TOOLS` or `MAX_PAGES`.
 
     Raises:
-        SojournError: a page could not be had.
+        SojournError: A page could not be read.
     """
     found: dict[str, Tool] = {}
     cursor: str | None = None

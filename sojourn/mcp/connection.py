@@ -1,8 +1,7 @@
 """Connection: the one session that all calls of a toolset share, opened again when it is lost.
 
-The server's tools are listed when a session opens, then when the server says that they changed or the
-list is old: never for each call or run. A server that is down is a fact to note, not a reason for a
-worker not to start.
+The server's tools are listed when a session opens, when the server says that they changed, and when the
+list reaches its maximum age; not for each call or run. A worker starts and continues without its server.
 """
 
 import asyncio
@@ -32,27 +31,27 @@ __all__ = ["Connection"]
 _log = structlog.get_logger("sojourn.mcp")
 
 _COOL = 0.5
-"""Seconds in which a failure to connect answers for those who ask next."""
+"""Seconds after a failed attempt to connect in which further callers get its error, without another attempt."""
 
 _FIRST_DELAY = 0.5
 _LONGEST_DELAY = 30.0
 _BRIEF = 10.0
-"""Seconds; a session that was lost sooner counts as a failure to open one."""
+"""Seconds after a listing; a session lost sooner is opened again only after a delay, like one that failed to open."""
 
 _CALM = 1.0
-"""Seconds between two listings, however often a server says that its tools changed."""
+"""Least seconds between two listings, however often a server says that its tools changed."""
 
 
 class Connection:
-    """Holds a session, and keeps it open and the list of tools fresh from `start` to `close`.
+    """Keeps a session open and the list of tools fresh, from `start` to `close`.
 
     Args:
-        toolset_id: For logs.
-        transport: Where the server is.
-        ttl: How old the list of tools may grow without a word from the server.
-        connect_timeout: For reaching the server.
-        take_list: Takes over the tools that a session lists, and tells how many there are.
-        on_drop: Told the name of a listed tool that is no tool, and why.
+        toolset_id: The toolset, for logs.
+        transport: How to reach the server.
+        ttl: Maximum age of the list of tools.
+        connect_timeout: Time limit for opening a session, without listing its tools.
+        take_list: Lists and stores the tools of a session, and returns their number.
+        on_drop: Called with the name of a listed tool that cannot be used, and the reason.
     """
 
     def __init__(
@@ -66,9 +65,9 @@ class Connection:
         on_drop: Callable[[str, str], None],
     ) -> None:
         self.transport = transport
-        """Where the server is; another one counts from the next session on."""
+        """How to reach the server; a new value takes effect with the next session."""
         self.unavailable: str | None = None
-        """Why the server cannot be used now."""
+        """Why the server cannot be used now; None when it can."""
         self._toolset_id = toolset_id
         self._ttl = ttl.total_seconds()
         self._connect_timeout = connect_timeout
@@ -86,11 +85,11 @@ class Connection:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What the server is given in confidence."""
+        """The transport's secrets."""
         return self.transport.secrets
 
     def start(self) -> None:
-        """Begin to keep a session, in the running event loop, where that has not begun."""
+        """Start the task that keeps the session, in the running event loop, unless it runs already."""
         if self._keeper is None:
             self._stale, self._tried = asyncio.Event(), asyncio.Event()
             self._failure = None
@@ -98,14 +97,17 @@ class Connection:
             self._keeper = asyncio.create_task(self._keep(), name=f"keep {self._toolset_id}")
 
     async def open(self) -> None:
-        """Connect and list the tools, waiting at most `connect_timeout`."""
+        """Start, and wait for the first attempt to connect and list: at most `connect_timeout` and 1 s.
+
+        A failed attempt is noted in `unavailable`, and repeated in the background.
+        """
         self.start()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._connect_timeout.total_seconds() + _CALM):
                 await self._tried.wait()
 
     async def close(self) -> None:
-        """End the session, and a server that was started for it."""
+        """Stop the tasks and end the session, with a server process that was started for it."""
         tasks = {task for task in (self._keeper, self._opening) if task is not None}
         held = self._held
         self._keeper, self._opening, self._held = None, None, []
@@ -116,14 +118,14 @@ class Connection:
         await _close_all(held)
 
     def refresh(self) -> None:
-        """List the tools again, soon, in the background."""
+        """Have the tools listed again in the background, at least 1 s after the last listing."""
         self._stale.set()
 
     async def session(self) -> "Session":
-        """The session, opened first where there is none; one opener at a time, shared by all who wait.
+        """Return the session; open one if there is none, in one attempt that all callers share.
 
         Raises:
-            ToolUnavailable: the server cannot be reached now; says why.
+            ToolUnavailable: The server cannot be used now; the message says why.
         """
         self.start()
         if self._held and not self._held[-1].lost.is_set():
@@ -131,9 +133,9 @@ class Connection:
         if self._opening is None or self._opening.done():
             if self._failure is not None and time.monotonic() - self._failed_at < _COOL:
                 raise ToolUnavailable(str(self._failure), retry_after=self._failure.retry_after)
-            # A session outlives the call that asks for it: its log lines are not that call's.
+            # A session outlives the call that opens it, so its log lines must not have that call's context.
             self._opening = asyncio.create_task(self._open(self._held), context=self._context.copy())
-            self._opening.add_done_callback(_look)
+            self._opening.add_done_callback(_retrieve)
         return await asyncio.shield(self._opening)
 
     async def send(
@@ -141,27 +143,35 @@ class Connection:
         name: str,
         arguments: dict[str, Any],
         on_progress: "OnProgress | None",
-        given: ToolInput | None = None,
+        tool_input: ToolInput | None = None,
     ) -> Any:
-        """Call a tool of the server, or go on with a call that asked for input, on a session opened again where it had to be.
+        """Call a tool of the server, or continue a call that asked for input; return the SDK's result.
+
+        A call that the server refuses because it forgot the session is sent once more, on a new session.
+
+        Args:
+            name: The tool's name at the server.
+            arguments: The valid arguments.
+            on_progress: Called with each progress notification.
+            tool_input: The responses to the input that the call asked for.
 
         Raises:
-            ToolUnavailable: the server cannot be reached, or broke off in the middle.
-            SojournError: what else `sojourn.mcp.errors` knows.
+            ToolUnavailable: The server cannot be reached, or the connection broke off during the call.
+            SojournError: Another error of `sojourn.mcp.errors.translate`.
         """
         for _ in range(2):
             session = await self.session()
             try:
-                return await session.call(name, arguments, on_progress, given)
+                return await session.call(name, arguments, on_progress, tool_input)
             except SessionRefused:
-                continue  # the server has not looked at the call, so a second try is no repetition
+                continue  # the server did not execute the call, so it is safe to send it again
             except ToolUnavailable:
                 self.refresh()
                 raise
         raise ToolUnavailable("its MCP server closes each session as soon as it is opened")
 
     async def _open(self, held: "list[Session]") -> "Session":
-        # The old one ends first: a server may hold a lock, and a worker one process.
+        # The old session ends first: its server process may hold a lock.
         await _close_all(held)
         try:
             session = await self._open_session()
@@ -173,7 +183,7 @@ class Connection:
         return session
 
     async def _open_session(self) -> "Session":
-        # Loads the SDK, which takes about a second, while the worker goes on.
+        # In a thread: loading the SDK takes about a second.
         try:
             module = await asyncio.to_thread(importlib.import_module, "sojourn.mcp.session")
         except ModuleNotFoundError as error:
@@ -205,7 +215,7 @@ class Connection:
 
     @property
     def _age(self) -> float:
-        """Seconds since the server last listed its tools."""
+        """Seconds since the tools were last listed."""
         return time.monotonic() - self._listed_at
 
     async def _keep(self) -> None:
@@ -218,12 +228,12 @@ class Connection:
             except ToolUnavailable as error:
                 self._note(str(error))
             except Exception as error:  # noqa: BLE001
-                # A fault of ours that a server brought about: its tools are gone, the others are not.
-                # No traceback, whose locals some renderers show: headers are among them.
+                # A fault of this code that a server's data caused: only this toolset must suffer from it.
+                # No traceback is logged: some renderers show its locals, and those include headers.
                 frame = traceback.extract_tb(error.__traceback__)[-1]
                 at = f"{Path(frame.filename).name}:{frame.lineno}"
                 _log.error("mcp_toolset_failed", toolset=self._toolset_id, error=type(error).__name__, at=at)
-                self._note("its MCP server says something that cannot be read")
+                self._note("its MCP server sends something that cannot be processed")
             else:
                 if await self._until_due(session):
                     delay = _FIRST_DELAY
@@ -234,7 +244,7 @@ class Connection:
             delay = min(delay * 2, _LONGEST_DELAY)
 
     async def _until_due(self, session: "Session") -> bool:
-        """Wait for a reason to list or to connect again; False where the session was lost at once."""
+        """Wait until a listing is due or the session is lost; False if it was lost within `_BRIEF` seconds."""
         self._tried.set()
         since = time.monotonic()
         waits = {asyncio.create_task(each.wait()) for each in (self._stale, session.lost)}
@@ -262,7 +272,7 @@ async def _close_all(held: "list[Session]") -> None:
         held.pop()
 
 
-def _look(opening: "asyncio.Task[Session]") -> None:
-    """Look at the outcome, so that one nobody waited for is no warning."""
+def _retrieve(opening: "asyncio.Task[Session]") -> None:
+    """Retrieve the outcome, so that asyncio does not warn of an exception that no caller waited for."""
     if not opening.cancelled():
         opening.exception()

@@ -1,7 +1,7 @@
-"""What a tool of a server answers, as a result for the model and data that go beside it.
+"""Content: the answer of a server's tool, as a result and artifacts.
 
-Pictures, sound and files are of no use to a transcript as base64; the result says what they
-are, and they themselves become artifacts.
+The result only describes images, audio and files, which are of no use to a model as base64; their data
+become artifacts.
 """
 
 import json
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 __all__ = ["ABSENT", "error_text", "to_parts", "to_result"]
 
 ABSENT: Any = object()
-"""Stands for structured content that is not there; null is content."""
+"""Stands for an answer without structured content; null is structured content."""
 
 _MAX_ERROR = 2_000
 
 
 def to_parts(content: "Sequence[ContentBlock]") -> tuple[Any, dict[str, Any]]:
-    """The content of an answer, and its artifacts by kind.
+    """Return the content of an answer, and its artifacts by kind.
 
     Returns:
-        None for no content, a text for a single text, a list of texts and `{"type", ...}` for
-        more; and `{"image": {"mime_type", "base64"}}`, `audio`, `resource`, where several of a
-        kind are numbered: `image`, `image_2`.
+        None for no block, the part of a single block, a list of the parts of several; a part is a text or
+        `{"type", ...}`. And the artifacts: `image` and `audio` are `{"mime_type", "base64"}`, `resource` is
+        `{"uri", "mime_type", "base64" or "text"}`; further ones of a kind are numbered: `image_2`.
     """
     parts: list[Any] = []
     artifacts: dict[str, Any] = {}
@@ -43,15 +43,15 @@ def to_parts(content: "Sequence[ContentBlock]") -> tuple[Any, dict[str, Any]]:
 def to_result(
     content: "Sequence[ContentBlock]", structured: Any, *, is_structured: bool
 ) -> tuple[Any, dict[str, Any]]:
-    """The whole answer: structured content where there is some, else the content.
+    """Return the result of an answer, which is its structured content or else its content, and its artifacts.
 
     Args:
-        content: The blocks.
+        content: The content blocks.
         structured: The structured content, or `ABSENT`.
-        is_structured: Whether the tool declares the shape of its result; then a lone text is read as JSON.
+        is_structured: Whether the tool has an `outputSchema`; then a single text is parsed as JSON.
 
     Raises:
-        ValueError: the shape is declared, and the answer is a text that is no JSON.
+        ValueError: The tool has an `outputSchema`, and the answer is a single text that is not JSON.
     """
     result, artifacts = to_parts(content)
     if structured is not ABSENT:
@@ -62,7 +62,7 @@ def to_result(
 
 
 def error_text(content: "Sequence[ContentBlock]", secrets: Sequence[str] = ()) -> str:
-    """What an answer that is an error says, the secrets hidden before the text is cut."""
+    """Return the text of an answer with `isError`; secrets are masked before it is cut to 2,000 characters."""
     texts = [block.text for block in content if block.type == "text"]
     return cleaned(masked("\n".join(texts), secrets), _MAX_ERROR) or "the tool failed and did not say why"
 
@@ -75,7 +75,7 @@ def _read(text: str) -> Any:
 
 
 def _part(block: "ContentBlock") -> tuple[Any, str | None, Any]:
-    """A block as it stands in the result, and the artifact it is, if it is one."""
+    """Return a block's part of the result, and the kind and value of its artifact, if it is one."""
     match block.type:
         case "text":
             return block.text, None, None
@@ -108,7 +108,7 @@ def _resource(contents: Any) -> tuple[Any, str | None, Any]:
 
 
 def _size(base64: str) -> int:
-    """Bytes that a base64 text stands for."""
+    """Return the number of bytes that a base64 text encodes."""
     return len(base64.rstrip("=")) * 3 // 4
 
 

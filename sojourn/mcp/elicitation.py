@@ -1,10 +1,10 @@
-"""One call and its server, back and forth until there is an answer or a person has to give one.
+"""Elicitation: the requests of one call that its server answers by asking for input (MCP, `InputRequiredResult`).
 
-What no person is asked for is answered at once, and the call goes on. A server's own state may be
-worth little by the time a person answers: the SDK's servers take theirs for ten minutes, and of the
-process that made it, where a run waits for weeks and over restarts. So beside the state goes what was
-asked. A server that refuses its state is called from the start, once, and where it asks the very same
-again, it is given the answer that is there already; another question is a new one.
+Input requests that need no person are answered at once, and the call continues. When a person answers, the server
+may refuse its `requestState`: the SDK's servers accept it for ten minutes by default, and only in the process that
+made it, while a run waits for weeks and through restarts. So the run keeps digests of the questions with the state. A
+server that refuses its state is called from the start, once. If it asks exactly the same questions again, it gets
+the existing answers; if it asks anything else, the person is asked again.
 """
 
 import asyncio
@@ -26,52 +26,52 @@ if TYPE_CHECKING:
 __all__ = ["ElicitationState", "Rounds"]
 
 _PAUSE = 0.1
-"""Seconds before a server is called again that asks for nothing."""
+"""Seconds before the next request to a server that answered with a state but no input requests."""
 
 
 class Rounds:
-    """The rounds of one execution of a call.
+    """The requests to the server in one execution of a call.
 
     Args:
-        send: Calls the tool, with what was given to go on, if anything.
-        secrets: What the server was given in confidence.
-        given: A person's answers, where the call asked before.
+        send: Calls the tool, with responses or from the start.
+        secrets: The transport's secrets.
+        tool_input: The responses to the input that an earlier execution asked for, if it did.
     """
 
     def __init__(
         self,
         send: Callable[[ToolInput | None], Awaitable[Any]],
         secrets: Sequence[str],
-        given: ToolInput | None,
+        tool_input: ToolInput | None,
     ) -> None:
         self._send = send
         self._secrets = secrets
-        self._state = ElicitationState.read(given) if given else None
+        self._state = ElicitationState.read(tool_input) if tool_input else None
         self._is_restarted = False
-        self._given: ToolInput | None = None
-        if given and self._state:
-            self._given = given.model_copy(update={"request_state": self._state.of_server})
+        self._input: ToolInput | None = None
+        if tool_input and self._state:
+            self._input = tool_input.model_copy(update={"request_state": self._state.of_server})
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What no text of the server's may repeat: what it was given in confidence, its own state included."""
-        state = self._given.request_state if self._given else None
+        """The values to mask in the server's texts: the transport's secrets and the server's current state."""
+        state = self._input.request_state if self._input else None
         return (*((state,) if state else ()), *self._secrets)
 
     async def finish(self) -> "CallToolResult | InputRequired":
-        """Call until there is the server's answer, or a question for a person.
+        """Call the server until it answers with a result, or asks for a person's input.
 
         Raises:
-            UnsupportedElicitation: what the server asks for cannot be asked, or it asks on and on.
-            SojournError: what sending raises.
+            UnsupportedElicitation: The server asks for input that cannot be given, or the last of 10 requests got no result.
+            SojournError: An error of `send`.
         """
         for _ in range(MAX_INPUT_ROUNDS):
             try:
-                answer = await self._send(self._given)
+                answer = await self._send(self._input)
             except ErrorResponse as error:
                 if not self._may_restart(error):
                     raise
-                self._given, self._is_restarted = None, True
+                self._input, self._is_restarted = None, True
                 continue
             if answer.result_type != "input_required":
                 return answer
@@ -81,16 +81,18 @@ class Rounds:
                 return ElicitationState.write(needed)
             if not responses:
                 await asyncio.sleep(_PAUSE)
-            self._given = ToolInput(responses=responses, request_state=needed.request_state)
-        raise UnsupportedElicitation("it asks on and on for what nobody here gives", code="input_required")
+            self._input = ToolInput(responses=responses, request_state=needed.request_state)
+        raise UnsupportedElicitation(
+            "it asks again and again for input that cannot be given", code="input_required"
+        )
 
     def _may_restart(self, error: ErrorResponse) -> bool:
-        has_state = self._given is not None and self._given.request_state is not None
+        has_state = self._input is not None and self._input.request_state is not None
         is_first = self._state is not None and not self._is_restarted
         return error.code == INVALID_PARAMS and has_state and is_first
 
     def _responses(self, needed: InputRequired) -> dict[str, dict[str, Any]] | None:
-        """What can be answered without a person; None where one is needed."""
+        """Return the responses that need no person, or that a person gave before; None if a person is needed."""
         if not needed.forms:
             return needed.responses
         state, self._state = self._state, None
@@ -99,38 +101,38 @@ class Rounds:
 
 @dataclass(frozen=True, slots=True)
 class ElicitationState:
-    """The answers to one `InputRequired`, with the server's state and a digest of what was asked."""
+    """The responses to one `InputRequired`, with the server's state and digests of the questions."""
 
     responses: Mapping[str, dict[str, Any]]
-    """By the request's name."""
+    """Responses by the key of the request."""
     of_server: str | None
-    """The server's own state, as it came."""
+    """The server's `requestState`, unchanged."""
     asked: Mapping[str, str]
-    """What a person was asked, as a digest by the request's name."""
+    """Digests of the questions, by the key of the request."""
 
     @classmethod
-    def read(cls, given: ToolInput) -> Self:
-        """Read what came back with the answers to a question that `write` made."""
-        head, _, state = (given.request_state or "{}").partition("\n")
+    def read(cls, tool_input: ToolInput) -> Self:
+        """Read the responses to a question whose state `write` made."""
+        head, _, state = (tool_input.request_state or "{}").partition("\n")
         fields = json.loads(head)
-        return cls(given.responses, state if fields.get("state") else None, fields.get("asked", {}))
+        return cls(tool_input.responses, state if fields.get("state") else None, fields.get("asked", {}))
 
     @staticmethod
     def write(needed: InputRequired) -> InputRequired:
-        """Write into the state of a question what is asked, beside the server's own state.
+        """Return the question with digests of its forms added to the server's state.
 
         Raises:
-            UnsupportedElicitation: the server's state is too long for that.
+            UnsupportedElicitation: State and digests together are over `MAX_REQUEST_STATE` characters.
         """
         state = needed.request_state
         head = {"state": state is not None, "asked": {form.key: _digest(form) for form in needed.forms}}
         both = f"{json.dumps(head)}\n{state or ''}"
         if len(both) > MAX_REQUEST_STATE:
-            raise UnsupportedElicitation("it wants back a state that is too long")
+            raise UnsupportedElicitation("its request state is too long")
         return needed.model_copy(update={"request_state": both})
 
     def responses_to(self, needed: InputRequired) -> dict[str, dict[str, Any]] | None:
-        """The responses to a question that asks the same as before, or None where it asks anything else."""
+        """Return the responses to a question that asks only what was asked before; None if it asks anything else."""
         if any(self.asked.get(form.key) != _digest(form) for form in needed.forms):
             return None
         return {**needed.responses, **{form.key: self.responses[form.key] for form in needed.forms}}

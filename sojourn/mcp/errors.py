@@ -1,8 +1,9 @@
-"""What goes wrong between a worker and an MCP server, told apart by what may follow.
+"""Errors of MCP servers and their transports, and what follows from each.
 
-`ToolUnavailable` and `RateLimited` are worth a repetition; the errors here are not, or not as they are. `translate`
-is the one place where the SDK's errors become ours: the SDK folds a refused connection, HTTP 429 and an answer of
-10 MB into one kind of error, so a transport notes in an `Exchange` what it saw below.
+Temporal may repeat a call after `ToolUnavailable` and `RateLimited`, and `Connection.send` repeats it once after
+`SessionRefused`; the other errors here are answered. Only `translate` makes them from the SDK's errors: the SDK
+reports a refused connection, HTTP 429 and an answer of 10 MB by the same error, so a transport records in an
+`Exchange` what it saw of the request.
 """
 # ruff: noqa: N818 - an error is named for what happened
 
@@ -39,28 +40,28 @@ __all__ = [
 ]
 
 METHOD_NOT_FOUND = -32_601
-"""JSON-RPC error code for a method that a server does not have; some answer an unknown tool with it."""
+"""JSON-RPC error code for an unknown method; some servers send it for an unknown tool."""
 
 INVALID_PARAMS = -32_602
-"""JSON-RPC error code for arguments that are refused, and for a request state that is."""
+"""JSON-RPC error code for refused arguments, and for a refused `requestState`."""
 
 OVERSIZED = -32_091
-"""JSON-RPC error code with which a transport of ours stands in for an answer that is too large."""
+"""JSON-RPC error code of the error that `sojourn.mcp.stdio` puts in place of an answer that is too large."""
 
 _MAX_TEXT = 500
 _BUSY = (408, 425)
 
 
 class SessionRefused(SojournError):
-    """The server has forgotten the session, so it has not looked at the request."""
+    """The server no longer knows the session, and did not execute the request."""
 
 
 class ServerUnusable(SojournError):
-    """The server refuses the worker, and would refuse a repetition."""
+    """The request cannot be made, and a repetition would fail too: refused credentials, for example."""
 
 
 class ErrorResponse(SojournError):
-    """The server answered with a JSON-RPC error of its own."""
+    """The server answered with a JSON-RPC error."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
@@ -68,7 +69,7 @@ class ErrorResponse(SojournError):
 
 
 class UnsupportedElicitation(SojournError):
-    """The server asks for what no person can be asked; the message is a clause about the server."""
+    """The server asks for input that cannot be given; the message is a clause about the server, such as `it asks ...`."""
 
     def __init__(self, message: str, code: str = RetryReason.MALFORMED_RESPONSE) -> None:
         super().__init__(message)
@@ -76,11 +77,11 @@ class UnsupportedElicitation(SojournError):
 
 
 class MalformedResponse(SojournError):
-    """The answer is none that the protocol knows."""
+    """The answer breaks the protocol."""
 
 
 class OversizedResponse(SojournError):
-    """The answer is larger than one message may be."""
+    """The answer is larger than `MAX_MESSAGE_BYTES`."""
 
     def __init__(self, size: int) -> None:
         super().__init__(f"the answer of its MCP server has {size:,} bytes or more")
@@ -89,35 +90,47 @@ class OversizedResponse(SojournError):
 
 @dataclass(slots=True)
 class Exchange:
-    """What a transport saw of one request; or of the opening of a session, whose requests share one."""
+    """What a transport saw of one request, or of the requests that open a session."""
 
     status: int | None = None
     """HTTP status of the answer."""
     is_json: bool = False
     """Whether the answer's body is JSON."""
     in_session: bool = False
-    """Whether the request named a session that the server had given out."""
+    """Whether the request carried a session id (`mcp-session-id`)."""
+    is_about_request: bool = False
+    """Whether the answer is a JSON-RPC error with the request's own id that does not name the session.
+
+    Then the server has read the request, and may have executed it.
+    """
     retry_after: timedelta | None = None
-    """How long the server asked to wait."""
-    received: int = 0
-    """Bytes of the answer's body."""
+    """The answer's `Retry-After`."""
     oversize: int | None = None
-    """Bytes of an answer that was too large."""
+    """Bytes received of a message that was too large, before it was cut off."""
     fault: str | None = None
-    """Why nothing, or only half an answer, came: a clause."""
+    """Why no whole answer came, as a clause."""
+
+    @property
+    def leaves_session_in_doubt(self) -> bool:
+        """Whether the answer may mean that the session is gone, or only that this request is refused.
+
+        The protocol's status for a session that is gone is 404, but many servers send 400, also for requests that they
+        cannot read, with a body of any kind. A 404 about the request itself may come from a server that maps errors to statuses.
+        """
+        return self.in_session and (self.status == 400 or (self.status == 404 and self.is_about_request))
 
 
 EXCHANGE: ContextVar[Exchange | None] = ContextVar("sojourn_mcp_exchange", default=None)
-"""The request going on; the SDK carries the context of a request along to the transport."""
+"""The current request; the SDK passes the context of a request on to the transport."""
 
 
 def translate(error: Exception, exchange: Exchange, secrets: Sequence[str]) -> SojournError:
-    """Translate the error of a failed request; the text holds nothing that was sent in confidence.
+    """Translate the error of a failed request into an error of this module, `ToolUnavailable` or `RateLimited`.
 
     Args:
-        error: What the SDK raised.
-        exchange: What the transport saw of the request.
-        secrets: Values that the server was given in confidence.
+        error: The SDK's error; of a group, the first counts.
+        exchange: What the transport saw of the request; it has priority over the SDK's error.
+        secrets: Values that are masked in the server's texts.
     """
     from mcp import MCPError  # noqa: PLC0415 - loads the SDK, which has raised by now
 
@@ -133,24 +146,24 @@ def translate(error: Exception, exchange: Exchange, secrets: Sequence[str]) -> S
         case MCPError():
             return _error_of_protocol(error, exchange, secrets)
         case ValidationError():
-            return MalformedResponse(_first_issue(error))
+            return MalformedResponse(_first_issue(error, secrets))
         case _:
             return ToolUnavailable(f"its MCP server cannot be used: {_reason(error)}")
 
 
 def _error_of_exchange(exchange: Exchange) -> SojournError | None:
-    """What the transport knows better than the SDK's error."""
+    """Return the error that the transport saw; None if it saw none."""
     status = exchange.status or 0
     if exchange.oversize:
         return OversizedResponse(exchange.oversize)
     if status == 429:
         return RateLimited("its MCP server is over a limit", retry_after=exchange.retry_after)
-    if exchange.in_session and status in (400, 404):
-        return SessionRefused("its MCP server has forgotten our session")
+    if exchange.in_session and status == 404 and not exchange.is_about_request:
+        return SessionRefused("its MCP server has forgotten the session")
     if exchange.fault:
         return ToolUnavailable(f"its MCP server cannot be reached: {exchange.fault}")
     if status in (401, 403):
-        return ServerUnusable(f"its MCP server refuses our credentials (HTTP {status})")
+        return ServerUnusable(f"its MCP server refuses the credentials (HTTP {status})")
     if status in _BUSY or status > 500 or (status == 500 and not exchange.is_json):
         return ToolUnavailable(f"its MCP server answers HTTP {status}", retry_after=exchange.retry_after)
     if status >= 300 and not exchange.is_json:
@@ -163,15 +176,13 @@ def _error_of_protocol(error: "MCPError", exchange: Exchange, secrets: Sequence[
 
     match error.code:
         case code if code == OVERSIZED:
-            # Whoever wrote the size: a transport of ours, or a server that may call its answers too large.
+            # From `sojourn.mcp.stdio`, or from a server that uses the same code with any data.
             size = error.data if isinstance(error.data, int) else 0
             return OversizedResponse(max(size, MAX_MESSAGE_BYTES))
         case code if code == CONNECTION_CLOSED and _is_of_the_sdk(error, exchange):
-            if exchange.received > MAX_MESSAGE_BYTES:
-                return OversizedResponse(exchange.received)
             return ToolUnavailable("the connection to its MCP server broke off")
         case code if code == HEADER_MISMATCH:
-            # Sent as the old listing says; the toolset lists again, and then a repetition fits.
+            # The call followed an old listing. `Connection.send` has the tools listed again, so a repetition can succeed.
             return ToolUnavailable("its MCP server has changed the tool since it was listed")
         case code if code == PARSE_ERROR and exchange.status is not None:
             return MalformedResponse("its MCP server sent a message that is not MCP")
@@ -180,13 +191,13 @@ def _error_of_protocol(error: "MCPError", exchange: Exchange, secrets: Sequence[
 
 
 def _is_of_the_sdk(error: "MCPError", exchange: Exchange) -> bool:
-    """Whether the SDK says that the connection closed; servers use the same code for errors of their own."""
+    """Whether the SDK itself reports a closed connection; servers use the same code for other errors."""
     answered_elsewhere = exchange.status in (None, 202)
     return error.message == "Connection closed" or not (answered_elsewhere or exchange.is_json)
 
 
 def _reason(error: BaseException) -> str:
-    """Why a session could not be opened, as a clause that holds no address and no argument."""
+    """Return why a session could not be opened, as a clause without addresses and arguments."""
     from mcp import MCPError  # noqa: PLC0415 - loads the SDK
 
     match error:
@@ -199,12 +210,14 @@ def _reason(error: BaseException) -> str:
         case MCPError():
             return "it answers with an error"
         case RuntimeError():
-            return "it speaks no version of the protocol that we know"
+            return "it supports no known version of the protocol"
         case _:
             return type(error).__name__
 
 
-def _first_issue(error: ValidationError) -> str:
+def _first_issue(error: ValidationError, secrets: Sequence[str]) -> str:
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     place = ".".join(str(part) for part in first["loc"])
-    return plain(f"its MCP server's answer breaks the protocol at {place}: {first['msg']}", _MAX_TEXT)
+    # The place has the server's own keys.
+    text = masked(f"its MCP server's answer breaks the protocol at {place}: {first['msg']}", secrets)
+    return plain(text, _MAX_TEXT)

@@ -1,8 +1,8 @@
-"""What a server asks for in the middle of a call: forms for a person, and what nobody here gives.
+"""Forms: the input requests of a server (MCP, `inputRequests`), as forms for a person and responses to all others.
 
-A form is a flat object of simple values, taken over word by word, or there is a reason why not. Nothing
-of a stranger's schema is kept but what a person is shown and an answer is checked by. Names and choices
-go back to the server as they are, so those that cannot be shown are no form.
+A form is a flat object of simple fields. Of the server's untrusted schema only those keywords are kept that a person
+is shown or an answer is checked against. Names and choices go back to the server unchanged, so a form is refused if
+one of them cannot be shown.
 """
 
 import json
@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from sojourn.contracts.input_required import InputForm, InputRequired
+from sojourn.core.awaits.form import misfit_of
 from sojourn.core.payload.boundary import MAX_REQUEST_STATE
 from sojourn.core.values.json_value import is_array, is_object
 from sojourn.core.values.pointer import Schema
@@ -24,13 +25,13 @@ if TYPE_CHECKING:
 __all__ = ["CleanText", "form_of", "to_input_required"]
 
 CleanText = Callable[[str, int], str]
-"""Makes a server's text fit to be shown: at most so many characters."""
+"""Makes a server's text safe to show; the second argument is the most characters."""
 
 _MAX_KEY = 500
 _MAX_MESSAGE = 2_000
 _DECLINED = {"action": "decline"}
 _NO_ROOTS: dict[str, Any] = {"roots": []}
-"""There are no folders here to share: that has an answer of its own."""
+"""The response to `roots/list`: the client has no folders."""
 
 _MAX_NAME = 100
 _MAX_TITLE = 200
@@ -38,21 +39,21 @@ _MAX_DESCRIPTION = 500
 _MAX_CHOICES = 100
 _MAX_CHOICE = 200
 _FARTHEST = 1e300
-"""A number beyond is no bound that anybody means, and may have thousands of digits."""
+"""Largest number that is shown, positive or negative; a larger integer may have thousands of digits."""
 
 
 def to_input_required(answer: "InputRequiredResult", secrets: Sequence[str]) -> InputRequired:
-    """The forms that a person is to fill, and the responses to all else, given already.
+    """Return the forms for a person, and the responses to all other requests.
 
-    A completion by a model and an address to visit are declined: the protocol has no refusal of a
-    completion, so that one is declined like a form, and a server takes it for the wrong kind of response.
+    Sampling (`sampling/createMessage`) and elicitation by URL are declined. MCP has no refusal of sampling, so it
+    gets the same response as a declined form, which a server reads as a response of the wrong kind.
 
     Args:
-        answer: What the server says in place of a result.
-        secrets: What it was given in confidence; hidden in what a person is shown.
+        answer: The server's answer, instead of a result.
+        secrets: Values that are masked in what a person is shown.
 
     Raises:
-        UnsupportedElicitation: what is asked cannot be shown or is too much; a clause without a word of its state.
+        UnsupportedElicitation: A form cannot be shown, or requests or state are too large; the text holds no state.
     """
 
     def clean(text: str, limit: int) -> str:
@@ -74,7 +75,9 @@ def to_input_required(answer: "InputRequiredResult", secrets: Sequence[str]) -> 
                 raise UnsupportedElicitation(
                     f"it asks for input with a form that cannot be shown: {error}"
                 ) from None
-            forms.append(InputForm(key=key, message=message or f"Input for {plain(key, 100)}", form=form))
+            forms.append(
+                InputForm(key=key, message=message or f"Input for {plain(clean(key, 100), 100)}", form=form)
+            )
         else:
             responses[key] = _NO_ROOTS if request.method == "roots/list" else _DECLINED
     return InputRequired(forms=forms, responses=responses, request_state=answer.request_state)
@@ -94,7 +97,7 @@ _IS: Mapping[str, Callable[[Any], bool]] = {
     "number": _is_number,
     "boolean": lambda value: isinstance(value, bool),
 }
-"""The simple types, and whether a value that the server names is one that can be shown."""
+"""The simple types, each with a check whether a value from the server has the type and can be shown."""
 
 _BOUNDS: Mapping[str, tuple[tuple[str, Callable[[Any], bool]], ...]] = {
     "string": (("minLength", _is_count), ("maxLength", _is_count), ("format", _IS["string"])),
@@ -103,18 +106,18 @@ _BOUNDS: Mapping[str, tuple[tuple[str, Callable[[Any], bool]], ...]] = {
     "boolean": (),
     "array": (("minItems", _is_count), ("maxItems", _is_count)),
 }
-"""The words that bound a value of each type."""
+"""The JSON Schema keywords that bound a value of each type, each with a check of its own value."""
 
 
 def form_of(schema: Schema, clean: CleanText) -> Schema:
-    """The schema of an elicitation (MCP, `requestedSchema`) as a form.
+    """Return the schema of an elicitation (MCP, `requestedSchema`) as a form.
 
     Args:
-        schema: The server's.
-        clean: Makes its texts fit to be shown.
+        schema: The server's schema.
+        clean: Makes the schema's texts safe to show.
 
     Raises:
-        ValueError: it is no flat object of simple fields, or too large; a clause that says why.
+        ValueError: The schema is not a flat object of simple fields, or is too large; the text is a clause.
     """
     properties = schema.get("properties")
     if not is_object(properties) or len(properties) > MAX_FORM_FIELDS:
@@ -136,7 +139,7 @@ def form_of(schema: Schema, clean: CleanText) -> Schema:
 
 
 def _field(name: str, schema: Any, clean: CleanText) -> Schema:
-    place = f"`{plain(name, _MAX_NAME)}`"
+    place = f"`{plain(clean(name, _MAX_NAME), _MAX_NAME)}`"
     if not (0 < len(name) <= _MAX_NAME and name.isprintable()):
         raise ValueError(f"the field {place} has a name that cannot be shown")
     if not is_object(schema):
@@ -160,7 +163,7 @@ def _field(name: str, schema: Any, clean: CleanText) -> Schema:
 
 
 def _items(place: str, schema: Any, clean: CleanText) -> Schema:
-    """What several may be chosen from."""
+    """Return the schema of an array field's items: texts, from choices if there are any."""
     if not is_object(schema) or schema.get("type", "string") != "string":
         raise ValueError(f"the field {place} is a list of values that are not texts")
     choices = _choices(schema)
@@ -168,7 +171,7 @@ def _items(place: str, schema: Any, clean: CleanText) -> Schema:
 
 
 def _choices(schema: Schema) -> list[tuple[Any, Any]] | None:
-    """What may be chosen, each with the title it is shown by, or None where anything may be given."""
+    """Return the choices of a field, each with its title or None; None for a field without choices."""
     for word in ("oneOf", "anyOf"):
         if is_array(schema.get(word)):
             return [_titled(one) for one in schema[word]]
@@ -199,6 +202,9 @@ def _chosen(place: str, kind: str, choices: Sequence[tuple[Any, Any]], clean: Cl
 
 
 def _is_default(field: Schema, value: Any) -> bool:
+    """Whether a value can be shown, and would be accepted as a person's answer to the field."""
     if field["type"] == "array":
-        return is_array(value) and len(value) <= _MAX_CHOICES and all(_IS["string"](each) for each in value)
-    return _IS[field["type"]](value) and value in field.get("enum", (value,))
+        can_be_shown = is_array(value) and len(value) <= _MAX_CHOICES and all(map(_IS["string"], value))
+    else:
+        can_be_shown = _IS[field["type"]](value)
+    return can_be_shown and misfit_of({"properties": {"": field}}, {"": value}, whole=False) is None

@@ -1,10 +1,10 @@
-"""HTTP to a server that is a stranger: bounded, private, and one failed request is one failed request.
+"""HTTP to an untrusted server: answers are bounded, and over streamable HTTP a failed request does not end the session.
 
-The SDK tears the whole session down, and with it every call in flight, when one connection
-fails, and it reads an answer of any size. So requests pass a guard below it. Imported lazily,
-since it loads the SDK.
+When one connection fails, the SDK ends the whole session with every call in flight, and it reads answers of any
+size. So its HTTP client uses a transport of this module. Import this module lazily: it loads the SDK.
 """
 
+import json
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -16,18 +16,19 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from sojourn.core.values.json_value import is_object
 from sojourn.mcp.errors import EXCHANGE, Exchange
 from sojourn.mcp.limits import MAX_MESSAGE_BYTES
-from sojourn.mcp.streams import Link
+from sojourn.mcp.streams import Lines, Link, Overlong
 from sojourn.network import http_client, http_transport, retry_after_of
 
 __all__ = ["http_streams", "sse_streams"]
 
 _TIMEOUT = httpx2.Timeout(10.0, read=None, write=30.0, pool=None)
-"""No limit on reading: a call's time is its tool's, and a stream of events is silent for long."""
+"""Seconds. Reading has no limit: the tool's time-out limits a call, and a stream of events may be silent for long."""
 
 _NOTICE_TIMEOUT = 10.0
-"""Seconds for the answer to a notification, which the SDK sends before anything that follows."""
+"""Seconds to read the answer to a notification, for which the SDK waits before it sends the next message."""
 
 _LIMITS = httpx2.Limits(max_connections=512, max_keepalive_connections=64)
 _NOTIFICATION = re.compile(rb'"method":\s*"notifications/')
@@ -36,9 +37,9 @@ _TRACE = TraceContextTextMapPropagator()
 
 @asynccontextmanager
 async def http_streams(url: str, headers: Mapping[str, str], link: Link) -> AsyncGenerator[Any]:
-    """Streams to a server over streamable HTTP."""
+    """Open streams to a server over streamable HTTP."""
     address = httpx2.URL(url)
-    client = _client(address, headers, link, lone_posts=False)
+    client = _client(address, headers, link, ends_on_failed_post=False)
     async with (
         client,
         streamable_http_client(
@@ -49,35 +50,35 @@ async def http_streams(url: str, headers: Mapping[str, str], link: Link) -> Asyn
 
 
 def sse_streams(url: str, headers: Mapping[str, str], link: Link) -> AbstractAsyncContextManager[Any]:
-    """Streams to a server over HTTP with server-sent events."""
+    """Open streams to a server over HTTP with server-sent events."""
     address = httpx2.URL(url)
 
     def factory(**_options: Any) -> httpx2.AsyncClient:
-        return _client(address, headers, link, lone_posts=True)
+        return _client(address, headers, link, ends_on_failed_post=True)
 
     streams: Any = sse_client(str(_bare(address)), httpx_client_factory=cast("Any", factory))
     return cast("AbstractAsyncContextManager[Any]", streams)
 
 
 def _bare(address: httpx2.URL) -> httpx2.URL:
-    """The address less its user, who is named in a header instead."""
+    """Return the address without user and password, which are sent in a header, and without fragment."""
     return address.copy_with(userinfo=b"", fragment=None)
 
 
 def _client(
-    address: httpx2.URL, headers: Mapping[str, str], link: Link, *, lone_posts: bool
+    address: httpx2.URL, headers: Mapping[str, str], link: Link, *, ends_on_failed_post: bool
 ) -> httpx2.AsyncClient:
     return http_client(
-        # Compressed answers would be counted before they unfold.
+        # The size of an answer is counted as received, so compression would evade the limit.
         headers={**headers, "accept-encoding": "identity"},
         auth=httpx2.BasicAuth(address.username, address.password) if address.userinfo else None,
         timeout=_TIMEOUT,
-        transport=_Guard(address, link, lone_posts=lone_posts),
+        transport=_Guard(address, link, ends_on_failed_post=ends_on_failed_post),
     )
 
 
 def _proxy(url: httpx2.URL) -> str | None:
-    """The proxy that the environment names for a host."""
+    """Return the proxy for an address, from the environment; None for a direct connection."""
     if proxy_bypass(f"{url.host}:{url.port}" if url.port else url.host):
         return None
     proxies = getproxies()
@@ -85,30 +86,31 @@ def _proxy(url: httpx2.URL) -> str | None:
 
 
 class _Guard(httpx2.AsyncBaseTransport):
-    """Carries requests out, and notes in their `Exchange` what became of them.
+    """Sends requests, and records their outcomes in their `Exchange`; a failed connection becomes HTTP 503.
 
     Args:
-        address: The server's.
-        link: To tell that the session is of no more use.
-        lone_posts: Whether answers come elsewhere, so that a request which fails must end the session.
+        address: The server's address.
+        link: The session, which a failed POST may end.
+        ends_on_failed_post: Whether a failed POST ends the session: over SSE the answer comes on another stream,
+            so the call would wait for it without end.
     """
 
-    def __init__(self, address: httpx2.URL, link: Link, *, lone_posts: bool) -> None:
+    def __init__(self, address: httpx2.URL, link: Link, *, ends_on_failed_post: bool) -> None:
         self._inner = http_transport(limits=_LIMITS, proxy=_proxy(address))
         self._link = link
-        self._lone_posts = lone_posts
+        self._ends_on_failed_post = ends_on_failed_post
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        exchange = EXCHANGE.get() or Exchange()
-        exchange.in_session = exchange.in_session or "mcp-session-id" in request.headers
+        # The end of a session is no part of the request that failed, whose context it has.
+        exchange = (EXCHANGE.get() if request.method != "DELETE" else None) or Exchange()
         try:
             response = await self._inner.handle_async_request(self._outgoing(request))
         except httpx2.TransportError as error:
             exchange.fault = _clause(error)
             response = httpx2.Response(503)
         else:
-            response = self._noted(response, exchange)
-        if self._lone_posts and request.method == "POST" and response.status_code >= 400:
+            response = self._noted(request, response, exchange)
+        if self._ends_on_failed_post and request.method == "POST" and response.status_code >= 400:
             self._link.lose()
         return response
 
@@ -124,30 +126,116 @@ class _Guard(httpx2.AsyncBaseTransport):
             request.method, request.url, headers=headers, stream=request.stream, extensions=extensions
         )
 
-    def _noted(self, response: httpx2.Response, exchange: Exchange) -> httpx2.Response:
-        exchange.status = response.status_code
-        exchange.retry_after = retry_after_of(response.headers.get("retry-after"))
+    def _noted(
+        self, request: httpx2.Request, response: httpx2.Response, exchange: Exchange
+    ) -> httpx2.Response:
         kind = response.headers.get("content-type", "").lower()
-        exchange.is_json = kind.startswith("application/json")
+        # A GET over streamable HTTP only resumes the answer to a request that the server has accepted.
+        if request.method == "POST" or self._ends_on_failed_post:
+            exchange.status = response.status_code
+            exchange.retry_after = retry_after_of(response.headers.get("retry-after"))
+            exchange.is_json = kind.startswith("application/json")
+            exchange.in_session = "mcp-session-id" in request.headers
+            exchange.is_about_request = False
         encoding = response.headers.get("content-encoding", "identity").lower()
         stream = cast("httpx2.AsyncByteStream", response.stream)
-        is_endless = kind.startswith("text/event-stream")
-        response.stream = _Bounded(stream, exchange, is_endless=is_endless, is_plain=encoding == "identity")
+        if kind.startswith("text/event-stream"):
+            body: _Body = _Events(exchange)
+        elif request.method == "POST" and response.status_code in (400, 404):
+            body = _Refusal(exchange, request.content)
+        else:
+            body = _Body(exchange)
+        response.stream = _Bounded(stream, exchange, body, is_plain=encoding == "identity")
         return response
 
     async def aclose(self) -> None:
         await self._inner.aclose()
 
 
+class _Body:
+    """The body of an answer, as far as its `Exchange` must know it."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._size = 0
+
+    def add(self, part: bytes) -> None:
+        """Note the next part.
+
+        Raises:
+            StreamError: The body is too large.
+        """
+        self._size += len(part)
+        if self._size > MAX_MESSAGE_BYTES:
+            self._exchange.oversize = self._size
+            raise httpx2.StreamError("too large")
+
+    def end(self) -> None:
+        """Note that the body is complete."""
+
+
+class _Events(_Body):
+    """A stream of events, endless in all; notes an event that is too large, at which the SDK ends the stream."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        super().__init__(exchange)
+        self._lines = Lines(1, edge=1)  # only the sizes of lines count, and whether one is empty
+
+    def add(self, part: bytes) -> None:
+        """Note the size of the event to which the part belongs."""
+        for line in self._lines.feed(part):
+            if line in (b"", b"\r"):
+                self._size = 0
+            elif not isinstance(line, Overlong):
+                self._size += 1
+            elif line.head != b":":  # the SDK skips comments too
+                self._size += line.size
+            self._check()
+        self._check(self._lines.pending)
+
+    def _check(self, pending: int = 0) -> None:
+        if self._size + pending > MAX_MESSAGE_BYTES:
+            self._exchange.oversize = self._size + pending
+
+
+class _Refusal(_Body):
+    """The body of an answer to a request that was refused; notes whether it is about the request.
+
+    Servers that do not know a session answer before they read the request, with an id of null, or with the request's
+    id and a message about the session.
+    """
+
+    def __init__(self, exchange: Exchange, request: bytes) -> None:
+        super().__init__(exchange)
+        self._request = request
+        self._kept = bytearray()
+
+    def add(self, part: bytes) -> None:
+        """Keep the part."""
+        super().add(part)
+        self._kept += part
+
+    def end(self) -> None:
+        """Note whether the answer is about the request."""
+        try:
+            answer, sent = json.loads(self._kept), json.loads(self._request)
+        except (ValueError, RecursionError):
+            return
+        error: Any = answer.get("error") if is_object(answer) else None
+        if is_object(answer) and is_object(error) and is_object(sent):
+            is_own = answer.get("id") is not None and str(answer["id"]) == str(sent.get("id"))
+            self._exchange.is_about_request = is_own and "session" not in str(error.get("message")).lower()
+
+
 class _Bounded(httpx2.AsyncByteStream):
-    """A body that ends the request, not the session, when it is too large or breaks off."""
+    """The stream of an answer; one that is too large, compressed or cut off fails its request, not the session."""
 
     def __init__(
-        self, inner: httpx2.AsyncByteStream, exchange: Exchange, *, is_endless: bool, is_plain: bool
+        self, inner: httpx2.AsyncByteStream, exchange: Exchange, body: "_Body", *, is_plain: bool
     ) -> None:
         self._inner = inner
         self._exchange = exchange
-        self._is_endless = is_endless
+        self._body = body
         self._is_plain = is_plain
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -156,11 +244,9 @@ class _Bounded(httpx2.AsyncByteStream):
             raise httpx2.StreamError("compressed")
         try:
             async for part in self._inner:
-                self._exchange.received += len(part)
-                if not self._is_endless and self._exchange.received > MAX_MESSAGE_BYTES:
-                    self._exchange.oversize = self._exchange.received
-                    raise httpx2.StreamError("too large")
+                self._body.add(part)
                 yield part
+            self._body.end()
         except httpx2.TransportError as error:
             self._exchange.fault = _clause(error)
             raise httpx2.StreamError("broken off") from None
@@ -170,7 +256,7 @@ class _Bounded(httpx2.AsyncByteStream):
 
 
 def _clause(error: httpx2.TransportError) -> str:
-    """What went wrong, without the address."""
+    """Return what went wrong, as a clause without the address."""
     match error:
         case httpx2.ConnectError() | httpx2.ConnectTimeout():
             return "nothing answers at its address"

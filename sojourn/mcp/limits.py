@@ -1,4 +1,4 @@
-"""How much an MCP server may say: it is a stranger, and one of many that a worker talks to."""
+"""Limits on what an MCP server may send: it is not trusted, and one of many servers of a worker."""
 
 from datetime import timedelta
 
@@ -19,7 +19,7 @@ __all__ = [
 ]
 
 MAX_MESSAGE_BYTES = 8_000_000
-"""One message on the wire: a result of 1 MB twice over (structured and as text), or a picture."""
+"""Bytes of one message on the wire: room for a result of 1 MB sent twice (structured and as text), or for an image."""
 
 MAX_PAGES = 50
 """Pages of one listing."""
@@ -28,7 +28,7 @@ MAX_TOOLS = 1_000
 """Tools of one server."""
 
 MAX_SCHEMA_BYTES = 100_000
-"""One tool's schema."""
+"""Bytes of one schema of a tool, as JSON."""
 
 MAX_DESCRIPTION = 4_000
 """Characters of a tool's description."""
@@ -37,22 +37,22 @@ MAX_INLINE_TEXT = 20_000
 """Characters of a resource's text that a result carries; a longer one is an artifact."""
 
 MAX_FORM_FIELDS = 50
-"""Fields of one form that a person is to fill."""
+"""Fields of one form."""
 
 MAX_FORM_BYTES = 20_000
-"""One form."""
+"""Bytes of one form, as JSON."""
 
 MAX_INPUT_REQUESTS = 20
-"""What one answer may ask for at once, forms and all else."""
+"""Input requests in one answer, forms and others."""
 
 MAX_INPUT_ROUNDS = 10
-"""Answers of one call in a row that ask for nothing a person could give; the SDKs go as far."""
+"""Requests in one execution of a call whose answers all ask for input that needs no person; as many as in the SDKs."""
 
 CONNECT_TIMEOUT = timedelta(seconds=30)
-"""For starting or reaching a server and agreeing on a protocol version."""
+"""Default time limit for starting or reaching a server and negotiating the protocol version."""
 
 LIST_TIMEOUT = timedelta(seconds=60)
-"""For all pages of one listing."""
+"""Time limit for all pages of one listing."""
 
 TTL = timedelta(minutes=5)
-"""How old a list of tools may grow without a word from the server."""
+"""Default maximum age of a list of tools."""

@@ -1,9 +1,8 @@
-"""Session: one conversation with a server, in a task of its own.
+"""Session: an MCP session with a server, owned by a task.
 
-The SDK's client is entered and left in one task, whoever asks and whenever; so a task owns it,
-and everyone else waits for answers. Not `Client.call_tool`: that validates results with plain
-`jsonschema`, patterns included, and lists tools behind our back. Imported lazily, since it
-loads the SDK.
+The SDK's client must be entered and left in the same task, so one task owns it, and callers send requests
+through it. `Client.call_tool` is not used: it validates results with plain `jsonschema`, regular expressions
+included, and lists tools by itself. Import this module lazily: it loads the SDK.
 """
 
 import asyncio
@@ -36,8 +35,11 @@ _ANSWER: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAda
     types.CallToolResult | types.InputRequiredResult
 )
 _CLOSING = 10.0
-_FIRST_WORD = 2.0
+_FIRST_LISTEN = 2.0
+"""Seconds that opening a session waits for the first subscription, which is then retried in the background."""
+
 _MAX_RETRY = 30.0
+_PING_TIMEOUT = 5.0
 _SDK_LOGGERS = (
     "client",
     "httpx2",
@@ -50,13 +52,13 @@ _SDK_LOGGERS = (
 
 
 class Session:
-    """A conversation; `lost` is set when it is of no more use.
+    """An MCP session; `lost` is set when it can no longer be used.
 
     Args:
-        toolset_id: For logs.
-        transport: Where the server is.
-        on_change: Called when the server says that its tools have changed.
-        on_drop: Told the name of a listed tool that is no tool, and why.
+        toolset_id: The toolset, for logs.
+        transport: How to reach the server.
+        on_change: Called when the server's tools have, or may have, changed.
+        on_drop: Called with the name of a listed tool that breaks the protocol, and the reason.
     """
 
     def __init__(
@@ -78,16 +80,22 @@ class Session:
         self._client: Client | None = None
 
     async def open(self, within: timedelta) -> None:
-        """Connect, and agree on a version of the protocol.
+        """Connect to the server and negotiate the protocol version.
+
+        Args:
+            within: Time limit; subscribing to changes may take 2 s more.
 
         Raises:
-            ToolUnavailable: that did not work out; says why.
+            ToolUnavailable: The session could not be opened; the message says why.
         """
         self._owner = asyncio.create_task(self._own(within), name=f"mcp {self._link.toolset_id}")
         await asyncio.shield(self._ready)
 
     async def close(self) -> None:
-        """End the conversation and what the transport started; returns when that is done."""
+        """End the session, and a process that the transport started.
+
+        The session's task is cancelled after 10 s, and after 20 s no longer waited for.
+        """
         self.lost.set()
         if self._owner is None:
             return
@@ -97,7 +105,11 @@ class Session:
             await asyncio.wait({self._owner}, timeout=_CLOSING)
 
     async def page(self, cursor: str | None) -> types.ListToolsResult:
-        """One page of the tools; raises what `translate` gives."""
+        """Return one page of the tools; None is the first.
+
+        Raises:
+            SojournError: An error of `translate`.
+        """
         params = types.PaginatedRequestParams(cursor=cursor)
         return await self._ask(lambda client: client.session.list_tools(params=params))
 
@@ -106,16 +118,16 @@ class Session:
         name: str,
         arguments: dict[str, Any],
         on_progress: OnProgress | None,
-        given: ToolInput | None = None,
+        tool_input: ToolInput | None = None,
     ) -> types.CallToolResult | types.InputRequiredResult:
-        """Call a tool, or go on with a call that asked for input; a cancellation is passed on to the server.
+        """Call a tool, or continue a call that asked for input; a cancellation is sent to the server.
 
         Raises:
-            ServerUnusable: the protocol has no words for what is given.
-            SojournError: what `translate` gives.
+            ServerUnusable: MCP cannot express a response in `tool_input`.
+            SojournError: An error of `translate`.
         """
-        request = types.CallToolRequest(params=_params(name, arguments, given))
-        state = given.request_state if given else None
+        request = types.CallToolRequest(params=_params(name, arguments, tool_input))
+        state = tool_input.request_state if tool_input else None
         return await self._ask(
             lambda client: client.session.send_request(request, _ANSWER, progress_callback=on_progress),
             (state,) if state else (),
@@ -130,27 +142,50 @@ class Session:
             return await request(self._client)
         except (MCPError, ValidationError, anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
             fault = translate(error, exchange, (*secrets, *self._transport.secrets))
-            if isinstance(fault, SessionRefused):
+            if exchange.leaves_session_in_doubt and await self._is_refused(self._client):
+                # Only a request that the server did not read may be sent again.
+                fault = fault if exchange.is_about_request else SessionRefused(f"{fault}")
+                self.lost.set()
+            elif isinstance(fault, SessionRefused):
                 self.lost.set()
             raise fault from None
         finally:
             EXCHANGE.reset(token)
+
+    async def _is_refused(self, client: Client) -> bool:
+        """Whether the server refuses a ping in the session too, or the session was lost meanwhile.
+
+        A server without pings answers that it does not know the method, so it knows the session.
+        """
+        exchange = Exchange()
+        token = EXCHANGE.set(exchange)
+        is_refused = False
+        try:
+            async with asyncio.timeout(_PING_TIMEOUT):
+                await client.session.send_ping()
+        except MCPError as error:
+            is_refused = exchange.status in (400, 404) and error.code != types.METHOD_NOT_FOUND
+        except (TimeoutError, ValidationError, anyio.ClosedResourceError, anyio.BrokenResourceError):
+            pass
+        finally:
+            EXCHANGE.reset(token)
+        return is_refused or self.lost.is_set()
 
     async def _own(self, within: timedelta) -> None:
         exchange = Exchange()
         EXCHANGE.set(exchange)
         try:
             async with AsyncExitStack() as stack:
-                # Not anyio's `fail_after`: the client's own scopes outlive this one.
+                # Not anyio's `fail_after`: the client's cancel scopes outlive this block.
                 async with asyncio.timeout(within.total_seconds()):
                     self._client = await stack.enter_async_context(self._new_client())
                 async with anyio.create_task_group() as tasks:
-                    if self._hears_of_changes():
+                    if self._must_subscribe():
                         await tasks.start(self._listen, self._client)
                     self._settle(None)
                     await self.lost.wait()
                     tasks.cancel_scope.cancel()
-        except Exception as error:  # noqa: BLE001 - whatever the SDK and the server make of it, the session is over
+        except Exception as error:  # noqa: BLE001 - any error of the SDK or the server ends the session
             self._settle(error, exchange)
         finally:
             self.lost.set()
@@ -169,7 +204,7 @@ class Session:
             )
             fault = ToolUnavailable(text, retry_after=getattr(fault, "retry_after", None))
         self._ready.set_exception(fault)
-        self._ready.exception()  # someone may have stopped waiting for it
+        self._ready.exception()  # retrieved: the caller of `open` may have been cancelled
 
     def _new_client(self) -> Client:
         return Client(
@@ -194,20 +229,20 @@ class Session:
         if isinstance(message, types.ToolListChangedNotification):
             self._on_change()
 
-    def _hears_of_changes(self) -> bool:
-        """Whether changes come only to those who ask for them, as they do since 2026-07-28."""
+    def _must_subscribe(self) -> bool:
+        """Whether the server announces changes of its tools only to subscribers, as since protocol 2026-07-28."""
         if self._client is None or self._version() not in MODERN_PROTOCOL_VERSIONS:
             return False
         tools = self._client.server_capabilities.tools
         return bool(tools and tools.list_changed)
 
     async def _listen(self, client: Client, *, task_status: anyio.abc.TaskStatus[None]) -> None:
-        """Hear of changes, and assume one whenever we were deaf for a while."""
+        """Subscribe to changes of the tools; after each time without a subscription, assume a change."""
         delay, is_started = 1.0, False
         while True:
             try:
                 async with AsyncExitStack() as stack:
-                    with anyio.fail_after(_MAX_RETRY if is_started else _FIRST_WORD):
+                    with anyio.fail_after(_MAX_RETRY if is_started else _FIRST_LISTEN):
                         events = await stack.enter_async_context(client.listen(tools_list_changed=True))
                     if is_started:
                         self._on_change()
@@ -226,21 +261,23 @@ class Session:
             delay = min(delay * 2, _MAX_RETRY)
 
 
-def _params(name: str, arguments: dict[str, Any], given: ToolInput | None) -> types.CallToolRequestParams:
-    if given is None:
+def _params(
+    name: str, arguments: dict[str, Any], tool_input: ToolInput | None
+) -> types.CallToolRequestParams:
+    if tool_input is None:
         return types.CallToolRequestParams(name=name, arguments=arguments)
-    fields = {"input_responses": given.responses or None, "request_state": given.request_state}
+    fields = {"input_responses": tool_input.responses or None, "request_state": tool_input.request_state}
     try:
         return types.CallToolRequestParams.model_validate({"name": name, "arguments": arguments, **fields})
     except ValidationError:
-        # Such as a list of numbers. The error itself repeats what was given, the server's state included.
+        # Such as a list of numbers. No cause: the error's text holds the responses and the server's state.
         raise ServerUnusable(
-            "what was answered cannot be sent: MCP knows texts, numbers, yes or no, and lists of texts"
+            "the answers cannot be sent: MCP allows texts, numbers, booleans and lists of texts"
         ) from None
 
 
 class _OutsideExchange(logging.Filter):
-    """Passes what is not logged in the course of an exchange of ours: other users of the SDK keep their logs."""
+    """Passes only records from outside an exchange of this package: other users of the SDK keep their logs."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         del record
@@ -251,10 +288,10 @@ _OUTSIDE_EXCHANGE = _OutsideExchange()
 
 
 def _silence_sdk_loggers() -> None:
-    """Keep the loggers of the SDK and of httpx from telling what a server sent or where it is.
+    """Keep the loggers of the SDK and of httpx from writing a server's address and messages.
 
-    They write addresses with their query at level INFO, and whole messages of a server, escape sequences
-    included, in tracebacks. What matters of that is logged by this package, in its own words.
+    They log addresses with their query at level INFO, and whole messages of a server, escape sequences
+    included, in tracebacks. This package logs what matters itself.
     """
     for name in _SDK_LOGGERS:
-        logging.getLogger(name).addFilter(_OUTSIDE_EXCHANGE)  # added once, however often this is called
+        logging.getLogger(name).addFilter(_OUTSIDE_EXCHANGE)  # a filter is added only once

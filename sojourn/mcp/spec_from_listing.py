@@ -1,11 +1,11 @@
-"""How a tool that a server lists becomes a `ToolSpec`, under the terms of its toolset, or the reason why it cannot."""
+"""Specs from a listing: make the `ToolSpec` of a tool that a server lists, with the terms of its toolset."""
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from sojourn.contracts.ids import TOOL_NAME, ToolId
 from sojourn.contracts.tool_spec import Annotations, Retry, ToolSpec, TypeSpec
@@ -21,7 +21,15 @@ from sojourn.mcp.text import cleaned
 if TYPE_CHECKING:
     from mcp_types import Tool, ToolAnnotations
 
-__all__ = ["Terms", "check_terms", "matches_any", "spec_from_listing", "stand_in_spec", "unmatched"]
+__all__ = [
+    "Terms",
+    "check_terms",
+    "matches_any",
+    "patterns",
+    "spec_from_listing",
+    "stand_in_spec",
+    "unmatched",
+]
 
 _MAX_TITLE = 200
 _MAX_FIELD = 500
@@ -29,29 +37,30 @@ _MAX_FIELD = 500
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What an app, not the server, states of all tools of a toolset."""
+    """What the app, not the server, declares for all tools of a toolset."""
 
     timeout: timedelta | None
     retry: Retry
     task_queue: str | None
     trusted: bool
     confirmation: Mapping[str, str]
-    """By name or pattern; a spec gets the sentence that is its own."""
+    """Sentences by name or pattern of tools."""
     bounded: Sequence[str]
-    """Names or patterns of those whose results state their bounds."""
+    """Names or patterns of tools whose results state their bounds."""
 
     def confirmation_of(self, name: str) -> str | None:
-        """What a person is asked before a call: by the tool's name, else by the first pattern that fits."""
+        """Return what a person is asked before a call, by the tool's name or else the first pattern that fits; None for nothing."""
         if name in self.confirmation:
             return self.confirmation[name]
         return next((asks for each, asks in self.confirmation.items() if fnmatchcase(name, each)), None)
 
 
-def check_terms(toolset_id: str, *, trusted: object, confirmation: object, bounded: object) -> None:
-    """Refuse terms that mean nothing.
+def check_terms(toolset_id: str, *, trusted: object, confirmation: object) -> None:
+    """Check the types and texts of a toolset's terms.
 
     Raises:
-        DefinitionError: `trusted` is no bool, `confirmation` no names with sentences, or `bounded` one text.
+        DefinitionError: `trusted` is not a bool, or `confirmation` does not map names to sentences of 1 to 500
+            characters.
     """
     place = f"toolset {toolset_id}"
     if not isinstance(trusted, bool):
@@ -67,25 +76,39 @@ def check_terms(toolset_id: str, *, trusted: object, confirmation: object, bound
             raise DefinitionError(
                 f"{place}: the confirmation of {pattern!r} is a sentence of at most {MAX_PROMPT} characters"
             )
-    if isinstance(bounded, str):
-        raise DefinitionError(f"{place}: bounded takes a list of names or patterns: [{bounded!r}]")
+
+
+def patterns(toolset_id: str, option: str, given: object) -> tuple[str, ...]:
+    """Return the names and patterns of tools that an option has; a single text is one of them.
+
+    Raises:
+        DefinitionError: The option holds something other than texts, or an empty text.
+    """
+    found = [given]
+    if isinstance(given, Iterable) and not isinstance(given, str):
+        found = list(cast("Iterable[object]", given))
+    if not all(isinstance(each, str) and each for each in found):
+        raise DefinitionError(
+            f'toolset {toolset_id}: {option} takes names or patterns of tools, such as ["read_*"]'
+        )
+    return tuple(cast("list[str]", found))
 
 
 def matches_any(name: str, patterns: Iterable[str]) -> bool:
-    """Whether a tool's name is among names or patterns."""
+    """Whether a tool's name fits one of the names or patterns."""
     return any(fnmatchcase(name, each) for each in patterns)
 
 
 def unmatched(patterns: Iterable[str], names: Collection[str]) -> list[str]:
-    """The names and patterns that no tool has, of which nothing comes."""
+    """Return the names and patterns that fit no tool."""
     return [pattern for pattern in patterns if not any(fnmatchcase(name, pattern) for name in names)]
 
 
 def spec_from_listing(toolset_id: str, tool: "Tool", terms: Terms) -> ToolSpec:
-    """The spec of a tool that a server lists.
+    """Return the spec of a tool that a server lists.
 
     Raises:
-        ValueError: its name cannot be part of an id, or a schema cannot be enforced; says why.
+        ValueError: The name cannot be part of a tool id, or a schema is too large or cannot be enforced.
     """
     if not TOOL_NAME.match(tool.name):
         raise ValueError("a name is at most 100 letters, digits, '_', '-', '.', '/'")
@@ -106,10 +129,10 @@ def spec_from_listing(toolset_id: str, tool: "Tool", terms: Terms) -> ToolSpec:
 
 
 def stand_in_spec(toolset_id: str, name: str, terms: Terms) -> ToolSpec:
-    """The spec of a tool that nobody has seen yet, since its server was never reached.
+    """Return a spec for a tool that was not listed yet: any object as payload, any result.
 
     Raises:
-        ValueError: the name cannot be part of an id.
+        ValueError: The name cannot be part of a tool id.
     """
     payload, result = _type_spec(name, {"type": "object"}), _type_spec(name, {})
     return _spec(toolset_id, name, terms, title=name, payload=payload, result=result)
@@ -160,7 +183,7 @@ def _type_spec(name: str, schema: Schema) -> TypeSpec:
 
 
 def _annotations(hints: "ToolAnnotations | None") -> Annotations:
-    """What the server says of its tool; of one that only reads, the other two mean nothing (MCP, ToolAnnotations)."""
+    """Return the server's annotations; `destructive` and `idempotent` have no meaning for a read-only tool (MCP)."""
     if hints is None:
         return Annotations()
     reads = hints.read_only_hint is True

@@ -1,8 +1,7 @@
-"""A server as a process of ours: its streams, its errors in our log, its end.
+"""Stdio: run a server as a child process, log its standard error, and end it with its children.
 
-Not the SDK's own `stdio_client`: that one hands the worker's `HOME`, `USER` and more to every
-server, lets it write to our terminal, and holds a line of any length. Imported lazily, since
-it loads the SDK.
+The SDK's own `stdio_client` is not used: it passes the worker's `HOME`, `USER` and more to every server, lets
+the server write to the worker's terminal, and reads lines of any length. Import this module lazily: it loads the SDK.
 """
 
 import asyncio
@@ -26,19 +25,23 @@ from mcp_types import ErrorData, JSONRPCError, jsonrpc_message_adapter
 from sojourn.mcp.errors import OVERSIZED
 from sojourn.mcp.limits import MAX_MESSAGE_BYTES
 from sojourn.mcp.streams import Lines, Link, Overlong
-from sojourn.mcp.text import cleaned, masked
+from sojourn.mcp.text import cleaned, longest_form, masked, masked_start
 
 __all__ = ["stdio_streams"]
 
 _log = structlog.get_logger("sojourn.mcp")
 
 _GRACE = 2.0
-"""Seconds to end after standard input closes, and again after SIGTERM."""
+"""Seconds that a process has to end after its standard input closes, and again after SIGTERM and after SIGKILL."""
 
 _POLL = 0.05
 _CHUNK = 65_536
 _MAX_LOGGED = 500
+"""Characters of a line of standard error that are logged."""
+
 _MAX_LINES = 200
+"""Lines of standard error that are logged per `_WINDOW` seconds."""
+
 _WINDOW = 60.0
 _ID_FIRST = re.compile(rb'\A\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,15})')
 _ID_LAST = re.compile(rb'"id"\s*:\s*(\d{1,15})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z')
@@ -51,17 +54,17 @@ _Outgoing = MemoryObjectReceiveStream[SessionMessage]
 async def stdio_streams(
     command: str, arguments: Sequence[str], env: Mapping[str, str], cwd: str | None, link: Link
 ) -> AsyncGenerator[tuple[Any, Any]]:
-    """Start a server and give its streams; as the context closes, its whole process group is ended.
+    """Start a server and yield its streams, read and write; closing the context ends its whole process group.
 
     Args:
         command: The program: a path, or a name to look up in `PATH`.
-        arguments: Its arguments.
-        env: Its environment, to which the worker's `PATH` is added where it has none.
-        cwd: Its working directory; the worker's when None.
-        link: Whose streams they are.
+        arguments: The program's arguments.
+        env: The process's environment; without `PATH`, the worker's is added.
+        cwd: The process's working directory; the worker's when None.
+        link: The session of the streams.
 
     Raises:
-        OSError: it cannot be started.
+        OSError: The program cannot be started.
     """
     env = {"PATH": os.environ.get("PATH", os.defpath), **env}
     program = shutil.which(command, path=env["PATH"])
@@ -92,7 +95,7 @@ async def stdio_streams(
                     await _end(process)
                 tasks.cancel_scope.cancel()
     finally:
-        # Whatever cancelled us, and whoever of its children outlived it.
+        # Also after a cancellation, and for children that outlived the server.
         _signal(process, signal.SIGKILL)
         _transport_of(process).close()
 
@@ -123,7 +126,10 @@ def _size(line: bytes | Overlong) -> int:
 
 
 def _message(line: bytes | Overlong) -> SessionMessage | None:
-    """The message in a line; for one too long an error in its place, where its id is found at either end."""
+    """Return the message of a line; None if there is none.
+
+    An overlong line becomes an error response, if the id of its request is found at one of its ends.
+    """
     if isinstance(line, Overlong):
         found = _ID_FIRST.search(line.head) or _ID_LAST.search(line.tail)
         if found is None:
@@ -145,13 +151,13 @@ async def _write(process: Process, outgoing: _Outgoing, incoming: _Incoming) -> 
                 process.stdin.write(text.encode() + b"\n")
                 await process.stdin.drain()
             except (ConnectionError, RuntimeError):
-                # It no longer listens: what waits for an answer must learn so.
+                # The server no longer reads: end the session, so that no call waits for an answer.
                 await incoming.aclose()
                 return
 
 
 async def _watch(process: Process, incoming: _Incoming) -> None:
-    """Notice the end of a server whose children keep its output open."""
+    """End the read stream when the server has ended, even if its children keep its output open."""
     while process.returncode is None:  # noqa: ASYNC110 - `wait()` waits for its pipes too
         await anyio.sleep(_POLL * 4)
     await anyio.sleep(_POLL * 4)
@@ -160,23 +166,30 @@ async def _watch(process: Process, incoming: _Incoming) -> None:
 
 async def _log_errors(process: Process, link: Link) -> None:
     assert process.stderr
-    lines = Lines(4 * _MAX_LOGGED)
+    # A secret that begins in what is logged is kept whole, since half a secret cannot be masked.
+    kept = 4 * (_MAX_LOGGED + longest_form(link.secrets))
+    lines = Lines(kept, edge=kept)
     count, since = 0, time.monotonic()
     while chunk := await process.stderr.read(_CHUNK):
         if time.monotonic() - since > _WINDOW:
             count, since = 0, time.monotonic()
         for line in lines.feed(chunk):
             count += 1
-            head = line.head if isinstance(line, Overlong) else line
-            text = cleaned(masked(head.decode(errors="replace"), link.secrets), _MAX_LOGGED)
+            text = cleaned(_masked_line(line, link.secrets), _MAX_LOGGED)
             if text and count <= _MAX_LINES:
                 _log.info("mcp_server_stderr", toolset=link.toolset_id, line=text)
             if count == _MAX_LINES:
                 _log.warning("mcp_server_stderr_muted", toolset=link.toolset_id, seconds=_WINDOW)
 
 
+def _masked_line(line: bytes | Overlong, secrets: Sequence[str]) -> str:
+    if isinstance(line, Overlong):
+        return masked_start(line.head.decode(errors="replace"), secrets)
+    return masked(line.decode(errors="replace"), secrets)
+
+
 async def _end(process: Process) -> None:
-    """Close its input, then SIGTERM, then SIGKILL, to the whole group."""
+    """End the process: close its input, then send its group SIGTERM, then SIGKILL."""
     assert process.stdin
     process.stdin.close()
     if not await _ended(process):
@@ -194,11 +207,11 @@ async def _ended(process: Process) -> bool:
 
 
 def _signal(process: Process, number: signal.Signals) -> None:
-    # The group carries the leader's id, also when the leader is gone and its children are not.
+    # The group keeps the leader's id even when only the leader's children still run.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, number)
 
 
 def _transport_of(process: Process) -> asyncio.SubprocessTransport:
-    """The transport of asyncio, which warns at collection when a child that outlived the server holds a pipe."""
+    """Return asyncio's transport; unless it is closed, it warns when it is collected while a child still holds a pipe."""
     return process._transport  # type: ignore[attr-defined,no-any-return]  # noqa: SLF001 - nothing public closes it

@@ -1,6 +1,6 @@
-"""Streams to a server: bytes cut into lines, listings filtered, forms declared.
+"""Streams to a server: split bytes into lines, filter listings, and declare the form capability.
 
-Imported lazily, since it loads the SDK.
+Import this module lazily: it loads the SDK.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,31 +15,29 @@ from mcp_types.methods import validate_server_result
 from pydantic import ValidationError
 
 from sojourn.core.values.json_value import is_array, is_object
-from sojourn.core.values.text import plain
 
 __all__ = ["CapabilityWriter", "Lines", "Link", "Overlong", "ToolListFilter"]
 
 _EDGE = 256
-"""Bytes kept of either end of a line that is too long."""
+"""Bytes kept of each end of an overlong line, unless `Lines` is given another number."""
 
-_MAX_NAME = 100
 _FORMS: dict[str, dict[str, Any]] = {"form": {}}
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What a transport is told of the session that its streams are for."""
+    """The session that a transport's streams belong to, as far as the transport needs it."""
 
     toolset_id: str
-    """For the transport's logs."""
+    """The toolset, for the transport's logs."""
     secrets: tuple[str, ...]
-    """What the server is given in confidence; hidden in the transport's logs."""
+    """The transport's secrets, masked in its logs."""
     lose: Callable[[], None]
-    """Says that the connection is of no more use."""
+    """Called when the connection can no longer be used."""
 
 
 class _Stream:
-    """A stream of the SDK's, around a transport's."""
+    """A stream for the SDK that wraps a transport's stream."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
@@ -61,13 +59,13 @@ class _Stream:
 
 
 class ToolListFilter(_Stream):
-    """A read stream that leaves out the tools of a listing for which the SDK would refuse the listing whole.
+    """A read stream that removes from a listing the tools that break the protocol: the SDK would refuse the whole listing.
 
     Args:
         inner: The transport's read stream.
-        version: Gives the protocol version agreed on, None before.
-        on_drop: Told the name of a tool that is left out, and why.
-        on_end: Called when there is nothing more to read.
+        version: Returns the negotiated protocol version; None before the negotiation.
+        on_drop: Called with the name of a removed tool, and the reason.
+        on_end: Called when the stream has ended.
     """
 
     def __init__(
@@ -85,11 +83,11 @@ class ToolListFilter(_Stream):
 
     @property
     def last_context(self) -> Any:
-        """The context in which the last message was sent, which the SDK asks for."""
+        """The `contextvars` context of the last message's sender, which the SDK reads; None if the transport keeps none."""
         return getattr(self._inner, "last_context", None)
 
     async def receive(self) -> SessionMessage | Exception:
-        """Receive the next message."""
+        """Return the next message."""
         try:
             item = await self._inner.receive()
         except (anyio.EndOfStream, anyio.ClosedResourceError):
@@ -110,16 +108,15 @@ class ToolListFilter(_Stream):
             if fault is None:
                 kept.append(tool)
             else:
-                name = tool.get("name") if is_object(tool) else None
-                self._on_drop(plain(str(name), _MAX_NAME), fault)
+                self._on_drop(str(tool.get("name") if is_object(tool) else None), fault)
         result["tools"] = kept
 
     def __aiter__(self) -> Self:
-        """Read to the end."""
+        """Iterate over the messages until the stream ends."""
         return self
 
     async def __anext__(self) -> SessionMessage | Exception:
-        """Read on."""
+        """Return the next message."""
         try:
             return await self.receive()
         except anyio.EndOfStream:
@@ -127,32 +124,32 @@ class ToolListFilter(_Stream):
 
 
 class CapabilityWriter(_Stream):
-    """A write stream that declares in each request what the SDK has no word for: forms, and nothing else.
+    """A write stream that declares in each request the client's only capability: elicitation by form.
 
-    Since 2026-07-28 every request says what its client can do. The SDK would say forms and addresses
-    to visit, and say so to older servers too, which ask in the middle of a call and wait: there nobody
-    could answer for long. So the SDK is told nothing, and the forms are declared here.
+    Since protocol 2026-07-28 every request states the client's capabilities. The SDK can declare elicitation only
+    by form and URL together, and declares it to older servers too, which hold a call open until they get an
+    answer; a person may take weeks. So the SDK is given no elicitation callback, and this stream declares forms.
     """
 
     async def send(self, item: SessionMessage) -> None:
-        """Send a message."""
+        """Send a message; a request with its capabilities."""
         if isinstance(item.message, JSONRPCRequest):
             _declare_forms(item.message.params)
         await self._inner.send(item)
 
 
 def _fault(version: str, result: dict[str, Any]) -> str | None:
-    """Why the SDK would refuse a listing."""
+    """Return why the SDK would refuse a listing; None if it would not."""
     try:
         validate_server_result("tools/list", version, result)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        return plain(f"{'.'.join(str(part) for part in first['loc'][-3:])}: {first['msg']}", _MAX_NAME)
+        return f"{'.'.join(str(part) for part in first['loc'][-3:])}: {first['msg']}"
     return None
 
 
 def _declare_forms(params: Any) -> None:
-    """Add forms to the capabilities of a request that states any; one of an older protocol states none."""
+    """Add forms to the capabilities in a request; a request of an older protocol states none, and is left unchanged."""
     meta: Any = params.get("_meta") if is_object(params) else None
     if is_object(meta) and is_object(stated := meta.get(CLIENT_CAPABILITIES_META_KEY)):
         meta[CLIENT_CAPABILITIES_META_KEY] = {**stated, "elicitation": _FORMS}
@@ -160,31 +157,38 @@ def _declare_forms(params: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Overlong:
-    """A line that was too long to keep."""
+    """A line that is over the limit, of which only the ends are kept."""
 
     head: bytes
-    """Its first bytes."""
+    """The first bytes."""
     tail: bytes
-    """Its last bytes."""
+    """The last bytes."""
     size: int
-    """Bytes in all."""
+    """Length of the line in bytes."""
 
 
 class Lines:
-    """Cuts a stream of bytes at its line breaks, and holds no more than one bounded line.
+    """Splits a stream of bytes into lines, and holds at most one line of bounded length.
 
     Args:
-        limit: Bytes of the longest line kept whole.
+        limit: Length in bytes of the longest line that is kept whole.
+        edge: Bytes kept of each end of a longer one; at most `limit`.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, edge: int = _EDGE) -> None:
         self._limit = limit
+        self._edge = edge
         self._kept = bytearray()
         self._head = b""
         self._size = 0
 
+    @property
+    def pending(self) -> int:
+        """Bytes so far of the line that is not complete."""
+        return self._size
+
     def feed(self, chunk: bytes) -> Iterator[bytes | Overlong]:
-        """The lines that a further chunk completes, without their breaks."""
+        """Yield the lines that the next chunk completes, without line breaks."""
         *ends, rest = chunk.split(b"\n")
         for end in ends:
             self._add(end)
@@ -195,12 +199,12 @@ class Lines:
         self._size += len(part)
         self._kept += part
         if self._size > self._limit:
-            self._head = self._head or bytes(self._kept[:_EDGE])
-            del self._kept[:-_EDGE]
+            self._head = self._head or bytes(self._kept[: self._edge])
+            del self._kept[: -self._edge]
 
     def _taken(self) -> bytes | Overlong:
         whole = bytes(self._kept)
-        line = whole if self._size <= self._limit else Overlong(self._head, whole[-_EDGE:], self._size)
+        line = whole if self._size <= self._limit else Overlong(self._head, whole[-self._edge :], self._size)
         self._kept.clear()
         self._head, self._size = b"", 0
         return line

@@ -1,8 +1,7 @@
-"""McpTool: a server's tool, under the contract that every other tool is under.
+"""McpTool: a server's tool, under the same contract as every other tool.
 
-The arguments come here as the planner or model wrote them (SR-13); they are read and
-validated here, against the server's schema, with the errors and hints of any other tool
-(SR-14, SR-141), and only then sent.
+The arguments arrive as the planner or model wrote them (SR-13). They are parsed and validated here against the
+server's schema, with the errors and hints of any other tool (SR-14, SR-141), and only then sent.
 """
 
 import functools
@@ -43,9 +42,9 @@ class McpTool:
     """One tool of a server.
 
     Args:
-        spec: As taken over.
-        connection: Carries its calls.
-        known: Gives the server's tools by bare name; only for a tool that stands in until the server has been reached.
+        spec: The spec from the server's listing, or that of a stand-in.
+        connection: Sends the calls.
+        known: Returns the listed tools by the server's names; only for a stand-in, which looks its tool up at each call.
     """
 
     is_async = True
@@ -69,12 +68,12 @@ class McpTool:
 
     @property
     def validator(self) -> Validator:
-        """Checks a payload against the server's schema, in the draft that it names."""
+        """Validates a payload against the server's schema, in the draft that the schema names."""
         return self._validator
 
     @property
     def whole_validator(self) -> Validator:
-        """The same: nothing is injected into a server's tool."""
+        """The same as `validator`: a server's tool has no injected fields."""
         return self._validator
 
     @functools.cached_property
@@ -83,45 +82,45 @@ class McpTool:
 
     @functools.cached_property
     def result_validator(self) -> Validator | None:
-        """Checks what the server answers; None where it does not say what that is."""
+        """Validates the server's result; None without an `outputSchema`."""
         schema = self.spec.result.json_schema
         return Validator(schema) if schema else None
 
     def call(self, **fields: Any) -> ToolRequest:
-        """A request to this tool."""
+        """Return a request for this tool."""
         return ToolRequest(name=self.id, payload=fields)
 
-    def takes(self, payload: dict[str, Any]) -> bool:  # noqa: ARG002 - the server is not asked
-        """True: of a server's tool nobody here knows more than its schema says."""
+    def takes(self, payload: dict[str, Any]) -> bool:  # noqa: ARG002 - the schema says all
+        """True: a server's tool has no types beyond its schema."""
         return True
 
     def check(self, call: ToolRequest) -> dict[str, Any] | ToolResult:
-        """The payload of a call, valid by the server's schema, or why it is not."""
+        """Return the valid payload of a call, or the result that says why it is invalid."""
         return boundary.checked(self.spec, self.validator, call)
 
     def read(self, call: ToolRequest) -> ToolRequest | ToolResult:
-        """The call as it came (SR-13)."""
+        """Return the call unchanged (SR-13)."""
         return call
 
     def prepare(
         self,
-        payload: dict[str, Any],  # noqa: ARG002 - empty here: the boundary decodes nothing for this tool
+        payload: dict[str, Any],  # noqa: ARG002 - empty, because of `decode_in_executor`
         call: ToolRequest,
         meta: ToolCallMeta,
     ) -> Callable[[], Awaitable[Outcome]]:
-        """What is left to do: to read and validate a call's arguments, and to send it or give the refusal."""
+        """Return the function that parses and validates the arguments, and sends the call if they are valid."""
         return functools.partial(self._checked, call, meta)
 
     def deliver(self, call: ToolRequest, value: Any) -> ToolResult:
-        """The result as the server gave it."""
-        return boundary.delivered(self.spec, call, value, lambda given: given)
+        """Return the result of a call from the server's value, unchanged."""
+        return boundary.delivered(self.spec, call, value, lambda plain: plain)
 
     def accept(self, call: ToolRequest, value: Any) -> ToolResult:
-        """The result as somebody outside sent it."""
+        """Return the result of a call from an external value."""
         return self.deliver(call, value)
 
     async def _checked(self, call: ToolRequest, meta: ToolCallMeta) -> Outcome:
-        """The schema is the server's, a stranger's: what it takes to check is done aside."""
+        """Validate the arguments, in a thread where the untrusted schema may cost much work, and send the call."""
         arguments = boundary.parsed(self.spec, call)
         if isinstance(arguments, dict) and not self.validator.fits_at_once(arguments):
             arguments = await aside(lambda: self.check(call))
@@ -130,11 +129,11 @@ class McpTool:
         return await self._run(call, arguments, meta)
 
     async def _run(self, call: ToolRequest, arguments: dict[str, Any], meta: ToolCallMeta) -> Outcome:
-        """Send a call, or what a person answered in the middle of it, and take its answer.
+        """Send a call, or the responses to the input that it asked for, and return its result.
 
         Raises:
-            ToolUnavailable: the server cannot be reached, or broke off; worth a repetition.
-            RateLimited: it asks us to wait.
+            ToolUnavailable: The server cannot be reached, or the connection broke off; a repetition may succeed.
+            RateLimited: The server asks to wait (HTTP 429).
         """
         if self._known is not None:
             await self._connection.session()
@@ -169,7 +168,14 @@ class McpTool:
     def _refused(
         self, call: ToolRequest, arguments: dict[str, Any] | None, text: str, code: int
     ) -> ToolResult:
-        """The server's own word on a call that it did not carry out; without arguments, where those are not meant."""
+        """Return the result of a call that the server answered with a JSON-RPC error.
+
+        Args:
+            call: The call.
+            arguments: What was sent; None when the responses to an elicitation may be what was refused.
+            text: The error's message.
+            code: The error's code.
+        """
         if code == errors.METHOD_NOT_FOUND or "unknown tool" in text.lower():
             self._connection.refresh()
         if code == errors.INVALID_PARAMS and arguments is not None:
@@ -196,23 +202,23 @@ class McpTool:
         return WithArtifacts(result, **artifacts) if artifacts else ToolResult(result=result)
 
     def __repr__(self) -> str:
-        """Its id."""
+        """The tool's id."""
         return f"<McpTool {self.id}>"
 
 
 def _unsupported(call: ToolRequest, fault: errors.UnsupportedElicitation) -> ToolResult:
-    """The answer to a call whose server asks for what cannot be asked."""
+    """Return the result of a call whose server asks for input that cannot be given."""
     hint = RetryHint(
         reason=RetryReason.MALFORMED_RESPONSE,
         tool=call.name,
-        message=f"{call.name} cannot go on. Other arguments may spare the question, or use another tool.",
+        message=f"{call.name} cannot continue. Try arguments with which it need not ask, or another tool.",
     )
     error = ToolError.new(f"its MCP server cannot be answered: {fault}", code=fault.code)
     return boundary.refusal(call, (error, hint))
 
 
 def _progress(secrets: tuple[str, ...]) -> "OnProgress | None":
-    """Pass progress on with the heartbeats of the call this context belongs to, if any."""
+    """Return a callback that sends progress with the heartbeats of this context's call; None outside of a call."""
     report = reporter.get()
     if report is None:
         return None

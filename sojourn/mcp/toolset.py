@@ -1,6 +1,6 @@
-"""McpToolset: an MCP server declared as a toolset, whose tools are found while the worker runs."""
+"""McpToolset: an MCP server declared as a toolset, whose tools are listed while a worker runs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from sojourn.errors import DefinitionError
 from sojourn.mcp.catalogue import Catalogue
 from sojourn.mcp.connection import Connection
 from sojourn.mcp.limits import CONNECT_TIMEOUT, TTL
-from sojourn.mcp.spec_from_listing import Terms, check_terms, stand_in_spec, unmatched
+from sojourn.mcp.spec_from_listing import Terms, check_terms, patterns, stand_in_spec, unmatched
 from sojourn.mcp.tool import McpTool
 from sojourn.mcp.transports import Transport
 
@@ -32,25 +32,26 @@ class McpToolset:
     Args:
         id: `<service>.<toolset>`.
         transport: `mcp.Stdio`, `mcp.Http` or `mcp.Sse`.
-        description: For catalogues.
-        task_queue: Where its tools run; the run's own queue when left out.
+        description: Description for catalogues.
+        task_queue: The task queue of its tools' activities; the run's own queue when left out.
         timeout: Time limit of each call; the policy's when left out.
-        retry: How often transient faults are retried.
-        ttl: How old the list of tools may grow without a word from the server.
-        connect_timeout: For reaching the server, and for `open` in all.
-        include: Names or patterns (`read_*`) of the tools to take; all when left out.
-        exclude: Names or patterns of tools to leave.
-        trusted: Whether the server's own word on what a tool does (`read_only`, `destructive`) counts
-            when it is decided who is asked before a call; it shows in the catalogue either way.
-        confirmation: Name or pattern of a tool to what a person is asked before each call, such as
-            `{"delete_*": "Delete {path}?"}`; fields are filled in. A name goes before a pattern, and
-            of patterns the first that fits counts.
-        bounded: Names or patterns of the tools whose structured results are bounded views, and say so in
-            `returned`, `total`, `truncated` (SR-22).
+        retry: How often a transient failure is retried.
+        ttl: Maximum age of the list of tools.
+        connect_timeout: Time limit for connecting to the server.
+        include: Names or patterns (`read_*`) of the tools to use, or a single one; all when left out.
+        exclude: Names or patterns of the tools to leave out, or a single one.
+        trusted: Whether the server's annotations (`read_only`, `destructive`) count in the decision who is
+            asked before a call; the catalogue shows them either way.
+        confirmation: What a person is asked before each call, by name or pattern of a tool, such as
+            `{"delete_*": "Delete {path}?"}`; fields are filled in. A name has priority over patterns,
+            and the first pattern that fits counts.
+        bounded: Names or patterns of the tools whose structured results state their bounds, in
+            `returned`, `total`, `truncated` (SR-22), or a single one.
 
     Raises:
-        DefinitionError: the id has another form, a duration is not above zero, `trusted` is no bool,
-            `confirmation` no names with sentences, or `bounded` one text.
+        DefinitionError: The id has another form, a duration is not above zero or is over 10 years, `trusted` is
+            not a bool, `confirmation` does not map names to sentences, or `include`, `exclude` or `bounded` holds
+            something other than names and patterns.
     """
 
     def __init__(
@@ -64,11 +65,11 @@ class McpToolset:
         retry: Retry | None = None,
         ttl: timedelta = TTL,
         connect_timeout: timedelta = CONNECT_TIMEOUT,
-        include: Sequence[str] | None = None,
-        exclude: Sequence[str] = (),
+        include: str | Iterable[str] | None = None,
+        exclude: str | Iterable[str] = (),
         trusted: bool = False,
         confirmation: Mapping[str, str] | None = None,
-        bounded: Sequence[str] = (),
+        bounded: str | Iterable[str] = (),
     ) -> None:
         if not TOOLSET_ID.match(id):
             raise DefinitionError(f"toolset {id!r}: the id must have the form <service>.<toolset>")
@@ -76,7 +77,7 @@ class McpToolset:
             if fault := duration_fault(name, duration):
                 raise DefinitionError(f"toolset {id}: {fault}")
         confirmation = {} if confirmation is None else confirmation
-        check_terms(id, trusted=trusted, confirmation=confirmation, bounded=bounded)
+        check_terms(id, trusted=trusted, confirmation=confirmation)
         self.id = id
         self.description = description
         self.task_queue = task_queue
@@ -86,7 +87,7 @@ class McpToolset:
             task_queue=task_queue,
             trusted=trusted,
             confirmation=dict(confirmation),
-            bounded=tuple(bounded),
+            bounded=patterns(id, "bounded", bounded),
         )
         self._connection = Connection(
             id,
@@ -94,14 +95,20 @@ class McpToolset:
             ttl=ttl,
             connect_timeout=connect_timeout,
             take_list=self._take_list,
-            on_drop=lambda name, why: self._catalogue.warn(name, why),  # noqa: PLW0108 - the catalogue comes after
+            on_drop=lambda name, why: self._catalogue.warn(name, why),  # noqa: PLW0108 - `_catalogue` is set below
         )
-        self._catalogue = Catalogue(id, self._terms, self._connection, include=include, exclude=exclude)
+        self._catalogue = Catalogue(
+            id,
+            self._terms,
+            self._connection,
+            include=None if include is None else patterns(id, "include", include),
+            exclude=patterns(id, "exclude", exclude),
+        )
         self._unused: dict[str, list[str]] = {}
 
     @property
     def transport(self) -> Transport:
-        """Where the server is; another one, such as a test's, counts from the next session on."""
+        """How to reach the server; a new value, such as in a test, takes effect with the next session."""
         return self._connection.transport
 
     @transport.setter
@@ -110,19 +117,19 @@ class McpToolset:
 
     @property
     def tools(self) -> Mapping[str, McpTool]:
-        """The tools known now, by bare name; replaced as a whole."""
+        """The tools that were listed last, by the server's names; a new listing replaces the whole mapping."""
         return self._catalogue.tools
 
     @property
     def unavailable(self) -> str | None:
-        """Why the server cannot be used now."""
+        """Why the server cannot be used now; None when it can."""
         return self._connection.unavailable
 
     def __getitem__(self, name: str) -> McpTool:
-        """The tool of this name; one that stands in for it where the server was never reached.
+        """Return the tool with this name at the server; before the first listing, a stand-in for it.
 
         Raises:
-            KeyError: the server lists no such tool, or the name can be none.
+            KeyError: The server lists no such tool, or the name cannot be part of a tool id.
         """
         if self._catalogue.is_known:
             return self.tools[name]
@@ -133,26 +140,26 @@ class McpToolset:
         return McpTool(spec, self._connection, known=lambda: self.tools)
 
     def call(self, name: str, /, **fields: Any) -> ToolRequest:
-        """A request to a tool of this set, whether or not it is known yet."""
+        """Return a request for a tool of this set, whether or not it was listed yet."""
         return ToolRequest(name=f"{self.id}.{name}", payload=fields)
 
     def ids(self) -> list[ToolId]:
-        """The ids of the tools known now."""
+        """Return the ids of the tools that were listed last."""
         return [tool.id for tool in self.tools.values()]
 
     async def open(self) -> None:
-        """Connect and list the tools, in the running event loop, waiting at most `connect_timeout`.
+        """Connect and list the tools, in the running event loop; wait at most `connect_timeout` and 1 s.
 
-        A server that is down or broken is noted in `unavailable` and tried again in the background.
+        A server that is down or broken is noted in `unavailable`, and tried again in the background.
         """
         await self._connection.open()
 
     async def close(self) -> None:
-        """End the session, and a server that was started for it."""
+        """End the session, and a server process that was started for it."""
         await self._connection.close()
 
     def refresh(self) -> None:
-        """List the tools again, soon, in the background."""
+        """Have the tools listed again in the background, at least 1 s after the last listing."""
         self._connection.refresh()
 
     async def _take_list(self, session: "Session") -> int:
@@ -168,5 +175,5 @@ class McpToolset:
         self._unused[event] = names
 
     def __repr__(self) -> str:
-        """Its id and the kind of its transport."""
+        """The id and the transport, without secrets."""
         return f"<McpToolset {self.id} {self.transport!r}>"

@@ -1,11 +1,11 @@
-"""Stdio, Http, Sse: where an MCP server is and how to reach it.
+"""Transports of MCP: how to reach a server, over standard input and output, streamable HTTP, or server-sent events.
 
-They only say so; nothing is started or imported until a session is opened. What a server is
-given in confidence (headers, environment, user and query of an address) shows in no repr.
+A transport is a declaration: nothing is started or imported until a session opens. Its `repr` shows no
+secrets: of a process only the program, of an address only scheme, host and port.
 """
 
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
@@ -19,32 +19,32 @@ __all__ = ["Http", "Sse", "Stdio", "Transport"]
 
 
 class Transport(Protocol):
-    """How a server is reached."""
+    """How to reach a server."""
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What the server is given in confidence."""
+        """The values sent to the server that are masked in its errors, questions, progress notes and logged lines."""
         ...
 
     def connect(self, link: "Link") -> AbstractAsyncContextManager[Any]:
-        """A pair of the SDK's streams, read and write, for as long as the context is open."""
+        """Open the SDK's pair of streams, read and write; they close with the context."""
         ...
 
 
 class Stdio:
-    """A server started as a process of ours, spoken to over its standard input and output.
+    """A server that runs as a child process of the worker and communicates over standard input and output.
 
-    It gets exactly the environment given here and `PATH`, the worker's unless `env` has one:
-    no `HOME`, no credentials that happen to lie in the worker's environment.
+    The process gets only `env` and `PATH` (the worker's, unless `env` has one): no `HOME`, and no
+    credentials from the worker's environment.
 
     Args:
         command: The program: a path, or a name to look up in `PATH`.
-        *arguments: Its arguments.
-        env: Its environment.
-        cwd: Its working directory; the worker's when left out.
+        *arguments: The program's arguments.
+        env: The process's environment.
+        cwd: The process's working directory; the worker's when left out.
 
     Raises:
-        DefinitionError: the command is empty, or a part holds a NUL.
+        DefinitionError: The command is empty, or the command, an argument or `env` holds a NUL character.
     """
 
     def __init__(
@@ -59,17 +59,19 @@ class Stdio:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The values of its environment."""
-        return tuple(value for name, value in self.env.items() if name != "PATH")
+        """The arguments and the values of `env`, except `PATH`; of `--key=value` also the value, of an address also its parts."""
+        given = [each for argument in self.arguments for each in (argument, argument.partition("=")[2])]
+        given += [value for name, value in self.env.items() if name != "PATH"]
+        return _distinct([part for value in given for part in (value, *_parts_of_address(value))])
 
     def connect(self, link: "Link") -> AbstractAsyncContextManager[Any]:
-        """Start the process; it ends, with its children, as the context closes."""
+        """Start the process; closing the context ends it and its children."""
         from sojourn.mcp.stdio import stdio_streams  # noqa: PLC0415 - loads the SDK
 
         return stdio_streams(self.command, self.arguments, self.env, self.cwd, link)
 
     def __repr__(self) -> str:
-        """The program alone: arguments may hold secrets."""
+        """The program only: arguments may hold secrets."""
         return f"Stdio({self.command!r})"
 
 
@@ -77,11 +79,11 @@ class Http:
     """A server at an address, over streamable HTTP.
 
     Args:
-        url: `http://` or `https://`; shown nowhere but for its host.
-        headers: Sent with every request, such as `Authorization`.
+        url: `http://` or `https://`; only scheme, host and port are shown anywhere.
+        headers: Headers of every request, such as `Authorization`.
 
     Raises:
-        DefinitionError: the address or a header cannot be sent.
+        DefinitionError: The address or a header cannot be sent.
     """
 
     def __init__(self, url: str, *, headers: Mapping[str, str] | None = None) -> None:
@@ -91,17 +93,18 @@ class Http:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Header values, and what the address holds beside its host."""
-        return _secrets(self.url, self.headers)
+        """The header values, and the user, password, path and query of the address, each whole and in parts."""
+        values = [word for value in self.headers.values() for word in (value, value.rpartition(" ")[2])]
+        return _distinct([*values, *_parts_of_address(self.url)])
 
     def connect(self, link: "Link") -> AbstractAsyncContextManager[Any]:
-        """Open an HTTP client; requests follow."""
+        """Open an HTTP client for the requests of a session."""
         from sojourn.mcp.http import http_streams  # noqa: PLC0415 - loads the SDK
 
         return http_streams(self.url, self.headers, link)
 
     def __repr__(self) -> str:
-        """The host alone."""
+        """Scheme, host and port only: the rest of the address may hold secrets."""
         return f"{type(self).__name__}({_origin(urlsplit(self.url))!r})"
 
 
@@ -133,10 +136,20 @@ def _origin(parts: SplitResult) -> str:
     return f"{parts.scheme}://{parts.hostname}{port}"
 
 
-def _secrets(url: str, headers: Mapping[str, str]) -> tuple[str, ...]:
-    parts = urlsplit(url)
-    found = [word for value in headers.values() for word in (value, value.rpartition(" ")[2])]
+def _parts_of_address(text: str) -> list[str]:
+    """Return user, password, path and query of an address, each as a server may repeat it; nothing of another text."""
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return []
+    if not parts.netloc:
+        return []
     user = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
-    found += [*user.split(":", 1), b64encode(user.encode()).decode(), parts.query]
-    found += [value for _, value in parse_qsl(parts.query)]
-    return tuple(sorted({each for each in found if each}, key=len, reverse=True))
+    found = [*user.split(":", 1), b64encode(user.encode()).decode() if parts.username else ""]
+    for path in (parts.path, unquote(parts.path)):
+        found += [path, *path.split("/")]
+    return [*found, parts.query, *(value for _, value in parse_qsl(parts.query))]
+
+
+def _distinct(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(each for each in values if each))

@@ -1,9 +1,9 @@
 """Language models as planners, on pydantic-ai's model layer: `pip install 'sojourn[models]'`.
 
-The package decides what a model is sent, what plan its response comes to, and which failure of a provider is repeated.
-It alone, with `sojourn.testing.models`, knows pydantic-ai, which costs most of a second to import; it knows the contracts,
-the core and the network, and nothing of workflows or activities. Begin at `planner`: `outcome` and `provider_errors` begin
-with the tables of its verdicts.
+The package decides what a model is sent, which plan its response becomes, and which failures of a provider are repeated.
+Only this package and `sojourn.testing.models` import pydantic-ai, which takes most of a second. It may import the contracts,
+the core and the network, but no workflows or activities. Begin at `planner`; the docstrings of `outcome` and
+`provider_errors` hold the tables of their decisions.
 """
 
 from importlib.util import find_spec

@@ -1,10 +1,10 @@
-"""Allowance: how many tokens a minute a provider takes from us, as far as we know (AIMD).
+"""Allowance: an estimate of how many tokens a minute a provider accepts from this worker (AIMD, token bucket).
 
-A bucket holds up to a minute's worth. A refusal halves the rate, a success gives back 5 % of the full
-one, never below 10 % or above it. Where no rate is set there is no limit before the first refusal; then
-the full rate is what was sent in the minute before, and once it is reached again the limit goes.
+The bucket holds at most the tokens of a minute. A refusal halves the rate, and a success adds 5 % of the full
+rate; the rate stays between 10 % and 100 % of it. When no rate is set, there is no limit before the first
+refusal. Then the full rate is what was sent in the last minute, and when it is reached again, the limit ends.
 
-Pure: every method takes the time, in seconds of any clock.
+Without a clock: every method takes the time, in seconds of any clock.
 """
 
 from dataclasses import dataclass
@@ -17,35 +17,37 @@ RECOVERY: Final = 0.05
 LOWEST: Final = 0.1
 
 LEAST_KNOWN: Final = 60_000.0
-"""Tokens a minute taken for the full rate when less was sent before the first refusal: others may use the account."""
+"""Least full rate assumed at the first refusal, in tokens a minute: other programs may use the same account."""
 
 _MINUTE = 60.0
 
 _INSTANT = 0.001
-"""A wait of less is none: sums of fractions never quite meet."""
+"""Seconds below which a wait counts as none, because of rounding errors."""
 
 
 @dataclass(slots=True)
 class Allowance:
-    """What may be sent to one provider, and when."""
+    """How many tokens may be sent to one provider, and when."""
 
     set_rate: float | None = None
     """Tokens a minute that a user set, by `limit`."""
     rate: float | None = None
-    """Tokens a minute now; None while there is no limit."""
+    """The current tokens a minute; None while there is no limit."""
     full_rate: float = 0.0
-    """What the rate recovers to."""
+    """Tokens a minute up to which the rate recovers."""
     closed_until: float = 0.0
-    """The moment that the provider named; nothing is sent before."""
+    """The time before which the provider accepts nothing."""
     _level: float = 0.0
-    """Tokens in the bucket; below 0 when more was used than estimated."""
+    """Tokens in the bucket; negative when more was used than estimated."""
     _at: float | None = None
+    """The time of `_level` and `_recent`."""
     _backed_off: float | None = None
+    """The time of the last halving."""
     _recent: float = 0.0
-    """Tokens sent of late, those of a minute ago no more."""
+    """Tokens sent in about the last minute, as a decaying sum."""
 
     def limit(self, rate: float) -> None:
-        """Set the rate, unless a stricter one is set."""
+        """Set the rate, in tokens a minute, unless a stricter rate is set."""
         if self.set_rate is not None and rate >= self.set_rate:
             return
         self._level = rate if self.rate is None else min(self._level, rate)
@@ -53,12 +55,12 @@ class Allowance:
         self.set_rate = self.full_rate = rate
 
     def wait(self, tokens: float, now: float, ahead: float = 0.0) -> float:
-        """Seconds until a request may be sent; 0 when it may be now.
+        """Return the seconds until a request may be sent; 0 when it may be sent now.
 
         Args:
-            tokens: Its estimate. One larger than the bucket waits for a full one.
+            tokens: Estimated tokens of the request. A request larger than the bucket waits for a full bucket.
             now: The time.
-            ahead: Tokens of the requests that go before it.
+            ahead: Tokens of the requests that are sent before it.
         """
         self._advance(now)
         wait = self.closed_until - now
@@ -68,19 +70,19 @@ class Allowance:
         return wait if wait > _INSTANT else 0.0
 
     def take(self, tokens: float, now: float) -> None:
-        """Note that tokens are sent; below 0, that fewer were used than had been taken."""
+        """Take tokens out of the bucket; a negative number puts back what was estimated too much."""
         self._advance(now)
         self._recent += tokens
         if self.rate is not None:
             self._level -= tokens
 
     def refused(self, now: float, *, sent: float, retry_after: float | None) -> None:
-        """Note that the provider refused a request for its rate.
+        """Lower the rate, since the provider refused a request for its rate limit.
 
         Args:
             now: The time.
-            sent: When the request went out; one from before the last halving does not halve again.
-            retry_after: Seconds that the provider named.
+            sent: When the request was sent; the refusal of a request from before the last halving does not halve again.
+            retry_after: Seconds for which the provider accepts nothing, if it says so.
         """
         self._advance(now)
         self.closed_until = max(self.closed_until, now + (retry_after or 0.0))
@@ -94,7 +96,7 @@ class Allowance:
         self._backed_off = now
 
     def succeeded(self) -> None:
-        """Note that the provider answered."""
+        """Raise the rate, since the provider answered."""
         if self.rate is None:
             return
         self.rate = min(self.rate + self.full_rate * RECOVERY, self.full_rate)

@@ -18,17 +18,16 @@ _SECRETS: Final = (
     (re.compile(r"(?=[^\s\d*]*[\d*])[\w*+/=-]{32,}"), "[key]"),
     (re.compile(r"""(?<!\w)(["'`]).{41,}?(?:\1|\Z)""", re.DOTALL), "[quoted]"),
 )
-"""Replaced rather too often; a long quotation is more likely of the prompt than of a setting."""
-
+"""Patterns and their replacements, which rather match too much; a long quotation more likely holds the prompt than a setting."""
 _ECHO: Final = re.compile(r"""["']?\binput(?:_value)?["']?\s*[=:].*""", re.DOTALL)
-"""Where servers that validate with pydantic begin to repeat what they were sent."""
+"""The rest of a message from where a server that validates with pydantic quotes its input."""
 
 
 def error_excerpt(error: BaseException) -> str:
-    """Return the provider's message, a line of at most 160 characters; empty when there is none.
+    """Return the provider's error message as a line of at most 160 characters; empty when there is none.
 
     Args:
-        error: With the answer as `body`, as pydantic-ai's errors have it.
+        error: An error of pydantic-ai, which has the response's JSON as `body`.
     """
     text = _message(getattr(error, "body", None))
     text = _ECHO.sub("", text[:_MAX_READ])
@@ -38,7 +37,7 @@ def error_excerpt(error: BaseException) -> str:
 
 
 def _message(body: Any) -> str:
-    """The message in an error's body, in either of the two shapes that providers have."""
+    """Return the message of an error's body, from its `error` object or from the body itself; empty when there is none."""
     for each in (body.get("error"), body) if is_object(body) else ():
         message = each.get("message") if is_object(each) else None
         if isinstance(message, str):

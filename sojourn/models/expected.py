@@ -1,4 +1,4 @@
-"""The typed answer that is wanted of a model: by the planner's `result`, or by the agent that asks."""
+"""Expected: the schema of the typed answer that the planner's `result`, or the agent that calls, requires of a model."""
 
 from functools import cached_property
 from typing import Any
@@ -17,19 +17,19 @@ from sojourn.models.offered import FINAL_RESULT
 __all__ = ["Expected"]
 
 MAX_ISSUES = 10
-"""Issues of one answer that its correction lists."""
+"""Most issues of one answer that its correction lists."""
 
 _WRAPPED = "answer"
 
 
 class Expected:
-    """What the answer has to fit.
+    """The schema that an answer must satisfy.
 
-    Providers take arguments that are objects: another value is given as the field `answer` of one.
+    Providers accept only objects as arguments: any other value is the field `answer` of an object.
 
     Args:
         schema: JSON Schema of the answer.
-        shape: The type behind it, whose own validators count too; none where a schema is all there is.
+        shape: The type of the answer, whose own validators are applied too; None when only a schema is known.
     """
 
     def __init__(self, schema: dict[str, Any], shape: Shape | None = None) -> None:
@@ -38,21 +38,21 @@ class Expected:
 
     @classmethod
     def of(cls, source: Any) -> "Expected":
-        """What fits a type.
+        """Return the expectation of a Python type.
 
         Raises:
-            DefinitionError: it has no JSON Schema.
+            DefinitionError: The type has no JSON Schema.
         """
         place = "ModelPlanner(result=...)"
         try:
             shape = Shape(source, place=place)
-        except DefinitionError:  # no object, so no payload
+        except DefinitionError:  # only an object can be a payload; an output may be any type
             shape = Shape(source, place=place, output=True)
         return cls(shape.spec.json_schema, shape)
 
     @cached_property
     def arguments(self) -> dict[str, Any]:
-        """JSON Schema of the arguments of `final_result`."""
+        """JSON Schema of the arguments of `final_result`, always an object."""
         if self._is_object:
             return self.answer
         inner = {word: value for word, value in self.answer.items() if word not in ("$defs", "$schema")}
@@ -60,13 +60,13 @@ class Expected:
         return {**outer, "$defs": self.answer["$defs"]} if "$defs" in self.answer else outer
 
     def value(self, arguments: dict[str, Any]) -> Any:
-        """The answer in these arguments."""
+        """Return the answer that arguments of `final_result` hold."""
         return arguments if self._is_object else arguments.get(_WRAPPED)
 
     def mismatch(self, arguments: dict[str, Any]) -> str | None:
-        """Return why arguments do not fit, in a sentence that a model can act on; None when they fit."""
-        fits = self._validator.is_valid(arguments)
-        issues = self._own_issues(arguments) if fits else self._validator.issues(arguments)
+        """Return the faults of arguments, as a correction for the model; None when the arguments are valid."""
+        is_valid = self._validator.is_valid(arguments)
+        issues = self._type_issues(arguments) if is_valid else self._validator.issues(arguments)
         if not issues:
             return None
         listed = "; ".join(sentence(issue) for issue in issues[:MAX_ISSUES])
@@ -81,7 +81,8 @@ class Expected:
     def _validator(self) -> Validator:
         return Validator(self.arguments)
 
-    def _own_issues(self, arguments: dict[str, Any]) -> list[FieldIssue]:
+    def _type_issues(self, arguments: dict[str, Any]) -> list[FieldIssue]:
+        """Return the faults that the type's own validators find in arguments that fit the schema."""
         if self._shape is None:
             return []
         try:

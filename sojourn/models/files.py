@@ -1,9 +1,9 @@
-"""Images and documents as models take them; what is behind a URL is never fetched here.
+"""Images and documents as pydantic-ai's content; the file of a URL is never downloaded in this process.
 
-Where a provider takes URLs, the URL goes to it as it is. Where one does not, its adapter in pydantic-ai
+A provider that accepts URLs gets the URL unchanged. For a provider that does not, its adapter in pydantic-ai
 would download the file in this process: an image for Google or Bedrock, a document for OpenAI's chat API, a
-text for Anthropic. Which do so changes with their versions, so that no list of them is kept: every URL says
-itself, to whoever would download it, that it may not be.
+text for Anthropic. Which adapters do so changes with their versions, so there is no list of them: each URL
+object raises `UrlNotFetched` when it is about to be downloaded.
 """
 
 import base64
@@ -17,8 +17,8 @@ from sojourn.contracts.message import DocumentPart, ImagePart
 __all__ = ["UrlNotFetched", "file_of", "image_of", "user_file"]
 
 
-class UrlNotFetched(UserError):  # noqa: N818 - named for what happened, as the errors of the tree are
-    """A message has a file by URL, and the model's provider takes none: raised before anything is sent."""
+class UrlNotFetched(UserError):  # noqa: N818 - named for what happened, as Sojourn's other errors are
+    """A message has a file by URL, and the model's provider accepts no URLs; raised before anything is sent."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -27,7 +27,7 @@ class UrlNotFetched(UserError):  # noqa: N818 - named for what happened, as the 
 
 
 class _NoDownload(str):
-    """In place of `force_download`: false for adapters, which ask whether; an error for a download, which asks how."""
+    """A value of `force_download`: falsy, as adapters test it, but comparing it, as a download does, raises."""
 
     __slots__ = ()
     __hash__ = str.__hash__
@@ -42,7 +42,7 @@ _NO_DOWNLOAD = _NoDownload()
 
 
 def user_file(part: ImagePart | DocumentPart) -> BinaryContent | ImageUrl | DocumentUrl | str:
-    """What a person handed over; in words, where there is nothing to read."""
+    """Return a file of a user's message: its data, else its URL; a text where there is neither."""
     if not part.data and part.url:
         kind = ImageUrl if isinstance(part, ImagePart) else DocumentUrl
         file = kind(part.url, media_type=part.media_type or None, identifier=_title(part))
@@ -52,16 +52,16 @@ def user_file(part: ImagePart | DocumentPart) -> BinaryContent | ImageUrl | Docu
 
 
 def file_of(part: ImagePart | DocumentPart) -> BinaryContent | str:
-    """What a model's own message holds; a URL as text, since models give none."""
+    """Return a file of a model's own message: its data; its URL as a text, since models return no files by URL."""
     return _content(part) or part.url or f"({part.type} that cannot be read)"
 
 
 def image_of(content: BinaryContent, kept: dict[str, Any] | None) -> ImagePart:
-    """A picture that a model made.
+    """Return an image that a model made as a part of a message.
 
     Args:
-        content: The picture.
-        kept: What its provider wants back.
+        content: The image.
+        kept: The part's `provider_metadata`.
     """
     return ImagePart(type="image", media_type=content.media_type, data=content.base64, provider_metadata=kept)
 

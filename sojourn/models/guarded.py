@@ -1,4 +1,4 @@
-"""GuardedModel: a model whose requests keep to its provider's time-outs and limits, and are made once (ME-12, ME-16)."""
+"""GuardedModel: a model whose requests obey its provider's time-outs and limits, and are sent once (ME-12, ME-16)."""
 
 import copy
 from collections.abc import AsyncGenerator, Collection, Iterable
@@ -25,11 +25,11 @@ _CHARACTERS_A_TOKEN = 3
 
 
 _FAMILIES = ("claude", "deepseek")
-"""Models with a row of their own in the table of time-outs, whoever serves them."""
+"""Families of models that have a row of their own in the table of time-outs, at any provider."""
 
 
 def guarded(model: Model, limits: RateLimits | None = None) -> Model:
-    """A model with guards; of models in order each has its own, since each has its own provider."""
+    """Return a model as a `GuardedModel`; in a `FallbackModel` each model is guarded, since each has its own provider."""
     if isinstance(model, GuardedModel):
         return model
     if isinstance(model, FallbackModel):
@@ -40,11 +40,11 @@ def guarded(model: Model, limits: RateLimits | None = None) -> Model:
 
 
 class GuardedModel(WrapperModel):
-    """A model of one provider, which makes each request within its limits; else it behaves as the model that it wraps.
+    """A model of one provider, whose requests wait for the provider's limits; else like the model that it wraps.
 
     Args:
         wrapped: The model.
-        limits: What the user allows for its provider.
+        limits: The user's limits for its provider.
     """
 
     def __init__(self, wrapped: Model, limits: RateLimits | None = None) -> None:
@@ -57,7 +57,7 @@ class GuardedModel(WrapperModel):
         model_settings: ModelSettings | None,
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
-        """Ask once, when the limits let it."""
+        """Send the request once, when the limits allow it."""
         limiter, settings = self._ready(model_settings)
         tokens = estimate(messages, model_request_parameters)
         async with limiter.request(tokens, self.model_name) as sent:
@@ -75,7 +75,7 @@ class GuardedModel(WrapperModel):
         model_request_parameters: ModelRequestParameters,
         run_context: RunContext[Any] | None = None,
     ) -> AsyncGenerator[StreamedResponse]:
-        """Ask once, when the limits let it; the block of the stream is part of the request."""
+        """Send the request once, when the limits allow it; the request lasts until the `async with` block ends."""
         limiter, settings = self._ready(model_settings)
         tokens = estimate(messages, model_request_parameters)
         async with limiter.request(tokens, self.model_name) as sent:
@@ -87,29 +87,29 @@ class GuardedModel(WrapperModel):
                     record_response(span, stream.get())
             sent.used = stream.usage.total_tokens
 
-    def _ready(self, given: ModelSettings | None) -> tuple[Limiter, ModelSettings]:
-        """Return the limiter and the settings of a request, and renew a client of another loop."""
+    def _ready(self, user_settings: ModelSettings | None) -> tuple[Limiter, ModelSettings]:
+        """Return the limiter and the settings of a request, and replace an HTTP client that belongs to another event loop."""
         self._refresh_http_client()
-        merged = merge_model_settings(self.wrapped.settings, given)
+        merged = merge_model_settings(self.wrapped.settings, user_settings)
         settings = settings_for(timeouts_name(self.wrapped), merged, self.wrapped.unsupported_settings)
         return limiter_for(self.wrapped, self._limits), settings
 
 
 def settings_for(
-    provider: str, given: ModelSettings | None = None, ignored: Collection[str] = ()
+    provider: str, user_settings: ModelSettings | None = None, ignored: Collection[str] = ()
 ) -> ModelSettings:
-    """Return the settings of a request; given settings win, but for `max_retries`: exactly one layer repeats, Temporal's.
+    """Return the settings of a request: the user's, with a default `timeout` and without retries of the SDK.
 
-    `timeout` is the seconds without progress that the table of time-outs has for reading. The time to
-    connect is the client's own, 5 s in those that pydantic-ai makes.
+    `max_retries` is always 0, since only Temporal repeats. `timeout` is the row's time-out for reading, in seconds
+    without progress. The time-out for connecting is the HTTP client's, 5 s in the clients that pydantic-ai makes.
 
     Args:
-        provider: Its name in the table of time-outs.
-        given: The user's.
-        ignored: Settings that the model does not take; it would warn of them.
+        provider: The row of the table of time-outs.
+        user_settings: The user's settings.
+        ignored: Settings that the model does not support, and about which it would warn.
     """
     settings = ModelSettings(timeout=timeouts_for(provider).read)
-    settings.update(given or {})
+    settings.update(user_settings or {})
     settings["max_retries"] = 0
     for name in {"timeout", "max_retries"} & set(ignored):
         settings.pop(name, None)
@@ -117,17 +117,17 @@ def settings_for(
 
 
 def timeouts_name(model: Model) -> str:
-    """Return the row of the table of time-outs for a model: its provider's, or its family's at another provider."""
+    """Return the row of the table of time-outs for a model: its provider's, but outside Anthropic that of its family, if any."""
     name = model.model_name.casefold()
     family = next((each for each in _FAMILIES if each in name), None)
     return model.system if model.system == "anthropic" or family is None else family
 
 
 def estimate(messages: Iterable[ModelMessage], parameters: ModelRequestParameters | None = None) -> int:
-    """Tokens that a request may use: a third of its characters and 500; images and documents not counted."""
+    """Return the tokens that a request may use: a third of its characters plus 500, without images and documents."""
     characters = sum(_characters(part) for message in messages for part in message.parts)
     characters += sum(len(getattr(message, "instructions", None) or "") for message in messages)
-    tools = parameters.function_tools if parameters else ()
+    tools = [*parameters.function_tools, *parameters.output_tools] if parameters else []
     characters += sum(len(str(tool.parameters_json_schema)) + len(tool.description or "") for tool in tools)
     return characters // _CHARACTERS_A_TOKEN + _OVERHEAD
 

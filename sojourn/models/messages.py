@@ -1,17 +1,17 @@
-"""Our transcript as pydantic-ai's messages, and a model's response as a message of ours.
+"""A transcript as pydantic-ai's messages, and a model's response as a message of the transcript.
 
-Nothing that a provider wants back is lost between the two: signatures, ids and details are kept beside the parts
-(see `provider_metadata`), arguments as the model wrote them. What is stored is ours alone, so that a history can
-be read when the library is another one; only a part of a kind that we have no word for (`model_part`) holds the
-library's own JSON, and is left out when it no longer reads it.
+All that a provider must get back is kept: signatures, ids and details in addition to the parts (see `provider_metadata`),
+and arguments as the model wrote them. A transcript is stored in Sojourn's types, so that a history does not depend
+on the version of pydantic-ai; only a part of a kind that Sojourn does not have (`model_part`) holds pydantic-ai's own
+JSON, and is left out when pydantic-ai can no longer read it.
 
-The transcript of a run is well-formed; one that a client handed in need not be. What goes out always is:
+The transcript of a run is well-formed, but messages from a client may not be. The messages sent always are:
 
-- requests and responses alternate, beginning and ending with a request; where the transcript has nothing to say
-  there, a short text stands in;
-- each call is answered in the next request, in call order, before all else there. A call that nothing answers is
-  marked as having no result; an answer that no call asked for is left out;
-- a call has the id that its provider knows, unless a call before it has that one.
+- requests and responses alternate, beginning and ending with a request; where the transcript has no content for a
+  request, it gets a short text;
+- each call is answered in the next request, in call order, before all other content. A call without an answer is
+  marked as having no result; an answer without a call is left out;
+- a call has the id that its provider knows, unless an earlier call has the same id.
 """
 
 import json
@@ -52,10 +52,10 @@ from sojourn.models.provider_metadata import (
 __all__ = ["from_response", "to_messages"]
 
 _START = "(The conversation begins.)"
-"""What a person says before the model's first word, when the transcript has nothing."""
+"""User prompt of the first request, when the transcript has none."""
 
 _GO_ON = "(Go on.)"
-"""What a person says between two messages of the model, and after the last."""
+"""User prompt between two messages of the model, and after the last, when the transcript has none."""
 
 _UNANSWERED = "No result was recorded for this call."
 
@@ -63,11 +63,11 @@ _UNANSWERED = "No result was recorded for this call."
 def from_response(response: theirs.ModelResponse, names: Names) -> Message:
     """Return a model's response as an assistant message.
 
-    Arguments are not read here: what the model wrote is in `raw`, even where it is no JSON.
+    Arguments that the model wrote as a text are not parsed: they are in `raw`, even where they are not JSON.
 
     Args:
         response: As pydantic-ai returns it.
-        names: The tools that the request knew.
+        names: The tools of the request.
     """
     parts = [_kept(part, names) for part in response.parts]
     if parts:
@@ -80,28 +80,28 @@ def from_response(response: theirs.ModelResponse, names: Names) -> Message:
 def to_messages(
     messages: Sequence[Message], names: Names, *, result_text: Callable[[ToolResult], Any]
 ) -> list[theirs.ModelMessage]:
-    """Return a transcript as a model is sent it; a request is first, and last.
+    """Return a transcript as a model's messages, of which the first and the last are requests.
 
     Args:
         messages: The transcript.
-        names: The tools that the request knows.
-        result_text: What a model reads of a result: a text, or JSON.
+        names: The tools of the request.
+        result_text: Makes the content of a tool's answer: a text, or JSON.
     """
     calls = _Calls(messages, names, result_text)
     sent: list[theirs.ModelMessage] = []
-    asked: list[theirs.ModelRequestPart] = []
+    pending: list[theirs.ModelRequestPart] = []
     for message in messages:
         if message.role != "assistant":
-            asked.extend(_request_parts(message))
+            pending.extend(_request_parts(message))
             continue
         parts, answers = _response_parts(message, calls)
         if parts:
             sent += [
-                _request(asked, first=not sent),
+                _request(pending, first=not sent),
                 theirs.ModelResponse(parts, **response_origin_of(message.parts)),
             ]
-            asked = answers
-    return [*sent, _request(asked, first=not sent)]
+            pending = answers
+    return [*sent, _request(pending, first=not sent)]
 
 
 class _Calls:
@@ -117,7 +117,7 @@ class _Calls:
                 self._results[result.tool_call_id].append(result)
 
     def pair(self, part: ToolCallPart) -> tuple[theirs.ToolCallPart, theirs.ToolReturnPart]:
-        """Return the call and its answer, by the same name and id."""
+        """Return the call and its answer, with the same name and id."""
         name = self._names.name_of(part.name)
         own = part.tool_call_id
         ids = chain((known_call_id(part), own), (f"{own[:40]}-{n}" for n in count(2)))
@@ -133,29 +133,29 @@ class _Calls:
         return call, theirs.ToolReturnPart(name, self._text(result), id, outcome=outcome)
 
 
-# Requests: what others say.
+# Requests: messages of users and the system, and the results of tools.
 
 
-def _request(asked: Sequence[theirs.ModelRequestPart], *, first: bool) -> theirs.ModelRequest:
-    """Return the request before a response; a transcript of instructions alone gets a user prompt too."""
-    if first and all(isinstance(part, theirs.SystemPromptPart) for part in asked):
-        return theirs.ModelRequest([*asked, theirs.UserPromptPart(_START)])
-    return theirs.ModelRequest(asked or [theirs.UserPromptPart(_GO_ON)])
+def _request(parts: Sequence[theirs.ModelRequestPart], *, first: bool) -> theirs.ModelRequest:
+    """Return a request, with a user prompt where it is empty, or where the first has only system prompts."""
+    if first and all(isinstance(part, theirs.SystemPromptPart) for part in parts):
+        return theirs.ModelRequest([*parts, theirs.UserPromptPart(_START)])
+    return theirs.ModelRequest(parts or [theirs.UserPromptPart(_GO_ON)])
 
 
 def _request_parts(message: Message) -> Iterator[theirs.ModelRequestPart]:
     """Yield the text of a system message as a system prompt, and all other content as a user prompt."""
-    content = [given for part in message.parts if (given := _given(part))]
+    content = [each for part in message.parts if (each := _user_content(part))]
     if message.role == "system":
         if text := message.text:
             yield theirs.SystemPromptPart(text)
-        content = [given for given in content if not isinstance(given, str)]
+        content = [each for each in content if not isinstance(each, str)]
     if content:
         [only, *more] = content
         yield theirs.UserPromptPart(only if isinstance(only, str) and not more else content)
 
 
-def _given(part: Part) -> theirs.UserContent | None:
+def _user_content(part: Part) -> theirs.UserContent | None:
     match part:
         case TextPart():
             return part.text
@@ -165,7 +165,7 @@ def _given(part: Part) -> theirs.UserContent | None:
             return None
 
 
-# Responses: what the model says.
+# Responses: messages of the model.
 
 
 def _response_parts(
@@ -179,15 +179,15 @@ def _response_parts(
             call, answer = calls.pair(part)
             parts.append(call)
             answers.append(answer)
-        elif (given := _given_back(part)) is not None:
-            parts.append(given)
+        elif (sent_back := _response_part(part)) is not None:
+            parts.append(sent_back)
     return parts, answers
 
 
-def _given_back(part: Part) -> theirs.ModelResponsePart | None:
+def _response_part(part: Part) -> theirs.ModelResponsePart | None:
     match part:
         case TextPart():
-            return _text_back(part)
+            return _response_text(part)
         case ThinkingPart():
             return theirs.ThinkingPart(part.text, signature=part.signature, **origin_of(part))
         case ImagePart() | DocumentPart():
@@ -201,8 +201,8 @@ def _given_back(part: Part) -> theirs.ModelResponsePart | None:
             return None
 
 
-def _text_back(part: TextPart) -> theirs.TextPart | None:
-    """Return the text; an empty text only where it carries a provider's signature."""
+def _response_text(part: TextPart) -> theirs.TextPart | None:
+    """Return the text; None for an empty text without details of a provider, such as a signature."""
     origin = origin_of(part)
     if not part.text and origin["provider_details"] is None:
         return None
@@ -223,7 +223,7 @@ def _kept(part: theirs.ModelResponsePart, names: Names) -> Part:
         case theirs.FilePart() if part.content.is_image:
             return image_of(part.content, kept)
         case _:
-            return _unnamed(part)
+            return _other(part)
 
 
 def _call(part: theirs.ToolCallPart, names: Names, kept: dict[str, Any] | None) -> ToolCallPart:
@@ -241,10 +241,10 @@ def _call(part: theirs.ToolCallPart, names: Names, kept: dict[str, Any] | None) 
     )
 
 
-# Parts of a kind that Sojourn has no word for.
+# Parts of a kind that Sojourn does not have.
 
 
-def _unnamed(part: theirs.ModelResponsePart) -> OtherPart:
+def _other(part: theirs.ModelResponsePart) -> OtherPart:
     dumped = _any_part().dump_python(part, mode="json")
     return OtherPart.model_validate({"type": "model_part", "part": plain_json(dumped)})
 

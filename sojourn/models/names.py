@@ -1,14 +1,14 @@
-"""Names: tool ids as model providers take names, and back.
+"""Names: tool ids as names that model providers accept, and back.
 
-A provider's names are `[A-Za-z_][A-Za-z0-9_-]{0,63}`; a tool id has two dots, and may be longer. What a tool
-is called must not change with the tools beside it: prompt caches and old transcripts hold the name.
+Providers accept `[A-Za-z_][A-Za-z0-9_-]{0,63}`; a tool id has two dots, and may be longer. The name of a tool
+must not depend on the other tools of a request, since prompt caches and old transcripts hold the name.
 
 | tool id | name |
 |---|---|
 | `ops.devices.list` | `ops__devices__list` |
-| one whose dots could not be told from its own `_`, or that is too long, or has `.` or `/` in the tool's part | its readable beginning, `_` and 10 hex digits of its SHA-256 |
+| an id whose `_` would be read as dots, or that is too long, or has `.` or `/` in the tool's part | its readable beginning, `_` and 10 hex digits of its SHA-256 |
 
-A name that is no tool id (`ask_user`, or a tool that a model made up) is kept where a provider takes it.
+A name that is not a tool id (`ask_user`, or a tool that a model invented) is kept where providers accept it.
 """
 
 import hashlib
@@ -21,10 +21,10 @@ from sojourn.contracts.ids import ToolId
 __all__ = ["Names", "wire_name"]
 
 MAX_NAME = 64
-"""Characters that every provider takes."""
+"""Longest name that every provider accepts, in characters."""
 
 MAX_UNKNOWN = 200
-"""Characters that are kept of a name which no tool has."""
+"""Most characters that are kept of the name of an unknown tool."""
 
 _LEGAL = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}\Z")
 
@@ -37,10 +37,10 @@ _UNREADABLE = re.compile(r"[^A-Za-z0-9-]+")
 
 @lru_cache(maxsize=1024)
 def wire_name(name: str) -> str:
-    """What providers call a tool; two tools have two names.
+    """Return the name of a tool for providers; different tools have different names.
 
     Args:
-        name: A tool id; or a name that is none, as a transcript may hold.
+        name: A tool id, or any other name that a transcript holds.
     """
     tool = _id(name)
     if tool is not None:
@@ -52,32 +52,32 @@ def wire_name(name: str) -> str:
 
 
 class Names:
-    """The names of the tools that a request knows: those it offers, and those in its transcript."""
+    """The names of a request's tools: those that it offers, and those in its transcript."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        """Take the tool ids; where two had one name, the first would have it."""
+        """Take the tool ids; if two had the same name, the first would get it."""
         self._ids: dict[str, str] = {}
         for name in names:
             self._ids.setdefault(wire_name(name), name)
 
     @staticmethod
     def name_of(id: str) -> str:
-        """What providers call a tool; the same whatever else is known."""
+        """Return the name of a tool for providers, independent of the request's other tools."""
         return wire_name(id)
 
     def id_of(self, name: str) -> str:
-        """The tool id that a model means; of a tool that is not known, what the run can answer for.
+        """Return the tool id for a name; for an unknown tool the id that the name spells, else the name itself, cut.
 
         Args:
-            name: As the model wrote it, which may be anything.
+            name: As the model wrote it, which may be any text.
         """
         known = self._ids.get(name)
         if known is not None:
             return known
         return _inverse(name) or name[:MAX_UNKNOWN]
 
-    def spoken(self, text: str) -> str:
-        """A text for the model, in which the tools that are known have their names."""
+    def replace_ids(self, text: str) -> str:
+        """Return a text for the model, in which the ids of known tools are replaced by their names."""
         return self._known.sub(lambda found: wire_name(found[0]), text) if self._ids else text
 
     @cached_property
@@ -87,7 +87,7 @@ class Names:
 
 
 def _inverse(name: str) -> str | None:
-    """The id whose dots were replaced, where there can be but one."""
+    """Return the tool id whose dots were replaced by `__`; None where no id, or more than one, has this name."""
     parts = name.split("__")
     if len(parts) != 3 or len(name) > MAX_NAME:
         return None
@@ -105,7 +105,7 @@ def _id(name: str) -> str | None:
 
 
 def _hashed(name: str) -> str:
-    """Never a plain name, for it holds no `__`; never one of ours, for those do not end in a digest."""
+    """Return a name with a digest: unlike a plain name it has no `__`, and any other name that ends so is hashed too."""
     digest = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()[:_DIGITS]
     readable = _UNREADABLE.sub("_", name[:MAX_UNKNOWN]).lstrip("_-0123456789")
     return f"{readable[: MAX_NAME - _DIGITS - 1].rstrip('_') or 'tool'}_{digest}"

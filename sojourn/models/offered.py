@@ -1,4 +1,4 @@
-"""What a model may call: the agent's tools, a question to a person, the typed answer."""
+"""The tools that a model is offered: the agent's tools, a question to a person, and the typed answer."""
 
 import json
 from collections.abc import Callable, Collection, Sequence
@@ -13,13 +13,13 @@ from sojourn.contracts.tool_spec import ToolSpec
 __all__ = ["ASK_USER", "FINAL_RESULT", "answer_tool", "definitions"]
 
 ASK_USER = "ask_user"
-"""By this a model asks a person; offered where the run's policy has `interrupts_allowed`."""
+"""The tool by which a model asks a person; offered where the run's policy has `interrupts_allowed`."""
 
 FINAL_RESULT = "final_result"
-"""By this a model gives a typed answer."""
+"""The tool by which a model gives a typed answer."""
 
 MAX_EXAMPLE = 500
-"""Characters of an author's example that a description repeats."""
+"""Longest example of an author that a description repeats, in characters."""
 
 _ASK = ToolDefinition(
     name=ASK_USER,
@@ -45,16 +45,16 @@ _ASK = ToolDefinition(
 
 
 def definitions(turn: PlanInput, wire_name: Callable[[str], str], *, asks: bool) -> list[ToolDefinition]:
-    """The tools of a turn: those that the run offers, less what hints take away, and `ask_user`.
+    """Return the tools of a request: those that the run offers, as far as hints allow, and `ask_user`.
 
-    When each hint of the last step restricts to its tool, only those tools are offered (SR-124). The last
-    turn may call none; the tools of the transcript are still named, since providers refuse calls of tools
-    that the request does not define.
+    When each hint of the last step restricts to its tool, only those tools are offered (SR-124). In the last
+    turn no tool may be called; the tools of the transcript are still defined, since providers refuse a
+    transcript with calls of tools that the request does not define.
 
     Args:
-        turn: What the planner was given; injected fields are not in its schemas.
-        wire_name: A tool's name as models know it.
-        asks: Whether the planner lets its model ask.
+        turn: The planner's input; its schemas have no injected fields.
+        wire_name: Returns a tool's name for providers.
+        asks: Whether the planner allows its model to ask.
     """
     if turn.finalize:
         return [_known(wire_name(name)) for name in _called(turn.messages)]
@@ -64,7 +64,7 @@ def definitions(turn: PlanInput, wire_name: Callable[[str], str], *, asks: bool)
 
 
 def answer_tool(schema: dict[str, Any]) -> ToolDefinition:
-    """The tool by which a typed answer is given.
+    """Return the tool by which a model gives a typed answer.
 
     Args:
         schema: JSON Schema of an object.

@@ -1,10 +1,10 @@
-"""What a model's response comes to: a plan, or a correction that it is asked for once.
+"""Outcome: a model's response as a plan, or as a correction, for which the model is asked once.
 
 | response | comes to |
 |---|---|
-| calls, with or without text | the calls; arguments that are no JSON go to the boundary as they were written |
-| `ask_user` | a question; calls beside it are answered as not executed |
-| the typed answer, alone or beside calls | the answer, validated; calls beside it are left out, with a note |
+| calls, with or without text | the calls; arguments that are not JSON go to the boundary as they were written |
+| `ask_user` | a question; the other calls are answered as not executed |
+| the typed answer, alone or with calls | the answer, validated; the calls are left out, with a note |
 | text | the answer; where a typed one is wanted, the text counts when it is one JSON object that fits |
 | text, cut off at the output limit | the answer as far as it goes, with a note |
 | a refusal | the answer, with a note |
@@ -46,24 +46,24 @@ class Reply:
     message: Message
     """The response as a message of the transcript, with calls by tool id."""
     finish: str | None
-    """`stop` `length` `content_filter` `tool_call` `error`, or none; open."""
+    """The finish reason: `stop`, `length`, `content_filter`, `tool_call`, `error`, a later one, or None."""
     refusal: str | None = None
-    """Why it would not answer, where a provider keeps that apart from the text."""
+    """The model's refusal, where the provider reports it apart from the text."""
 
 
 @dataclass(frozen=True)
 class Correction:
-    """Why a response cannot be used, in words for the model."""
+    """A request to the model to replace a response that cannot be used."""
 
     code: str
-    """Of the failure, when the next response is no better."""
+    """The run's error code, when the next response cannot be used either."""
     text: str
-    """What to do in its place."""
+    """What is wrong, and what the model should do instead."""
     answers: dict[str, str] = field(default_factory=dict[str, str])
-    """By call id: what each call of the response is answered with; none where it made no calls."""
+    """The answer to each call of the response, by call id; empty for a response without calls."""
 
     def error(self) -> ApplicationError:
-        """Return the error of a run whose model is not put right."""
+        """Return the error of a run whose model gave no valid response after the correction."""
         return ApplicationError(
             f"the model was corrected once and still did not give a valid answer: {self.text}",
             type=self.code,
@@ -74,16 +74,16 @@ class Correction:
 def plan_of(
     reply: Reply, names: Names, *, expected: Expected | None, may_ask: bool
 ) -> PlanResult | Correction:
-    """Return the plan that a response comes to, by the table above.
+    """Return the plan for a response, or its correction, by the table above.
 
     Args:
         reply: The response.
-        names: Tools by the names that models know.
-        expected: The typed answer that is wanted, if one is.
+        names: The tools of the request.
+        expected: The typed answer that is required; None for a text.
         may_ask: Whether `ask_user` was offered.
 
     Raises:
-        ApplicationError: there is nothing to correct: `OutputLimit`, `ContentFiltered`.
+        ApplicationError: `OutputLimit` or `ContentFiltered`, which no correction repairs.
     """
     calls = reply.message.tool_calls
     by_name = {call.name: call for call in reversed(calls)}
@@ -96,7 +96,7 @@ def plan_of(
     if reply.refusal:
         return PlanResult(final_response=Message.assistant(reply.refusal), notes=[_REFUSED])
     if not reply.message.text.strip():
-        return _nothing(reply)
+        return _empty(reply)
     if expected:
         return _typed_text(reply, expected)
     return PlanResult(final_response=reply.message, notes=_notes(reply))
@@ -108,7 +108,7 @@ def _notes(reply: Reply) -> list[str]:
     return [_FILTERED] if reply.finish == "content_filter" else []
 
 
-def _nothing(reply: Reply) -> Correction:
+def _empty(reply: Reply) -> Correction:
     if reply.finish == "length":
         raise ApplicationError(
             f"{_CUT_OFF} before it began; allow more with ModelPlanner(settings={{'max_tokens': ...}})",
@@ -134,8 +134,8 @@ def _typed(reply: Reply, call: ToolCallPart, expected: Expected) -> PlanResult |
     mismatch = expected.mismatch(payload)
     if mismatch is not None:
         return Correction("MalformedAnswer", mismatch, _answered(reply, call, mismatch))
-    beside = len(reply.message.tool_calls) - 1
-    notes = [f"{beside} calls beside the answer were not made"] if beside else []
+    others = len(reply.message.tool_calls) - 1
+    notes = [f"{others} calls beside the answer were not made"] if others else []
     return _answer(reply, expected.value(payload), [*_notes(reply), *notes])
 
 
@@ -158,17 +158,17 @@ def _answer(reply: Reply, value: Any, notes: list[str]) -> PlanResult:
 
 
 def _question(reply: Reply, call: ToolCallPart, names: Names) -> PlanResult | Correction:
-    asked = _arguments(call)
-    if isinstance(asked, str):
-        return Correction("MalformedAnswer", asked, _answered(reply, call, asked))
-    question, tool = asked.get("question"), asked.get("tool")
+    payload = _arguments(call)
+    if isinstance(payload, str):
+        return Correction("MalformedAnswer", payload, _answered(reply, call, payload))
+    question, tool = payload.get("question"), payload.get("tool")
     if not isinstance(question, str) or not question.strip():
         text = f"`{ASK_USER}` takes a `question`, a text that says what to ask."
         return Correction("MalformedAnswer", text, _answered(reply, call, text))
     return PlanResult(
         await_=AwaitClarification(
             question=question[:4_000],
-            missing_fields=_names(asked.get("missing_fields")),
+            missing_fields=_field_names(payload.get("missing_fields")),
             restrict_to_tool=names.id_of(tool) if isinstance(tool, str) else None,
             tool_call_id=call.tool_call_id,
         ),
@@ -176,13 +176,13 @@ def _question(reply: Reply, call: ToolCallPart, names: Names) -> PlanResult | Co
     )
 
 
-def _names(given: Any) -> list[str]:
-    """Names of fields, as far as they are some."""
-    return [name[:200] for name in given[:50] if isinstance(name, str)] if is_array(given) else []
+def _field_names(value: Any) -> list[str]:
+    """Return the texts of a list that a model wrote, at most 50 of at most 200 characters."""
+    return [name[:200] for name in value[:50] if isinstance(name, str)] if is_array(value) else []
 
 
 def _arguments(call: ToolCallPart) -> dict[str, Any] | str:
-    """The arguments, or why they cannot be read."""
+    """Return the arguments, or a text that says why they cannot be read."""
     if call.raw is None:
         return call.payload
     read = parse_arguments(call.raw)
@@ -194,5 +194,6 @@ def _arguments(call: ToolCallPart) -> dict[str, Any] | str:
 
 
 def _answered(reply: Reply, wrong: ToolCallPart, text: str) -> dict[str, str]:
-    others = f"not executed: `{wrong.name}` beside it was not right"
+    """Return the answers to all calls of a response, by call id, of which one call is wrong."""
+    others = f"not executed: the call of `{wrong.name}` in the same response was not valid"
     return {call.tool_call_id: text if call is wrong else others for call in reply.message.tool_calls}

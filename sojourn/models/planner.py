@@ -40,33 +40,36 @@ from sojourn.models.result_text import reminders, result_text
 __all__ = ["Instructions", "ModelPlanner"]
 
 SCARCE = 4_000
-"""Tokens left in a run below which a response is cut to them; providers refuse more than a model can give."""
+"""Tokens left in a run below which they are sent as `max_tokens`; providers refuse more than a model can generate."""
 
 Instructions = str | Callable[[RunContext], str | Awaitable[str]]
-"""A text, or a function, sync or async, that makes one for a run."""
+"""A text, or a function, sync or async, that returns the text for a run."""
 
 
 class ModelPlanner:
     """Plans with a language model, of any provider that pydantic-ai knows.
 
-    Each turn is one request, made in an activity: the transcript, the agent's tools and the instructions go
-    out, and what comes back is the plan. A response that cannot be used is corrected once, in the same turn.
+    Each plan is one request, made in an activity: it holds the transcript, the agent's tools and the
+    instructions, and its response becomes the plan. A response that cannot be used is corrected once, by a
+    second request for the same plan.
 
     Args:
-        model: Such as `openai:gpt-5`, `anthropic:claude-sonnet-4-5`, `google:gemini-2.5-pro`; or a model object of
-            pydantic-ai, with a client of your own. A name is looked up, and its key read from the environment,
-            when a run first plans.
-        fallbacks: Asked in this order when the one before fails.
+        model: A name such as `openai:gpt-5`, `anthropic:claude-sonnet-4-5`, `google:gemini-2.5-pro`; or a model
+            object of pydantic-ai, with a client of your own. A name is looked up, and its key read from the
+            environment, when a run first plans.
+        fallbacks: Models that are asked in this order, each when the model before it fails.
         instructions: The text before the transcript.
         result: The answer's type; without it the answer is text.
-        settings: Of pydantic-ai, such as `{"temperature": 0, "max_tokens": 2000, "thinking": True}`.
+        settings: Settings of pydantic-ai, such as `{"temperature": 0, "max_tokens": 2000, "thinking": True}`.
         asks: Whether the model may ask the person, in runs whose policy has `interrupts_allowed`.
-        result_text: What a model reads of a tool's answer; see `repair_text` by default.
-        max_concurrency: Requests of one provider that this worker has in flight; `SOJOURN_MODEL_CONCURRENCY`.
-        tokens_per_minute: Of one provider, for this worker; `SOJOURN_MODEL_TPM`.
+        result_text: Makes the text of a tool's answer for the model; `sojourn.models.result_text` when left out.
+        max_concurrency: Most requests to one provider that this worker has in flight; when left out,
+            `SOJOURN_MODEL_CONCURRENCY`.
+        tokens_per_minute: Most tokens that this worker uses of one provider; when left out, `SOJOURN_MODEL_TPM`.
 
     Raises:
-        DefinitionError: the result's type has no JSON Schema.
+        DefinitionError: A model is neither a name nor a model object, the result's type has no JSON Schema, or a
+            limit is not a number above 0.
     """
 
     def __init__(
@@ -104,7 +107,7 @@ class ModelPlanner:
         )
 
     def check(self) -> None:
-        """Look names up and keys for them, as a run does when it first plans; nothing is asked.
+        """Look up the models and their keys, as a run does when it first plans; no request is sent.
 
         Raises:
             ApplicationError: `ModelMisconfigured`, with what to set or to install.
@@ -122,7 +125,7 @@ class ModelPlanner:
 
     @contextmanager
     def override(self, model: str | Model) -> Generator[None]:
-        """Ask another model inside the block, and no fallbacks; for tests (see `sojourn.testing.models`)."""
+        """Use another model inside the block, without fallbacks; for tests (see `sojourn.testing.models`)."""
         sources, self._sources = self._sources, (model,)
         own = self.__dict__.pop("_model", None)
         try:
@@ -147,15 +150,15 @@ class ModelPlanner:
             refusal = (response.provider_details or {}).get("refusal")
             reply = Reply(from_response(response, names), response.finish_reason, refusal)
             may_ask = any(tool.name == ASK_USER for tool in parameters.function_tools)
-            judged = plan_of(reply, names, expected=expected, may_ask=may_ask)
-            if isinstance(judged, PlanResult):
-                return judged.model_copy(update={"usage": used})
+            outcome = plan_of(reply, names, expected=expected, may_ask=may_ask)
+            if isinstance(outcome, PlanResult):
+                return outcome.model_copy(update={"usage": used})
             if correction:
                 break
-            correction = judged
+            correction = outcome
             if deltas := current_deltas():
-                deltas.begin()  # the deltas of this response no longer hold
-            messages = [*messages, response, _corrected(response, judged)]
+                deltas.begin()
+            messages = [*messages, response, _correction_request(response, outcome)]
         assert correction
         raise correction.error()
 
@@ -168,7 +171,7 @@ class ModelPlanner:
     ) -> ModelResponse:
         with translate_provider_errors(self._provider):
             model = self._model
-            if not isinstance(model, FallbackModel):  # which prepares them for each of its models
+            if not isinstance(model, FallbackModel):  # a FallbackModel prepares them for each of its models
                 messages = model.prepare_messages(messages, parameters)
             return await response_of(model, messages, parameters, settings, id_of=names.id_of)
 
@@ -184,8 +187,8 @@ class ModelPlanner:
         return first.split(":", 1)[0] if isinstance(first, str) else first.system
 
     async def _parameters(self, turn: PlanInput, expected: Expected | None) -> ModelRequestParameters:
-        given = self._instructions(turn.run) if callable(self._instructions) else self._instructions
-        text = await given if inspect.isawaitable(given) else given
+        made = self._instructions(turn.run) if callable(self._instructions) else self._instructions
+        text = await made if inspect.isawaitable(made) else made
         parts = [InstructionPart(content=text, dynamic=callable(self._instructions))] if text else []
         tools = definitions(turn, wire_name, asks=self._asks)
         if expected is None:
@@ -200,9 +203,9 @@ class ModelPlanner:
 
     def _settings_of(self, turn: PlanInput, *, typed: bool) -> ModelSettings:
         settings = ModelSettings(**(self._settings or {}))
-        left, given = turn.caps.tokens, settings.get("max_tokens")
-        if left is not None and turn.finalize is None and (given is not None or left < SCARCE):
-            settings["max_tokens"] = max(1, min(left, given or left))
+        left, limit = turn.caps.tokens, settings.get("max_tokens")
+        if left is not None and turn.finalize is None and (limit is not None or left < SCARCE):
+            settings["max_tokens"] = max(1, min(left, limit or left))
         if turn.finalize and not typed:
             settings["tool_choice"] = "none"
         return settings
@@ -215,7 +218,7 @@ def _called(turn: PlanInput) -> set[str]:
 def _messages(
     turn: PlanInput, names: Names, own_text: Callable[[ToolResult], str] | None
 ) -> list[ModelMessage]:
-    """Return the transcript, and after it the notices of this request."""
+    """Return the transcript as a model's messages, with the notices of this request at the end."""
 
     def read(result: ToolResult) -> str:
         return own_text(result) if own_text else result_text(result, names)
@@ -226,7 +229,7 @@ def _messages(
 
 
 def _has_left(turn: PlanInput, used: Usage) -> bool:
-    """Whether the run's limits leave room for another request in this turn."""
+    """Whether the run's limits of tokens and cost allow another request for this plan."""
     if turn.finalize:
         return True
     tokens, cost = turn.caps.tokens, turn.caps.cost
@@ -235,8 +238,8 @@ def _has_left(turn: PlanInput, used: Usage) -> bool:
     )
 
 
-def _corrected(response: ModelResponse, correction: Correction) -> ModelRequest:
-    """Return the request that corrects a response: as the answers to its calls, where it made calls."""
+def _correction_request(response: ModelResponse, correction: Correction) -> ModelRequest:
+    """Return the request for another response: answers to the response's calls, or a user prompt when it has none."""
     calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
     answers: list[Any] = [
         ToolReturnPart(

@@ -1,7 +1,7 @@
-"""Provider errors: what a failed model request becomes, for Temporal and for a person.
+"""Provider errors: the failures of model requests as errors for Temporal, with a text for a person.
 
-One layer repeats, Temporal's. A failure that waiting mends is raised with `next_retry_delay`, which makes the
-planner's attempts outlast an outage (see `sojourn.core.run.retry`); one that a person must mend is not repeated.
+Only Temporal repeats. A failure that may pass is raised with `next_retry_delay`, with which the planner's attempts
+outlast an outage (see `sojourn.core.run.retry`); a failure that a person must repair is not repeated.
 
 | type of the error | what went wrong | repeated |
 |---|---|---|
@@ -46,13 +46,13 @@ __all__ = [
 ]
 
 LONGEST_DELAY: Final = timedelta(minutes=10)
-"""Between two attempts when the provider names no time: 20 attempts so outlast an outage of 100 minutes."""
+"""Longest delay between two attempts when the provider asks for none: 20 attempts then outlast an outage of 100 minutes."""
 
 LONGEST_RETRY_AFTER: Final = timedelta(hours=1)
-"""A longer `Retry-After` is asked again each hour: a waiting run costs nothing, and a limit may be lifted."""
+"""Longest delay for a `Retry-After`; a longer one is tried again each hour, since the limit may be lifted earlier."""
 
 _TRUSTED_ATTEMPTS = 5
-"""Attempts up to which a short `Retry-After` is believed; then the growing delay holds too."""
+"""Attempts whose `Retry-After` is used as it is; for later attempts the growing delay is the minimum."""
 
 _JITTER = 0.3
 
@@ -74,33 +74,33 @@ _CREDENTIALS: Final = {
     "openrouter": ("OpenRouter", "OPENROUTER_API_KEY"),
     "xai": ("xAI", "XAI_API_KEY"),
 }
-"""How a provider is called, and where its key is set; by the name of pydantic-ai's provider."""
+"""The title of a provider and the environment variable of its key, by pydantic-ai's name of the provider."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """One failure, judged."""
+    """The error that a failure becomes."""
 
     type: str
     text: str
     delay: timedelta | None = None
-    """When to try again; none for what waiting does not mend."""
+    """The delay before the next attempt; None for a failure that no delay repairs."""
     is_final: bool = False
-    """Whether no repetition can mend it."""
+    """Whether no repetition can succeed."""
 
 
 @contextmanager
 def translate_provider_errors(provider: str, attempt: int | None = None) -> Generator[None]:
     """Raise the failure of a model request inside the block as the error that Temporal acts on.
 
-    Nothing of the request goes on into the history. Other exceptions pass unchanged.
+    The error holds nothing of the request. Other exceptions pass unchanged.
 
     Args:
-        provider: As pydantic-ai names it (`model.system`), such as `openai`.
-        attempt: Of the activity, from 1; of the current one when left out.
+        provider: The provider's name in pydantic-ai (`model.system`), such as `openai`.
+        attempt: The number of the activity's attempt, from 1; when left out, that of the current activity.
 
     Raises:
-        ApplicationError: with a type of the table above.
+        ApplicationError: With a type of the table above.
     """
     try:
         yield
@@ -114,17 +114,17 @@ def translate_provider_errors(provider: str, attempt: int | None = None) -> Gene
 
 
 def application_error_of(error: BaseException, provider: str, attempt: int = 1) -> ApplicationError | None:
-    """Return the error that Temporal acts on; None for an exception that is no failure of a model request.
+    """Return the error that Temporal acts on; None for an exception that is not a failure of a model request.
 
-    A failure of several models in order is repeated when it may help with one of them, as soon as with
-    any. The text is one sentence for a person, and one for each model when several failed.
+    The failure of a model and its fallbacks is repeated when a repetition may help one of them, after the
+    shortest of their delays. The text is one sentence, or one for each model when several failed.
 
     Args:
-        error: What the request raised.
-        provider: As in `translate_provider_errors`.
-        attempt: From 1: delays grow with it where the provider names none.
+        error: The exception of the request.
+        provider: The provider's name in pydantic-ai.
+        attempt: The number of the attempt, from 1, with which the delay grows when the provider asks for none.
     """
-    verdict = _judged(error, provider_title(provider), provider, attempt)
+    verdict = _verdict_of(error, provider_title(provider), provider, attempt)
     if verdict is None:
         return None
     return ApplicationError(
@@ -133,7 +133,7 @@ def application_error_of(error: BaseException, provider: str, attempt: int = 1) 
 
 
 def provider_title(provider: str) -> str:
-    """Return a provider's name as people write it."""
+    """Return a provider's name for people, such as `OpenAI`."""
     known = _CREDENTIALS.get(_family(provider))
     return known[0] if known else plain(provider, _MAX_NAME) or "The model's provider"
 
@@ -143,7 +143,7 @@ def _family(provider: str) -> str:
     return re.sub(r"^gateway/|-(?:chat|responses)$", "", provider)
 
 
-def _judged(error: BaseException, who: str, provider: str, attempt: int) -> _Verdict | None:
+def _verdict_of(error: BaseException, who: str, provider: str, attempt: int) -> _Verdict | None:
     if isinstance(error, raised.FallbackExceptionGroup):
         return _all_failed(error, provider, attempt)
     if transient := _transient(error):
@@ -153,9 +153,9 @@ def _judged(error: BaseException, who: str, provider: str, attempt: int) -> _Ver
 
 
 def _all_failed(group: raised.FallbackExceptionGroup, provider: str, attempt: int) -> _Verdict:
-    """Judge the failures of several models: the text lists each, and the soonest repetition that may help holds."""
+    """Judge the failures of several models: the text lists them all, and the shortest delay applies."""
     verdicts = [
-        _judged(each, getattr(each, "model_name", None) or "a model", provider, attempt)
+        _verdict_of(each, getattr(each, "model_name", None) or "a model", provider, attempt)
         or _Verdict("ModelFailed", f"a model failed with {type(each).__name__}.")
         for each in group.exceptions
     ]
@@ -169,18 +169,18 @@ def _all_failed(group: raised.FallbackExceptionGroup, provider: str, attempt: in
 
 
 def _transient(error: BaseException) -> tuple[str, NetworkFailure] | None:
-    """Return the error type and the network failure of an error that waiting may mend."""
+    """Return the error type and the network failure of an error that may pass; None for any other error."""
     match error:
         case raised.ModelRateLimitError() | raised.ConcurrencyLimitExceeded():
-            return "ModelRateLimited", _answered(error, "rate_limited")
+            return "ModelRateLimited", _reported(error, "rate_limited")
         case raised.ModelOverloadedError():
-            return "ModelOverloaded", _answered(error, "status")
+            return "ModelOverloaded", _reported(error, "status")
         case raised.ModelUnavailableError() | raised.ModelServerError():
-            return "ModelUnavailable", _answered(error, "status")
+            return "ModelUnavailable", _reported(error, "status")
         case raised.ModelHTTPError(status_code=HTTPStatus.REQUEST_TIMEOUT):
-            return "ModelTimeout", _answered(error, "timeout")
+            return "ModelTimeout", _reported(error, "timeout")
         case raised.ModelHTTPError(status_code=HTTPStatus.CONFLICT | HTTPStatus.TOO_EARLY):
-            return "ModelUnavailable", _answered(error, "status")
+            return "ModelUnavailable", _reported(error, "status")
         case raised.ModelTimeoutError() | raised.ModelRequestTimeout():
             return "ModelTimeout", NetworkFailure("timeout", "timed out")
         case raised.ModelConnectionError():
@@ -188,7 +188,7 @@ def _transient(error: BaseException) -> tuple[str, NetworkFailure] | None:
             return "ModelUnavailable", below or NetworkFailure("connection", "connection failed")
         case raised.AgentRunError():
             return None
-        case _:  # of an HTTP client or an SDK, past pydantic-ai
+        case _:  # an error of an HTTP client or an SDK that pydantic-ai does not translate
             found = network_failure_of(error)
             return found and (_KINDS.get(found.kind, "ModelUnavailable"), found)
 
@@ -196,13 +196,13 @@ def _transient(error: BaseException) -> tuple[str, NetworkFailure] | None:
 _KINDS: Final = {"rate_limited": "ModelRateLimited", "timeout": "ModelTimeout"}
 
 
-def _answered(error: BaseException, kind: Literal["rate_limited", "status", "timeout"]) -> NetworkFailure:
-    """Return the failure that a provider reports by a status, in the midst of a stream, or that this worker's limit is."""
+def _reported(error: BaseException, kind: Literal["rate_limited", "status", "timeout"]) -> NetworkFailure:
+    """Return the failure of an error that the provider's status, an event of its stream or this worker's limit reports."""
     code: int | None = getattr(error, "status_code", None)
     wait: float | None = getattr(error, "retry_after", None)
     return NetworkFailure(
         kind=kind,
-        description=f"HTTP {code} {_phrase(code)}".rstrip() if code else _unasked(error),
+        description=f"HTTP {code} {_phrase(code)}".rstrip() if code else _without_status(error),
         status=code,
         retry_after=None
         if wait is None
@@ -210,12 +210,15 @@ def _answered(error: BaseException, kind: Literal["rate_limited", "status", "tim
     )
 
 
-def _unasked(error: BaseException) -> str:
-    return "said in its answer" if getattr(error, "in_stream", False) else "by this worker's count"
+def _without_status(error: BaseException) -> str:
+    if getattr(error, "in_stream", False):
+        return "reported in its stream"
+    is_own = isinstance(error, raised.ModelRateLimitError | raised.ConcurrencyLimitExceeded)
+    return "by this worker's own limit" if is_own else "reported without a status"
 
 
 def _permanent(error: BaseException, who: str, provider: str) -> _Verdict | None:
-    """Judge an error that a person has to mend; the text tells how."""
+    """Judge an error that a person has to repair, with a text that says how; None for any other error."""
     model = plain(getattr(error, "model_name", ""), _MAX_NAME)
     status = getattr(error, "status_code", None)
     answer = f" (HTTP {status} {_phrase(status)})".replace(" )", ")") if status else ""
@@ -224,10 +227,10 @@ def _permanent(error: BaseException, who: str, provider: str) -> _Verdict | None
     match error:
         case raised.ModelAuthenticationError():
             variable = _CREDENTIALS.get(_family(provider), ("", None))[1]
-            mend = f"set {variable} to a key" if variable else "give it credentials"
+            repair = f"set {variable} to a key" if variable else "give it credentials"
             verdict = (
                 "ModelUnauthorized",
-                f"{who} refused the credentials{answer}; {mend} that may use {model}.",
+                f"{who} refused the credentials{answer}; {repair} that may use {model}.",
             )
         case raised.ModelQuotaExceededError():
             verdict = (
@@ -236,13 +239,15 @@ def _permanent(error: BaseException, who: str, provider: str) -> _Verdict | None
             )
         case raised.ModelNotFoundError():
             close = getattr(error, "suggested_model_id", None)
-            mend = f"did you mean {plain(close, _MAX_NAME)}?" if close else "check the name and the base URL."
-            verdict = "ModelNotFound", f"{who} has no model {model}{answer}; {mend}"
+            repair = (
+                f"did you mean {plain(close, _MAX_NAME)}?" if close else "check the name and the base URL."
+            )
+            verdict = "ModelNotFound", f"{who} has no model {model}{answer}; {repair}"
         case raised.ModelContextWindowExceededError():
-            mend = "take a model with a larger context window, or let tools return less."
+            repair = "take a model with a larger context window, or let tools return less."
             verdict = (
                 "ContextWindowExceeded",
-                f"The conversation is longer than {model} reads{answer}; {mend}",
+                f"The conversation is longer than {model} reads{answer}; {repair}",
             )
         case raised.ContentFilterError():
             verdict = (
@@ -265,7 +270,7 @@ def _permanent(error: BaseException, who: str, provider: str) -> _Verdict | None
 
 
 def _unexplained(error: BaseException, who: str) -> _Verdict | None:
-    """Judge an error without a known cause, which is repeated as often as a planner's own exceptions."""
+    """Judge an error without a known cause, which is repeated as often as a planner's own exceptions; None for others."""
     match error:
         case raised.ModelAPIError():
             excerpt = error_excerpt(error)
@@ -277,7 +282,7 @@ def _unexplained(error: BaseException, who: str) -> _Verdict | None:
 
 
 def _delay(asked: timedelta | None, attempt: int) -> timedelta:
-    """Return the delay before the next attempt: the provider's, else 1 s, doubled, and up to 30 % more so that runs spread."""
+    """Return the delay before the next attempt: the provider's, else 1 s, doubled, plus up to 30 % of random jitter."""
     growing = timedelta(seconds=2.0 ** min(attempt - 1, 20) * (1 + random.uniform(0, _JITTER)))  # noqa: S311
     growing = min(growing, LONGEST_DELAY)
     if asked is None:

@@ -1,22 +1,21 @@
-"""What a provider wants back unchanged, as it is kept beside the parts of a transcript.
+"""Provider metadata: the data that a provider must get back unchanged, kept with the parts of a transcript.
 
-`provider_metadata` of a part is plain JSON under these keys, each left out when there is nothing to keep:
+`provider_metadata` of a part is plain JSON with these keys, each left out when it has no value:
 
-| key | what |
+| key | value |
 |---|---|
-| `id` | the part's id; `redacted_thinking` where the signature is the whole of it |
-| `provider` | who made the part, by the provider's name in pydantic-ai |
+| `id` | the part's id; `redacted_thinking` where the part has nothing but a signature |
+| `provider` | the name in pydantic-ai of the provider that made the part |
 | `details` | an object of that provider: a thought signature, a phase, a namespace |
 | `citations` | of a text: `sources` (`kind`, `url`, `title`, `document_id`, `excerpts`), `anchor` (`kind`, `start`, `end`) |
-| `response` | on a message's first part, of the whole message: `provider` `url` `system` `id` `details` |
-| `tool_call_id` | of a call: the id that the provider knows, where the run gave another |
+| `response` | on a message's first part, about the whole message: `provider` `url` `system` `id` `details` |
+| `tool_call_id` | of a call: the id that the provider knows, where the run's id is another |
 
-The part itself holds the rest: text, signature, arguments. `system` says whose keys a signature is checked with, where
-those are not the provider's own. `url` and `id` say where stored state is looked up, and are kept where a part has an id
-to look up. Of the response's own details only what a later request reads is
-kept; figures and log probabilities are not.
+The part itself holds text, signature and arguments. `system` names the system whose keys check a signature, where it is
+not the provider. `url` and `id` are the place of state that the provider stores, and are kept only where a part has an id.
+Of the response's own details, only those that a later request reads are kept; token counts and log probabilities are not.
 
-What is read back may have come from a client, or from another library: what does not fit is left out.
+Metadata that is read may come from a client or from another library: a value of the wrong type is left out.
 """
 
 from collections.abc import Sequence
@@ -44,11 +43,11 @@ __all__ = [
 ]
 
 _READ_LATER = ("compaction", "container_id", "conversation_id", "store", "transport")
-"""Details of a response that adapters read when it is in the past."""
+"""Details of a response that pydantic-ai's adapters read in later requests."""
 
 
 class Origin(TypedDict):
-    """Where a part is from, in pydantic-ai's words."""
+    """The origin of a part, as the fields of pydantic-ai's parts."""
 
     id: str | None
     provider_name: str | None
@@ -56,7 +55,7 @@ class Origin(TypedDict):
 
 
 class ResponseOrigin(TypedDict, total=False):
-    """Where a message is from, in pydantic-ai's words."""
+    """The origin of a message, as the fields of pydantic-ai's `ModelResponse`."""
 
     provider_name: str | None
     provider_url: str | None
@@ -66,7 +65,7 @@ class ResponseOrigin(TypedDict, total=False):
 
 
 def kept_of(part: ModelResponsePart) -> dict[str, Any] | None:
-    """The metadata of a part of a response."""
+    """Return the metadata of a part of a response; None when it has none."""
     return _filled(
         id=_text(getattr(part, "id", None)),
         provider=_text(getattr(part, "provider_name", None)),
@@ -76,7 +75,7 @@ def kept_of(part: ModelResponsePart) -> dict[str, Any] | None:
 
 
 def with_response(kept: dict[str, Any] | None, response: ModelResponse) -> dict[str, Any] | None:
-    """The metadata of the first part of a response."""
+    """Return the metadata of a response's first part, with what belongs to the whole response under `response`."""
     details, provider = response.provider_details or {}, _text(response.provider_name)
     system = _text(response.canonical_system)
     has_state = any(getattr(part, "id", None) for part in response.parts)
@@ -91,7 +90,7 @@ def with_response(kept: dict[str, Any] | None, response: ModelResponse) -> dict[
 
 
 def origin_of(part: Part) -> Origin:
-    """Where a part is from."""
+    """Return the origin of a part."""
     kept = part.provider_metadata or {}
     return Origin(
         id=_text(kept.get("id")),
@@ -101,7 +100,7 @@ def origin_of(part: Part) -> Origin:
 
 
 def response_origin_of(parts: Sequence[Part]) -> ResponseOrigin:
-    """Where a message is from; empty when no model made it."""
+    """Return the origin of a message; empty when no model made it."""
     kept = next(
         (kept for part in parts if (kept := _object((part.provider_metadata or {}).get("response")))), None
     )
@@ -118,7 +117,7 @@ def response_origin_of(parts: Sequence[Part]) -> ResponseOrigin:
 
 
 def citations_of(part: Part) -> list[Citation] | None:
-    """What a text cites."""
+    """Return the citations of a text; None when it has none that can be read."""
     kept = (part.provider_metadata or {}).get("citations")
     if kept is None:
         return None
@@ -129,12 +128,12 @@ def citations_of(part: Part) -> list[Citation] | None:
 
 
 def known_call_id(part: Part) -> str | None:
-    """The id by which the provider knows a call, where the run gave it another."""
+    """Return the provider's id of a call, where the run's id is another."""
     return _text((part.provider_metadata or {}).get("tool_call_id"))
 
 
 def plain_json(value: Any) -> Any:
-    """A value as JSON can hold it; None for what it cannot hold at all."""
+    """Return a value as JSON, with null for infinite numbers, base64 for bytes and `str` for other types; else None."""
     try:
         return from_json(to_json(value, inf_nan_mode="null", bytes_mode="base64", fallback=str))
     except ValueError:
@@ -142,7 +141,7 @@ def plain_json(value: Any) -> Any:
 
 
 def sound(text: str) -> str:
-    """A text that UTF-8 can hold: half a character, as some providers cut them, becomes `?`."""
+    """Return a text that UTF-8 can encode: a lone surrogate, to which some providers cut a character, becomes `?`."""
     return text if text.isascii() else text.encode(errors="replace").decode()
 
 

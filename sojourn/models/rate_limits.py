@@ -1,7 +1,7 @@
-"""Rate limits: how much this worker asks of a provider at once and in a minute.
+"""Rate limits: how many requests and tokens a minute this worker sends to a provider.
 
-One limiter for each provider, address and key, shared by all planners and runs of a worker; so
-all obey the refusal that one run meets. State belongs to the running event loop, of which a worker has one.
+There is one limiter for each provider, base URL and key. All planners and runs of a worker share it, so a
+refusal of one request slows down all. The state belongs to the running event loop, of which a worker has one.
 """
 
 import asyncio
@@ -22,27 +22,27 @@ from sojourn.models.allowance import Allowance
 __all__ = ["LONGEST_WAIT", "Limiter", "RateLimits", "Sent", "limiter_for"]
 
 LONGEST_WAIT: Final = 30.0
-"""Seconds a request waits here, in an activity's slot; what has to wait longer is handed to Temporal."""
+"""Longest wait of a request in this process, in seconds, while it holds an activity's slot; Temporal waits longer."""
 
 LONGEST_CLOSED: Final = 3600.0
-"""Seconds that a `Retry-After` closes a provider for the whole worker, at most."""
+"""Longest time for which a `Retry-After` stops the requests of the whole worker, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class RateLimits:
-    """What a user allows for each provider; by default nothing is limited before a provider refuses."""
+    """A user's limits for each provider; without them there is no limit until a provider refuses."""
 
     concurrency: int | None = None
-    """Requests in flight."""
+    """Most requests in flight."""
     tokens_per_minute: int | None = None
-    """Of input and output."""
+    """Most tokens a minute, of input and output together."""
 
     @classmethod
     def given(cls, concurrency: int | None = None, tokens_per_minute: int | None = None) -> "RateLimits":
-        """What is given, else `SOJOURN_MODEL_CONCURRENCY` and `SOJOURN_MODEL_TPM`, else no limit.
+        """Return the given limits, else `SOJOURN_MODEL_CONCURRENCY` and `SOJOURN_MODEL_TPM`, else no limit.
 
         Raises:
-            DefinitionError: one of them is no number above 0.
+            DefinitionError: A limit is not a number above 0.
         """
         return cls(
             _number("max_concurrency", concurrency, "SOJOURN_MODEL_CONCURRENCY"),
@@ -50,10 +50,10 @@ class RateLimits:
         )
 
 
-def _number(name: str, given: int | None, variable: str) -> int | None:
+def _number(name: str, argument: int | None, variable: str) -> int | None:
     written = os.environ.get(variable)
-    if given is not None:
-        value, name = given, f"{name} is {given!r}"
+    if argument is not None:
+        value, name = argument, f"{name} is {argument!r}"
     elif written:
         value, name = int(written) if written.isdecimal() else 0, f"{variable} is {written[:60]!r}"
     else:
@@ -65,20 +65,20 @@ def _number(name: str, given: int | None, variable: str) -> int | None:
 
 @dataclass(slots=True)
 class Sent:
-    """A request on its way."""
+    """A request that is sent."""
 
     used: int = 0
-    """Tokens that the provider counted, once known; corrects the estimate."""
+    """Tokens that the provider counted, which correct the estimate; 0 while unknown."""
 
 
 class Limiter:
-    """Lets requests to one provider through.
+    """Delays the requests to one provider so that they stay within its limits.
 
     Args:
-        name: Of the provider, for errors and spans.
-        limits: What a user allows.
-        clock: Seconds; the loop's when left out.
-        sleep: Waits for some seconds.
+        name: The provider's name, for errors and spans.
+        limits: The user's limits.
+        clock: Returns the time in seconds; the event loop's time when left out.
+        sleep: Waits for a number of seconds.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Limiter:
             self.limit(limits)
 
     def limit(self, limits: RateLimits) -> None:
-        """Allow no more than these limits; the strictest of several planners' limits for a provider holds."""
+        """Apply a planner's limits; of several planners' limits for the same provider, the strictest apply."""
         most = limits.concurrency
         if most is not None and (self._slots is None or most < self._slots.max_running):
             self._slots = ConcurrencyLimiter(most, name=self.name)
@@ -110,14 +110,14 @@ class Limiter:
 
     @asynccontextmanager
     async def request(self, tokens: float, model: str = "") -> AsyncGenerator[Sent]:
-        """Wait until a request may be sent, then send it inside the block; what the block raises is learned from.
+        """Wait until a request may be sent; the block sends it, and a `ModelRateLimitError` there lowers the rate.
 
         Args:
-            tokens: An estimate of what it will use.
+            tokens: The estimated tokens of the request.
             model: The model's name, for the error.
 
         Raises:
-            ModelRateLimitError: it would have to wait for over 30 s; `retry_after` says how long.
+            ModelRateLimitError: The request would have to wait for more than 30 s; `retry_after` has the seconds.
         """
         slots = self._slots
         if slots:
@@ -139,7 +139,7 @@ class Limiter:
                 slots.release()
 
     async def _slot(self, slots: ConcurrencyLimiter, tokens: float, model: str) -> None:
-        """Wait until fewer requests are in flight than may be."""
+        """Wait until the limit of requests in flight allows another."""
         try:
             async with asyncio.timeout(LONGEST_WAIT):
                 await slots.acquire(f"model:{model}")
@@ -147,7 +147,7 @@ class Limiter:
             raise self._later(LONGEST_WAIT, tokens, model) from None
 
     async def _admitted(self, tokens: float, model: str) -> None:
-        """Wait for its turn, and for tokens."""
+        """Wait for the earlier requests, and until the bucket has the tokens."""
         self._check(self.allowance.wait(tokens, self._clock(), self._queued), tokens, model)
         self._queued += tokens
         try:
@@ -164,7 +164,7 @@ class Limiter:
             raise self._later(wait, tokens, model)
 
     def _later(self, wait: float, tokens: float, model: str) -> ModelRateLimitError:
-        """Return the error that hands a request to Temporal: such requests come back in turn, as fast as tokens do."""
+        """Return the error by which Temporal repeats a request later, each after those before it, at the rate of the tokens."""
         now = self._clock()
         wait = max(wait, self._handed_over - now)
         rate = self.allowance.rate
@@ -178,7 +178,7 @@ _limiters: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[Any, ...], Li
 
 
 def limiter_for(model: Model, limits: RateLimits | None = None) -> Limiter:
-    """The limiter of a model's provider, address and key, in the running event loop."""
+    """Return the limiter of a model's provider, base URL and key, in the running event loop."""
     key: object = getattr(getattr(model, "client", None), "api_key", None)
     whose = (model.system, model.base_url, key if isinstance(key, str) else None)
     known = _limiters.setdefault(asyncio.get_running_loop(), {})

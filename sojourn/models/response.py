@@ -1,4 +1,4 @@
-"""One request to a model, plain or streamed, and what its response used."""
+"""Response: one request to a model, streamed or not, and the usage of its response."""
 
 from collections.abc import Callable
 
@@ -26,7 +26,7 @@ from sojourn.live import Deltas, current_deltas
 __all__ = ["response_of", "usage_of", "was_cut_off"]
 
 _REPORTS_FINISH = ("openai", "anthropic")
-"""Providers whose streams end with a finish reason; a stream without it was cut off, though the connection ended well."""
+"""Providers whose streams end with a finish reason: a stream without it was cut off, even when its connection closed in order."""
 
 
 async def response_of(
@@ -37,17 +37,17 @@ async def response_of(
     *,
     id_of: Callable[[str], str],
 ) -> ModelResponse:
-    """Request a response of a model, streamed where somebody follows the run.
+    """Return a model's response, streamed when the run is followed.
 
     Args:
         model: The model.
-        messages: As they go out.
-        parameters: What it may call.
-        settings: Of the request.
-        id_of: The id of a tool by the name that models know.
+        messages: The messages of the request.
+        parameters: The tools and instructions of the request.
+        settings: The settings of the request.
+        id_of: Returns the id of a tool for its name.
 
     Raises:
-        ModelConnectionError: the stream ended before the answer did.
+        ModelConnectionError: The stream ended before the answer was complete.
     """
     deltas = current_deltas()
     if deltas is None:
@@ -67,13 +67,16 @@ async def response_of(
 
 
 def was_cut_off(response: ModelResponse) -> bool:
-    """Whether a stream ended before the answer did."""
+    """Whether a stream ended before the answer was complete, as far as the provider's streams show it."""
     details = response.provider_details or {}
     return response.provider_name in _REPORTS_FINISH and "finish_reason" not in details
 
 
 def usage_of(response: ModelResponse) -> Usage:
-    """Return the tokens as the provider counts them, and the cost in US dollars where `genai-prices` knows the model."""
+    """Return the tokens as the provider counts them, and the cost in US dollars.
+
+    The cost is what the provider reports, else by the prices of `genai-prices`; None for a model without a price there.
+    """
     used = response.usage
     return Usage(
         input_tokens=used.input_tokens,
@@ -97,13 +100,13 @@ def _cost(response: ModelResponse) -> float | None:
 
 
 class _DeltaWriter:
-    """Writes the pieces of a stream as deltas, with calls numbered in the order in which they come."""
+    """Writes the pieces of a stream as deltas, with the calls numbered in the order in which they begin."""
 
     def __init__(self, deltas: Deltas, id_of: Callable[[str], str]) -> None:
         self._deltas = deltas
         self._id_of = id_of
         self._calls: dict[int, tuple[int, str]] = {}
-        """By the part's index: which call of the response, and the tool's name as far as it came."""
+        """The number of each call, and its tool's name as far as received, by the index of the part."""
 
     async def write(self, event: ModelResponseStreamEvent) -> None:
         match event:

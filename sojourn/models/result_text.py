@@ -1,16 +1,16 @@
-"""The texts that a model reads of tool results, and the notices for one request.
+"""Result text: the answers of tools as texts for a model, and the notices for one request.
 
-A success is its result as JSON, or the text that the tool returned. A failure is one compact text, in this order,
-without the lines that have no content:
+A success is its result as JSON, or the text that the tool returned. A failure is a text of these lines, without those
+that would be empty:
 
     failed: missing_fields
     Correct the arguments and call ops__devices__list again: `site_id` is missing
-    - `lines[3].sku` is missing            (all faults, where the line above has no room for them)
+    - `lines[3].sku` is missing            (all faults, where the line above cannot hold them)
     arguments that fit: {"site_id": "s-1"}
     you sent: {"status": "offline"}
 
-The second line is the hint's message, which names every fault with what would fit (SR-124, SR-128).
-Tools are named as the model knows them.
+The second line is the hint's message, which names every fault and what would be valid (SR-124, SR-128).
+Tools have their names for the model.
 """
 
 import json
@@ -27,30 +27,29 @@ from sojourn.models.names import Names
 __all__ = ["reminders", "result_text"]
 
 MAX_JSON = 1_500
-"""Characters of an example, and of what was sent."""
+"""Most characters of an example, and of the arguments sent."""
 
 MAX_ISSUES = 40
-"""Faults that are listed."""
-
+"""Most faults that are listed."""
 
 MAX_REMINDER = 500
-"""Characters of one notice."""
+"""Most characters of one notice."""
 
 
 def result_text(result: ToolResult, names: Names) -> str:
-    """Return the answer to a call as its model reads it.
+    """Return the text of the answer to a call.
 
     Args:
-        result: As the transcript holds it.
-        names: The tools that the request knows.
+        result: The answer, from the transcript.
+        names: The tools of the request.
     """
-    return names.spoken(_failure(result)) if result.error else _success(result)
+    return names.replace_ids(_failure(result)) if result.error else _success(result)
 
 
 def reminders(turn: PlanInput, wire_name: Callable[[str], str]) -> list[str]:
-    """Return the notices of this request alone: results that are a part or name odd bounds, and tools to correct.
+    """Return the notices of this request alone: about partial results, odd bounds, and tools to be corrected.
 
-    Notices of the run (a refused plan, the last turn, a wait) stand in the transcript, as system messages.
+    Notices of the run (a refused plan, the last turn, a wait) are system messages of the transcript.
     """
     notices = [_partial(result, wire_name) for result in turn.tool_results if _is_partial(result)]
     restricted = sorted({wire_name(hint.tool) for hint in turn.hints if hint.restrict_to_tool})
@@ -86,7 +85,7 @@ def _failure(result: ToolResult) -> str:
 
 
 def _more_issues(hint: RetryHint) -> list[str]:
-    """Return a line for each issue, where the message had no room for all."""
+    """Return a line for each issue, where the hint's message does not hold them all."""
     message = hint.message or ""
     if not message.endswith((CUT, " more")):
         return []

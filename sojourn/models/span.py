@@ -1,4 +1,4 @@
-"""A span for each request to a model, below that of its plan; with no prompt, answer or error's text."""
+"""Span: one for each request to a model, a child of the plan's span, without any text of prompts, answers or errors."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ __all__ = ["record_response", "request_span"]
 
 @contextmanager
 def request_span(model: Model, *, streams: bool) -> Generator[Span]:
-    """`chat <model>`, current while the request is made, by OpenTelemetry's conventions for generative AI.
+    """Make `chat <model>` the current span of the block, by OpenTelemetry's conventions for generative AI.
 
     Args:
         model: The model.
@@ -43,7 +43,7 @@ def request_span(model: Model, *, streams: bool) -> Generator[Span]:
 
 
 def record_response(span: Span, response: ModelResponse) -> None:
-    """Set the attributes of a response on its span: tokens, model and finish reason, no text."""
+    """Set the attributes of a response on its span: tokens, model and finish reason, without its text."""
     if not span.is_recording():
         return
     used = response.usage

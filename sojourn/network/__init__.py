@@ -1,9 +1,9 @@
-"""Network: HTTP clients, and one way to repeat a request that the network let down.
+"""Network: HTTP clients, and the one way to repeat a request after a network failure.
 
-The package decides what a failure of the network is, how it is worded, and which one layer repeats: outside activities
-`with_network_retry`, inside an activity Temporal, which remembers across restarts how often it has tried. It knows
-nothing of Sojourn but its errors, and loads neither the HTTP client nor what repeats before they are used. Begin at
-`network_errors`, which recognises a failure; `retry` acts on it.
+The package decides which errors are network failures, how they are worded, and which one layer repeats the request:
+Temporal inside an activity, since it counts attempts across restarts, and `with_network_retry` everywhere else. Of
+Sojourn it imports only `sojourn.errors`, and it loads httpx2 and tenacity when they are first used. Begin with
+`network_errors.py`, which recognizes a failure, then `retry.py`.
 """
 
 from sojourn.network.client import Timeouts, check_timeouts, http_client, http_transport, timeouts_for

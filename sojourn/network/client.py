@@ -1,8 +1,7 @@
-"""HTTP clients and their time-outs: how long a provider may take to connect, to answer and to be written to.
+"""HTTP clients and their time-outs to connect, read and write, by provider.
 
-This is the one place where HTTP clients are made (ME-16). They repeat nothing by themselves, and `httpx2` is
-loaded with the first of them. Models that think before they speak are slow without being away, so they have
-more time (ME-12).
+All HTTP clients are made here (ME-16). They repeat nothing by themselves, and `httpx2` is loaded with the first
+one. Providers whose models think for long before they answer have longer time-outs (ME-12).
 """
 
 import math
@@ -31,14 +30,14 @@ _DEFAULT = "default"
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Seconds; each is a time without progress, not the length of the whole request."""
+    """Time-outs in seconds; each limits a time without progress, not the whole request."""
 
     connect: float
-    """Until there is a connection, TLS included; also the wait for a free one."""
+    """Until a connection is open, TLS included; also the wait for a free connection of the pool."""
     read: float
-    """Until the next bytes of the answer."""
+    """Until the next bytes of the response arrive."""
     write: float
-    """Until the next bytes of the request are taken."""
+    """Until the next bytes of the request are accepted."""
 
 
 PROVIDER_TIMEOUTS: Final = {
@@ -47,15 +46,19 @@ PROVIDER_TIMEOUTS: Final = {
     "claude": Timeouts(connect=10, read=300, write=300),
     "deepseek": Timeouts(connect=15, read=180, write=180),
 }
-"""The time-outs where the environment sets none."""
+"""The time-outs by provider, unless the environment sets others."""
 
 
 def http_client(provider: str | None = None, **options: Any) -> "httpx2.AsyncClient":
-    """An HTTP client with the timeouts of a provider; close it, or use it as an async context manager.
+    """Return an HTTP client with the time-outs of a provider; close it, or use it as an async context manager.
 
     Args:
-        provider: Whose API it is for, such as `claude`; the default timeouts when left out.
-        **options: Those of `httpx2.AsyncClient`, such as `base_url` and `headers`; a `timeout` wins.
+        provider: The provider of the API, such as `claude`; the default time-outs when left out.
+        **options: Options of `httpx2.AsyncClient`, such as `base_url` and `headers`; `timeout` replaces the
+            provider's time-outs.
+
+    Raises:
+        DefinitionError: A time-out that the environment sets cannot be read.
     """
     import httpx2  # noqa: PLC0415 - costs a quarter of a second
 
@@ -68,10 +71,10 @@ def http_client(provider: str | None = None, **options: Any) -> "httpx2.AsyncCli
 
 
 def http_transport(**options: Any) -> "httpx2.AsyncHTTPTransport":
-    """Return the transport of a client's requests, for a transport of your own to wrap.
+    """Return a transport without retries, for a transport of your own to wrap.
 
     Args:
-        **options: Those of `httpx2.AsyncHTTPTransport`, but for `retries`, which stays 0.
+        **options: Options of `httpx2.AsyncHTTPTransport`, except `retries`, which is 0.
     """
     import httpx2  # noqa: PLC0415
 
@@ -79,13 +82,16 @@ def http_transport(**options: Any) -> "httpx2.AsyncHTTPTransport":
 
 
 def timeouts_for(provider: str | None = None) -> Timeouts:
-    """Return the time-outs of a provider, in any case of letters; of an unknown provider, the default.
+    """Return the time-outs of a provider; of an unknown provider, the default.
 
-    `SOJOURN_TIMEOUT_<PROVIDER>`, such as `SOJOURN_TIMEOUT_CLAUDE=10/600/300` (connect, read, write),
-    wins over the table; `SOJOURN_TIMEOUT_DEFAULT` is for every provider that has no line of its own.
+    `SOJOURN_TIMEOUT_<PROVIDER>`, such as `SOJOURN_TIMEOUT_CLAUDE=10/600/300` (connect, read, write in seconds),
+    has priority over `PROVIDER_TIMEOUTS`. `SOJOURN_TIMEOUT_DEFAULT` is for every provider that has neither.
+
+    Args:
+        provider: The name, in upper or lower case.
 
     Raises:
-        DefinitionError: the setting cannot be read.
+        DefinitionError: The setting cannot be read.
     """
     name = (provider or _DEFAULT).casefold()
     own = _set(name) or PROVIDER_TIMEOUTS.get(name)
@@ -96,7 +102,7 @@ def check_timeouts() -> None:
     """Read every setting once, so that a wrong setting fails at the start, not in the middle of a run.
 
     Raises:
-        DefinitionError: names the setting that cannot be read.
+        DefinitionError: A setting cannot be read; the message names it.
     """
     for variable, written in os.environ.items():
         if variable.startswith(_PREFIX) and written:

@@ -1,7 +1,7 @@
-"""Network errors: which exceptions are failures of the network, and what a server asks by `Retry-After`.
+"""Network errors: which exceptions are network failures, and what `Retry-After` says.
 
-Errors of `httpx2` and `httpx` are known by the names of their classes, those of SDKs by the response
-or the cause they carry: so nothing has to be loaded, and a client that is not installed is no case.
+Errors of `httpx2` and `httpx` are recognized by the names of their classes, errors of SDKs by their response or
+cause; so neither client needs to be loaded or installed.
 """
 
 import errno
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 RETRIED_STATUSES: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
-"""HTTP statuses that a repetition may change."""
+"""HTTP statuses after which a repetition may succeed."""
 
 _CLIENTS = {"httpx", "httpx2"}
 
@@ -33,16 +33,16 @@ _MAX_LINKS = 8
 
 @dataclass(frozen=True, slots=True)
 class NetworkFailure:
-    """A failure that a repetition may mend."""
+    """A failure after which a repetition may succeed."""
 
     kind: Literal["timeout", "connection", "tls", "rate_limited", "status"]
-    """The sort of failure; `status` is an answer of the server, other than 429."""
+    """The kind of failure; `status` is any status of `RETRIED_STATUSES` other than 429."""
     description: str
-    """The failure in words that hold nothing of the request."""
+    """A few words that contain nothing of the request."""
     status: int | None = None
-    """HTTP status, where the server answered."""
+    """HTTP status, if the server answered."""
     retry_after: timedelta | None = None
-    """What the server asked us to wait."""
+    """The response's `Retry-After`, as a duration from now."""
 
 
 _BY_CLASS: Final[tuple[tuple[type[OSError], NetworkFailure], ...]] = (
@@ -54,7 +54,7 @@ _BY_CLASS: Final[tuple[tuple[type[OSError], NetworkFailure], ...]] = (
     (ConnectionError, NetworkFailure("connection", "connection failed")),
     (socket.gaierror, NetworkFailure("connection", "DNS lookup failed")),
 )
-"""Errors of the standard library, the first that fits; all of them are `OSError`s, as most of a program's are."""
+"""Failures by exception class of the standard library; the first class that fits counts."""
 
 _BY_NUMBER: Final = {
     errno.ECONNREFUSED: "connection refused",
@@ -64,13 +64,14 @@ _BY_NUMBER: Final = {
     errno.EHOSTDOWN: "host is unreachable",
     errno.EHOSTUNREACH: "host is unreachable",
 }
-"""`OSError`s that have no class of their own, and those that other libraries derive theirs from."""
+"""Descriptions by `errno`, for errors without a class in `_BY_CLASS`, such as other libraries' subclasses of `OSError`."""
 
 
 def network_failure_of(error: BaseException) -> NetworkFailure | None:
-    """Return the network failure that an exception reports; None for every other exception, which is then raised as it is.
+    """Return the network failure that an exception reports.
 
-    So it is for bad JSON, for other statuses, and for whatever a program does wrong itself.
+    Returns:
+        None for every other exception: a status outside `RETRIED_STATUSES`, invalid JSON, a program's own errors.
     """
     status = status_of(error)
     if status is not None:
@@ -78,20 +79,19 @@ def network_failure_of(error: BaseException) -> NetworkFailure | None:
     if client_classes(error):
         return _carried(error)
     if "request" in vars(error) and error.__cause__ is not None:
-        return network_failure_of(
-            error.__cause__
-        )  # as the SDKs of OpenAI and Anthropic wrap what their client raised
+        # The SDKs of OpenAI and Anthropic wrap the error of their client like this.
+        return network_failure_of(error.__cause__)
     return _raised(error)
 
 
 def status_of(error: BaseException) -> int | None:
-    """The HTTP status that an exception reports, of whichever library."""
+    """Return the HTTP status of an exception's `response`, of any library; None if it has none."""
     status: Any = getattr(vars(error).get("response"), "status_code", None)
     return status if isinstance(status, int) else None
 
 
 def retry_after_of(value: str | None) -> timedelta | None:
-    """The header's value, seconds or a date, as a time from now; None when there is none, or it is neither."""
+    """Return the value of `Retry-After`, whole seconds or an HTTP date, as a duration from now; None if it is neither."""
     if value is None:
         return None
     if value.isdecimal():
@@ -115,18 +115,18 @@ def _answered(status: int, error: BaseException) -> NetworkFailure:
 
 
 def client_classes(error: BaseException) -> set[str]:
-    """The names of those classes of an exception that an HTTP client defines; empty for every other exception."""
+    """Return the names of an exception's classes that `httpx` or `httpx2` defines; empty for every other exception."""
     classes = type(error).__mro__
     return {each.__name__ for each in classes if each.__module__.partition(".")[0] in _CLIENTS}
 
 
 def _carried(error: BaseException) -> NetworkFailure | None:
-    """Return the failure of the HTTP client's transport."""
+    """Return the network failure of an HTTP client's error; None if it is none, such as an invalid response."""
     names = client_classes(error)
     if "TimeoutException" in names:
         return NetworkFailure("timeout", "timed out")
     if "NetworkError" in names:
-        below = (_raised(link) for link in _below(error))
+        below = (_raised(link) for link in _causes(error))
         return next((fault for fault in below if fault), NetworkFailure("connection", "connection failed"))
     if "RemoteProtocolError" in names and any(word in str(error) for word in ("disconnected", "closed")):
         return NetworkFailure("connection", "connection reset by peer")
@@ -134,7 +134,7 @@ def _carried(error: BaseException) -> NetworkFailure | None:
 
 
 def _raised(error: BaseException) -> NetworkFailure | None:
-    """Return the failure of the standard library's network functions."""
+    """Return the network failure of a standard library's error; None if it is none."""
     if not isinstance(error, OSError):
         return None
     for kind, fault in _BY_CLASS:
@@ -143,12 +143,12 @@ def _raised(error: BaseException) -> NetworkFailure | None:
     return NetworkFailure("connection", _BY_NUMBER[error.errno]) if error.errno in _BY_NUMBER else None
 
 
-def _below(error: BaseException) -> Iterator[BaseException]:
-    """What led to a transport's error: its connection pool cuts causes off, and leaves the contexts."""
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield the causes of a transport's error, or the contexts: the connection pool raises `from None`."""
     link = error.__cause__ or error.__context__
     for _ in range(_MAX_LINKS):
         if link is None:
             return
         yield link
-        yield from getattr(link, "exceptions", ())  # of a group: one for each address of a host
+        yield from getattr(link, "exceptions", ())  # an exception group has one for each address of the host
         link = link.__cause__ or link.__context__

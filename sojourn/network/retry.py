@@ -1,6 +1,6 @@
-"""Repeat a request that the network let down, with growing delays (ME-11, ME-14).
+"""Retry: repeat a request after a network failure, with growing delays (ME-11, ME-14).
 
-tenacity calls again; this module decides what is repeated, after how long, and when Temporal repeats instead.
+tenacity makes the attempts; this module decides what is repeated, after which delay, and when Temporal repeats instead.
 """
 
 import asyncio
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 __all__ = ["LONGEST_DELAY", "LONGEST_WAIT", "MAX_RETRIES", "network_faults", "with_network_retry"]
 
 MAX_RETRIES = 5
-"""Executions after the first one."""
+"""Default of the most repetitions after the first attempt."""
 
 LONGEST_DELAY = 30.0
-"""Seconds before one repetition, whatever a server asks for."""
+"""Longest delay before one repetition in seconds, also for a longer `Retry-After`."""
 
 LONGEST_WAIT = 300.0
-"""Seconds of delay in all, however many repetitions are allowed."""
+"""Most seconds of delay in all, however many repetitions are allowed."""
 
 _JITTER = 0.3
 
@@ -41,7 +41,7 @@ _log = structlog.get_logger("sojourn.network")
 
 @dataclass(slots=True)
 class _Use:
-    """One use of `with_network_retry`; a task that it leaves behind is not within it for ever."""
+    """One use of `with_network_retry`; a task that outlives the use must see that it is over."""
 
     is_over: bool = False
 
@@ -53,12 +53,15 @@ _outer: ContextVar[_Use | None] = ContextVar("sojourn_network_retry", default=No
 def network_faults(provider: str | None = None) -> Generator[None]:
     """Raise a network failure inside the block as `RateLimited` or `ToolUnavailable`.
 
-    They carry the server's `Retry-After`, so that the attempt is repeated by Temporal, then, and that not
-    even a lost worker forgets it. Every other exception passes as it is. Nothing of the request, which
-    may hold a key, goes on into the history.
+    The error carries the server's `Retry-After`, and Temporal repeats the attempt after that time, even if the
+    worker is lost. It contains nothing of the request, which may hold a key. Every other exception is raised unchanged.
 
     Args:
-        provider: Whose API it is, for the text.
+        provider: The name of the API in the error's text; `API` when left out.
+
+    Raises:
+        RateLimited: The server answered HTTP 429.
+        ToolUnavailable: Another network failure.
     """
     try:
         yield
@@ -97,22 +100,27 @@ async def with_network_retry(
     *,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> Any:
-    """Call a function, and again while it fails by the network's doing.
+    """Call a function, and repeat the call after a network failure.
 
-    Repeated are time-outs, connections refused, reset or unreachable, DNS and TLS failures, and HTTP 408,
-    425, 429, 500, 502, 503 and 504, whether raised or returned as a response. Before repetition n lie
-    2^(n-1) s and up to 30 % more, or what `Retry-After` says; never over 30 s, nor over 300 s in all.
-    Within another use it calls once, so that only the outermost repeats. Within an activity that is
-    Temporal: it calls once, and raises as `network_faults` does.
+    Network failures are time-outs, connections that are refused, reset or unreachable, DNS and TLS failures, and
+    HTTP 408, 425, 429, 500, 502, 503 and 504, whether raised or returned as a response. The delay before
+    repetition n is 2^(n-1) s and up to 30 % more, or `Retry-After`; at most 30 s, and 300 s in all.
+    Inside another use the function is called once, since the outermost use repeats. Inside an activity it
+    is called once too, since Temporal repeats; then errors are raised as by `network_faults`.
 
     Args:
-        fn: What to call: an async function without arguments, or a sync one that may block the loop.
-        provider: Whose API it calls, for the text of the error.
-        max_retries: How often to repeat; 0 calls once.
-        sleep: Waits for some seconds.
+        fn: A function without arguments: async, or sync if it may block the event loop.
+        provider: The name of the API in the error's text; `API` when left out.
+        max_retries: Most repetitions after the first attempt.
+        sleep: Waits for a number of seconds; replaced in tests.
+
+    Returns:
+        The function's value; every other exception of the function is raised unchanged.
 
     Raises:
-        NetworkRetriesExhausted: it failed each time; caused by the last failure.
+        NetworkRetriesExhausted: All attempts failed; the cause is the last failure.
+        RateLimited: Inside an activity: the server answered HTTP 429.
+        ToolUnavailable: Inside an activity: another network failure.
         ValueError: `max_retries` is below 0.
     """
     if max_retries < 0:
@@ -138,7 +146,7 @@ async def _repeated(
     max_retries: int,
     sleep: Callable[[float], Awaitable[None]],
 ) -> Any:
-    # Loaded where it is used: a command that repeats nothing answers at once.
+    # Imported here, since most commands repeat nothing and should start fast.
     from tenacity import AsyncRetrying, retry_if_exception  # noqa: PLC0415
 
     def is_enough(state: "RetryCallState") -> bool:
@@ -170,7 +178,7 @@ async def _repeated(
 
 
 async def _called(fn: Callable[[], Any]) -> Any:
-    """One execution; an answer that is to be repeated is raised, if it has not been."""
+    """Make one attempt; raise the error of a returned response whose status is to be repeated."""
     value = fn()
     if isawaitable(value):
         value = await value
@@ -186,7 +194,7 @@ def _failure(state: "RetryCallState") -> BaseException:
 
 
 def _delay(state: "RetryCallState") -> float:
-    """Seconds before the next execution."""
+    """Return the seconds before the next attempt."""
     fault = network_failure_of(_failure(state))
     if fault is not None and fault.retry_after is not None:
         return min(fault.retry_after.total_seconds(), LONGEST_DELAY)
@@ -195,6 +203,6 @@ def _delay(state: "RetryCallState") -> float:
 
 
 def _in_activity() -> bool:
-    """Whether Temporal repeats what fails here; without loading its SDK where nothing else has."""
+    """Whether this code runs in an activity; does not load Temporal's SDK."""
     activity = sys.modules.get("temporalio.activity")
     return activity is not None and activity.in_activity()

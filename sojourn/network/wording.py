@@ -1,7 +1,6 @@
-"""One sentence for a failed request: the only place that words it (ME-13, ME-14).
+"""Wording: the sentence that describes a failed request, for people and planners (ME-13, ME-14).
 
-It is read by people and by planners, and kept in histories, so it repeats no address, which may hold a
-user, a password or a key.
+Histories keep these sentences, so they contain no address, which may hold a user, a password or a key.
 """
 
 from datetime import timedelta
@@ -25,11 +24,11 @@ _MAX_TEXT = 200
 
 
 def format_network_error(error: BaseException, provider: str | None = None) -> str:
-    """Return a sentence with what happened and what may help.
+    """Return a sentence that says what happened and, for a network failure, what may help.
 
     Args:
-        error: What the request raised.
-        provider: Whose answer it was to be, as it is to be shown; `API` when left out.
+        error: The exception of the request.
+        provider: The name of the API in the sentence; `API` when left out.
     """
     who = provider or "API"
     if isinstance(error, NetworkRetriesExhausted):
@@ -61,9 +60,9 @@ def _phrase(status: int) -> str:
 
 
 def _harmless(error: BaseException) -> str:
-    """The first line of an error's text, without addresses; its class when there is none.
+    """Return the first line of an error's text, without addresses; the name of its class if the text is empty.
 
-    The text of an HTTP client's error quotes the part of a request that is wrong, such as a key.
+    Of an HTTP client's error only the class is named: its text quotes parts of the request, such as a key.
     """
     if client_classes(error):
         return type(error).__name__
@@ -73,5 +72,5 @@ def _harmless(error: BaseException) -> str:
 
 
 def _is_address(word: str) -> bool:
-    """Whether a word may hold a user, a password or a query; in doubt it may."""
+    """Whether a word may be an address with a user, a password or a query; in doubt, True."""
     return "://" in word or ("@" in word and ":" in word) or ("?" in word and "=" in word)

@@ -1,7 +1,7 @@
-"""Programs beside us: started in a session and group of their own, signalled, drained, and ended with all they started.
+"""Process: programs in a session and process group of their own, which end with every process that they started.
 
-The package decides how a program begins and ends, and knows nothing of tools, servers or runs. Begin with `run` for
-a program that is awaited, with `program` for one that lives beside us.
+The package decides how a program is started and ended. Of Sojourn it imports only `sojourn.errors`. Begin with
+`run.py` for a program that a tool runs to its end, with `program.py` for one that runs in the background.
 """
 
 from sojourn.process.program import Program

@@ -1,8 +1,7 @@
-"""A program's process group: start it, signal it, and see whether anything of it still runs.
+"""Process groups: start a group, signal it, and check whether any of its processes still runs.
 
-A group outlives its leader, and its id is not given to others while it does. What a dead leader
-started is inherited by process 1, which in a container reaps it late, or never: the dead that
-nobody has reaped do not count as running.
+A group can outlive its leader, and the system does not reuse its id meanwhile. Process 1 inherits the children
+of a dead leader, and in a container may reap them late or never; so zombies do not count as running.
 """
 
 import contextlib
@@ -22,13 +21,16 @@ def start_group(command: Sequence[str], **options: Any) -> subprocess.Popen[byte
 
     Args:
         command: The program and its arguments.
-        options: As for `subprocess.Popen`: streams, environment, folder.
+        options: Options of `subprocess.Popen`, such as streams, environment and directory.
+
+    Raises:
+        OSError: The program cannot be started.
     """
     return subprocess.Popen[bytes](command, bufsize=0, start_new_session=True, **options)
 
 
 def signal_group(group: int, number: int) -> bool:
-    """Signal every process of a group; whether any was there."""
+    """Signal every process of a group; return False if there is none that may be signalled."""
     try:
         os.killpg(group, number)
     except (ProcessLookupError, PermissionError):
@@ -37,9 +39,9 @@ def signal_group(group: int, number: int) -> bool:
 
 
 def is_running(group: int) -> bool:
-    """Whether a group whose leader was reaped has a process that runs; reaps those that are ours."""
+    """Whether a group whose leader was reaped has a process that runs; reaps this process's children in it."""
     with contextlib.suppress(ChildProcessError):
-        os.waitpid(-group, os.WNOHANG)  # we are their heir when we are process 1
+        os.waitpid(-group, os.WNOHANG)  # as process 1, this process inherits them
     if not signal_group(group, 0):
         return False
     states = set(_states(group))
@@ -47,7 +49,7 @@ def is_running(group: int) -> bool:
 
 
 def _states(group: int) -> Iterator[str]:
-    """The states of a group's processes, as Linux tells them; nothing elsewhere."""
+    """Yield the states of a group's processes, from `/proc`; nothing except on Linux."""
     for stat in _PROCESSES.glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
             state, _parent, of, *_ = stat.read_text(errors="replace").rpartition(")")[2].split()

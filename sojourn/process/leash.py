@@ -1,10 +1,9 @@
-"""Leash: a command that dies with the process that started it (Linux).
+"""Leash: run a command that the kernel kills when the thread that started it ends (Linux).
 
     python -I -S leash.py PARENT_PID COMMAND [ARGUMENT...]
 
-The kernel is asked to kill this process with its parent, and then it becomes
-the command. A program of its own because running Python between fork and exec,
-in a process with threads, may deadlock.
+This program asks the kernel for SIGKILL when its parent ends, and then replaces itself with the command. It is
+a separate program, because Python code between fork and exec may deadlock in a process with threads.
 """
 
 import ctypes
@@ -18,7 +17,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def leash() -> list[str]:
-    """What stands before a command so that it ends with the thread that starts it, by SIGKILL too; nothing but on Linux."""
+    """Return the words to put before a command, so that it ends with the thread that starts it; empty except on Linux."""
     if sys.platform != "linux" or not sys.executable:
         return []
     return [sys.executable, "-I", "-S", __file__, str(os.getpid())]
@@ -27,6 +26,6 @@ def leash() -> list[str]:
 if __name__ == "__main__":
     parent, command = int(sys.argv[1]), sys.argv[2:]
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    # A parent that died before the call would never be noticed.
+    # A parent that ended before `prctl` sends no signal.
     if os.getppid() == parent:
         os.execv(command[0], command)  # noqa: S606 - no shell is the point

@@ -1,7 +1,7 @@
-"""Program: one that lives beside us, such as a server or a worker.
+"""Program: a process that runs in the background, such as a server or a worker.
 
-It runs in a session of its own, so that Ctrl-C in the terminal reaches us and not it: a server is needed while workers
-drain, and a worker drains when we say so.
+It runs in a session of its own, so that Ctrl-C in the terminal reaches only the process that started it: a server is
+needed while workers drain, and a worker drains when it is asked to.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ _POLL = 0.02
 
 
 class Program:
-    """A process; usable from any event loop."""
+    """A background process; bound to no event loop."""
 
     def __init__(
         self,
@@ -35,10 +35,11 @@ class Program:
 
         Args:
             command: The absolute path of the binary, and its arguments.
-            log: An unbuffered file for both of its outputs; our own outputs when None.
-            keep: File descriptors that it inherits.
-            may_outlive_us: Whether our end, however it comes, ends only its standard input, so that it may drain.
-                Otherwise it reads nothing, and on Linux the kernel kills it with the thread that started it.
+            log: An unbuffered file for standard output and standard error; this process's own when None.
+            keep: File descriptors that the process inherits.
+            may_outlive_us: Whether the process may drain after this process ends: the end only closes its standard
+                input. Otherwise its standard input is empty, and on Linux the kernel kills it with the thread that
+                started it.
         """
         self._log = log
         self._log_starts = log.seek(0, os.SEEK_END) if log else 0
@@ -48,21 +49,21 @@ class Program:
             stdout=log,
             stderr=subprocess.STDOUT if log else None,
             pass_fds=keep,
-            umask=0o077 if log else -1,  # what a server keeps is for its owner
+            umask=0o077 if log else -1,  # files of a server are private to its owner
         )
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """The process id."""
         return self._process.pid
 
     @property
     def is_running(self) -> bool:
-        """Whether it has not ended."""
+        """Whether the process has not ended."""
         return self._process.poll() is None
 
     async def wait(self) -> int:
-        """Wait until it ends, and return its status; negative is the signal that ended it."""
+        """Wait until the process ends, and return its exit status; negative is the signal that ended it."""
         while (status := self._process.poll()) is None:  # noqa: ASYNC110 - bound to no event loop
             await asyncio.sleep(_POLL)
         if self._process.stdin:
@@ -70,11 +71,11 @@ class Program:
         return status
 
     def terminate(self) -> None:
-        """Ask it to end (SIGTERM); what it started may finish while it drains."""
+        """Send SIGTERM to the process alone: what it started may finish while it drains."""
         self._process.send_signal(signal.SIGTERM)
 
     async def stop(self, grace: timedelta) -> None:
-        """Ask it to end, and kill it when it has not after `grace`, or when we are cancelled."""
+        """Send SIGTERM, and kill the group if the process has not ended after `grace`, or on cancellation."""
         try:
             self.terminate()
             async with asyncio.timeout(grace.total_seconds()):
@@ -85,15 +86,15 @@ class Program:
             self.kill()
 
     def kill(self) -> None:
-        """End it and its group at once, and wait until it is gone; nothing when it has ended."""
+        """Kill the process and its group, and wait until the process is reaped; if it has ended, its group is left alone."""
         if self.is_running:
             signal_group(self.pid, signal.SIGKILL)
         self._process.wait()
 
     def log(self) -> str:
-        """All it has said to its log."""
+        """Return what the process wrote to `log`; empty without one."""
         if self._log is None:
             return ""
         size = os.fstat(self._log.fileno()).st_size - self._log_starts
-        # Not read(): the position in the file is shared with the process that writes.
+        # Not read(): the file's position is shared with the writing process.
         return os.pread(self._log.fileno(), size, self._log_starts).decode(errors="replace")

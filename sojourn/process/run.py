@@ -1,10 +1,10 @@
-"""Programs that end with the call that runs them.
+"""Run: run a program that ends with the call that runs it.
 
-A program is started in a session of its own. When the call is cancelled or overdue, and when the
-program itself has ended, whatever is left of its process group is asked to end (SIGTERM), killed
-2 s later (SIGKILL) and reaped, before the call goes on. Only what makes yet another session for
-itself escapes. There is never a shell: an argument is one argument, whatever a model wrote into
-it. (Whether it may begin with `-` is the author's to judge; most programs take `--` before it.)
+A program is started in a session of its own. When it has ended, or the call is cancelled or overdue, the rest of its
+process group gets SIGTERM, and 2 s later SIGKILL, and is reaped before the call continues. Only a process that left
+the group, for a session or group of its own, escapes. No shell is used: an argument is one argument, even if a model
+wrote spaces or quotes into it. The author decides whether an argument may begin with `-`; most programs accept `--`
+before arguments.
 """
 
 import asyncio
@@ -25,29 +25,32 @@ from sojourn.process.group import is_running, signal_group, start_group
 __all__ = ["Completed", "run_process"]
 
 GRACE = 2.0
-"""Seconds from SIGTERM to SIGKILL; with the kill within the 5 s that an activity has after its tool's time-out."""
+"""Most seconds from SIGTERM to SIGKILL, and from SIGKILL until the group is gone.
+
+Both together fit in the 5 s that an activity has after its tool's time-out.
+"""
 
 INHERITED = (
     *("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "TZ"),
     *("LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_MESSAGES", "LC_NUMERIC", "LC_TIME", "LC_COLLATE"),
 )
-"""Variables a program inherits. The rest of a worker's environment holds its secrets: keys of models and of Temporal."""
+"""Environment variables that a program inherits; others may be secrets of the worker, such as keys of models and of Temporal."""
 
 _POLL = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """What a program that ended by itself has left."""
+    """The outcome of a program that ended by itself."""
 
     returncode: int
-    """Its exit status; negative is the signal that ended it."""
+    """The exit status; negative is the signal that ended the program."""
     stdout: bytes
-    """Its standard output, up to `max_output` bytes."""
+    """Standard output, up to `max_output` bytes."""
     stderr: bytes
-    """Its standard error, up to `max_output` bytes."""
+    """Standard error, up to `max_output` bytes."""
     truncated: bool
-    """Whether it wrote more than that to one of the two."""
+    """Whether one of the two was longer than `max_output`."""
 
 
 async def run_process(
@@ -62,17 +65,19 @@ async def run_process(
     """Run a program to its end; any exit status is a result, not an error.
 
     Args:
-        program: Its path, or a name looked up in `PATH`.
-        arguments: Passed as they are.
-        stdin: What it reads; nothing when none.
-        env: Variables beside the few of `INHERITED`, or in place of them; `os.environ` passes on all.
-        cwd: The directory it runs in; the worker's when none.
-        timeout: How long it may take; as long as the tool when none.
+        program: A path, or a name to look up in `PATH`.
+        arguments: The program's arguments, passed unchanged.
+        stdin: The program's standard input; empty when None.
+        env: Variables that are added to those of `INHERITED`, or replace them; `os.environ` passes on all.
+        cwd: The working directory; the worker's when None.
+        timeout: Time limit of the program; only the tool's own when None.
         max_output: Bytes kept of each output; the rest is read and dropped.
 
     Raises:
-        ToolUnavailable: There is no such program on this worker, or it may not be run.
-        TimeoutError: It took longer than `timeout`, and has been ended.
+        ToolUnavailable: This worker has no such program, or may not run it, or cannot start a thread for it.
+        TimeoutError: The program took longer than `timeout`, and was ended.
+        OSError: `cwd` cannot be used, or the system cannot start the program for another reason.
+        ValueError: The program, an argument or a variable holds a NUL character.
     """
     command = [str(program), *map(str, arguments)]
     basics = {name: os.environ[name] for name in INHERITED if name in os.environ}
@@ -90,9 +95,9 @@ async def run_process(
 
 
 class _Child:
-    """One program: its process group and its pipes.
+    """A running program: its process group and its pipes.
 
-    Not `asyncio.create_subprocess_exec`: a loop that shuts down while that connects pipes hangs.
+    `asyncio.create_subprocess_exec` is not used: an event loop that shuts down while it connects pipes hangs.
     """
 
     def __init__(
@@ -118,7 +123,7 @@ class _Child:
             )
         except (FileNotFoundError, PermissionError) as error:
             if error.filename != command[0]:
-                raise  # the directory
+                raise  # about `cwd`
             raise ToolUnavailable(f"{command[0]} cannot be run on this worker: {error.strerror}") from error
         try:
             threading.Thread(target=self._reap, args=[asyncio.get_running_loop()], daemon=True).start()
@@ -129,7 +134,7 @@ class _Child:
             raise ToolUnavailable(f"no thread can be started on this worker: {error}") from error
 
     async def completed(self) -> Completed:
-        """Wait until it has ended and its outputs are read; others that hold them get 2 s to close them."""
+        """Wait until the program has ended and its outputs are read; other processes have 2 s to close the outputs."""
         loop, process = asyncio.get_running_loop(), self._process
         for output, pipe in zip(self._outputs, (process.stdout, process.stderr), strict=True):
             self._pipes.append((await loop.connect_read_pipe(lambda output=output: output, pipe))[0])
@@ -147,7 +152,7 @@ class _Child:
         return Completed(process.returncode, bytes(out.kept), bytes(err.kept), out.is_cut or err.is_cut)
 
     async def end(self) -> None:
-        """Leave nothing of its group, and no pipe open."""
+        """End the whole process group, and close the pipes."""
         group = self._process.pid
         try:
             signal_group(group, signal.SIGTERM)
@@ -160,18 +165,18 @@ class _Child:
     def _close(self) -> None:
         for pipe in self._pipes:
             if isinstance(pipe, asyncio.WriteTransport) and pipe.get_write_buffer_size():
-                pipe.abort()  # what was never read would keep it open
+                pipe.abort()  # unread input would keep it open
             pipe.close()
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             if pipe:
                 pipe.close()
 
     async def _gone(self, group: int) -> None:
-        """Wait until it is reaped and nothing of its group runs, at most 2 s."""
+        """Wait until the program is reaped and no process of its group runs, at most 2 s."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(GRACE):
                 await self._exited.wait()
-                while is_running(group):  # noqa: ASYNC110 - nobody tells
+                while is_running(group):  # noqa: ASYNC110 - the system sends no event
                     await asyncio.sleep(_POLL)
 
     def _reap(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -181,7 +186,7 @@ class _Child:
 
 
 class _Output(asyncio.Protocol):
-    """What a program writes to one of its outputs, as far as it is kept."""
+    """Collects the first `max_output` bytes of an output of a program."""
 
     def __init__(self, max_output: int) -> None:
         self._max_output = max_output
@@ -194,12 +199,12 @@ class _Output(asyncio.Protocol):
         self.kept += data[:room]
         self.is_cut |= len(data) > room
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the base's
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the signature of the base class
         self.closed.set()
 
 
 async def _to_its_end(step: Coroutine[Any, Any, None]) -> None:
-    """Await a step that a cancellation does not interrupt; it is raised after the step."""
+    """Await a step to its end; a cancellation meanwhile is raised after the step."""
     task = asyncio.ensure_future(step)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():

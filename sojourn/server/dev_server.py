@@ -18,9 +18,9 @@ from sojourn.server.temporal_cli import Progress, TemporalCli, find_cli
 __all__ = ["USUAL_PORT", "USUAL_UI_PORT", "Server"]
 
 USUAL_PORT = 7233
-"""Where everybody looks for a Temporal frontend."""
+"""Default port of a Temporal frontend."""
 USUAL_UI_PORT = 8233
-"""Where everybody looks for a development server's UI."""
+"""Default port of a development server's web UI."""
 
 _GRACE = timedelta(seconds=5)
 _POLL = 0.02
@@ -29,11 +29,10 @@ _LOG_LINES = 20
 
 
 class Server:
-    """A Temporal development server: started by us or, with `attach`, found running.
+    """A Temporal development server: started by this object or, with `attach`, found running.
 
-    Use it as `async with Server(...) as server:`, or call `start` and `stop`.
-    It is bound to no event loop. On Linux it dies with the thread that started
-    it: start it from one that lives as long as the server should.
+    Use it as `async with Server(...) as server:`, or call `start` and `stop`. It is bound to no event loop. On
+    Linux the kernel kills it with the thread that started it, so start it from a thread that lives long enough.
     """
 
     def __init__(
@@ -51,21 +50,21 @@ class Server:
         start_timeout: timedelta = timedelta(seconds=30),
         on_progress: Progress | None = None,
     ) -> None:
-        """Say what is wanted; nothing is started yet.
+        """Configure a server; `start` starts it.
 
         Args:
-            db_filename: The SQLite file that keeps everything; in memory when None.
-            log_filename: Where the server's log goes, anew at each start; a nameless file when None.
-            port: Of the frontend. None: 7233 when it is free, else any; 0: any free one.
-            ui_port: Of the UI. None: 8233 when it is free, else any; 0: any free one.
-            ui: Whether the server has its web UI.
-            namespace: Exists once the server has started.
-            attach: Whether to use a healthy server at `port` (7233 when None) that has the
-                namespace, in place of starting one; the other settings then count for nothing.
-            tuned: Whether `DYNAMIC_CONFIG` applies; only a measurement would say no.
-            cli: The `temporal` command; looked for when None.
-            start_timeout: How long the server may take until it serves.
-            on_progress: Is told what a fetch of the `temporal` command is doing.
+            db_filename: The SQLite file of all data; in memory when None.
+            log_filename: The file of the server's log, emptied at each start; a temporary file when None.
+            port: Port of the frontend. None: 7233 if it is free, else any free port; 0: any free port.
+            ui_port: Port of the web UI. None: 8233 if it is free, else any free port; 0: any free port.
+            ui: Whether the server has a web UI.
+            namespace: A namespace that exists once the server has started.
+            attach: Whether to use a healthy server at `port` (7233 when None) that has the namespace, instead of
+                starting one; the other settings then have no effect. Never with port 0.
+            tuned: Whether `DYNAMIC_CONFIG` applies; False only for measurements.
+            cli: The `temporal` command; searched by `find_cli` when None.
+            start_timeout: Time limit until the server serves.
+            on_progress: Called with a line of text before a long step, such as a download of the `temporal` command.
         """
         self.namespace = namespace
         self._db_filename = Path(db_filename).absolute() if db_filename is not None else None
@@ -79,6 +78,7 @@ class Server:
         self._start_timeout = start_timeout
         self._on_progress = on_progress
         self._attached_to: str | None = None
+        self._was_attached = False
         self._launched: StartDev | None = None
         self._child: Program | None = None
         self._files: ServerFiles | None = None
@@ -93,35 +93,40 @@ class Server:
 
     @property
     def attached(self) -> bool:
-        """Whether somebody else started the server, and will stop it."""
+        """Whether this object uses a server that it did not start, and will not stop."""
         return self._attached_to is not None
 
     @property
     def address(self) -> str:
-        """`host:port` of the frontend; stays the same when the server is stopped."""
+        """`host:port` of the frontend, also after the server was stopped.
+
+        Raises:
+            RuntimeError: The server was never started, or `stop` detached from one that was not started here.
+        """
         if self._attached_to is not None:
             return self._attached_to
         if self._launched is None:
-            raise RuntimeError("the server was never started: use `async with Server(...)` or `start()`")
+            happened = "was detached from" if self._was_attached else "was never started"
+            raise RuntimeError(f"the server {happened}: use `async with Server(...)` or `start()`")
         return self._launched.address
 
     @property
     def ui_url(self) -> str | None:
-        """The web UI; None when there is none, or the server is somebody else's."""
+        """URL of the web UI; None without a web UI, and for an attached server."""
         return self._launched.ui_url if self._launched is not None else None
 
     @property
     def cli(self) -> TemporalCli | None:
-        """The command that serves; None before the start, and when the server is somebody else's."""
+        """The `temporal` command of the server; None before the start, and for an attached server."""
         return self._cli if self._launched is not None else None
 
     @property
     def pid(self) -> int | None:
-        """The server's process; None when it does not run, or is somebody else's."""
+        """Process id of the server; None when it does not run, and for an attached server."""
         return self._child.pid if self._child is not None and self._child.is_running else None
 
     def log_tail(self, lines: int = _LOG_LINES) -> str:
-        """Return the last lines that our server logged since it was last started."""
+        """Return the last lines that the server logged since it was last started; empty for an attached server."""
         return "\n".join(self._child.log().splitlines()[-lines:]) if self._child is not None else ""
 
     async def start(self) -> Self:
@@ -129,16 +134,18 @@ class Server:
 
         Raises:
             ServerNotFound: There is no `temporal` command.
-            ServerUnavailable: The server did not start; the message ends with its last log lines.
+            ServerUnavailable: The server did not start, and the message ends with its last log lines; or its files
+                cannot be used.
+            RuntimeError: The server is started already.
         """
         if self.attached or self._child is not None:
             raise RuntimeError(f"the server at {self.address} is started already")
         usual = self._asked_port or USUAL_PORT
-        # A free port needs no question, and so no import of the SDK.
+        # Nothing serves on a free port, so the SDK need not be imported to ask.
         if self._attach and not is_free(usual):
             address = f"{HOST}:{usual}"
             if await is_serving(address, namespace=self.namespace):
-                self._attached_to, self._launched = address, None
+                self._attached_to, self._launched, self._was_attached = address, None, True
                 return self
         cli = self._cli = self._cli or await find_cli(on_progress=self._on_progress)
         try:
@@ -150,7 +157,7 @@ class Server:
         return self
 
     async def stop(self, *, grace: timedelta = _GRACE) -> None:
-        """End our server, by force after `grace`; only let go of one that is somebody else's."""
+        """Stop the server, by SIGKILL after `grace`; from an attached server only detach."""
         self._attached_to = None
         try:
             if self._child is not None:
@@ -161,32 +168,41 @@ class Server:
             self._child = self._files = None
 
     def kill(self) -> None:
-        """End our server with SIGKILL, as a crash would; `restart` brings it back."""
+        """Kill the server with SIGKILL, as in a crash; `restart` starts it again.
+
+        Raises:
+            RuntimeError: This object started no server, or has stopped it.
+        """
         self._own_child().kill()
 
     async def restart(self) -> None:
-        """Start our server again, on the same file and ports; stops it first when it runs.
+        """Start the server again, with the same file and ports; stop it first if it runs.
 
         Raises:
-            ServerUnavailable: It did not start.
+            ServerUnavailable: The server did not start.
+            RuntimeError: This object started no server, or has stopped it.
         """
         await self._own_child().stop(_GRACE)
         assert self._launched is not None
         await self._launch(self._launched)
 
     async def wait(self) -> int:
-        """Wait until our server's process ends, and return its status; negative is a signal."""
+        """Wait until the server's process ends, and return its exit status; negative is the signal that ended it.
+
+        Raises:
+            RuntimeError: This object started no server, or has stopped it.
+        """
         return await self._own_child().wait()
 
     def _own_child(self) -> Program:
         if self._child is None:
             raise RuntimeError(
-                "this object started no server: call start() first; a server that it only attached to is not its own"
+                "this object has no server of its own: call start() first; a server that it only attached to is not one"
             )
         return self._child
 
     async def _launch_on_free_ports(self, cli: TemporalCli) -> None:
-        """Launch, and again on other ports when somebody was quicker to take one that we chose."""
+        """Launch the server; choose other ports if another process took a chosen one first."""
         for tries_left in reversed(range(_TRIES)):
             start = StartDev(
                 binary=cli.path,
@@ -224,7 +240,7 @@ class Server:
             raise
 
     async def _serves(self, start: StartDev, child: Program) -> bool:
-        # A stranger may answer at the port; our server says on its log when it could not have it.
+        # Another server may answer at the port; then the log of this one says that the port was in use.
         log = child.log()
         return (
             bool(log)
@@ -233,5 +249,5 @@ class Server:
         )
 
     def _not_started(self, how: str) -> ServerUnavailable:
-        said = self.log_tail() or "(nothing)"
-        return ServerUnavailable(f"the Temporal server did not start: {how}; it said:\n{said}")
+        tail = self.log_tail() or "(nothing)"
+        return ServerUnavailable(f"the Temporal server did not start: {how}; its log:\n{tail}")

@@ -1,6 +1,6 @@
-"""The files of a server: its log, and the lock of its database file.
+"""Files of a server: its log, and the lock of its database file.
 
-One server a database file: two would corrupt each other's data.
+Only one server may use a database file: two would corrupt each other's data.
 """
 
 import fcntl
@@ -17,13 +17,13 @@ __all__ = ["ServerFiles"]
 
 
 class ServerFiles:
-    """Open, and locked, for as long as a server may run or be started again."""
+    """The open files of a server, kept while it runs or may be restarted."""
 
     def __init__(self, *, db_filename: Path | None, log_filename: Path | None) -> None:
-        """Open the log, and lock the database file, where there is one.
+        """Open the log, and lock the database file, if there is one.
 
         Raises:
-            ServerUnavailable: Another server holds the database file, or a file cannot be opened.
+            ServerUnavailable: Another server uses the database file, or a file cannot be opened.
         """
         self._open = ExitStack()
         with self._open as opening:
@@ -36,17 +36,17 @@ class ServerFiles:
 
     @property
     def inherited(self) -> list[int]:
-        """Descriptors for the server to hold too: the lock lasts as long as either of us lives."""
+        """File descriptors for the server to inherit, so that the lock lasts as long as this process or the server."""
         return [self._lock.fileno()] if self._lock is not None else []
 
     def sign(self, holder: str) -> None:
-        """Leave a note for whoever wants the same database file."""
+        """Write the server's address into the lock file, for the error of a second server."""
         if self._lock is not None:
             os.ftruncate(self._lock.fileno(), 0)
             self._lock.write(holder.encode())
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files, and with them this process's hold of the lock."""
         self._open.close()
 
 
@@ -54,7 +54,7 @@ def _lock(db_filename: Path) -> IO[bytes]:
     private_folder(db_filename.parent)
     for written in ("", "-wal", "-shm"):
         keep_private(Path(f"{db_filename}{written}"))
-    held = open(f"{db_filename}.lock", "a+b", buffering=0, opener=private_opener)  # noqa: SIM115 - open as long as the server
+    held = open(f"{db_filename}.lock", "a+b", buffering=0, opener=private_opener)  # noqa: SIM115 - stays open as long as the server
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -68,7 +68,7 @@ def _lock(db_filename: Path) -> IO[bytes]:
 
 
 def _log(log_filename: Path | None) -> IO[bytes]:
-    """Open a new log; unbuffered, since the server's process writes to it."""
+    """Open an empty log, unbuffered, since the server's process writes to it too."""
     if log_filename is None:
         return tempfile.TemporaryFile(buffering=0)
     private_folder(log_filename.parent)

@@ -1,4 +1,4 @@
-"""Ask a Temporal server whether it serves."""
+"""Health: check whether a Temporal server serves."""
 
 import asyncio
 from datetime import timedelta
@@ -13,10 +13,10 @@ async def is_serving(
 
     Args:
         address: `host:port` of the frontend, without TLS.
-        namespace: The namespace it must have.
-        within: How long to wait for the answer; another kind of server may never give one.
+        namespace: The namespace that the server must have.
+        within: Time limit of the check; a server of another kind may never answer.
     """
-    # Heavy: a command that only looks for a binary does without.
+    # Imported here, since it is slow, and a command that only searches a binary does not need it.
     from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest  # noqa: PLC0415
     from temporalio.service import ConnectConfig, RPCError, ServiceClient  # noqa: PLC0415
 
@@ -26,7 +26,7 @@ async def is_serving(
             if not await service.check_health():
                 return False
             await service.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=namespace))
-    # RuntimeError is how the SDK says that it cannot connect.
+    # The SDK raises RuntimeError when it cannot connect.
     except (RPCError, RuntimeError, TimeoutError):
         return False
     return True

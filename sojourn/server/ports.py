@@ -1,4 +1,4 @@
-"""Choose ports for a server: the usual one when it is free, else any free one."""
+"""Ports: choose the ports of a server, the usual one if it is free, else any free one."""
 
 import random
 import re
@@ -9,15 +9,14 @@ __all__ = ["HOST", "is_free", "pick", "port_in_use"]
 HOST = "127.0.0.1"
 """The server listens on the loopback interface only: it has no authentication."""
 
-# Below every system's range of ephemeral ports. A port from that range may be
-# taken by any outgoing connection while a server restarts; a client that keeps
-# dialling the port of a dead server may even connect to itself.
+# Below every system's range of ephemeral ports. Any outgoing connection may take a port from that range while a
+# server restarts; a client that keeps connecting to the port of a dead server may even connect to itself.
 _FIRST, _LAST = 20_000, 32_767
 _IN_USE = re.compile(r":(\d+): bind: address already in use")
 
 
 def is_free(port: int) -> bool:
-    """Whether a server could listen on the port now."""
+    """Whether a server can listen on the port now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -31,8 +30,8 @@ def pick(asked: int | None, usual: int) -> int:
     """Return a port to try.
 
     Args:
-        asked: A port: that one. 0: any free one. None: the usual one when it is free, else any.
-        usual: The port that people expect.
+        asked: A port is returned unchanged. 0: any free port. None: the usual port if it is free, else any free port.
+        usual: The default port.
     """
     if asked:
         return asked
@@ -44,6 +43,6 @@ def pick(asked: int | None, usual: int) -> int:
 
 
 def port_in_use(log: str) -> int | None:
-    """Return the port that a server's log says was taken, if that is why it ended."""
+    """Return the port that was already in use, by a server's log; None if the log names none."""
     match = _IN_USE.search(log)
     return int(match[1]) if match else None

@@ -1,4 +1,4 @@
-"""The command line that starts a development server."""
+"""Start-dev: the command line that starts a development server."""
 
 import json
 from collections.abc import Mapping
@@ -11,24 +11,27 @@ from sojourn.server.ports import HOST
 
 __all__ = ["DYNAMIC_CONFIG", "StartDev"]
 
-DYNAMIC_CONFIG: Final[Mapping[str, int | bool]] = MappingProxyType(
+DYNAMIC_CONFIG: Final[Mapping[str, int | bool | str]] = MappingProxyType(
     {
         # How often the reader of a shard's transfer queue may look for new tasks.
         "history.transferProcessorMaxPollRPS": 2000,
         "history.transferProcessorMaxPollHostRPS": 4000,
-        # One partition: else a task may wait 2 s in a partition that nobody polls.
+        # One partition: a task may wait 2 s in a partition without a poller.
         "matching.numTaskqueueReadPartitions": 1,
         "matching.numTaskqueueWritePartitions": 1,
-        # Bytes of updates under way: their answer repeats them, and is one message of 4 MB at most with all that begins.
+        # How much later than its time a timer, or the next attempt of an activity, may be read.
+        "history.timerProcessorMaxTimeShift": "10ms",
+        # Bytes of updates in flight: one response repeats them with all that starts, and a message has at most 4 MB.
         "history.maxInFlightUpdatePayloads": 2_000_000,
         # An activity on its workflow's own queue starts without a dispatch.
         "system.enableActivityEagerExecution": True,
     }
 )
-"""The server settings that make a development server answer at once, and keep large updates from ending a run.
+"""The server settings that make a development server dispatch tasks at once, and keep large updates from ending a run.
 
-With its defaults one queue reader is limited to 20 reads a second, so every task waits about 44 ms for its dispatch;
-with these it waits 2 to 3 ms, and a run with 20 tool calls takes a fifth of the time.
+By default a queue reader may read 20 times a second, so that every task waits about 44 ms for its dispatch. With
+these settings a task waits 2 to 3 ms, and a run with 20 tool calls takes a fifth of the time. By default a timer or a
+retry is also up to a second late.
 """
 
 _SEARCH_ATTRIBUTES = ("SojournAgent=Keyword", "SojournSession=Keyword", "SojournAwaiting=Keyword")
@@ -36,18 +39,18 @@ _SEARCH_ATTRIBUTES = ("SojournAgent=Keyword", "SojournSession=Keyword", "Sojourn
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartDev:
-    """How a server is started, and started again."""
+    """The settings of a server's start and restarts."""
 
     binary: Path
     """The `temporal` command."""
     port: int
-    """Of the frontend. The ports of its other services the server chooses itself."""
+    """Port of the frontend; the server chooses the ports of its other services."""
     ui_port: int | None
-    """Of the web UI; None is no UI."""
+    """Port of the web UI; None for no UI."""
     db_filename: Path | None
-    """The SQLite file; None is in memory."""
+    """The SQLite file; None for a database in memory."""
     namespace: str
-    """Created unless it exists."""
+    """The namespace, which is created if it does not exist."""
     tuned: bool
     """Whether `DYNAMIC_CONFIG` applies."""
 
@@ -58,7 +61,7 @@ class StartDev:
 
     @property
     def ui_url(self) -> str | None:
-        """The web UI."""
+        """URL of the web UI; None for no UI."""
         return f"http://{HOST}:{self.ui_port}" if self.ui_port is not None else None
 
     @property

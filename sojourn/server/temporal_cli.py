@@ -1,9 +1,8 @@
-"""The `temporal` command of this machine: find one, or fetch one into the user's cache, once.
+"""The `temporal` command of this machine: find one, or download one into the user's cache, once.
 
-The nearest one wins: what the environment names, what is installed beside
-Python, what is on PATH, what was fetched before; only then is one fetched, by the SDK's own
-downloader. That works in a scratch folder, and the finished binary is moved into place in one step, so
-that processes that fetch at the same time never see half a file.
+The places are searched in this order: `SOJOURN_TEMPORAL_CLI`, the folder of Python, PATH, the cache. Only then the
+SDK's downloader is used. It works in a scratch folder, from which the finished binary is moved in one step, so that
+processes that download at the same time never see half a file.
 """
 
 import asyncio
@@ -28,10 +27,10 @@ from sojourn.errors import ServerNotFound
 __all__ = ["CliSource", "Progress", "TemporalCli", "find_cli"]
 
 CliSource = Literal["SOJOURN_TEMPORAL_CLI", "environment", "PATH", "cache", "download"]
-"""Where a `temporal` command comes from."""
+"""Where a `temporal` command was found."""
 
 Progress = Callable[[str], None]
-"""Is told, a line at a time, what a long step is doing."""
+"""Called with a line of text before a long step."""
 
 _DOWNLOAD_TIMEOUT = timedelta(minutes=10)
 _VERSION = re.compile(r"\btemporal version (\S+)")
@@ -40,12 +39,12 @@ _VERSION_TIMEOUT = 10.0
 
 @dataclass(frozen=True, slots=True)
 class TemporalCli:
-    """A `temporal` command that runs here."""
+    """A `temporal` command that runs on this machine."""
 
     path: Path
     """The binary."""
     version: str
-    """Its own version, such as `1.9.1`."""
+    """The version of the command line, such as `1.9.1`."""
     source: CliSource
     """Where it was found."""
 
@@ -54,11 +53,12 @@ async def find_cli(*, fetch: bool = True, on_progress: Progress | None = None) -
     """Return the first `temporal` command that works.
 
     Args:
-        fetch: Whether one may be downloaded into the user's cache.
-        on_progress: Is told, in lines, what a fetch is doing.
+        fetch: Whether a command may be downloaded into the user's cache.
+        on_progress: Called with a line of text before a download.
 
     Raises:
-        ServerNotFound: There is none; the message lists every way to get one.
+        ServerNotFound: There is no such command, and the message lists every way to get one; or
+            `SOJOURN_TEMPORAL_CLI` names a program that is not a Temporal CLI.
     """
     faults: list[str] = []
     for source, path in _places():
@@ -69,7 +69,7 @@ async def find_cli(*, fetch: bool = True, on_progress: Progress | None = None) -
                 f"SOJOURN_TEMPORAL_CLI names {path}, which is not a Temporal CLI that runs here; "
                 "correct the path, or unset the variable to search elsewhere"
             )
-        faults.append(f"{path} is no Temporal CLI that runs here")
+        faults.append(f"{path} is not a Temporal CLI that runs here")
     if fetch:
         try:
             path = await _download(on_progress)
@@ -83,7 +83,7 @@ async def find_cli(*, fetch: bool = True, on_progress: Progress | None = None) -
 
 
 def _places() -> Iterator[tuple[CliSource, Path]]:
-    """Where a command may already be, the nearest first; only what exists."""
+    """Yield the sources and paths to try, in the order of the search."""
     if named := os.environ.get("SOJOURN_TEMPORAL_CLI"):
         yield "SOJOURN_TEMPORAL_CLI", Path(shutil.which(named) or named)
     beside_python = dict.fromkeys([sysconfig.get_path("scripts"), os.path.dirname(sys.executable)])
@@ -91,12 +91,12 @@ def _places() -> Iterator[tuple[CliSource, Path]]:
         yield "environment", Path(path)
     if path := shutil.which("temporal"):
         yield "PATH", Path(path)
-    if _cached_cli().is_file():
+    if os.path.isfile(_cached_cli()):  # not `Path.is_file`, which raises where a folder may not be entered
         yield "cache", _cached_cli()
 
 
 def _version_of(path: Path) -> str | None:
-    """What the binary calls its version; None when it is another program, or does not run."""
+    """Return the version that the binary prints; None if it is another program or does not run."""
     try:
         answer = subprocess.run(  # noqa: S603 - the path is the user's own command
             [path, "--version"],
@@ -114,28 +114,35 @@ def _version_of(path: Path) -> str | None:
 
 
 class _FetchFailed(ServerNotFound):
-    """The download gave no binary; the text says why."""
+    """The download brought no binary; the message says why."""
 
 
 def _cached_cli() -> Path:
-    """Where a fetched binary is kept."""
+    """Return the path of a downloaded binary."""
     return user_cache_path("sojourn", appauthor=False) / "temporal"
 
 
 async def _download(on_progress: Progress | None) -> Path:
-    """Let the SDK download the release it knows to work; fails at once without a network.
+    """Have the SDK download its default release, and return the path in the cache.
 
     Raises:
-        _FetchFailed: The download cannot be reached, or brought no binary.
+        _FetchFailed: The download failed or brought no binary, or the cache cannot be written.
     """
-    # Heavy, and needed only here.
+    try:
+        return await _download_into_cache(on_progress)
+    except OSError as fault:
+        raise _FetchFailed(f"{_cached_cli().parent} cannot be written ({fault.strerror or fault})") from fault
+
+
+async def _download_into_cache(on_progress: Progress | None) -> Path:
+    # Imported here, since it is slow and rarely needed.
     from temporalio.testing import WorkflowEnvironment  # noqa: PLC0415
 
     if on_progress:
         on_progress("downloading the Temporal CLI (about 45 MB, once)")
     with _scratch() as scratch:
         try:
-            # The SDK downloads only in order to start a server: this one serves nobody.
+            # The SDK downloads only to start a server, which is shut down again at once.
             async with asyncio.timeout(_DOWNLOAD_TIMEOUT.total_seconds()):
                 environment = await WorkflowEnvironment.start_local(  # pyright: ignore[reportUnknownMemberType]
                     download_dest_dir=str(scratch)
@@ -149,7 +156,7 @@ async def _download(on_progress: Progress | None) -> Path:
 
 @contextmanager
 def _scratch() -> Generator[Path]:
-    """Yield a folder that is gone afterwards, on the cache's own file system."""
+    """Yield a temporary folder on the file system of the cache."""
     home = _cached_cli().parent
     home.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=home, prefix="fetch-") as scratch:
@@ -157,7 +164,11 @@ def _scratch() -> Generator[Path]:
 
 
 def _keep(scratch: Path) -> Path:
-    """Move the one binary that a fetch left into the cache."""
+    """Move the downloaded binary into the cache, and return its path there.
+
+    Raises:
+        _FetchFailed: There is not exactly one binary.
+    """
     binaries = [path for path in scratch.iterdir() if path.is_file() and os.access(path, os.X_OK)]
     if len(binaries) != 1:
         raise _FetchFailed(f"expected one binary, found {len(binaries)}")
@@ -173,6 +184,6 @@ def _every_way(faults: list[str]) -> str:
         "use a server that runs elsewhere: set TEMPORAL_ADDRESS",
     ]
     tried = f" (tried: {'; '.join(faults)})" if faults else ""
-    return f"no `temporal` command on this machine{tried}; any one of these mends it:" + "".join(
+    return f"no `temporal` command on this machine{tried}; do one of these:" + "".join(
         f"\n  - {way}" for way in ways
     )

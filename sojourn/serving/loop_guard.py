@@ -1,4 +1,4 @@
-"""Enduring: a worker's event loop continues, or its process ends, whatever code that tools left behind does to it.
+"""Loop guard: a worker's event loop continues, or its process ends, when code that tools left behind disturbs it.
 
 A task that nobody awaits can raise `SystemExit` out of the loop, stop the loop, or cancel all that runs on
 it. The first two are logged, and the loop continues; the last ends the process, with status 1. A thread ends
@@ -36,7 +36,7 @@ _AT_ONCE = 5.0
 """Seconds that a loop has to end after a second signal."""
 
 _OWN: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
-"""Loops that have a process of their own."""
+"""Loops that `endure` runs: their worker owns the process, so the process may be ended."""
 
 _log = structlog.get_logger("sojourn.worker")
 
@@ -90,9 +90,7 @@ def endure(serving: Callable[[Stop], Coroutine[Any, Any, None]], *, drain: timed
             overseer.allow(_CLOSING)
             closing.close()
     if main.cancelled():
-        _log.error(
-            "worker_cancelled", reason="a tool or another stranger's code cancelled the worker's own task"
-        )
+        _log.error("worker_cancelled", reason="a tool or other foreign code cancelled the worker's own task")
         raise SystemExit(_FAILED)
     main.result()
 
@@ -120,7 +118,7 @@ def _to_its_end(main: "asyncio.Task[None]") -> None:
                 )
         else:
             if not main.done():
-                _log.error("loop_stopped", reason="a tool or another stranger's code stopped the event loop")
+                _log.error("loop_stopped", reason="a tool or other foreign code stopped the event loop")
 
 
 def _close(runner: asyncio.Runner) -> None:
@@ -132,8 +130,8 @@ def _close(runner: asyncio.Runner) -> None:
 
 
 @contextlib.contextmanager
-def _signals(tell: Callable[[int], None]) -> Generator[None]:
-    """Call `tell` with the number of signals so far, not by the loop, which may be blocked; the third ends the process."""
+def _signals(report: Callable[[int], None]) -> Generator[None]:
+    """Call `report` with the number of signals so far, not by the loop, which may be blocked; the third ends the process."""
     count = 0
 
     def on_signal(*_: Any) -> None:
@@ -141,7 +139,7 @@ def _signals(tell: Callable[[int], None]) -> Generator[None]:
         count += 1
         if count > 2:
             os._exit(_FAILED)
-        tell(count)
+        report(count)
 
     before = {number: signal.signal(number, on_signal) for number in SIGNALS}
     try:

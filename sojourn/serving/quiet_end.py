@@ -30,13 +30,13 @@ def end_quietly() -> None:
 
 def _settle() -> None:
     until = time.monotonic() + _LONGEST
-    while _strangers() and time.monotonic() < until:
+    while _foreign_threads() and time.monotonic() < until:
         time.sleep(_POLL)  # releases the interpreter lock, for which such a thread waits
     # From here to the interpreter's end this thread holds the lock, so that no other thread enters Python
     # code.
 
 
-def _strangers() -> set[int]:
+def _foreign_threads() -> set[int]:
     """Ids of the threads in Python code that Python did not start."""
     # A foreign thread that asks for its own name gets a stand-in.
     own = {thread.ident for thread in threading.enumerate() if not isinstance(thread, threading._DummyThread)}  # noqa: SLF001

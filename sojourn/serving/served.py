@@ -1,4 +1,4 @@
-"""Served: what a worker needs of the agents that it serves; `App` implements it, and uses workers only to start one."""
+"""Served: what a worker needs of an app; a protocol, since `App`, which implements it, imports the worker."""
 
 from typing import Any, Protocol
 

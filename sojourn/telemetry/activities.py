@@ -1,6 +1,6 @@
-"""Activities: a span for each plan and for each execution of a tool, current while it runs.
+"""Activities: a span for each attempt at a plan and for each execution of a tool, current while the attempt runs.
 
-So what a tool or a planner traces itself, and what it asks of MCP servers, lies below it.
+So the spans that a tool or a planner makes, and those of its requests to MCP servers, are its children.
 """
 
 import asyncio
@@ -28,14 +28,14 @@ __all__ = ["ActivityTelemetry"]
 
 
 class ActivityTelemetry(ActivityInboundInterceptor):
-    """Records plans and tools; other activities only get their place in the trace."""
+    """Records plans and executions of tools; other activities only get the context of the trace."""
 
     def __init__(self, next: ActivityInboundInterceptor, recorder: Recorder) -> None:
         super().__init__(next)
         self._recorder = recorder
 
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:
-        """Run an activity under its span."""
+        """Execute an activity inside its span."""
         context = context_in(input.headers)
         task = input.args[0] if input.args else None
         if isinstance(task, PlanTask):
@@ -97,7 +97,7 @@ class ActivityTelemetry(ActivityInboundInterceptor):
 
     @contextmanager
     def _span(self, name: str, context: Context, attributes: Attributes) -> Generator[Span]:
-        """A current span, of the activity's own time; the caller records what is raised, without its text."""
+        """Make a span current for the block; the caller records an exception, without its text."""
         token = current.attach(context)
         try:
             with self._recorder.tracer.start_as_current_span(

@@ -1,4 +1,4 @@
-"""TelemetryInterceptor: what Temporal's client and worker call on the way in and out of runs, plans and tools."""
+"""TelemetryInterceptor: the interceptors of Temporal's client and worker that record runs, plans and tools."""
 
 from collections.abc import Mapping
 from typing import Any, NoReturn
@@ -48,7 +48,7 @@ class TelemetryInterceptor(Interceptor, WorkerInterceptor):
         self,
         input: WorkflowInterceptorClassInput,  # noqa: ARG002 - Temporal's signature
     ) -> type[WorkflowInboundInterceptor]:
-        """Return a class, of which Temporal makes one instance for each workflow."""
+        """Return the class of which Temporal makes one instance for each workflow."""
 
         class Telemetry(_WorkflowTelemetry):
             _recorder = self._recorder
@@ -57,7 +57,7 @@ class TelemetryInterceptor(Interceptor, WorkerInterceptor):
 
 
 class _ClientTelemetry(OutboundInterceptor):
-    """A span for the start of a run, which is the root of its trace or a part of the caller's."""
+    """Records a span for the start of a run, which is the root of a trace, or a child of the caller's span."""
 
     def __init__(self, next: OutboundInterceptor, recorder: Recorder) -> None:
         super().__init__(next)
@@ -91,7 +91,7 @@ class _ClientTelemetry(OutboundInterceptor):
 
 
 class _WorkflowTelemetry(WorkflowInboundInterceptor):
-    """Observes a run, and passes its place in the trace on to what it starts."""
+    """Observes a run, and passes the trace context on to its activities, child runs and next execution."""
 
     _recorder: Recorder
 
@@ -99,9 +99,9 @@ class _WorkflowTelemetry(WorkflowInboundInterceptor):
         super().__init__(next)
         self.observation: Observation | None = None
         self.above: Mapping[str, Payload] = {}
-        """The header of what comes beside the run: the next execution of its chain."""
+        """The header with the context that the run was started in, for the next execution of its chain."""
         self.below: Mapping[str, Payload] = {}
-        """The header of what the run starts, which is the same each time."""
+        """The header with the context of the run's span, for its activities and child workflows."""
 
     def init(self, outbound: WorkflowOutboundInterceptor) -> None:
         super().init(_Outbound(outbound, self))

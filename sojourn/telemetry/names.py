@@ -1,7 +1,7 @@
 """Names: span names and attributes, by OpenTelemetry's conventions for generative AI where they have a name.
 
-https://github.com/open-telemetry/semantic-conventions-genai. Names of spans are few: they hold ids that an
-app declares, never what a model made up. Values are bounded, and hold no payload, result or message.
+https://github.com/open-telemetry/semantic-conventions-genai. Span names have few values: they hold ids that an
+app declares, never a name that a model invented. Values are bounded, and hold no payload, result or message.
 """
 
 import re
@@ -47,7 +47,7 @@ OUTCOME = "sojourn.outcome"
 PARENT_CALL = "tool.parent_call_id"
 
 OTHER = "_OTHER"
-"""OpenTelemetry's word for a value that is not among the few."""
+"""OpenTelemetry's value for anything outside the known values of an attribute."""
 
 _CODE = re.compile(r"[A-Za-z_][\w.]{0,63}")
 _UNPRINTABLE = re.compile(r"[^\x20-\x7e]")
@@ -55,17 +55,17 @@ _REASONS = frozenset(value for name, value in vars(RetryReason).items() if name.
 
 
 def short(text: str) -> str:
-    """A text from outside as a value: printable, at most 200 characters."""
+    """Return a text as an attribute's value: at most 200 characters, with `?` for those outside printable ASCII."""
     return _UNPRINTABLE.sub("?", text[:200])
 
 
 def code(text: str | None) -> str:
-    """An error's code or an exception's name, where it looks like one: a message in its place becomes `_OTHER`."""
+    """Return an error's code or an exception's name; `_OTHER` for a text of another form, such as a message."""
     return text if text and _CODE.fullmatch(text) else OTHER
 
 
 def of_run(operation: str, *, agent_id: str, run_id: str, session_id: str, turn_id: str) -> Attributes:
-    """Return the attributes of every span of a run."""
+    """Return the attributes that all spans of a run have."""
     agent = short(agent_id) or OTHER
     found: Attributes = {
         OPERATION: operation,
@@ -81,7 +81,7 @@ def of_run(operation: str, *, agent_id: str, run_id: str, session_id: str, turn_
 
 
 def of_call(tool: str, call_id: str, parent_call_id: str | None) -> Attributes:
-    """Return the further attributes of the span of a call (SR-69)."""
+    """Return the attributes that the span of a call has in addition (SR-69)."""
     found: Attributes = {
         TOOL: short(tool),
         "gen_ai.tool.type": "function",
@@ -94,7 +94,7 @@ def of_call(tool: str, call_id: str, parent_call_id: str | None) -> Attributes:
 
 
 def is_known(dispatch: Dispatch | None, result: ToolResult) -> bool:
-    """Whether the app declares the tool, as far as the answer shows: a model may ask for any name."""
+    """Whether the app declares the tool, as far as the answer shows; a model may call any name."""
     if dispatch is None:
         return False
     hint = result.retry_hint
@@ -102,11 +102,11 @@ def is_known(dispatch: Dispatch | None, result: ToolResult) -> bool:
 
 
 def error_type(result: ToolResult, *, from_outside: bool = False) -> str | None:
-    """Return why a call failed, as a value of few: the hint's reason, else the error's code; None when it did not.
+    """Return the error type of a failed call: the hint's reason, else the error's code; None for a success.
 
     Args:
         result: The call's answer.
-        from_outside: Whether somebody outside wrote it, whose words are not counted.
+        from_outside: Whether the answer was supplied from outside: then any other value than a `RetryReason` is `_OTHER`.
     """
     if result.error is None:
         return None

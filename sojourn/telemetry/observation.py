@@ -1,8 +1,8 @@
-"""Observation: one run's span, the spans of calls that no worker executes, and the metrics of both.
+"""Observation: the span of a run, the spans of calls that no worker executes, and the metrics of both.
 
-All of this happens in workflow code, which is replayed. So nothing is recorded in a replay, and ids
-are derived: whichever worker ends a span, it is the same one. A run dropped from a worker's memory
-counts as replaying.
+All of this happens in workflow code, which is replayed. So nothing is recorded in a replay, and span ids
+are derived, so that any worker can end the span. While a worker evicts a run from its cache, nothing is
+recorded either.
 """
 
 import functools
@@ -43,24 +43,24 @@ _log = structlog.get_logger("sojourn.telemetry")
 
 
 def never_raises(report: Callable[P, None]) -> Callable[P, None]:
-    """Let a report fail no run: a span processor of a stranger may raise, and would wedge the workflow task."""
+    """Log the exception of a report: one from a program's own span processor would fail the workflow task forever."""
 
     @functools.wraps(report)
     def reported(*args: P.args, **named: P.kwargs) -> None:
         try:
             report(*args, **named)
         except Exception as error:  # noqa: BLE001 - see above
-            _log.warning("run_not_observed", told=report.__name__, error=type(error).__name__)
+            _log.warning("run_not_observed", report=report.__name__, error=type(error).__name__)
 
     return reported
 
 
 class Observation(Observer):
-    """Watches one execution of a run.
+    """Records one execution of a run.
 
     Args:
-        recorder: What to record with.
-        context: Where in a trace the run was started.
+        recorder: The recorder of this process.
+        context: The trace context in which the run was started.
     """
 
     def __init__(self, recorder: Recorder, context: Context) -> None:
@@ -77,13 +77,13 @@ class Observation(Observer):
         self._waits: dict[str, tuple[str, datetime]] = {}
         self._children: dict[str, datetime] = {}
         self.context = context
-        """Where in the trace the run's own activities are."""
+        """The trace context for the run's activities."""
 
     # The run.
 
     @never_raises
     def begins(self, run: RunInput) -> None:
-        """Take up the run's place in the trace."""
+        """Begin the run's span, and count the run."""
         self._run = run
         if self._recorder.derives_ids:
             name = f"invoke_agent {names.short(run.agent_id)}" if run.agent_id else "invoke_agent"
@@ -99,7 +99,7 @@ class Observation(Observer):
 
     @never_raises
     def completed(self, output: RunOutput) -> None:
-        """The run has answered."""
+        """End the run's span, and count the run as completed."""
         if self._is_new("end"):
             self._span.set_attribute(OUTCOME, output.reason)
             self._span.set_attribute("sojourn.tool_calls", output.tool_calls)
@@ -107,7 +107,7 @@ class Observation(Observer):
 
     @never_raises
     def failed(self, error: BaseException) -> None:
-        """The run ends with an error, or is canceled; any other error is the worker's, which tries again."""
+        """End the span of a failed or canceled run, and count it; any other error only fails the workflow task."""
         if not workflow.in_workflow() or not (
             is_cancelled_exception(error) or workflow.is_failure_exception(error)
         ):
@@ -127,10 +127,10 @@ class Observation(Observer):
         failed = {ERROR: why[ERROR]} if ERROR in why else {}
         self._instruments.run_duration.record(lasted.total_seconds(), {**agent, **failed})
 
-    # Its calls.
+    # Calls.
 
     def child_starts(self, call_id: str) -> Context:
-        """Where in the trace a child run is: below the call that it answers."""
+        """Return the trace context for a child run, below the span of the call that starts it."""
         self._children[call_id] = workflow.now()
         if not self._recorder.derives_ids:
             return self.context
@@ -155,7 +155,7 @@ class Observation(Observer):
         since: datetime,
         by_worker: bool,
     ) -> None:
-        """Count a call, and record the span of a call that no worker executed."""
+        """Count a call, and record its span if no worker executed it."""
         is_external = dispatch is not None and dispatch.kind == "external"
         reason = names.error_type(result, from_outside=is_external)
         is_known = names.is_known(dispatch, result)
@@ -188,7 +188,7 @@ class Observation(Observer):
             span.end(_nanoseconds(workflow.now()))
 
     def _repaired(self, call: ToolRequest, result: ToolResult, reason: str | None) -> str | None:
-        """Return the error of the last call of this tool, when this call mended it."""
+        """Return the error of the tool's previous call, if it had a hint and this call succeeded."""
         before = self._failed.pop(call.name, None)
         if reason is None:
             return before
@@ -196,11 +196,11 @@ class Observation(Observer):
             self._failed[call.name] = reason
         return None
 
-    # Its waits.
+    # Waits.
 
     @never_raises
     def waits(self, open_waits: Mapping[str, Await]) -> None:
-        """Count what is new among the waits, and time what is over."""
+        """Count the new waits, and record the duration of those that have ended."""
         for await_id, wait in open_waits.items():
             if await_id not in self._waits:
                 kind = _KINDS.get(type(wait), OTHER)
@@ -215,7 +215,7 @@ class Observation(Observer):
                     lasted / timedelta(seconds=1), {AGENT: self._agent, KIND: kind}
                 )
 
-    # All of it.
+    # Common to all.
 
     @property
     def _agent(self) -> str:
@@ -232,7 +232,7 @@ class Observation(Observer):
         )
 
     def _is_new(self, *what: Any) -> bool:
-        """Whether this happens now, and for the first time."""
+        """Whether to record this: not in a replay, and once in this process."""
         return (
             workflow.in_workflow()
             and not workflow.unsafe.is_replaying()

@@ -1,6 +1,6 @@
-"""Observer: what a run reports of itself to whoever watches it on this worker.
+"""Observer: the interface through which a run reports its progress to telemetry on its worker.
 
-The run reports in a replay too, in the same order; an observer must not change what the run does.
+The run reports in a replay too, in the same order. An observer must not change what the run does.
 """
 
 from collections.abc import Mapping
@@ -16,10 +16,10 @@ __all__ = ["Observer"]
 
 
 class Observer:
-    """Watches nothing; a subclass overrides the reports that it needs."""
+    """Ignores all reports; a subclass overrides those that it needs."""
 
     def begins(self, run: RunInput) -> None:
-        """The run begins."""
+        """Report that the run begins."""
 
     def answered(
         self,
@@ -31,16 +31,16 @@ class Observer:
         since: datetime,
         by_worker: bool,
     ) -> None:
-        """A call has its only answer.
+        """Report that a call is answered.
 
         Args:
             call: The call.
             dispatch: How the call was carried out; None for a refused call.
-            result: Its answer.
-            turn_id: The user turn.
-            since: When it was taken up.
-            by_worker: Whether the answer is what a worker's execution of the tool gave.
+            result: The answer.
+            turn_id: The id of the user turn.
+            since: When the run began to carry the call out.
+            by_worker: Whether the answer is from an execution of the tool on a worker.
         """
 
     def waits(self, open_waits: Mapping[str, Await]) -> None:
-        """The open waits have changed, by id."""
+        """Report the open waits, by id, after they have changed."""

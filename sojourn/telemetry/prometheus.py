@@ -1,4 +1,4 @@
-"""Prometheus: the Temporal SDK's own metrics on a port of this process, on request."""
+"""Prometheus: the Temporal SDK's own metrics, served on a port of this process."""
 
 from temporalio.runtime import PrometheusConfig, Runtime, TelemetryConfig
 
@@ -9,13 +9,13 @@ __all__ = ["runtime_with_metrics"]
 
 
 def runtime_with_metrics(at: str) -> Runtime:
-    """A runtime whose metrics are served over HTTP.
+    """Return a runtime whose metrics are served over HTTP.
 
     Args:
-        at: A port of this machine alone, such as `9464`, or an address and a port, such as `0.0.0.0:9464`.
+        at: A port on 127.0.0.1, such as `9464`, or an address and a port, such as `0.0.0.0:9464`.
 
     Raises:
-        DefinitionError: it is no port, or something else listens there.
+        DefinitionError: `at` has no valid port, or another process listens there.
     """
     host, _, port = at.strip().rpartition(":")
     if not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536):

@@ -1,8 +1,7 @@
-"""Providers: the program's own where it has set them, else made by the standard variables.
+"""Providers: the tracer and meter providers of the program, else new ones by the standard variables.
 
-What is made here becomes the global provider, so that spans of tools and of instrumented libraries
-join the run's trace. A wish that cannot be met is logged and stops nothing: telemetry is no reason
-not to serve.
+A provider made here becomes the global one, so that the spans of tools and of instrumented libraries
+join the run's trace. An exporter that cannot be made is logged, and the process continues without it.
 """
 
 import os
@@ -29,7 +28,7 @@ _log = structlog.get_logger("sojourn.telemetry")
 
 
 def recorder() -> Recorder | None:
-    """What to record with, or None when nobody asks."""
+    """Return the recorder of this process; None when no provider is set or can be made."""
     tracers, meters = _tracer_provider(), _meter_provider()
     return Recorder(tracers, meters) if tracers or meters else None
 
@@ -62,7 +61,7 @@ def _meter_provider() -> metrics.MeterProvider | None:
 
 
 def _exporters(signal: Signal) -> list[Any]:
-    """The exporters that are asked for and installed, by the entry points under which they are published."""
+    """Return the requested exporters that are installed, found by OpenTelemetry's entry points."""
     made: list[Any] = []
     for name in requested.exporters(signal):
         published = _BY_PROTOCOL.get(requested.protocol(signal), "") if name == "otlp" else name
@@ -71,18 +70,18 @@ def _exporters(signal: Signal) -> list[Any]:
             if found is None:
                 raise LookupError("no installed package provides it")
             made.append(found.load()())
-        except Exception as error:  # noqa: BLE001 - an exporter is a stranger's code, reading strangers' settings
+        except Exception as error:  # noqa: BLE001 - an exporter is foreign code, which reads its own settings
             _log.warning(
                 f"{signal}_not_exported",
                 exporter=published or requested.protocol(signal),
                 reason=str(error)[:200],
-                mend="pip install 'sojourn[otlp]', or mend the OTEL_ variables",
+                mend="pip install 'sojourn[otlp]', or correct the OTEL_ variables",
             )
     return made
 
 
 def _resource() -> Resource:
-    """Return the resource of the standard variables; its service is `sojourn` when they name none."""
+    """Return the resource by the standard variables; its service name is `sojourn` when they have none."""
     is_named = os.environ.get("OTEL_SERVICE_NAME") or SERVICE_NAME in os.environ.get(
         "OTEL_RESOURCE_ATTRIBUTES", ""
     )

@@ -1,6 +1,6 @@
 """Recorder: the tracer and the instruments of this process.
 
-docs/observability.md lists the metrics by name and unit as `METRICS` does, and a test compares the two.
+docs/observability.md lists the metrics of `METRICS`, and a test compares the two.
 """
 
 from collections import OrderedDict
@@ -34,7 +34,7 @@ METRICS: Final = {
     "sojourn.awaits": ("{await}", "Waits begun for somebody"),
     "sojourn.await.duration": ("s", "How long a wait was open"),
 }
-"""Name to unit and description."""
+"""Unit and description of each metric, by name."""
 
 _SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92, 300, 3600)
 _LONG = (1, 5, 10, 30, 60, 300, 900, 3_600, 14_400, 86_400, 604_800, 2_592_000)
@@ -92,8 +92,8 @@ class Recorder:
     """Begins spans, and holds the instruments.
 
     Args:
-        tracers: Where spans go; None for nowhere.
-        meters: Where metrics go; None for nowhere.
+        tracers: The provider for spans; None to record none.
+        meters: The provider for metrics; None to record none.
     """
 
     def __init__(self, tracers: TracerProvider | None, meters: MeterProvider | None) -> None:
@@ -104,22 +104,22 @@ class Recorder:
         )
         inner: Any = getattr(self.tracer, "id_generator", None)
         self.derives_ids = inner is not None
-        """Whether spans of runs can be made: with a tracer that is not the SDK's, a replay would make others."""
+        """Whether spans get derived ids. Without an SDK tracer they do not, and a run has no span: each worker's would differ."""
         if inner is not None:
-            self.tracer.id_generator = DerivedIds(inner)  # pyright: ignore[reportAttributeAccessIssue] - this tracer is ours alone
+            self.tracer.id_generator = DerivedIds(inner)  # pyright: ignore[reportAttributeAccessIssue] - only Sojourn uses this tracer
         self._seen: OrderedDict[tuple[str, ...], None] = OrderedDict()
         self._lock = Lock()
 
     def span_of(self, name: str, context: Context, attributes: Attributes, start: int, *parts: str) -> Span:
-        """A span whose id follows from what it stands for, begun at a time in nanoseconds."""
+        """Begin a span at `start`, in nanoseconds since the epoch, with the id that is derived from `parts`."""
         with derived(*parts):
             return self.tracer.start_span(name, context, attributes=attributes, start_time=start)
 
     def is_first(self, *parts: str) -> bool:
-        """Whether this is met for the first time in this process.
+        """Whether these parts are new in this process, among the last 20,000.
 
-        What a workflow tells while it is not replaying it may tell again: when the server refuses the very
-        task, since a signal came in meanwhile, that task is done anew.
+        A workflow may report the same thing twice outside a replay: when the server refuses the result of a
+        workflow task, because a signal arrived meanwhile, the task is executed again.
         """
         with self._lock:
             if parts in self._seen:
@@ -130,7 +130,7 @@ class Recorder:
             return True
 
     def flush(self) -> None:
-        """Send all that is waiting to be sent."""
+        """Send all spans and metrics that are not sent yet."""
         for provider in self._providers:
             force_flush: Any = getattr(provider, "force_flush", None)
             if force_flush:
@@ -138,6 +138,6 @@ class Recorder:
 
 
 def fail(span: Span, error_type: str) -> None:
-    """Mark a span as failed; no message, which could hold what was put into a call."""
+    """Mark a span as failed, without the error's message, which could hold a payload."""
     span.set_attribute(ERROR, error_type)
     span.set_status(Status(StatusCode.ERROR))

@@ -1,7 +1,7 @@
-"""Requested: whether anybody asks for telemetry: by a provider of their own, or by the standard variables.
+"""Requested: whether telemetry is requested, by a provider that the program has set, or by the standard variables.
 
-https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/. One thing is stricter
-here: the standard sends to `localhost` when nothing is set, and Sojourn sends nothing.
+https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/. There is one difference:
+when nothing is set, the standard sends to `localhost`, but Sojourn sends nothing.
 """
 
 import os
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
 
-__all__ = ["Signal", "anything", "exporters", "is_disabled", "own_meters", "own_tracers", "protocol"]
+__all__ = ["Signal", "exporters", "is_disabled", "is_requested", "own_meters", "own_tracers", "protocol"]
 
 Signal = Literal["traces", "metrics"]
 
@@ -23,7 +23,7 @@ def is_disabled() -> bool:
 
 
 def exporters(signal: Signal) -> list[str]:
-    """Names such as `otlp` or `console`; empty when the signal is off."""
+    """Return the names of a signal's exporters, such as `otlp` or `console`; empty when the signal is off."""
     if is_disabled():
         return []
     named = os.environ.get(f"OTEL_{signal.upper()}_EXPORTER", "").strip()
@@ -34,13 +34,13 @@ def exporters(signal: Signal) -> list[str]:
 
 
 def protocol(signal: Signal) -> str:
-    """`http/protobuf`, the standard's default, or `grpc`."""
+    """Return the OTLP protocol of a signal: the variables' value, such as `grpc`, else the default `http/protobuf`."""
     own, common = f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"
     return os.environ.get(own) or os.environ.get(common) or "http/protobuf"
 
 
 def own_tracers() -> "TracerProvider | None":
-    """Return the tracer provider that the program has set; nothing is loaded to find out, since a program that has, has loaded it."""
+    """Return the tracer provider that the program has set; it can have set none before it has imported OpenTelemetry."""
     if "opentelemetry.trace" not in sys.modules:
         return None
     from opentelemetry import trace  # noqa: PLC0415 - see above
@@ -56,12 +56,12 @@ def own_meters() -> "MeterProvider | None":
     from opentelemetry import metrics  # noqa: PLC0415 - see above
 
     known = metrics.get_meter_provider()
-    # The API's own stand for none, and one of them has no public name.
+    # The providers of the API itself record nothing, and one of them is not public.
     return None if type(known).__module__.startswith("opentelemetry.metrics") else known
 
 
-def anything() -> bool:
-    """Whether anybody asks for any signal."""
+def is_requested() -> bool:
+    """Whether any signal is requested."""
     if is_disabled():
         return False
     return bool(exporters("traces") or exporters("metrics") or own_tracers() or own_meters())

@@ -1,12 +1,12 @@
-"""Trace context: the ids of spans, and the header by which a place in a trace reaches workflows and activities.
+"""Trace context: the ids of spans, and the header that carries the context of a trace to workflows and activities.
 
-A span that a workflow begins on one worker may end on another, so its ids are derived from what the span stands for,
-not drawn: nothing of a span has to be kept in the run, the run's own random numbers stay as they are, and whoever
-resumes the run knows the ids that children on other workers already call their parents. `TemporalIdGenerator` of
-Temporal's SDK draws from a random generator of the workflow, so its ids depend on the order in which spans begin.
+A span that a workflow begins on one worker may end on another. So its id is not random, but derived from the ids of the
+run and the call: a run stores no span, its own random numbers do not change, and another worker that resumes the run
+computes the ids that child spans already have as their parent. `TemporalIdGenerator` of Temporal's SDK draws from a
+random generator of the workflow, so its ids depend on the order in which spans begin.
 
-The header is that of Temporal's SDKs in all languages, whose functions for it are private. It holds W3C Trace Context
-alone, no baggage as theirs: a header of a workflow or an activity is written into the history.
+The header is the one that Temporal's SDKs use in all languages, whose functions for it are private. Unlike theirs it
+holds only W3C Trace Context, no baggage: a header of a workflow or an activity is written into the history.
 """
 
 import hashlib
@@ -30,13 +30,13 @@ _WANTED: ContextVar[tuple[int, int] | None] = ContextVar("sojourn_span_ids", def
 
 
 def span_id_of(*parts: str) -> int:
-    """Return the id of the span that stands for these parts."""
+    """Return the span id that is derived from these parts."""
     return _digest(8, *parts)
 
 
 @contextmanager
 def derived(*parts: str) -> Generator[None]:
-    """The span begun meanwhile gets the id of these parts, and if it is a root, a trace id of the first."""
+    """Give the span that the block begins the id derived from these parts, and a root span the trace id of the first part."""
     token = _WANTED.set((_digest(16, parts[0]), span_id_of(*parts)))
     try:
         yield
@@ -45,37 +45,37 @@ def derived(*parts: str) -> Generator[None]:
 
 
 class DerivedIds(IdGenerator):
-    """Derived ids where they are wanted, else those of another generator."""
+    """Generates the derived ids inside `derived`, else the ids of another generator."""
 
     def __init__(self, inner: IdGenerator) -> None:
         self._inner = inner
 
     def generate_trace_id(self) -> int:
-        """A trace's id."""
+        """Return the id of a trace."""
         wanted = _WANTED.get()
         return wanted[0] if wanted else self._inner.generate_trace_id()
 
     def generate_span_id(self) -> int:
-        """A span's id."""
+        """Return the id of a span."""
         wanted = _WANTED.get()
         return wanted[1] if wanted else self._inner.generate_span_id()
 
 
 def with_context(headers: Mapping[str, Payload], context: Context | None) -> Mapping[str, Payload]:
-    """Return the headers with this context, or the current context, when it is in a trace."""
+    """Return the headers with a context, for None the current one; unchanged when the context is in no trace."""
     carrier: dict[str, str] = {}
     _W3C.inject(carrier, context)
     return {**headers, _HEADER: PayloadConverter.default.to_payload(carrier)} if carrier else headers
 
 
 def context_in(headers: Mapping[str, Payload]) -> Context:
-    """Return the context of the headers; an empty context when there is none that can be read."""
+    """Return the context of the headers; an empty context when they have none, or an invalid one."""
     payload = headers.get(_HEADER)
     if payload is None:
         return Context()
     try:
         carrier: Any = PayloadConverter.default.from_payload(payload)
-    except Exception:  # noqa: BLE001 - anybody may have started the run; a trace is no reason to fail it
+    except Exception:  # noqa: BLE001 - any program may start a run, and a wrong header must not fail it
         return Context()
     if not isinstance(carrier, dict):
         return Context()

@@ -1,4 +1,4 @@
-"""Dispatches: how each call of a plan is carried out, decided from what its agent, its run and its planner say."""
+"""Dispatches: how each call of a plan is carried out, decided by its agent, its run and its planner."""
 
 from datetime import timedelta
 from typing import Any
@@ -28,7 +28,7 @@ class Pick(BaseModel):
 
 
 def dispatcher(*tools: Toolset, limits: Limits | None = None, **more: Any) -> Dispatcher:
-    """For the calls of one plan of an agent with these tools."""
+    """Return the dispatcher of one plan, for an agent with these tools."""
     agent = Agent("test.agent", planner=ScriptedPlanner([PlanResult.final("done")]), uses=list(tools))
     return Dispatcher(
         App(agents=[agent]), RunContext(run_id="r", agent_id="test.agent"), limits or Limits(), **more
@@ -36,25 +36,25 @@ def dispatcher(*tools: Toolset, limits: Limits | None = None, **more: Any) -> Di
 
 
 @pytest.mark.parametrize(
-    ("planners", "tools", "made"),
+    ("of_planner", "of_tool", "expected"),
     [(None, None, None), (None, DAY, DAY), (HOUR, None, HOUR), (HOUR, DAY, HOUR), (DAY, HOUR, DAY)],
     ids=str,
 )
-async def test_a_planner_says_how_long_it_waits_for_results_from_outside(
-    planners: timedelta | None, tools: timedelta | None, made: timedelta | None
+async def test_the_planners_expiry_of_an_external_call_overrides_the_tools(
+    of_planner: timedelta | None, of_tool: timedelta | None, expected: timedelta | None
 ) -> None:
-    """What its own wait says counts before the tool's `timeout`; neither waits for as long as it takes."""
+    """`expires_after` of the planner's wait overrides the tool's `timeout`; without either the wait does not expire."""
     outside = Toolset("test.outside", external=True)
-    outside.declare("pick", args=Pick, result=int, timeout=tools)
-    wait = AwaitExternalTools(items=[], expires_after=planners)
+    outside.declare("pick", args=Pick, result=int, timeout=of_tool)
+    wait = AwaitExternalTools(items=[], expires_after=of_planner)
     call = ToolRequest(name="test.outside.pick", payload={"shelf": "a"}, tool_call_id="c1")
     dispatch = await dispatcher(outside, external=wait).dispatch(call, None)
-    assert (dispatch.kind, dispatch.expires_after) == ("external", made)
+    assert (dispatch.kind, dispatch.expires_after) == ("external", expected)
 
 
 @pytest.mark.parametrize("how", ["policy", "engine"])
-async def test_a_misspelt_call_is_told_only_tools_that_may_be_used(how: str) -> None:
-    """A close name that the policy or its engine withholds is not named: its planner was not shown it either."""
+async def test_the_hint_for_a_misspelt_call_names_only_tools_that_may_be_used(how: str) -> None:
+    """A denied tool with a close name is not suggested: its planner was not offered it either."""
     tools = Toolset("test.tools")
     for name in ("wipe_disk", "wipe_desk"):
         tools.tool(name=name)(lambda: None)

@@ -1,4 +1,4 @@
-"""Whether a local call is new: known once by the worker that planned it, asked of the server after that."""
+"""First time: the worker that planned a local call knows, once, that it is new; otherwise it asks the server."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -31,7 +31,7 @@ PLAN = PlanOutcome(
 
 
 class Server:
-    """What it knows of the workflow task that the call is part of, the newest event first."""
+    """A Temporal server with the events of the call's run, the newest first, and the attempt of its workflow task."""
 
     def __init__(self, *newest: "EventType.ValueType", attempt: int = 1) -> None:
         self.newest = newest
@@ -58,7 +58,7 @@ async def claimed(first_time: FirstTime, server: Server, call_id: str = "near", 
 
 
 async def test_a_planned_call_is_new_once() -> None:
-    """The worker that planned it asks nobody; when it is made again there, the server is asked like anywhere else."""
+    """The worker that planned a call begins it without asking the server, but only the first time."""
     first_time, server = FirstTime(), Server(SCHEDULED, PROGRESS)
     first_time.planned("x", PLAN)
     await claimed(first_time, server)
@@ -72,8 +72,8 @@ async def test_a_planned_call_is_new_once() -> None:
     [("near", {"workflow_run_id": "y"}), ("far", {}), ("unheard-of", {})],
     ids=["another execution", "an ordinary call", "another call"],
 )
-async def test_only_what_was_planned_here_is_known(call_id: str, info: dict[str, str]) -> None:
-    """By execution and call, and local ones alone."""
+async def test_only_local_calls_planned_here_are_known(call_id: str, info: dict[str, str]) -> None:
+    """A call is known to be new by its execution and its id, and only if it is local."""
     first_time, server = FirstTime(), Server(SCHEDULED, PROGRESS)
     first_time.planned("x", PLAN)
     await claimed(first_time, server, call_id, **info)
@@ -83,8 +83,8 @@ async def test_only_what_was_planned_here_is_known(call_id: str, info: dict[str,
 @pytest.mark.parametrize(
     "info", [{"is_local": False}, {"attempt": 2}], ids=["ordinary", "tried again by itself"]
 )
-async def test_what_temporal_counts_itself_is_not_asked_about(info: dict[str, Any]) -> None:
-    """An ordinary activity, or a local one whose worker lives, goes on at once."""
+async def test_attempts_that_temporal_counts_need_no_request(info: dict[str, Any]) -> None:
+    """An ordinary activity, and a later attempt of a local one on the same worker, begin without asking the server."""
     server = Server(TIMED_OUT)
     await claimed(FirstTime(), server, **info)
     assert server.asked == 0
@@ -102,7 +102,7 @@ async def test_what_temporal_counts_itself_is_not_asked_about(info: dict[str, An
     ids=["before the last progress", "one", "two", "counted as attempts", "a task that failed once"],
 )
 async def test_a_worker_that_was_lost_under_a_call_is_counted(server: Server, lost: int) -> None:
-    """Since the run's last progress; the call is then to be made as an ordinary one, with this count."""
+    """If workers were lost since the run's last progress, `claim` raises `REPEATED` with their number."""
     if not lost:
         await claimed(FirstTime(), server)
         return

@@ -1,4 +1,4 @@
-"""Heartbeats come from the boundary, and carry what the tool last said about its progress."""
+"""Heartbeats: sent by the boundary, with the tool's last progress note."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ from sojourn.testing import ScriptedPlanner
 
 
 class Beats(list):
-    """The details of every beat, and when each came."""
+    """The details of every heartbeat, and its time."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class Beats(list):
 
 @pytest.fixture
 def in_activity(monkeypatch):
-    """Run a body as an activity that beats, at paces fit for a test; its first argument takes the beats."""
+    """Run a body as an activity with short heartbeat intervals; the body's argument collects the heartbeats."""
 
     async def run(body, *, first=0.02, interval=0.05, note_interval=0.0, mask=None, lost=0):
         monkeypatch.setattr(heartbeat, "FIRST_BEAT", first)
@@ -59,7 +59,7 @@ def in_activity(monkeypatch):
 
 
 async def test_a_short_activity_costs_one_timer_and_no_heartbeat(in_activity, monkeypatch):
-    """However much it says: nothing goes out in the first 3 s."""
+    """No heartbeat is sent in the first 3 s, however many notes the activity has."""
     assert heartbeat.FIRST_BEAT == 3
     timers, loop = [], asyncio.get_running_loop()
     plan_call = loop.call_at
@@ -83,16 +83,16 @@ async def test_a_short_activity_costs_one_timer_and_no_heartbeat(in_activity, mo
 
 
 async def test_beats_come_at_the_interval_and_end_with_the_activity(in_activity, until):
-    """A silent activity beats without details."""
+    """An activity without notes sends heartbeats without details, and none after its end."""
 
     async def body(beats) -> None:
         await until(lambda: len(beats) >= 3)
 
     beats = await in_activity(body, first=0.1, interval=0.2)
-    assert beats == [None] * (told := len(beats))
+    assert beats == [None] * (sent := len(beats))
     assert all(later - earlier > 0.15 for earlier, later in zip(beats.times, beats.times[1:], strict=False))
     await asyncio.sleep(0.3)
-    assert len(beats) == told
+    assert len(beats) == sent
 
 
 async def test_the_last_note_goes_with_every_beat(in_activity, until):
@@ -111,22 +111,22 @@ async def test_the_last_note_goes_with_every_beat(in_activity, until):
 
 
 async def test_a_note_goes_out_at_once_when_the_last_beat_is_long_ago(in_activity, until):
-    """Nobody waits for the next interval to see that a tool goes on."""
+    """A new note does not wait for the next interval, unless a heartbeat was sent just before."""
 
     async def body(beats) -> None:
         await until(lambda: beats)
         await asyncio.sleep(0.1)
-        said = time.monotonic()
+        noted = time.monotonic()
         progress("moving")
         await until(lambda: len(beats) == 2)
-        assert beats.times[1] - said < 10
+        assert beats.times[1] - noted < 10
 
     beats = await in_activity(body, interval=30, note_interval=0.1)
     assert beats == [None, {"note": "moving"}]
 
 
 async def test_notes_in_a_row_are_sent_no_oftener_than_the_pace(in_activity, until):
-    """A note too soon after a beat waits; the one that goes is the newest."""
+    """A note too soon after a heartbeat is delayed; only the newest is sent."""
 
     async def body(beats) -> None:
         began = time.monotonic()
@@ -137,12 +137,12 @@ async def test_notes_in_a_row_are_sent_no_oftener_than_the_pace(in_activity, unt
 
     beats = await in_activity(body, first=0.1, interval=30, note_interval=0.25)
     assert all(later - earlier > 0.24 for earlier, later in zip(beats.times, beats.times[1:], strict=False))
-    said = [float(beat["note"]) for beat in beats]
-    assert said == sorted(set(said))
+    sent = [float(beat["note"]) for beat in beats]
+    assert sent == sorted(set(sent))
 
 
-async def test_a_thread_may_say_its_progress(in_activity, until):
-    """A thread with the call's context reports through the loop, however much it says."""
+async def test_a_thread_can_report_progress(in_activity, until):
+    """A thread with the call's context reports through the event loop, however many notes it has."""
 
     async def body(beats) -> None:
         def work() -> None:
@@ -158,7 +158,7 @@ async def test_a_thread_may_say_its_progress(in_activity, until):
 
 
 async def test_a_thread_without_the_activitys_context_can_report(in_activity, until):
-    """A tool may hand its reporter to a thread of its own making: the beat finds its activity."""
+    """A tool may pass its reporter to a thread that it started: the heartbeat is that of its activity."""
 
     async def body(beats) -> None:
         report = reporter.get()
@@ -175,7 +175,7 @@ async def test_a_thread_without_the_activitys_context_can_report(in_activity, un
 
 
 async def test_concurrent_calls_keep_their_notes_apart(in_activity, until):
-    """Each activity beats with what was said in it."""
+    """Each activity sends only its own notes."""
 
     async def say(name, beats) -> None:
         progress(name)
@@ -198,7 +198,7 @@ async def test_concurrent_calls_keep_their_notes_apart(in_activity, until):
     ids=["control characters", "length", "surrogate", "no text"],
 )
 async def test_a_note_is_one_printable_line(in_activity, until, note, expected):
-    """What a tool read somewhere cannot write on anyone's terminal, or fail the heartbeat."""
+    """Text that a tool has read can neither control a terminal nor fail the heartbeat."""
 
     async def body(beats) -> None:
         progress(note)
@@ -211,7 +211,7 @@ async def test_a_note_is_one_printable_line(in_activity, until, note, expected):
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, 10**400, "3", None], ids=str)
 async def test_a_number_that_cannot_be_sent_is_left_out(in_activity, until, number):
-    """A wrong count costs the count, not the call: a heartbeat that cannot be encoded cancels an activity."""
+    """A count that is no JSON number is dropped: a heartbeat that cannot be encoded would cancel the activity."""
 
     async def body(beats) -> None:
         progress("counting", done=number, total=-1)
@@ -220,8 +220,8 @@ async def test_a_number_that_cannot_be_sent_is_left_out(in_activity, until, numb
     assert (await in_activity(body))[0] == {"note": "counting", "total": -1}
 
 
-async def test_lost_workers_are_told_with_every_beat(in_activity, until):
-    """Beside a note too: the next attempt reads the count from the last beat, whatever that says."""
+async def test_every_heartbeat_has_the_number_of_lost_workers(in_activity, until):
+    """Heartbeats with a note have the number too: the next attempt reads it from the last heartbeat."""
 
     async def body(beats) -> None:
         await until(lambda: beats)
@@ -233,8 +233,8 @@ async def test_lost_workers_are_told_with_every_beat(in_activity, until):
     assert beats[-1] == {"note": "reading", "done": 3, "lost": 2}
 
 
-async def test_beside_a_blocked_loop_beats_keep_their_interval(in_activity):
-    """One goes out from beside once the loop is late with its own, and the next an interval after it."""
+async def test_heartbeats_of_a_blocked_loop_keep_their_interval(in_activity):
+    """The watch's thread sends a heartbeat once the loop's own is overdue, and the next an interval later."""
 
     async def body(beats) -> None:
         own = reporter.get().__self__
@@ -254,7 +254,7 @@ async def test_beside_a_blocked_loop_beats_keep_their_interval(in_activity):
 
 
 async def test_a_secret_is_masked_before_the_note_is_cut(in_activity, until):
-    """Not even its first half shows at the end of a long note."""
+    """Shortening a long note does not leave the first part of a secret unmasked."""
 
     async def body(beats) -> None:
         progress("x" * 195 + "hunter2hunter2")
@@ -265,7 +265,7 @@ async def test_a_secret_is_masked_before_the_note_is_cut(in_activity, until):
 
 
 async def test_outside_of_a_call_and_after_it_progress_does_nothing(in_activity):
-    """A tool can be tested as a plain function, and an abandoned thread disturbs nobody."""
+    """A tool's function can be tested without an activity, and an abandoned thread has no effect."""
     progress("nobody listens", done=1)
     late, released = [], threading.Event()
 
@@ -287,18 +287,18 @@ async def test_outside_of_a_call_and_after_it_progress_does_nothing(in_activity)
 
 
 def test_a_thread_may_outlive_its_event_loop():
-    """What it says then is dropped, without an error in the tool."""
+    """A note after the loop was closed is dropped, without an error in the tool."""
     reports = []
 
     async def main() -> None:
         async def body() -> None:
             with beating():
                 reports.append(reporter.get())
-                raise LookupError  # the loop closes before the beats are ended below
+                raise LookupError
 
         with pytest.raises(LookupError):
             await ActivityEnvironment().run(body)
-        reports[0].__self__._has_ended = False
+        reports[0].__self__._has_ended = False  # as if the loop had closed before the activity ended
 
     asyncio.run(main())
     token = reporter.set(reports[0])
@@ -336,7 +336,7 @@ async def test_progress_of_tools_can_be_read_from_the_server(serve, until, monke
     run = await client.start("test.agent", "go")
     handle = client.temporal.get_workflow_handle(run.id)
 
-    async def told() -> list[dict]:
+    async def both_notes() -> list[dict]:
         pending = (await handle.describe()).raw_description.pending_activities
         notes = [
             json.loads(each.heartbeat_details.payloads[0].data)
@@ -346,7 +346,7 @@ async def test_progress_of_tools_can_be_read_from_the_server(serve, until, monke
         return len(notes) == 2 and sorted(notes, key=lambda each: each["note"])
 
     try:
-        assert await until(told) == [
+        assert await until(both_notes) == [
             {"note": "read 300 of 1,000 rows", "done": 300, "total": 1000},
             {"note": "scanned 2 hosts", "done": 2},
         ]

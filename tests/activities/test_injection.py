@@ -1,4 +1,4 @@
-"""Injection: what callers must not choose is filled in order, and hidden for as long as anything is said."""
+"""Injection: fields that callers must not choose are filled in order, and their values masked."""
 
 from typing import Any
 
@@ -24,8 +24,8 @@ class Setting:
         return call.model_copy(update={"payload": {**call.payload, "key": self._value}})
 
 
-async def test_every_value_that_a_field_held_stays_hidden():
-    """A filler fills first, interceptors then in order; the last value counts, and none of them is told."""
+async def test_every_value_that_a_field_held_stays_masked():
+    """The filler runs first, then the interceptors in order; the last value counts, and every value is masked."""
     first, second = Setting("first-interceptor"), Setting("second-interceptor")
     injection = Injection({"key": lambda _: "from-the-filler"}, [first, second])
     call = await injection.prepare(CALL, META)
@@ -37,8 +37,8 @@ async def test_every_value_that_a_field_held_stays_hidden():
     assert masked.endswith("hi")
 
 
-async def test_a_marked_secret_and_an_injected_value_are_both_hidden():
-    """What the payload's schema marks is hidden in words beside what is injected, whichever was known first."""
+async def test_a_marked_secret_and_an_injected_value_are_both_masked():
+    """`whole` masks the secrets that the payload's schema marks, and injected values; `mask` only injected values."""
     injection = Injection({"key": lambda _: "injected-value"}, [])
     injection.mark({"password": ["open-sesame"]})
     await injection.prepare(CALL, META)
@@ -50,8 +50,8 @@ async def test_a_marked_secret_and_an_injected_value_are_both_hidden():
 
 
 @pytest.mark.parametrize(("injected", "marked"), [("abcd", "abcd-efgh"), ("abcd-efgh", "abcd")])
-async def test_of_a_marked_secret_and_an_injected_value_the_longer_is_hidden_first(injected, marked):
-    """Whichever of the two begins with the other: nothing of the longer one is left over."""
+async def test_of_a_marked_secret_and_an_injected_value_the_longer_is_masked_first(injected, marked):
+    """Where one of the two begins with the other, no part of the longer one remains."""
     injection = Injection({"key": lambda _: injected}, [])
     injection.mark({"password": [marked]})
     await injection.prepare(CALL, META)

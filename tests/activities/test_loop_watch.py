@@ -1,4 +1,4 @@
-"""A blocked event loop costs nobody a heartbeat, and whoever blocks it is named."""
+"""Loop watch: heartbeats continue while the event loop is blocked, and the log names what blocks it."""
 
 import asyncio
 import time
@@ -17,7 +17,7 @@ PATIENCE = 20
 
 @pytest.fixture
 def quick(monkeypatch):
-    """Watch at a pace fit for a test."""
+    """Shorten the intervals of the watch and of heartbeats."""
     for module, name, seconds in (
         (loop_watch, "TICK", 0.02),
         (loop_watch, "BLOCKED", 0.2),
@@ -28,10 +28,10 @@ def quick(monkeypatch):
         monkeypatch.setattr(module, name, seconds)
 
 
-def block_until(claim) -> None:
-    """Block the event loop until the claim is true."""
+def block_until(condition) -> None:
+    """Block the event loop until the condition is true."""
     deadline = time.monotonic() + PATIENCE
-    while not claim():
+    while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.005)
 
@@ -50,8 +50,8 @@ async def activity(body, beats, **who) -> None:
 
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("nested", [False, True], ids=["itself", "in a task of its own"])
-async def test_the_calls_beside_a_blocking_one_beat_on_and_it_is_named(nested):
-    """The thread beats for all of them; the log and the blocker's own beat say who it is and where."""
+async def test_calls_beside_a_blocking_call_heartbeat_and_the_log_names_it(nested):
+    """The watch's thread heartbeats for all calls; the log and the blocking call's heartbeat say what blocks, and where."""
     beats, beside, done = [], [], asyncio.Event()
 
     def hold() -> None:
@@ -75,12 +75,14 @@ async def test_the_calls_beside_a_blocking_one_beat_on_and_it_is_named(nested):
         await activity(blocks, beats, tool="a.b.hog", run_id="r-1")
         await neighbour
     assert beside[:3] == [{"note": "at work"}] * 3
-    told = [line for line in logs if line["event"] == "tool_blocks_loop"]
-    assert {(line["tool"], line["run_id"], line["log_level"]) for line in told} == {
+    entries = [line for line in logs if line["event"] == "tool_blocks_loop"]
+    assert {(line["tool"], line["run_id"], line["log_level"]) for line in entries} == {
         ("a.b.hog", "r-1", "warning")
     }
-    assert any(place.startswith("test_loop_watch.py:") and "in hold" in place for place in told[0]["stack"])
-    assert told[1]["seconds"] >= 2 * told[0]["seconds"] - 0.1
+    assert any(
+        place.startswith("test_loop_watch.py:") and "in hold" in place for place in entries[0]["stack"]
+    )
+    assert entries[1]["seconds"] >= 2 * entries[0]["seconds"] - 0.1
     noted = [beat["note"] for beat in beats if beat]
     assert noted
     assert all("blocks its worker's event loop for" in note for note in noted)
@@ -88,7 +90,7 @@ async def test_the_calls_beside_a_blocking_one_beat_on_and_it_is_named(nested):
 
 @pytest.mark.usefixtures("quick")
 async def test_a_planner_is_named_by_its_agent():
-    """Who blocks need not be a tool."""
+    """A planner that blocks the loop is logged with its agent's id."""
     with capture_logs() as logs:
 
         async def blocks() -> None:
@@ -99,8 +101,8 @@ async def test_a_planner_is_named_by_its_agent():
 
 
 @pytest.mark.usefixtures("quick")
-async def test_a_loop_that_is_free_beats_itself_and_nothing_is_told(until, monkeypatch):
-    """One beat at a time, from the loop's own thread, however long the activity takes."""
+async def test_a_free_loop_sends_its_own_heartbeats(until, monkeypatch):
+    """A free loop sends one heartbeat for each interval, and nothing is logged."""
     monkeypatch.setattr(loop_watch, "BLOCKED", 1.0)  # longer than other processes may hold this one up
     beats = []
 
@@ -116,7 +118,7 @@ async def test_a_loop_that_is_free_beats_itself_and_nothing_is_told(until, monke
 
 @pytest.mark.usefixtures("quick")
 async def test_a_loop_that_never_comes_back_is_given_up(monkeypatch):
-    """Its calls are left to the server, which gives them to another worker; the log says so."""
+    """Its calls get no more heartbeats, so that the server gives them to another worker; the log says so."""
     beside, counts = [], []
     monkeypatch.setattr(loop_watch, "GIVEN_UP", 0.5)
 
@@ -133,7 +135,7 @@ async def test_a_loop_that_never_comes_back_is_given_up(monkeypatch):
 
 @pytest.mark.usefixtures("quick")
 async def test_a_block_is_remembered_for_a_while(until):
-    """What begins behind it may have been given to another worker meanwhile, and asks first."""
+    """`was_blocked` is true just after a block: the server may have given the calls that begin now to another worker."""
     with capture_logs() as logs:
 
         async def blocks() -> None:
@@ -146,7 +148,7 @@ async def test_a_block_is_remembered_for_a_while(until):
 
 
 class Silent:
-    """A loop that never answers, at a time that is set."""
+    """A loop that never runs its callbacks, with a clock that the test sets."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -162,8 +164,8 @@ class Silent:
         pass
 
 
-class Overdue:
-    """A call of its worker."""
+class PunctualCall:
+    """A watched call whose heartbeat is never overdue."""
 
     who: dict[str, str] = {}  # noqa: RUF012
 
@@ -172,12 +174,12 @@ class Overdue:
 
 
 def test_a_process_that_was_stopped_is_not_given_up(monkeypatch):
-    """Frozen with its container, or by Ctrl-Z, its loop had no time to answer either; from then on it has two minutes."""
+    """After a process was frozen, with its container or by Ctrl-Z, its loop has two minutes to answer: it had no time before."""
     given_up, loop = [], Silent()
     monkeypatch.setattr(loop_watch, "TICK", 3_600.0)
     monkeypatch.setattr(loop_watch, "give_up", lambda _loop, reason: given_up.append((loop.now, reason)))
     watch = loop_watch.LoopWatch(loop)
-    watch.add(Overdue())
+    watch.add(PunctualCall())
     for at in (0, 1, 2, 500, *range(501, 630)):
         loop.now = float(at)
         watch._look()

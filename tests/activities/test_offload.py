@@ -1,4 +1,4 @@
-"""Offload: what goes to storage, and what is too large even for that."""
+"""Offload: results that are too large for external storage, or have none."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -15,12 +15,14 @@ INFO: Any = SimpleNamespace(namespace="default", workflow_id="r", workflow_type=
 
 
 @pytest.mark.parametrize(
-    ("has_storage", "size", "most"),
+    ("has_storage", "size", "limit"),
     [(False, MAX_RESULT_BYTES + 1, MAX_RESULT_BYTES), (True, MAX_STORED_BYTES + 1, MAX_STORED_BYTES)],
     ids=["no storage", "larger than storage takes"],
 )
-async def test_what_has_no_place_is_answered_with_the_limit(tmp_path, has_storage, size, most) -> None:
-    """Nothing is stored, and the hint names the bound that holds here."""
+async def test_a_result_that_cannot_be_stored_is_refused_with_the_limit(
+    tmp_path, has_storage, size, limit
+) -> None:
+    """A result that is too large is not stored, and its hint names the limit that it exceeds."""
     tools = Toolset("test.tools")
     spec = tools.tool(name="read")(lambda: "").spec
     over = Oversized(ToolResult(name=CALL.name, tool_call_id="c1", result="x"), size)
@@ -28,5 +30,5 @@ async def test_what_has_no_place_is_answered_with_the_limit(tmp_path, has_storag
     result = await offloaded(over, storage, spec, CALL, INFO)
     assert result.retry_hint
     assert result.retry_hint.reason == "malformed_response"
-    assert f"{most:,}" in result.retry_hint.message
+    assert f"{limit:,}" in result.retry_hint.message
     assert not list(tmp_path.iterdir())

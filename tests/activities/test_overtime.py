@@ -1,4 +1,4 @@
-"""A call that is out of time is answered, whatever its coroutine does."""
+"""A call that exceeded its time limit is answered, whatever its coroutine does."""
 
 import asyncio
 
@@ -8,8 +8,8 @@ from activities import overtime
 from activities.overtime import await_with_grace
 
 
-async def test_a_value_and_an_exception_come_through():
-    """The usual case."""
+async def test_a_value_is_returned_and_an_exception_raised():
+    """`await_with_grace` returns the value of its awaitable, or raises its exception."""
 
     async def give(value):
         if isinstance(value, Exception):
@@ -21,8 +21,8 @@ async def test_a_value_and_an_exception_come_through():
         await await_with_grace("a.b.c", give(ValueError("no")))
 
 
-async def test_a_tool_may_tidy_up(monkeypatch):
-    """Cancelled, it has a moment; what it raises meanwhile is only logged."""
+async def test_a_cancelled_tool_may_clean_up(monkeypatch):
+    """A cancelled tool has time for its clean-up; an exception that it raises meanwhile is dropped."""
     tidied = []
 
     async def work():
@@ -39,8 +39,8 @@ async def test_a_tool_may_tidy_up(monkeypatch):
     assert tidied == [True]
 
 
-async def test_a_tool_that_will_not_end_is_left(monkeypatch):
-    """One that swallows its cancellation holds nobody up."""
+async def test_a_tool_that_ignores_its_cancellation_is_abandoned(monkeypatch):
+    """A tool that swallows its cancellation delays its caller by no more than `GRACE`."""
     monkeypatch.setattr(overtime, "GRACE", 0.05)
     go = asyncio.Event()
 
@@ -60,14 +60,14 @@ async def test_a_tool_that_will_not_end_is_left(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("raised", "comes"),
+    ("raised", "expected"),
     [(SystemExit, SystemExit), (KeyboardInterrupt, RuntimeError), (asyncio.CancelledError, RuntimeError)],
 )
-async def test_what_would_end_the_loop_is_an_error_of_the_tool(raised, comes):
-    """None of it stops a worker, or looks like a cancellation that nobody asked for."""
+async def test_an_exception_that_would_end_the_loop_is_an_error_of_the_tool(raised, expected):
+    """An exception that an event loop would act on neither stops the worker nor counts as a cancellation."""
 
     async def work():
         raise raised
 
-    with pytest.raises(comes):
+    with pytest.raises(expected):
         await await_with_grace("a.b.c", work())

@@ -1,4 +1,4 @@
-"""Sync tools run in threads that nobody can kill: stuck ones are counted, bounded, and hold up nothing."""
+"""Threads of sync tools: stuck threads are counted and bounded, and delay no other tool."""
 
 import asyncio
 import contextlib
@@ -23,7 +23,7 @@ SOON = 0.5
 
 
 class Stuck:
-    """A call that ends only when it is told to."""
+    """A call that ends only when it is released."""
 
     def __init__(self) -> None:
         self.begun, self.released = threading.Event(), threading.Event()
@@ -36,7 +36,7 @@ class Stuck:
 
 @pytest.fixture
 def make_stuck():
-    """Make stuck calls, all of which are released in the end."""
+    """Make stuck calls; all are released at the end of the test."""
     made = []
 
     def make() -> Stuck:
@@ -49,7 +49,7 @@ def make_stuck():
 
 
 async def abandon(threads: SyncThreads, call: Stuck, until) -> None:
-    """Cancel a call once it runs."""
+    """Start a call, and cancel it once it runs."""
     task = asyncio.create_task(threads.run("a.b.stuck", call))
     await until(call.begun.is_set)
     task.cancel()
@@ -58,19 +58,19 @@ async def abandon(threads: SyncThreads, call: Stuck, until) -> None:
 
 
 def of_tool(logs: list, tool: str) -> list:
-    """What is told of a tool; stuck calls of a test before may only end now."""
+    """The log entries of a tool, without those of stuck calls of an earlier test."""
     return [line for line in logs if line.get("tool") == tool]
 
 
 @pytest.fixture
 def count_threads():
-    """Count the threads of sync tools that were not there when the test began."""
+    """Count the threads of sync tools that were started since the test began."""
     before = set(threading.enumerate())
     return lambda: sum(each.name == "sojourn-tool" for each in set(threading.enumerate()) - before)
 
 
 async def test_calls_run_at_the_same_time_in_as_many_threads_as_allowed():
-    """All calls up to the bound run at once; those above it wait for their turn."""
+    """All calls up to the bound run at once; further calls wait for a thread."""
     threads, barrier, lock, most = SyncThreads(4), threading.Barrier(4), threading.Lock(), [0, 0]
 
     def meet() -> int:
@@ -88,7 +88,7 @@ async def test_calls_run_at_the_same_time_in_as_many_threads_as_allowed():
     assert most[1] == 4
 
 
-async def test_what_a_call_returns_or_raises_comes_back():
+async def test_a_value_is_returned_and_an_exception_raised():
     """A value and an exception are those of the call itself."""
     threads, error = SyncThreads(1), KeyError("gone")
 
@@ -113,7 +113,7 @@ async def test_what_a_call_returns_or_raises_comes_back():
     ],
     ids=lambda each: type(each).__name__ if isinstance(each, BaseException) else "",
 )
-async def test_what_would_end_a_thread_or_an_event_loop_ends_the_call_alone(error, expected):
+async def test_an_exception_that_would_end_a_thread_or_a_loop_ends_only_its_call(error, expected):
     """No exception hangs the caller, ends the thread or the loop, or looks like a cancellation."""
     threads = SyncThreads(1)
 
@@ -143,7 +143,7 @@ async def test_a_call_runs_in_a_copy_of_the_callers_context():
 
 
 async def test_an_overdue_call_is_abandoned_and_counted_until_it_ends(make_stuck, until):
-    """A time-out returns at once; the log tells how many threads run on, and when one has ended."""
+    """A time-out returns at once; the log says how many abandoned threads continue, and when one ends."""
     threads, stuck = SyncThreads(2), make_stuck()
     with capture_logs() as logs:
         with pytest.raises(TimeoutError):
@@ -170,7 +170,7 @@ async def test_a_cancelled_call_is_abandoned_and_leaves_its_slot(make_stuck, unt
 
 
 async def test_a_call_cancelled_before_its_turn_never_runs(make_stuck, until):
-    """What waits for a slot is not begun, abandoned or counted."""
+    """A call that waits for a slot is neither started nor counted as abandoned."""
     threads, stuck, ran = SyncThreads(1), make_stuck(), []
     first = asyncio.create_task(threads.run("a.b.turns", stuck))
     await until(stuck.begun.is_set)
@@ -184,7 +184,7 @@ async def test_a_call_cancelled_before_its_turn_never_runs(make_stuck, until):
 
 
 async def test_too_many_abandoned_calls_refuse_further_ones_until_some_end(make_stuck, until):
-    """At half of the threads the tool is answered at once that it is held, and recovers by itself."""
+    """A tool with abandoned calls in half of the threads is refused at once, until one of the calls ends."""
     threads, stuck = SyncThreads(4), [make_stuck() for _ in range(2)]
     for each in stuck:
         assert await threads.run("a.b.stuck", lambda: "free") == "free"
@@ -203,7 +203,7 @@ async def test_too_many_abandoned_calls_refuse_further_ones_until_some_end(make_
 
 
 async def test_a_tool_that_hangs_refuses_no_other_tool(make_stuck, until):
-    """32 overdue calls of one tool: it is refused, the others run on, and have a share of their own."""
+    """A tool with 32 overdue calls is refused; other tools run, and have a share of their own."""
     threads = SyncThreads()
     for _ in range(32):
         await abandon(threads, make_stuck(), until)
@@ -217,8 +217,8 @@ async def test_a_tool_that_hangs_refuses_no_other_tool(make_stuck, until):
     assert await threads.run("a.b.other", lambda: "free") == "free"
 
 
-async def test_calls_that_take_all_threads_hold_up_only_their_like(make_stuck, until):
-    """While one tool's calls run in every thread, another tool's have a few of their own."""
+async def test_calls_that_take_all_threads_delay_only_calls_of_their_tool(make_stuck, until):
+    """While one tool's calls run in every thread, another tool has one more thread of its own."""
     threads, stuck = SyncThreads(4), [make_stuck() for _ in range(5)]
     tasks = [asyncio.create_task(threads.run("a.b.stuck", each)) for each in stuck]
     await until(lambda: sum(each.begun.is_set() for each in stuck) == 4)
@@ -242,7 +242,7 @@ async def test_threads_stay_within_the_sum_of_both_bounds(make_stuck, until, cou
     assert count_threads() == 5
     for each in stuck:
         each.released.set()
-    await until(lambda: count_threads() == 4)  # as many as may run stay, for the next calls
+    await until(lambda: count_threads() == 4)  # the threads of the bound stay for the next calls
 
 
 async def test_no_slot_is_lost_over_a_thousand_quick_calls():
@@ -265,7 +265,7 @@ async def test_no_slot_is_lost_over_a_thousand_quick_calls():
 
 
 async def test_a_system_without_threads_makes_the_tool_unavailable(monkeypatch):
-    """What cannot be started now holds no slot, and may be tried again."""
+    """A call whose thread cannot be started holds no slot, and may be attempted again."""
     threads = SyncThreads(1)
 
     def full(thread):
@@ -279,7 +279,7 @@ async def test_a_system_without_threads_makes_the_tool_unavailable(monkeypatch):
 
 
 async def test_idle_threads_keep_nothing_and_end_with_their_owner(until, count_threads):
-    """A call's values are freed as it ends; so are the threads of a worker that is gone."""
+    """An idle thread keeps no value of its last call; all threads end when their `SyncThreads` is deleted."""
     threads = SyncThreads(2)
 
     class Large:
@@ -336,7 +336,7 @@ print("bye", flush=True)
     ids=["at once", "a thread ends after its loop"],
 )
 def test_an_interpreter_exits_with_threads_stuck(rest):
-    """Neither the loop's end nor the interpreter's waits for a thread; one that ends after its loop is gone."""
+    """Neither the loop nor the interpreter waits for a thread; a thread whose call outlives the loop ends with the call."""
     began = time.monotonic()
     done = subprocess.run(
         [sys.executable, "-c", EXIT.format(root=str(ROOT), rest=rest)],
@@ -348,6 +348,6 @@ def test_an_interpreter_exits_with_threads_stuck(rest):
     assert time.monotonic() - began < 30
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    said = [line for line in done.stdout.splitlines() if "sync_tool" not in line]
-    # Two threads were abandoned; of these one, and of the idle none, has an end to wait for.
-    assert said == ["overdue", "bye", *(["1"] if rest else [])]
+    printed = [line for line in done.stdout.splitlines() if "sync_tool" not in line]
+    # Of the two abandoned threads one has ended by now; no idle thread is left.
+    assert printed == ["overdue", "bye", *(["1"] if rest else [])]

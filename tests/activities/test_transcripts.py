@@ -1,4 +1,4 @@
-"""The transcript a plan is made of is right, whatever the worker's cache holds."""
+"""Transcripts: a plan gets the right transcript, whatever the worker's cache holds."""
 
 import asyncio
 import uuid
@@ -19,42 +19,42 @@ from workflows.agent_run import AgentRun
 RUN = ("run", "execution")
 
 
-class Asked(Transcripts):
-    """A cache that tells what it would ask the run for."""
+class QueryRecorder(Transcripts):
+    """A cache that records its queries instead of sending them to the run."""
 
     def __init__(self, **bounds: int) -> None:
         super().__init__(**bounds)
-        self.questions: list[tuple[int, int]] = []
+        self.queries: list[tuple[int, int]] = []
 
     async def _ask(self, key: tuple[str, str], after: int, until: int) -> list[Message]:
-        self.questions.append((after, until))
-        return said("asked", until - after)
+        self.queries.append((after, until))
+        return messages_of("asked", until - after)
 
 
-def said(word: str, count: int) -> list[Message]:
-    """So many messages of 5 letters each, and so of one size."""
+def messages_of(word: str, count: int) -> list[Message]:
+    """Return `count` messages of 5 letters each, which have the same size."""
     return [Message.user(f"{word[:5]:5}") for _ in range(count)]
 
 
 def task(after: int, *, plan: int = 2, accepted: int = 1, until: int | None = None) -> PlanTask:
-    """A plan's input: what comes after so many messages."""
+    """A plan's input, whose new messages follow the first `after` messages; with `until` they are passed by position."""
     new = [] if until else [Message.user("new")]
     return PlanTask(agent_id="a.b", plan=plan, after=after, new=new, until=until, accepted_attempt=accepted)
 
 
-async def test_what_the_last_plan_left_is_read():
-    """An entry of the plan before, made by the accepted attempt, spares the question."""
-    cache = Asked()
-    cache.keep(RUN, said("kept", 3), plan=1, attempt=1)
-    assert await cache.read(RUN, task(3)) == [*said("kept", 3), Message.user("new")]
-    assert (cache.questions, cache.hits, cache.misses) == ([], 1, 0)
+async def test_the_entry_of_the_previous_plan_is_used():
+    """The entry of the previous plan, made by its accepted attempt, is used without a query."""
+    cache = QueryRecorder()
+    cache.keep(RUN, messages_of("kept", 3), plan=1, attempt=1)
+    assert await cache.read(RUN, task(3)) == [*messages_of("kept", 3), Message.user("new")]
+    assert (cache.queries, cache.hits, cache.misses) == ([], 1, 0)
 
 
 async def test_the_first_plan_needs_no_cache():
-    """With nothing before the new messages nothing is looked up, and nothing asked."""
-    cache = Asked()
+    """A plan without earlier messages needs neither an entry nor a query."""
+    cache = QueryRecorder()
     assert await cache.read(RUN, task(0, plan=1)) == [Message.user("new")]
-    assert (cache.questions, cache.hits, cache.misses) == ([], 0, 0)
+    assert (cache.queries, cache.hits, cache.misses) == ([], 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -68,93 +68,93 @@ async def test_the_first_plan_needs_no_cache():
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-async def test_what_another_attempt_left_is_not_read(wanted, why):
-    """An entry of other length, attempt or plan than the workflow accepted is passed over: the run is asked."""
-    cache = Asked()
-    cache.keep(RUN, said("kept", 3), plan=1, attempt=1)
-    assert await cache.read(RUN, wanted) == [*said("asked", wanted.after), Message.user("new")]
-    assert (cache.questions, cache.misses) == ([(0, wanted.after)], 1)
+async def test_an_entry_of_another_attempt_is_not_used(wanted, why):
+    """An entry whose length, plan or attempt is not the accepted one is ignored: the run is queried."""
+    cache = QueryRecorder()
+    cache.keep(RUN, messages_of("kept", 3), plan=1, attempt=1)
+    assert await cache.read(RUN, wanted) == [*messages_of("asked", wanted.after), Message.user("new")]
+    assert (cache.queries, cache.misses) == ([(0, wanted.after)], 1)
 
 
-async def test_another_run_of_the_same_id_is_another_run():
-    """An execution of the same workflow id is not mistaken for this one."""
-    cache = Asked()
-    cache.keep(("run", "before"), said("kept", 3), plan=1, attempt=1)
+async def test_an_entry_of_another_execution_is_not_used():
+    """An entry of an earlier execution with the same workflow id is not used."""
+    cache = QueryRecorder()
+    cache.keep(("run", "before"), messages_of("kept", 3), plan=1, attempt=1)
     await cache.read(RUN, task(3))
-    assert cache.questions == [(0, 3)]
+    assert cache.queries == [(0, 3)]
 
 
-async def test_large_messages_are_asked_for():
-    """New messages that are passed by position are read from the run, after what is known or from the start."""
-    cache = Asked()
-    assert await cache.read(RUN, task(3, until=5)) == said("asked", 5)
-    cache.keep(RUN, said("kept", 3), plan=1, attempt=1)
-    assert await cache.read(RUN, task(3, until=5)) == [*said("kept", 3), *said("asked", 2)]
-    assert cache.questions == [(0, 5), (3, 5)]
+async def test_large_messages_are_queried():
+    """New messages that are passed by position are queried: after the known messages, or from the start."""
+    cache = QueryRecorder()
+    assert await cache.read(RUN, task(3, until=5)) == messages_of("asked", 5)
+    cache.keep(RUN, messages_of("kept", 3), plan=1, attempt=1)
+    assert await cache.read(RUN, task(3, until=5)) == [*messages_of("kept", 3), *messages_of("asked", 2)]
+    assert cache.queries == [(0, 5), (3, 5)]
 
 
 def keys(count: int) -> list[tuple[str, str]]:
-    """So many runs."""
+    """Return the cache keys of `count` runs."""
     return [(f"run-{number}", "execution") for number in range(count)]
 
 
 async def test_entries_are_bounded():
-    """Over the number of runs the one that was used longest ago is forgotten."""
-    cache = Asked(max_entries=2)
+    """Beyond `max_entries` the least recently used run is removed."""
+    cache = QueryRecorder(max_entries=2)
     one, two, three = keys(3)
     for key in (one, two):
-        cache.keep(key, said("kept", 1), plan=1, attempt=1)
+        cache.keep(key, messages_of("kept", 1), plan=1, attempt=1)
     await cache.read(one, task(1))
-    cache.keep(three, said("kept", 1), plan=1, attempt=1)
+    cache.keep(three, messages_of("kept", 1), plan=1, attempt=1)
     for key in (one, two, three):
         await cache.read(key, task(1))
     assert (cache.hits, cache.misses) == (3, 1)
-    assert cache.bytes == 2 * size_of(said("kept", 1)[0])
+    assert cache.bytes == 2 * size_of(messages_of("kept", 1)[0])
 
 
 async def test_bytes_are_bounded():
-    """Over the bytes the oldest go, and a transcript that is larger than all room together is not kept."""
-    size = size_of(said("kept", 1)[0])
-    cache = Asked(max_bytes=5 * size)
+    """Beyond `max_bytes` the least recently used runs are removed; a transcript larger than `max_bytes` is not kept."""
+    size = size_of(messages_of("kept", 1)[0])
+    cache = QueryRecorder(max_bytes=5 * size)
     one, two, three = keys(3)
-    cache.keep(one, said("kept", 2), plan=1, attempt=1)
-    cache.keep(two, said("kept", 3), plan=1, attempt=1)
+    cache.keep(one, messages_of("kept", 2), plan=1, attempt=1)
+    cache.keep(two, messages_of("kept", 3), plan=1, attempt=1)
     assert cache.bytes == 5 * size
-    cache.keep(three, said("kept", 1), plan=1, attempt=1)
+    cache.keep(three, messages_of("kept", 1), plan=1, attempt=1)
     assert cache.bytes == 4 * size
-    cache.keep(two, said("kept", 6), plan=2, attempt=1)
+    cache.keep(two, messages_of("kept", 6), plan=2, attempt=1)
     assert cache.bytes == size
     await cache.read(three, task(1))
     assert (cache.hits, cache.misses) == (1, 0)
 
 
 async def test_bytes_are_those_of_what_is_kept():
-    """The count stays true when a transcript grows, is replaced by another attempt's, and is dropped."""
-    size = size_of(said("kept", 1)[0])
-    cache = Asked()
-    cache.keep(RUN, said("kept", 2), plan=1, attempt=1)
+    """`bytes` stays right when a transcript grows, is replaced by another attempt's, or is dropped."""
+    size = size_of(messages_of("kept", 1)[0])
+    cache = QueryRecorder()
+    cache.keep(RUN, messages_of("kept", 2), plan=1, attempt=1)
     known = await cache.read(RUN, task(2))
-    grown = [*known[:2], *said("more", 2)]
+    grown = [*known[:2], *messages_of("more", 2)]
     cache.keep(RUN, grown, plan=2, attempt=1)
     assert cache.bytes == 4 * size
-    cache.keep(RUN, said("other", 1), plan=2, attempt=2)
+    cache.keep(RUN, messages_of("other", 1), plan=2, attempt=2)
     assert cache.bytes == size
     cache.drop(RUN)
     cache.drop(RUN)
     assert cache.bytes == 0
 
 
-async def test_what_was_read_belongs_to_the_reader():
-    """A planner that changes the list of messages it was given does not change the cache."""
-    cache = Asked()
-    cache.keep(RUN, said("kept", 2), plan=1, attempt=1)
+async def test_the_returned_list_is_a_copy():
+    """A planner that changes its list of messages does not change the cache."""
+    cache = QueryRecorder()
+    cache.keep(RUN, messages_of("kept", 2), plan=1, attempt=1)
     (await cache.read(RUN, task(2))).clear()
-    assert (await cache.read(RUN, task(2)))[:2] == said("kept", 2)
+    assert (await cache.read(RUN, task(2)))[:2] == messages_of("kept", 2)
 
 
 async def test_two_runs_and_room_for_one(temporal_address, monkeypatch):
-    """Two runs that take turns in a cache of one entry are told their own messages, every plan, by the query."""
-    desk, told, both = Toolset("test.desk"), dict[str, list[list[str]]](), asyncio.Barrier(2)
+    """Two runs that share a cache of one entry get their own messages at every plan, by the query."""
+    desk, received, both = Toolset("test.desk"), dict[str, list[list[str]]](), asyncio.Barrier(2)
 
     @desk.tool
     async def write(text: str) -> str:
@@ -165,7 +165,7 @@ async def test_two_runs_and_room_for_one(temporal_address, monkeypatch):
         def plan(turn):
             texts = [message.text for message in turn.messages if message.role == "user"]
             results = [str(result.result) for message in turn.messages for result in message.tool_results]
-            told.setdefault(turn.run.run_id, []).append(texts + results)
+            received.setdefault(turn.run.run_id, []).append(texts + results)
             if number == 3:
                 return PlanResult.final("done")
             return PlanResult.calls(write.call(text=f"{texts[0]}-{number}"))
@@ -188,6 +188,6 @@ async def test_two_runs_and_room_for_one(temporal_address, monkeypatch):
         await asyncio.gather(*(run.result() for run in runs))
     for run, word in zip(runs, ("red", "blue"), strict=True):
         wrote = [f"wrote {word}-{number}" for number in range(3)]
-        assert told[run.id] == [[word, *wrote[:count]] for count in range(4)]
+        assert received[run.id] == [[word, *wrote[:count]] for count in range(4)]
     assert transcripts.misses >= 3
     assert transcripts.hits + transcripts.misses == 6

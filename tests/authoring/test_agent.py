@@ -43,7 +43,7 @@ def exported(**options: Any):
 
 
 def test_an_agent_is_a_planner_with_toolsets_and_limits() -> None:
-    """What is declared is what it has; a policy of its own is not needed."""
+    """An agent has the toolsets and the policy of its declaration; a policy is optional."""
     tools = Toolset("ops.devices")
     agent = researcher(uses=[tools], policy=RunPolicy(max_tool_calls=1))
     assert (agent.id, agent.uses, agent.policy.max_tool_calls) == ("ops.researcher", [tools], 1)
@@ -52,19 +52,19 @@ def test_an_agent_is_a_planner_with_toolsets_and_limits() -> None:
 
 @pytest.mark.parametrize("id", ["researcher", "a.b.c", "", "a b.c", "ops."])
 def test_an_agents_id_has_two_parts(id: str) -> None:
-    """`<service>.<agent>`, told at import with the id."""
+    """An id that is not `<service>.<agent>` is refused at import; the error has the id."""
     with pytest.raises(DefinitionError, match=rf"^agent {re.escape(repr(id))}: .*<service>\.<agent>"):
         Agent(id, planner=plan)
 
 
 def test_an_agent_has_a_planner() -> None:
-    """What cannot plan is refused with the agent's name."""
+    """An object that is no planner is refused, with the agent's id."""
     with pytest.raises(DefinitionError, match=r"^agent ops\.x: a planner is"):
         Agent("ops.x", planner="gpt")
 
 
 def test_an_agent_uses_toolsets() -> None:
-    """A tool, or another agent, in place of a toolset is refused at import, by name."""
+    """A tool, an agent or a text in place of a toolset is refused at import."""
     tools = Toolset("ops.devices")
 
     @tools.tool
@@ -79,7 +79,7 @@ def test_an_agent_uses_toolsets() -> None:
 
 
 def test_an_exported_agent_is_a_toolset() -> None:
-    """Its tools have ids, specs and typed calls as any other's; the spec names the agent (SR-7, SR-85)."""
+    """The tools of an exported agent have ids and specs like any other; the spec names the agent (SR-7, SR-85)."""
     agent = researcher(task_queue="deep")
     toolset = agent.export(
         "ops.research",
@@ -110,7 +110,7 @@ def test_a_typed_call_of_an_agent_is_a_request() -> None:
 
 
 def test_without_prompts_the_payload_is_the_question() -> None:
-    """The child's user message is the payload's own JSON, in any script (SR-11)."""
+    """The child run's user message is the payload as JSON, with non-ASCII characters unescaped (SR-11)."""
     assert exported().messages({"topic": "Grüße"}) == [Message.user('{"topic": "Grüße"}')]
 
 
@@ -124,13 +124,13 @@ def test_a_template_is_filled_for_declared_fields_only() -> None:
 
 
 def test_a_prompt_may_be_a_function_of_the_typed_payload() -> None:
-    """The payload is decoded for a function, and only then (SR-11)."""
+    """A function that makes a prompt receives the decoded payload (SR-11)."""
     ask = exported(system=lambda q: f"{type(q).__name__} {q.depth}", user=lambda q: q.topic.upper())
     assert ask.messages({"topic": "x"}) == [Message.system("Question 2"), Message.user("X")]
 
 
 @pytest.mark.parametrize(
-    ("id", "tools", "said"),
+    ("id", "tools", "message"),
     [
         ("research", [AgentTool("ask", args=Question)], r"toolset 'research': .*<service>\.<toolset>"),
         ("ops.research", [], "at least one AgentTool"),
@@ -150,7 +150,7 @@ def test_a_prompt_may_be_a_function_of_the_typed_payload() -> None:
     ],
     ids=["id", "none", "twice", "name", "args", "result", "example"],
 )
-def test_an_export_that_cannot_work_is_refused(id: str, tools: list[AgentTool], said: str) -> None:
-    """Each mistake in an export is a DefinitionError that names its place."""
-    with pytest.raises(DefinitionError, match=said):
+def test_an_export_that_cannot_work_is_refused(id: str, tools: list[AgentTool], message: str) -> None:
+    """Each mistake in an export is a `DefinitionError` that names its place."""
+    with pytest.raises(DefinitionError, match=message):
         researcher().export(id, tools=tools)

@@ -51,7 +51,7 @@ def app() -> App:
     return App(agents=[assistant, researcher])
 
 
-def test_an_app_tells_what_it_serves(app: App) -> None:
+def test_an_app_lists_what_it_serves(app: App) -> None:
     """Agents, toolsets, specs and schemas are found by id at run time (SR-84, SR-100)."""
     assert app.list_agents() == ["ops.assistant", "ops.researcher"]
     assert app.list_toolsets() == ["ops.devices", "ops.research"]
@@ -75,7 +75,7 @@ def test_an_app_tells_what_it_serves(app: App) -> None:
 
 @pytest.mark.parametrize("id", ["", "ops", "ops.devices", "ops.devices.none", "ops.assistant"])
 def test_an_unknown_id_gives_none(app: App, id: str) -> None:
-    """Asking for what is not there is no error (SR-100)."""
+    """Looking up an unknown id is no error (SR-100)."""
     assert app.tool_spec(id) is None
     assert app.tool_schema(id) is None
     if id != "ops.assistant":
@@ -87,7 +87,7 @@ def test_an_unknown_id_gives_none(app: App, id: str) -> None:
 def test_the_catalogue_has_one_entry_a_tool(app: App) -> None:
     """Each entry has exactly the keys of SR-98, as JSON, with schemas that are JSON Schema (SR-99).
 
-    What its toolset is for stands beside them, for interfaces that show categories (SR-95).
+    An entry has the description of its toolset too, for interfaces that show categories (SR-95).
     """
     catalog = app.catalog()
     assert json.loads(json.dumps(catalog)) == catalog
@@ -131,13 +131,13 @@ def test_the_catalogue_has_one_entry_a_tool(app: App) -> None:
 
 
 def test_planners_and_catalogue_read_the_same_specs(app: App) -> None:
-    """One source serves planners, user interfaces and other orchestrators (SR-95)."""
-    told = {str(spec.id): spec.payload.json_schema for spec in app.tool_specs_for_agent("ops.assistant")}
-    assert {entry["id"]: entry["payload"]["schema"] for entry in app.catalog()} == told
+    """The catalogue, for user interfaces and other orchestrators, has the schemas that planners get (SR-95)."""
+    offered = {str(spec.id): spec.payload.json_schema for spec in app.tool_specs_for_agent("ops.assistant")}
+    assert {entry["id"]: entry["payload"]["schema"] for entry in app.catalog()} == offered
 
 
 def test_a_toolset_may_be_shared() -> None:
-    """Two agents use the very same toolset: specs are not copied, and are listed once (SR-5)."""
+    """Two agents may use the same toolset: its specs are not copied, and are listed once (SR-5)."""
     other = Agent("ops.other", planner=plan, uses=[devices])
     app = App(agents=[assistant, researcher, other])
     assert app.list_toolsets() == ["ops.devices", "ops.research"]
@@ -146,13 +146,13 @@ def test_a_toolset_may_be_shared() -> None:
 
 
 def test_an_app_has_an_agent() -> None:
-    """An app that serves nothing is a mistake."""
+    """An app without agents is refused."""
     with pytest.raises(DefinitionError, match="at least one agent"):
         App(agents=[])
 
 
-def test_an_agents_id_is_its_own() -> None:
-    """Two agents of one id are refused, be they the same object."""
+def test_an_agents_id_is_unique() -> None:
+    """Two agents with one id are refused, even if they are the same object."""
     for other in (assistant, Agent("ops.assistant", planner=plan)):
         with pytest.raises(
             DefinitionError, match=r"^agent ops\.assistant is in App.* twice; give one of them another id"
@@ -160,8 +160,8 @@ def test_an_agents_id_is_its_own() -> None:
             App(agents=[assistant, researcher, other])
 
 
-def test_a_toolsets_id_is_its_own() -> None:
-    """Two toolsets of one id are refused, whichever agents use them."""
+def test_a_toolsets_id_is_unique() -> None:
+    """Two toolsets with one id are refused, whichever agents use them."""
     other = Agent("ops.other", planner=plan, uses=[Toolset("ops.devices")])
     with pytest.raises(
         DefinitionError, match=r"^two toolsets have the id ops\.devices; give one of them another id"
@@ -170,7 +170,7 @@ def test_a_toolsets_id_is_its_own() -> None:
 
 
 def test_an_exported_agent_is_served_too() -> None:
-    """A toolset whose agent nobody would plan for is refused, with the mend."""
+    """A toolset exported by an agent that is not in the app is refused; the error says to add the agent."""
     with pytest.raises(
         DefinitionError, match=r"^toolset ops\.research is exported by agent ops\.researcher.* add it"
     ):
@@ -180,8 +180,8 @@ def test_an_exported_agent_is_served_too() -> None:
         App(agents=[assistant, namesake])
 
 
-def test_a_child_run_is_loosened_nowhere() -> None:
-    """Where whoever starts a run may widen its limits, a parent's share for its child still only tightens."""
+def test_a_child_runs_limits_are_never_loosened() -> None:
+    """With `allow_loosening` a start may loosen a run's limits, but a parent run's override for a child run only tightens them."""
     agent = Agent("ops.careful", planner=plan, policy=RunPolicy(max_tool_calls=2, max_tokens=100))
     share = RunPolicyOverride(max_tool_calls=9, max_tokens=50)
     for loosening, is_child, left in (

@@ -27,8 +27,8 @@ async def by_name(device_id: str) -> WithArtifacts[str]:
 
 @pytest.mark.parametrize("tool", [read, by_name], ids=str)
 @pytest.mark.parametrize("kind", [SERIES, "time_series"], ids=["typed", "named"])
-def test_what_was_set_is_got(tool, kind):
-    """Set then get gives an equal value; a second one of its kind takes the place of the first."""
+def test_an_attached_artifact_is_returned(tool, kind):
+    """`artifact` returns what `attach` has attached; a second artifact of a kind replaces the first."""
     result = tool.result(ToolRequest(name=tool.id), "warm")
     first = tool.attach(result, kind, Series(points=[("00:00", 1.0)]))
     second = tool.attach(first, kind, Series(points=[("00:00", 2.0)]))
@@ -40,15 +40,15 @@ def test_what_was_set_is_got(tool, kind):
 
 
 def test_other_kinds_and_the_rest_of_a_result_stay():
-    """What an executor made without the tool's own `result` can be added to as well."""
+    """Artifacts can be attached to a result that was not made by the tool's `result`; the rest of the result stays."""
     made = read.attach(ToolResult(result="warm", tool_call_id="c"), SERIES, Series(points=[]))
     both = read.attach(made, LOG, ["read"])
     assert [artifact.kind for artifact in both.artifacts] == ["time_series", "log"]
     assert (both.name, both.result, both.tool_call_id) == (read.id, "warm", "c")
 
 
-def test_what_is_not_declared_is_refused():
-    """A kind that the tool has not, one of another type, data of another type, a failure, another's result."""
+def test_undeclared_artifacts_are_refused():
+    """An undeclared kind, a kind of another type, data of another type, a failure and another tool's result are refused."""
     good = ToolResult(name=read.id, result="warm")
     with pytest.raises(KeyError, match="declares no artifact 'map'; its artifacts are time_series, log"):
         read.attach(good, "map", {})
@@ -63,11 +63,11 @@ def test_what_is_not_declared_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("artifacts", "said"),
+    ("artifacts", "message"),
     [([SERIES, SERIES], "'time_series' is declared twice"), (["time_series"], "ArtifactKind")],
     ids=["twice", "a name alone"],
 )
-def test_kinds_are_declared_once_and_with_their_type(artifacts, said):
-    """Told at import, with the tool."""
-    with pytest.raises(DefinitionError, match=rf"test\.other\.read: .*{said}"):
+def test_kinds_are_declared_once_and_with_their_type(artifacts, message):
+    """A kind that is declared twice, or without its type, is refused at import; the error names the tool."""
+    with pytest.raises(DefinitionError, match=rf"test\.other\.read: .*{message}"):
         Toolset("test.other").declare("read", args=Series, result=str, artifacts=artifacts)

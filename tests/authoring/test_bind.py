@@ -47,7 +47,7 @@ class FullHits(BaseModel):
 
 
 class SearchService:
-    """A service as it stood before any agent."""
+    """A service that knows nothing of agents."""
 
     async def search(self, request: SearchRequest) -> FullHits:
         """Find documents."""
@@ -84,7 +84,7 @@ def app_with(tools: Toolset, *services: Any, **more: Any) -> App:
 
 
 async def result_of(app: App, name: str, payload: dict[str, Any]) -> Any:
-    """What a bound tool gives for a valid payload."""
+    """Call a bound tool with a valid payload, and return its result."""
     tool: Any = app.tools_of("test.agent")[name]
     assert tool.validator.is_valid(payload)
     value = tool.prepare(payload, ToolRequest(name=name, payload=payload, tool_call_id="c"), META)()
@@ -108,21 +108,21 @@ async def test_a_method_is_bound_with_everything_inferred(tools: Toolset) -> Non
     assert found == FullHits(hits=[FullHit(title="x 0 en", score=0)], took_ms=3)
 
 
-async def test_a_bound_method_gets_the_meta_when_it_asks(tools: Toolset) -> None:
-    """`ToolCallMeta` is handed over explicitly, and is no field (SR-57, SR-62)."""
+async def test_a_bound_method_may_take_the_meta(tools: Toolset) -> None:
+    """A parameter of type `ToolCallMeta` receives the meta, and is no field (SR-57, SR-62)."""
     whose = tools.bind(SearchService.whose)
     assert list(whose.spec.payload.json_schema["properties"]) == ["word"]
     assert await result_of(app_with(tools, SearchService()), whose.id, {"word": "a"}) == "a of s"
 
 
 async def test_a_subclass_serves_for_its_base(tools: Toolset) -> None:
-    """The service is found by the method, inherited ones too."""
+    """The service of a method may be an object of a subclass that inherits the method."""
     ping = tools.bind(SearchService.ping)
     assert await result_of(app_with(tools, BetterSearchService()), ping.id, {"word": "a"}) == "a"
 
 
 async def test_shapes_that_fit_are_converted(tools: Toolset) -> None:
-    """Arguments go over by name, what the target adds has a default, what the result has more is dropped (SR-80)."""
+    """Arguments are matched by name; further fields of the request have defaults, further fields of the result are dropped (SR-80)."""
     search = tools.bind(SearchService.search, args=Search, result=Hits)
     found = await result_of(app_with(tools, SearchService()), search.id, {"text": "x", "limit": 2})
     assert found == Hits(hits=[Hit(title="x 0 en"), Hit(title="x 1 en")])
@@ -130,21 +130,21 @@ async def test_shapes_that_fit_are_converted(tools: Toolset) -> None:
 
 @pytest.mark.parametrize("service", ["SearchService", "search", None])
 async def test_a_method_is_bound_by_names(tools: Toolset, service: str | None) -> None:
-    """With two names, or with one: then it is the toolset's own service (SR-17, SR-32, D-8)."""
+    """A service has the name of its class, also without `Service`; by default it is named as the toolset (SR-17, SR-32, D-8)."""
     search = tools.bind("search", service=service, method="search", args=Search, result=Hits)
     found = await result_of(app_with(tools, SearchService()), search.id, {"text": "x", "limit": 1})
     assert found == Hits(hits=[Hit(title="x 0 en")])
 
 
 async def test_a_service_may_be_given_another_name(tools: Toolset) -> None:
-    """A mapping names services as it likes."""
+    """A mapping gives services other names."""
     find = tools.bind("find", service="library", method="search", args=Search, result=Hits)
     app = App(agents=[Agent("test.agent", planner=plan, uses=[tools])], services={"library": SearchService()})
     assert len((await result_of(app, find.id, {"text": "x", "limit": 3})).hits) == 3
 
 
 async def test_a_mapper_overrides(tools: Toolset) -> None:
-    """What does not fit by itself is converted by hand, each direction by itself (SR-60, SR-82)."""
+    """`to_method` and `to_result` convert types that do not fit, each without the other (SR-60, SR-82)."""
 
     class Question(BaseModel):
         words: list[str]
@@ -177,7 +177,7 @@ class Unfit(BaseModel):
 
 
 @pytest.mark.parametrize(
-    ("declare", "said"),
+    ("declare", "words"),
     [
         (lambda t: t.bind(SearchService.search, args=Unfit), ["txt", "limit", "to_method="]),
         (lambda t: t.bind(SearchService.search, result=Unfit), ["txt", "to_result="]),
@@ -192,19 +192,19 @@ class Unfit(BaseModel):
         ),
     ],
 )
-def test_what_cannot_be_bound_is_told_when_the_app_is_made(
-    tools: Toolset, declare: Any, said: list[str]
+def test_a_binding_that_does_not_fit_is_refused_when_the_app_is_made(
+    tools: Toolset, declare: Any, words: list[str]
 ) -> None:
-    """Types that do not fit, a method or service that is not there: a definition error with fields and mend."""
+    """Types that do not fit, and a missing method or service, are a `DefinitionError` that names fields and remedy."""
     declare(tools)
     with pytest.raises(DefinitionError) as caught:
         app_with(tools, SearchService())
-    for word in ["search.docs.", *said]:
+    for word in ["search.docs.", *words]:
         assert word in str(caught.value)
 
 
-def test_a_service_has_to_be_there_once(tools: Toolset) -> None:
-    """None, a class in place of an object, or two of them: told with the class that is wanted."""
+def test_a_method_needs_exactly_one_object_of_its_class(tools: Toolset) -> None:
+    """No object, a class in place of an object, or two objects are a `DefinitionError` that names the class."""
     tools.bind(SearchService.ping)
     with pytest.raises(DefinitionError, match="must hold one SearchService"):
         app_with(tools)
@@ -215,7 +215,7 @@ def test_a_service_has_to_be_there_once(tools: Toolset) -> None:
 
 
 def test_names_need_types(tools: Toolset) -> None:
-    """A method that is only named is not known yet, so its types are declared."""
+    """The types of a method that is bound by name are not known at import, so they must be declared."""
     with pytest.raises(DefinitionError, match="needs args= and result="):
         tools.bind("search", method="search", args=Search)  # type: ignore[call-overload]
     with pytest.raises(DefinitionError, match=r"Service\.method"):
@@ -223,7 +223,7 @@ def test_names_need_types(tools: Toolset) -> None:
 
 
 async def test_an_executor_carries_out_what_is_declared(tools: Toolset) -> None:
-    """It receives the meta and the call, decodes with the tool's codec and gives a result of the tool (SR-6, SR-20)."""
+    """An executor receives the meta and the call, decodes the call and encodes its result by the tool (SR-6, SR-20)."""
     summarize = tools.declare("summarize", args=Search, result=Hits, description="Summarise")
     seen = []
 
@@ -241,8 +241,8 @@ async def test_an_executor_carries_out_what_is_declared(tools: Toolset) -> None:
     assert summarize.result_of(result) == Hits(hits=[Hit(title="x")])
 
 
-def test_an_executor_has_to_be_there(tools: Toolset) -> None:
-    """A declared tool without one, one for a toolset nobody uses, and what is no executor are definition errors."""
+def test_a_declared_tool_needs_an_executor(tools: Toolset) -> None:
+    """A tool without an executor, an executor of an unused toolset, and an object that is no executor are refused."""
     tools.declare("summarize", args=Search, result=Hits)
 
     async def execute(meta, call): ...
@@ -270,13 +270,13 @@ class Few(BaseModel):
 
 
 async def test_a_result_that_does_not_fit_by_value_is_malformed(tools: Toolset) -> None:
-    """The types fit and the value does not: said without repeating it, as any tool's bad result is (SR-90)."""
+    """A result whose type fits, but whose value does not, is an error that does not repeat the value (SR-90)."""
     search = tools.bind(SearchService.search, args=Search, result=Few)
     with pytest.raises(MalformedResultError, match=r"took_ms: Value error, too slow to be true$"):
         await result_of(app_with(tools, SearchService()), search.id, {"text": "x", "limit": 1})
 
 
-async def test_what_a_type_itself_refuses_is_refused_before_the_executor(tools: Toolset) -> None:
+async def test_a_pydantic_validator_refuses_a_call_before_its_executor(tools: Toolset) -> None:
     """A pydantic validator is applied for declared tools as for functions (SR-118, SR-141)."""
 
     class Even(BaseModel):

@@ -43,13 +43,13 @@ declared = tools.declare("declared", args=GetData, result=str, inject=INJECTED)
 
 @pytest.mark.parametrize("tool", [by_model, by_parameters, declared], ids=str)
 def test_a_call_is_made_of_the_fields_that_are_not_injected(tool):
-    """Nobody has to make up a session to write a call."""
+    """`call` needs no values for injected fields."""
     assert tool.call(query="orders") == ToolRequest(name=tool.id, payload={"query": "orders"})
     assert tool.validator.is_valid(tool.call(query="orders").payload)
 
 
 def test_an_injected_field_is_never_written_into_a_call():
-    """A call is recorded: what a whole model or a keyword brings of an injected field stays out of it."""
+    """A call is recorded, so `call` drops the injected fields of a whole model or of keywords."""
     whole = GetData(session_id="s-1", query="orders", token=SecretStr("tok-5f2c91d7"))
     assert by_model.call(whole).payload == {"query": "orders"}
     assert by_parameters.call(query="orders", session_id="s-1", limit=3).payload == {
@@ -59,14 +59,14 @@ def test_an_injected_field_is_never_written_into_a_call():
 
 
 @pytest.mark.parametrize("tool", [by_model, by_parameters, declared], ids=str)
-def test_a_field_that_the_tool_has_not_is_told_at_once(tool):
-    """Type checkers do not see the names of such a call."""
+def test_an_unknown_field_is_refused_at_once(tool):
+    """`call` refuses an unknown field, since type checkers do not check the names of its arguments."""
     with pytest.raises(TypeError, match=rf"{tool.id} has no field 'querry'; its fields are query"):
         tool.call(querry="orders")
 
 
 def test_the_setter_assigns_its_field():
-    """Set, then written as JSON, the field is there, in the form that its type has there (SR-46)."""
+    """`inject` sets a field to its value as JSON (SR-46)."""
     call = by_model.call(query="orders")
     when = datetime(2026, 1, 2, tzinfo=UTC)
     filled = by_model.inject(
@@ -91,7 +91,7 @@ def test_the_setter_assigns_its_field():
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "message"),
     [
         ({"session_id": 5}, "the value of session_id does not fit .*must be string"),
         ({"session_id": None}, "the value of session_id does not fit"),
@@ -107,14 +107,14 @@ def test_the_setter_assigns_its_field():
     ],
     ids=str,
 )
-def test_a_value_that_does_not_fit_is_told_at_once(values, said):
-    """By field and rule, never by its value, where whoever wrote it can see it."""
-    with pytest.raises(TypeError, match=rf"test\.data\.by_model:? ?.*{said}") as caught:
+def test_a_value_that_does_not_fit_is_refused_at_once(values, message):
+    """`inject` refuses a value that does not fit with an error that has the field and the rule, but not the value."""
+    with pytest.raises(TypeError, match=rf"test\.data\.by_model:? ?.*{message}") as caught:
         by_model.inject(by_model.call(query="orders"), **values)
     assert "tok-5f2c91d7" not in str(caught.value)
 
 
 def test_a_setter_is_for_calls_of_its_tool():
-    """Another tool's call would be refused later, and its planner told of a field it never sent."""
+    """`inject` refuses a call of another tool, which would be refused later for a field that its planner never sent."""
     with pytest.raises(ValueError, match=r"a call of test\.data\.declared cannot get the injected fields"):
         by_model.inject(declared.call(query="orders"), session_id="s")

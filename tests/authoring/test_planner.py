@@ -26,8 +26,8 @@ class OneMethod:
         return PlanResult.final("start")
 
 
-async def plan(turn: Any, said: str = "") -> PlanResult:
-    return PlanResult.final(said + type(turn).__name__)
+async def plan(turn: Any, prefix: str = "") -> PlanResult:
+    return PlanResult.final(prefix + type(turn).__name__)
 
 
 def not_async(turn: Any) -> PlanResult:
@@ -35,15 +35,15 @@ def not_async(turn: Any) -> PlanResult:
 
 
 def test_an_object_with_both_methods_is_a_planner() -> None:
-    """It is taken as it is."""
+    """An object with both methods is used as it is."""
     planner = TwoMethods()
     assert isinstance(planner, Planner)
     assert as_planner(planner, "agent a.b") is planner
 
 
 async def test_one_async_function_plans_every_turn() -> None:
-    """A function sees the first turn and the later ones, told apart by their type."""
-    for function in (plan, functools.partial(plan, said="")):
+    """A function receives the first turn and the later ones, which differ by their type."""
+    for function in (plan, functools.partial(plan, prefix="")):
         planner = as_planner(function, "agent a.b")
         assert (await planner.plan_start(START)).final_response.text == "PlanInput"
         assert (await planner.plan_resume(RESUME)).final_response.text == "PlanResumeInput"
@@ -52,7 +52,7 @@ async def test_one_async_function_plans_every_turn() -> None:
 @pytest.mark.parametrize("planner", [None, "gpt", not_async, TwoMethods, OneMethod(), lambda turn: None],
                          ids=["nothing", "a name", "sync", "a class", "half", "lambda"])  # fmt: skip
 def test_anything_else_is_no_planner(planner: object) -> None:
-    """What could not plan is refused where it is declared, with both forms that can."""
+    """An object that is no planner is refused at its declaration; the error names both forms of a planner."""
     with pytest.raises(
         DefinitionError, match=r"^agent a\.b: .*plan_start and plan_resume, or one async function"
     ):

@@ -1,4 +1,4 @@
-"""RepairingPlanner: what it repairs, waits for, asks and leaves to the planner behind it, on real runs (SR-117)."""
+"""RepairingPlanner: its repairs, waits and questions, and what it leaves to the inner planner, on real runs (SR-117)."""
 
 from datetime import timedelta
 from typing import Annotated, Any, Literal
@@ -46,7 +46,7 @@ Count = Annotated[int, Field(le=10)]
 
 
 class Shop:
-    """Tools that keep what was executed, and fail as often as they are told to."""
+    """Tools that record their executions, and raise the exceptions in `failures` first."""
 
     def __init__(self) -> None:
         self.done: list[tuple[str, dict[str, Any]]] = []
@@ -92,7 +92,7 @@ class Shop:
 
 
 class Inner:
-    """Makes its calls at once, then tells how they ended; keeps its turns."""
+    """A planner that makes its calls, then answers with their results; records its later turns."""
 
     def __init__(self, *calls: ToolRequest) -> None:
         self.calls = calls
@@ -105,7 +105,8 @@ class Inner:
         self.turns.append(turn)
         return PlanResult.final(
             "; ".join(
-                str(one.result if one.ok else one.error and one.error.code) for one in turn.tool_results
+                str(result.result if result.ok else result.error and result.error.code)
+                for result in turn.tool_results
             )
         )
 
@@ -133,7 +134,7 @@ def shop() -> Shop:
 
 @pytest.fixture
 def start(serve, shop):
-    """Start a run whose calls are repaired; gives the run and the planner behind."""
+    """Start a run whose calls are repaired; return the run and the inner planner."""
 
     async def started(*calls: ToolRequest, policy: RunPolicy = ALONE, **options: Any):
         inner = Inner(*calls)
@@ -148,7 +149,7 @@ def start(serve, shop):
 async def ids_of(traces, run) -> list[list[str]]:
     """The ids of the run's calls, step by step, the first call's as `x`."""
     messages = await traces(run).check()
-    steps = [[one.tool_call_id for one in message.tool_calls] for message in messages if message.tool_calls]
+    steps = [[call.tool_call_id for call in message.tool_calls] for message in messages if message.tool_calls]
     return [[call_id.replace(steps[0][0], "x") for call_id in step] for step in steps]
 
 
@@ -167,7 +168,7 @@ async def ids_of(traces, run) -> list[list[str]]:
 async def test_a_safe_repair_is_made_and_the_planner_sees_only_its_outcome(
     start, traces, shop, sent, executed
 ):
-    """The call is made right once, named after the one it repairs; the inner planner gets its own call's result (SR-92, SR-145)."""
+    """The call is repaired once, with an id made from its own; the inner planner gets the result as that of its call (SR-92, SR-145)."""
     run, inner = await start(sent)
     output = await run.result()
     tool = sent.name.rsplit(".", 1)[-1]
@@ -175,7 +176,7 @@ async def test_a_safe_repair_is_made_and_the_planner_sees_only_its_outcome(
     assert shop.done == [(tool, {"item": "pear", "day": executed, "count": 1})]
     assert await ids_of(traces, run) == [["x"], ["x-repair1"]]
     (turn,) = inner.turns
-    assert [one.ok for one in turn.tool_results] == [True]
+    assert [result.ok for result in turn.tool_results] == [True]
     assert turn.hints == []
     assert any(note.startswith(f"repaired {sent.name}: ") for note in output.notes)
 
@@ -183,17 +184,19 @@ async def test_a_safe_repair_is_made_and_the_planner_sees_only_its_outcome(
 @pytest.mark.parametrize(
     "sent",
     [
-        pytest.param(call("look", day="friday"), id="reading, nothing to read"),
+        pytest.param(call("look", day="friday"), id="reading, no item"),
         pytest.param(call("look", item="pear", day="sunday"), id="reading, another word"),
-        pytest.param(call("order", day="friday"), id="destructive, an id made up"),
-        pytest.param(call("order", item="pear", day="fridy"), id="destructive, a likely word"),
-        pytest.param(call("order", item="pear", day="friday", count=99), id="destructive, another number"),
-        pytest.param(call("order", item="pear", day="friday", dry_run=True), id="destructive, a field less"),
-        pytest.param(call("pay", item="pear", dry_run=True), id="undeclared, a field less"),
+        pytest.param(call("order", day="friday"), id="destructive, no item"),
+        pytest.param(call("order", item="pear", day="fridy"), id="destructive, misspelt"),
+        pytest.param(call("order", item="pear", day="friday", count=99), id="destructive, out of range"),
+        pytest.param(
+            call("order", item="pear", day="friday", dry_run=True), id="destructive, an unknown field"
+        ),
+        pytest.param(call("pay", item="pear", dry_run=True), id="idempotent, an unknown field"),
     ],
 )
-async def test_what_would_be_guessed_is_not_repaired_and_not_hidden(start, shop, sent):
-    """With nobody to ask, the inner planner gets the failure and answers by it; nothing ran (SR-145)."""
+async def test_a_repair_that_would_be_a_guess_is_left_to_the_planner(start, shop, sent):
+    """Where nobody may be asked, the inner planner gets the failure, and no tool is executed (SR-145)."""
     run, inner = await start(sent)
     assert (await run.result()).text in ("invalid_arguments", "missing_fields")
     assert shop.done == []
@@ -202,7 +205,7 @@ async def test_what_would_be_guessed_is_not_repaired_and_not_hidden(start, shop,
 
 
 async def test_a_default_is_filled_in(start, shop):
-    """What the planner's author says of a field counts for any tool, and only where the field is absent."""
+    """A value of `defaults` is used for any tool, and only where the call lacks the field."""
     run, _ = await start(
         call("order", item="pear"), defaults={"test.shop.order": {"day": "monday", "item": "apple"}}
     )
@@ -211,7 +214,7 @@ async def test_a_default_is_filled_in(start, shop):
 
 
 async def test_the_others_of_a_step_keep_their_results(start, traces, shop):
-    """Only what failed is made again, together; the inner planner gets all results of its step, in call order."""
+    """Only failed calls are made again, in one step; the inner planner gets all results of its step, in call order."""
     run, _ = await start(
         call("look", item="a", day="Friday"),
         call("look", item="b", day="friday"),
@@ -226,7 +229,7 @@ async def test_the_others_of_a_step_keep_their_results(start, traces, shop):
 
 
 async def test_a_repair_that_failed_is_not_tried_again(start, shop):
-    """The tool refuses the mended payload with the same hint: it is called once, not for ever."""
+    """A tool that refuses the repaired payload with the same hint is called once."""
     shop.failures = [
         failed(
             "invalid_arguments",
@@ -243,7 +246,7 @@ async def test_a_repair_that_failed_is_not_tried_again(start, shop):
 
 
 async def test_repairs_of_a_call_are_bounded(start, shop):
-    """After `max_repairs` calls in its place a call is left to the inner planner."""
+    """After `max_repairs` calls in place of a call, its failure is left to the inner planner."""
     shop.failures = [
         failed(
             "invalid_arguments",
@@ -272,8 +275,8 @@ async def test_long_ids_of_a_planner_are_repaired_too(start, traces, shop):
     assert second.endswith("-repair1")
 
 
-async def test_another_failed_step_is_not_taken_for_a_repair(start, shop):
-    """Ids that only look like a repair's are a planner's own."""
+async def test_an_id_that_looks_like_a_repairs_is_no_repair(start, shop):
+    """A call id that only looks like a repair's counts as the planner's own."""
     named = call("look", item="pear", day="Friday").model_copy(update={"tool_call_id": "mine-repair1"})
     run, _ = await start(named)
     assert (await run.result()).text == "look pear"
@@ -292,7 +295,7 @@ async def test_another_failed_step_is_not_taken_for_a_repair(start, shop):
     ],
 )
 async def test_a_durable_wait_then_the_same_call(start, traces, shop, tool, failure):
-    """The run sleeps on a timer of the server's, and makes the very call again; nobody is asked (SR-136)."""
+    """The run waits on a durable timer, and makes the same call again; nobody is asked (SR-136)."""
     shop.failures = [failure]
     run, inner = await start(call(tool, item="pear", day="friday"), policy=ASKS)
     assert (await run.result()).text == f"{tool} pear"
@@ -309,11 +312,11 @@ async def test_a_durable_wait_then_the_same_call(start, traces, shop, tool, fail
         pytest.param("look", failed("rate_limited", "look"), id="no retry_after"),
         pytest.param("order", failed("timeout", "order", retry_after=SOON), id="a change that timed out"),
         pytest.param("pay", failed("timeout", "pay", retry_after=SOON), id="another key would pay twice"),
-        pytest.param("look", failed("moonlight", "look", retry_after=SOON), id="a reason of its own"),
+        pytest.param("look", failed("moonlight", "look", retry_after=SOON), id="an unknown reason"),
     ],
 )
-async def test_what_waiting_would_not_mend_is_left_to_the_planner(start, traces, shop, tool, failure):
-    """No question, no wait and no second call: whether it had an effect is unknown, or waiting is too long (SR-136)."""
+async def test_what_waiting_would_not_repair_is_left_to_the_planner(start, traces, shop, tool, failure):
+    """A call whose effect is unknown, or whose wait would be too long or unknown, is not made again (SR-136)."""
     shop.failures = [failure]
     run, inner = await start(
         call(tool, item="pear", **{"day": "friday"} if tool != "pay" else {}), policy=ASKS
@@ -324,7 +327,7 @@ async def test_what_waiting_would_not_mend_is_left_to_the_planner(start, traces,
 
 
 async def test_waits_end_with_the_run_s_own_limits(start, traces, shop):
-    """A limit that does not go away ends in an answer: three similar errors stop the retrying."""
+    """Under a rate limit that persists, three similar errors stop the retries, and the planner must answer."""
     shop.failures = [RateLimited("slow", retry_after=SOON) for _ in range(9)]
     run, inner = await start(call("look", item="pear", day="friday"))
     output = await run.result()
@@ -347,7 +350,7 @@ async def test_waits_end_with_the_run_s_own_limits(start, traces, shop):
     ids=["id", "function"],
 )
 async def test_an_alternative_takes_the_place_of_a_tool_that_is_away(start, traces, shop, failure, other):
-    """The other tool is called at once, with the same payload or with one made of it (SR-136)."""
+    """The alternative is called at once, with the same payload or with the one that a function makes (SR-136)."""
     shop.failures = [failure]
     sent = call("look", item="pear", day="friday")
     run, inner = await start(sent, alternatives={"test.shop.look": other})
@@ -358,7 +361,7 @@ async def test_an_alternative_takes_the_place_of_a_tool_that_is_away(start, trac
 
 
 async def test_alternatives_are_tried_once_each(start, shop):
-    """Tools that name each other do not go round."""
+    """Two tools that are each other's alternatives are called once each."""
     shop.failures = [ToolUnavailable("closed") for _ in range(9)]
     run, _ = await start(
         call("look", item="pear", day="friday"),
@@ -369,15 +372,15 @@ async def test_alternatives_are_tried_once_each(start, shop):
 
 
 async def test_a_change_that_timed_out_has_no_alternative(start, shop):
-    """It may have had its effect already; the other tool would have it twice."""
+    """A change that timed out may have taken effect; an alternative would repeat the effect."""
     shop.failures = [failed("timeout", "pay")]
     run, _ = await start(call("pay", item="pear"), alternatives={"test.shop.pay": "test.shop.guess"})
     assert (await run.result()).text == "ToolFailed"
     assert [tool for tool, _ in shop.done] == ["pay"]
 
 
-async def test_what_may_run_once_only_is_not_made_again(start, traces, shop):
-    """A tool that went away in the middle of a call may have done its work: neither it nor another does it once more."""
+async def test_a_call_that_may_run_only_once_is_not_made_again(start, traces, shop):
+    """A tool that became unavailable during a call may have done its work: neither it nor an alternative is called again."""
     shop.failures = [failed("tool_unavailable", "send", retry_after=SOON)]
     run, _ = await start(call("send", item="pear"), alternatives={"test.shop.send": "test.shop.pay"})
     assert (await run.result()).text == "ToolFailed"
@@ -389,7 +392,7 @@ async def test_what_may_run_once_only_is_not_made_again(start, traces, shop):
 
 
 async def test_a_person_is_asked_and_the_answer_used(start, status_when, traces, shop):
-    """The question names the tool and what it lacks, and its answer makes the call right (SR-94, SR-145)."""
+    """The question names the tool and the missing fields, and its answer repairs the call (SR-94, SR-145)."""
     run, inner = await start(call("order", day="friday"), policy=ASKS)
     (question,) = (await status_when(run, lambda status: status.awaits)).awaits
     assert (question.id, question.restrict_to_tool) == ("fix-test.shop.order", "test.shop.order")
@@ -401,8 +404,8 @@ async def test_a_person_is_asked_and_the_answer_used(start, status_when, traces,
     assert len(inner.turns) == 1
 
 
-async def test_only_what_is_open_is_asked(start, status_when, shop):
-    """What a default or another form settles is not asked; an answer of values may come in parts."""
+async def test_only_fields_without_a_repair_are_asked_for(start, status_when, shop):
+    """A field that can be repaired is not asked for; an answer may give some of the other fields, and the rest is asked again."""
     sent = call("order", count="3", day="some day")
     run, _ = await start(sent, policy=ASKS)
     (first,) = (await status_when(run, lambda status: status.awaits)).awaits
@@ -419,7 +422,7 @@ async def test_only_what_is_open_is_asked(start, status_when, shop):
 
 
 async def test_an_answer_that_the_tool_refuses_is_asked_again_within_bounds(start, status_when, shop):
-    """The new hint leads to a new question, about what is wrong now."""
+    """A refused answer leads to a new question, from the new hint."""
     shop.failures = [
         failed("invalid_arguments", "pay", issues=[FieldIssue(field="/item", constraint="sold_out")])
     ]
@@ -442,8 +445,8 @@ async def test_an_answer_that_the_tool_refuses_is_asked_again_within_bounds(star
     ],
     ids=["declined", "in words"],
 )
-async def test_an_answer_that_tells_nothing_leads_to_an_answer(start, status_when, shop, settle):
-    """Nobody is asked twice for the same: the inner planner is told the failure, and what was said (SR-145)."""
+async def test_an_answer_without_values_is_left_to_the_planner(start, status_when, shop, settle):
+    """A declined question, or an answer without values, is not asked again: the inner planner gets the failure and the reply (SR-145)."""
     run, inner = await start(call("order"), policy=ASKS)
     await status_when(run, lambda status: status.awaits)
     await settle(run)
@@ -455,7 +458,7 @@ async def test_an_answer_that_tells_nothing_leads_to_an_answer(start, status_whe
 
 
 async def test_the_policy_s_own_question_serves_too(start, status_when, shop):
-    """Where the policy asks before the planner is asked, the answer to it is used (SR-77)."""
+    """An answer to a question of the run's policy repairs the call too (SR-77)."""
     run, _ = await start(
         call("pay"), policy=policy(interrupts_allowed=True, on_missing_fields="await_clarification")
     )
@@ -464,8 +467,8 @@ async def test_the_policy_s_own_question_serves_too(start, status_when, shop):
     assert (await run.result()).text == "pay pear"
 
 
-async def test_a_destructive_call_that_was_mended_is_still_approved_by_a_person(start, status_when, shop):
-    """A repair goes round no approval: the person sees what will run."""
+async def test_a_repaired_destructive_call_is_still_approved_by_a_person(start, status_when, shop):
+    """A repaired call needs approval like any other: the person sees the repaired payload."""
     run, _ = await start(call("order", item="pear", day="FRIDAY"), policy=RunPolicy(interrupts_allowed=True))
     (wait,) = (await status_when(run, lambda status: status.awaits)).awaits
     assert wait.payload == {"item": "pear", "day": "friday"}
@@ -474,7 +477,7 @@ async def test_a_destructive_call_that_was_mended_is_still_approved_by_a_person(
     assert shop.done == []
 
 
-# Leave it be.
+# Leave it to the inner planner.
 
 
 async def test_a_final_turn_is_the_planner_s_own(start, shop):
@@ -488,8 +491,8 @@ async def test_a_final_turn_is_the_planner_s_own(start, shop):
     assert inner.turns[0].finalize.reason == "failure_streak"
 
 
-async def test_the_planner_s_own_waits_and_questions_are_its_own(serve, status_when, shop):
-    """What the inner planner waits for or asks comes back to it, as if nobody stood before it."""
+async def test_the_planner_s_own_waits_are_its_own(serve, status_when, shop):
+    """A wait that the inner planner planned itself ends in a turn of the inner planner, without old results."""
     turns: list[Any] = []
 
     async def plan(turn):
@@ -506,15 +509,15 @@ async def test_the_planner_s_own_waits_and_questions_are_its_own(serve, status_w
     assert turns[-1].tool_results == []
 
 
-async def test_without_failures_it_is_not_there(start, traces):
-    """A run that needs no repair is the same with and without it."""
+async def test_a_run_without_failures_is_not_changed(start, traces):
+    """A run without failed calls has the inner planner's plans alone."""
     run, inner = await start(call("look", item="pear", day="friday"))
     assert (await run.result()).text == "look pear"
     assert len(inner.turns) == 1
 
 
-def test_it_goes_before_a_planner():
-    """What is no planner is refused when it is declared."""
+def test_the_inner_planner_must_be_a_planner():
+    """An object that is no planner is refused when it is declared."""
     with pytest.raises(DefinitionError, match="RepairingPlanner"):
         RepairingPlanner("plan")  # type: ignore[arg-type]
 
@@ -532,7 +535,7 @@ def turn_after(shop: Shop, *messages: Message, **fields: Any) -> PlanResumeInput
 
 
 def refused(shop: Shop, sent: ToolRequest, tool_call_id: str = "x") -> list[Message]:
-    """Give the messages of a step whose one call was refused at the boundary."""
+    """Return the messages of a step whose one call was refused at the boundary."""
     tool = shop.tools.tools[sent.name.rsplit(".", 1)[-1]]
     made = sent.model_copy(update={"tool_call_id": tool_call_id})
     issues = tool.validator.issues(made.payload)
@@ -578,14 +581,14 @@ def test_each_function_does_its_own_part(shop):
     ids=["final turn", "no rounds left", "no calls left", "the tool was taken away"],
 )
 @pytest.mark.parametrize("sent", [MENDABLE, ASKABLE], ids=["mendable", "askable"])
-def test_where_no_call_could_follow_nothing_is_tried(shop, sent, fields):
-    """A repair that could not be carried out, or a question whose answer could not be used, is none."""
+def test_nothing_is_planned_where_no_call_could_follow(shop, sent, fields):
+    """No repair, wait or question is planned when no call of the tool could follow."""
     turn = turn_after(shop, *refused(shop, sent)).model_copy(update=fields)
     assert repair_calls(turn) is clarification_for(turn) is wait_or_substitute(turn) is None
 
 
 @pytest.mark.parametrize(
-    "said",
+    "since",
     [
         [Message.user("never mind")],
         [Message.assistant("Which?"), Message.user("pear")],
@@ -595,14 +598,14 @@ def test_where_no_call_could_follow_nothing_is_tried(shop, sent, fields):
         [Message.assistant("What should `item` be?"), Message.system("Declined."), Message.user("go on")],
     ],
 )
-def test_what_others_said_since_is_for_the_planner(shop, said):
-    """A word from a person, or the planner's own question, comes before any repair."""
-    turn = turn_after(shop, *refused(shop, ASKABLE), *said)
+def test_messages_since_the_failure_are_for_the_planner(shop, since):
+    """A message of a person, and a question of the planner's own, come before any repair."""
+    turn = turn_after(shop, *refused(shop, ASKABLE), *since)
     assert repair_calls(turn) is clarification_for(turn) is wait_or_substitute(turn) is None
 
 
-def test_arguments_that_could_not_be_read_are_not_mended(shop):
-    """Where it is unknown what was sent, nothing of it can be kept."""
+def test_arguments_that_are_no_json_are_not_repaired(shop):
+    """Arguments that are no JSON cannot be kept, so the call is neither repaired nor asked about."""
     made = ToolRequest(name="test.shop.look", raw='{"item": "pe', tool_call_id="x")
     messages = refused(shop, ASKABLE)
     result = messages[1].tool_results[0]
@@ -623,8 +626,8 @@ def test_arguments_that_could_not_be_read_are_not_mended(shop):
         ("pay", "tool_unavailable", True),
     ],
 )
-def test_what_must_happen_once_is_not_called_again(shop, tool, reason, is_repeated):
-    """Of an `idempotent=False` tool that was away nobody knows whether it had begun; a limit is told before."""
+def test_a_call_that_may_have_begun_is_repeated_only_where_that_is_safe(shop, tool, reason, is_repeated):
+    """Whether an unavailable `idempotent=False` tool had begun is unknown; a rate limit is reported before a call begins."""
     made = call(tool, item="pear").model_copy(update={"tool_call_id": "x"})
     hint = RetryHint(reason=reason, tool=made.name, retry_after=SOON)
     result = ToolResult(name=made.name, tool_call_id="x", error=ToolError.new("no"), retry_hint=hint)
@@ -635,7 +638,7 @@ def test_what_must_happen_once_is_not_called_again(shop, tool, reason, is_repeat
 
 
 def test_each_call_made_in_place_of_another_has_a_number_of_its_own(shop):
-    """So that all of them are known as repairs of the one, and counted; after `max_repairs` there is none."""
+    """The number is in the id, by which the repairs of a call are counted; after `max_repairs` there are no more."""
     again = call("look", item="pear", day="MONDAY")
     turn = turn_after(shop, *refused(shop, MENDABLE), *refused(shop, again, "x-repair1"))
     assert [each.tool_call_id for each in repair_calls(turn, max_repairs=2).tool_calls] == ["x-repair2"]
@@ -643,7 +646,7 @@ def test_each_call_made_in_place_of_another_has_a_number_of_its_own(shop):
 
 
 def away(*failures: tuple[str, str, float]) -> list[Message]:
-    """Give the messages of a step whose calls failed, each of a tool, for a reason, with what it says to wait."""
+    """Return the messages of a step of failed calls, each given by its tool, its reason and its `retry_after` in seconds."""
     calls, results = list[ToolRequest](), list[ToolResult]()
     for n, (tool, reason, seconds) in enumerate(failures):
         made = call(tool, item="pear").model_copy(update={"tool_call_id": f"x{n}"})
@@ -658,7 +661,7 @@ def away(*failures: tuple[str, str, float]) -> list[Message]:
 
 @pytest.mark.parametrize(("seconds", "waited"), [((3, 7), 7), ((7, 3), 7), ((0.2, 0.1), 1)])
 def test_a_step_waits_for_the_last_of_its_tools_that_are_away(shop, seconds, waited):
-    """One wait for all, of a second at least; then each call is made again."""
+    """The calls of a step have one wait, the longest and of a second at least; then each is made again."""
     failures = away(*(("look", "rate_limited", each) for each in seconds))
     plan = wait_or_substitute(turn_after(shop, *failures))
     assert plan.wait_ == timedelta(seconds=waited)
@@ -668,8 +671,8 @@ def test_a_step_waits_for_the_last_of_its_tools_that_are_away(shop, seconds, wai
 
 
 @pytest.mark.parametrize("trusted", [True, False])
-def test_a_stranger_that_says_it_only_reads_is_not_taken_at_its_word(shop, trusted):
-    """A call that timed out may have changed something: it is made again only where that is known not to be so."""
+def test_an_untrusted_tool_that_says_it_only_reads_is_not_called_again(shop, trusted):
+    """A call that timed out may have changed something: it is made again only if a trusted tool says that it only reads."""
     turn = turn_after(shop, *away(("look", "timeout", 1)))
     tools = [spec.model_copy(update={"trusted": trusted}) for spec in turn.tools]
     assert (wait_or_substitute(turn.model_copy(update={"tools": tools})) is not None) is trusted

@@ -57,12 +57,12 @@ def test_a_type_becomes_a_closed_schema(source: type) -> None:
 
 
 def test_a_result_is_left_open() -> None:
-    """What leaves is described as it is; only what comes in is closed."""
+    """The schema of a result allows further fields; only that of a payload is closed."""
     assert "additionalProperties" not in Shape(Model, place="x", output=True).spec.json_schema
 
 
 def test_a_result_is_described_as_it_is_written() -> None:
-    """The schema of a result is that of its JSON, also where a serializer makes another type of it."""
+    """The schema of a result is that of its JSON, also where a serializer changes the type."""
 
     class Reading(BaseModel):
         at: datetime
@@ -94,13 +94,13 @@ class Opaque:
 
 @pytest.mark.parametrize("source", [Opaque, list[Opaque], Callable[[], int]], ids=str)
 def test_a_type_without_a_schema_is_refused(source: Any) -> None:
-    """A type that JSON cannot hold is a DefinitionError that names place and type."""
+    """A type without a JSON Schema is a `DefinitionError` that begins with its place."""
     with pytest.raises(DefinitionError, match=r"^ops\.x\.y: .*has no JSON Schema"):
         Shape(source, place="ops.x.y")
 
 
 def test_a_schema_that_cannot_be_enforced_is_refused() -> None:
-    """What the validator does not support is found at import, with its place."""
+    """A schema that the validator does not support is refused at import, with its place."""
     source = Annotated[str, Field(json_schema_extra={"$dynamicRef": "#x"})]
     with pytest.raises(DefinitionError, match=r"^ops\.x\.y: at #.*dynamicRef"):
         Shape(source, place="ops.x.y")
@@ -108,7 +108,7 @@ def test_a_schema_that_cannot_be_enforced_is_refused() -> None:
 
 @pytest.mark.parametrize("source", [str, list[Model], int | None, RootModel[list[int]], Any], ids=str)
 def test_a_payload_is_an_object(source: Any) -> None:
-    """Arguments have names: a type that no call could ever fit is refused at import."""
+    """A payload type that is no object with named fields is refused at import."""
     with pytest.raises(DefinitionError, match="a payload must be an object with named fields"):
         Shape(source, place="ops.x.y")
 
@@ -119,15 +119,15 @@ def test_a_payload_may_be_a_choice_of_objects(source: Any) -> None:
     assert Shape(source, place="x").spec.json_schema
 
 
-def test_a_shape_is_named_by_its_type_unless_told() -> None:
-    """A plain annotation has its own text as its name."""
+def test_a_shape_is_named_after_its_type_or_by_its_name() -> None:
+    """A generic type is named after its origin, a union by its text; `name` overrides both."""
     assert Shape(list[int], place="x", output=True).spec.name == "list"
     assert Shape(int | None, place="x", output=True).spec.name == "int | None"
     assert Shape(int, name="Count", place="x", output=True).spec.name == "Count"
 
 
 def test_a_typed_call_is_json() -> None:
-    """A model gives the fields that were set, anything else its JSON; nothing is checked yet."""
+    """A model becomes the fields that were set, any other value its JSON; nothing is validated yet."""
     at = datetime(2024, 1, 1, tzinfo=UTC)
     assert as_payload((Model(site="s-1"),), {}) == {"site": "s-1"}
     assert as_payload((Model(site="s-1", since=at),), {}) == {"site": "s-1", "since": "2024-01-01T00:00:00Z"}
@@ -149,7 +149,7 @@ def test_a_typed_call_and_a_result_are_written_by_the_names_of_the_schema() -> N
 
 
 def test_a_typed_call_by_keyword_is_written_by_the_names_of_the_schema() -> None:
-    """A parameter with an alias is passed by its own name, and validates."""
+    """A parameter with an alias is passed by its own name, and written under the alias."""
     tools = Toolset("test.tools")
 
     @tools.tool
@@ -162,8 +162,8 @@ def test_a_typed_call_by_keyword_is_written_by_the_names_of_the_schema() -> None
     assert look.validator.issues(call.payload) == []
 
 
-def test_a_strict_type_reads_what_json_can_say() -> None:
-    """Dates, ids, sets and tuples come as text and lists, which a strict model takes from JSON only."""
+def test_a_strict_type_is_decoded_from_json() -> None:
+    """Dates, UUIDs and sets are strings and arrays in JSON, which a strict model accepts from JSON only."""
 
     class Strict(BaseModel, strict=True):
         at: datetime

@@ -1,4 +1,4 @@
-"""Toolset and Tool: functions under the tool contract, declared once, wrong only at import (SR-2, SR-3)."""
+"""Toolset and Tool: functions declared as tools; mistakes are found at import (SR-2, SR-3)."""
 
 import asyncio
 from dataclasses import dataclass
@@ -151,7 +151,7 @@ def test_a_tool_without_parameters_takes_an_empty_object(tools: Toolset) -> None
 
 
 def arguments(tool: Any, payload: dict[str, Any]) -> dict[str, Any]:
-    """What the function of a tool is called with."""
+    """The arguments with which the function of a tool is called."""
     return tool.source.signature.arguments(tool.payload.decode(payload), META)
 
 
@@ -186,7 +186,7 @@ def test_the_meta_stands_anywhere_in_the_signature(tools: Toolset, function: Any
 
 
 def test_a_parameter_may_have_any_name(tools: Toolset) -> None:
-    """Names that a pydantic model has for itself are fine, and warn nobody."""
+    """Names of attributes of pydantic models are allowed, without a warning."""
 
     @tools.tool
     def call(json: str, schema: str, copy: str, model_fields: str, self_: str, id: str) -> str:
@@ -320,8 +320,8 @@ def test_a_failure_or_anothers_result_holds_no_value(tools: Toolset) -> None:
         find.result_of(ToolResult(name="ops.devices.find", error=ToolError.new("the site is closed")))
 
 
-def test_a_models_own_validators_refuse_when_decoding(tools: Toolset) -> None:
-    """What the schema cannot say is checked when the arguments are decoded."""
+def test_a_model_refuses_wrong_arguments_when_decoding(tools: Toolset) -> None:
+    """Decoding validates the arguments with the model."""
 
     @tools.tool
     def find(query: Query) -> Page: ...
@@ -335,7 +335,7 @@ def test_a_models_own_validators_refuse_when_decoding(tools: Toolset) -> None:
 
 @pytest.mark.parametrize("id", ["devices", "a.b.c", "", "a b.c", "ops.", "1.x"])
 def test_a_toolsets_id_has_two_parts(id: str) -> None:
-    """`<service>.<toolset>`, told at import with the id."""
+    """An id that is not `<service>.<toolset>` is refused at import; the error has the id."""
     with pytest.raises(DefinitionError, match=r"<service>\.<toolset>") as caught:
         Toolset(id)
     assert repr(id) in str(caught.value)
@@ -372,7 +372,7 @@ def two_metas(a: ToolCallMeta, b: ToolCallMeta): ...
 
 
 @pytest.mark.parametrize(
-    ("function", "said"),
+    ("function", "message"),
     [
         (no_annotation, "'a' has no type annotation"),
         (some, "'a' cannot be passed by name"),
@@ -387,15 +387,15 @@ def two_metas(a: ToolCallMeta, b: ToolCallMeta): ...
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_a_function_that_cannot_be_a_tool_is_refused(tools: Toolset, function: Any, said: str) -> None:
-    """Each mistake in a signature is a DefinitionError that names the tool and the mend."""
-    with pytest.raises(DefinitionError, match=rf"^ops\.devices\.{function.__name__}.*{said}"):
+def test_a_function_that_cannot_be_a_tool_is_refused(tools: Toolset, function: Any, message: str) -> None:
+    """Each mistake in a signature is a `DefinitionError` that names the tool and the mistake."""
+    with pytest.raises(DefinitionError, match=rf"^ops\.devices\.{function.__name__}.*{message}"):
         tools.tool(function)
     assert tools.tools == {}
 
 
 def test_a_name_is_given_once(tools: Toolset) -> None:
-    """Two tools of one name are refused, with the way out."""
+    """Two tools with one name are refused; the error suggests `name=`."""
     tools.tool(first)
     with pytest.raises(DefinitionError, match=r"ops\.devices\.first is declared twice.*name="):
         tools.tool(name="first")(middle)
@@ -403,19 +403,19 @@ def test_a_name_is_given_once(tools: Toolset) -> None:
 
 @pytest.mark.parametrize("name", ["a b", "-x", "ü", "x" * 101])
 def test_a_tools_name_is_plain(tools: Toolset, name: str) -> None:
-    """Letters, digits and a few signs, at most 100."""
+    """A tool's name has letters, digits and a few other characters, at most 100."""
     with pytest.raises(DefinitionError, match="a tool's name has"):
         tools.tool(name=name)(first)
 
 
 @pytest.mark.parametrize(
-    ("example", "said"),
+    ("example", "message"),
     [({"a": "x"}, "/a invalid_field_type"), ({}, "/a missing_field"), ({"a": 1, "z": 1}, "/z unknown_field")],
     ids=str,
 )
-def test_an_example_validates(tools: Toolset, example: dict[str, Any], said: str) -> None:
-    """Any example that does not fit its own schema is refused, with the field (SR-144)."""
-    with pytest.raises(DefinitionError, match=rf"ops\.devices\.first: the example .* {said}"):
+def test_an_example_validates(tools: Toolset, example: dict[str, Any], message: str) -> None:
+    """Any example that does not fit the tool's schema is refused, with the field (SR-144)."""
+    with pytest.raises(DefinitionError, match=rf"ops\.devices\.first: the example .* {message}"):
         tools.tool(examples=[{"a": 1}, example])(first)
 
 

@@ -1,5 +1,9 @@
-"""Transform: values of one shape as values of another, decided when the tool is declared."""
+"""Transform: converts values of one shape into another; whether the shapes fit is decided at declaration.
 
+`SOJOURN_CASES=500 pytest tests/authoring/test_transform.py` tries as many pairs of shapes.
+"""
+
+import os
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from enum import Enum
@@ -29,13 +33,13 @@ from sojourn.core.schema.compatibility import misfits
 
 
 def to_method(source: Any, target: Any) -> Transform:
-    """From a tool's arguments to a method's payload."""
+    """Return the transform from a tool's arguments to a method's payload."""
     shapes = (Shape(each, place="x") for each in (source, target))
     return Transform(*shapes, place="ops.search.search", lossless=True)
 
 
 def to_result(source: Any, target: Any) -> Transform:
-    """From a method's result to a tool's."""
+    """Return the transform from a method's result to a tool's."""
     shapes = (Shape(each, place="x", output=True) for each in (source, target))
     return Transform(*shapes, place="ops.search.search", lossless=False)
 
@@ -100,7 +104,7 @@ def test_arguments_become_the_methods_payload() -> None:
 
 
 def test_a_methods_result_becomes_the_tools() -> None:
-    """What the tool does not know is dropped at every level, also where it forbids extra fields (SR-80)."""
+    """Fields that the tool's result lacks are dropped at every level, also where it forbids extra fields (SR-80)."""
     seen = to_result(Devices, DevicesSeen)(Devices(devices=[DEVICE], cursor="next"))
     assert seen == DevicesSeen(devices=(Seen(id=DEVICE.id, seen=DEVICE.seen),), tags=[])
     (shown,) = to_result(Devices, DeviceIds)({"devices": [DEVICE]})["devices"]
@@ -108,8 +112,8 @@ def test_a_methods_result_becomes_the_tools() -> None:
     assert shown["password"] == "**********"
 
 
-def test_what_does_not_fit_is_a_definition_error() -> None:
-    """The message names the place, both types, each field and the mend (SR-82)."""
+def test_a_misfit_is_a_definition_error() -> None:
+    """The message names the place, both types, each field and the remedy (SR-82)."""
     with pytest.raises(DefinitionError) as raised:
         to_method(SearchArgs, SearchRequest)
     assert str(raised.value) == (
@@ -121,8 +125,8 @@ def test_what_does_not_fit_is_a_definition_error() -> None:
         to_result(list[str], list[int])
 
 
-def test_arguments_may_not_get_lost_where_results_may() -> None:
-    """The same pair is a misfit for arguments and a smaller view for a result."""
+def test_arguments_may_lose_no_field_where_results_may() -> None:
+    """A target with fewer fields is a misfit for arguments, and a smaller view for a result."""
     with pytest.raises(DefinitionError, match=r"devices\[\]\.password: unknown to Seen"):
         to_method(Devices, DevicesSeen)
     with pytest.raises(DefinitionError, match="password: is masked when it is written"):
@@ -130,7 +134,7 @@ def test_arguments_may_not_get_lost_where_results_may() -> None:
 
 
 def test_the_same_type_is_only_decoded() -> None:
-    """One type on both sides is itself: typed values pass, JSON is read, secrets stay."""
+    """With one type on both sides, typed values pass unchanged, JSON is decoded, and secrets stay."""
     transform = to_method(Device, Device)
     assert transform(DEVICE) is DEVICE
     assert transform(DEVICE.model_dump(mode="json")).seen == DEVICE.seen
@@ -139,7 +143,7 @@ def test_the_same_type_is_only_decoded() -> None:
 
 
 def test_a_value_may_still_be_refused() -> None:
-    """Bounds and validators of the method are the value's business, and so is a result of another type."""
+    """Bounds and validators of the method are applied to each value; a result of another type is refused."""
     bounded = create_model("Bounded", site=str, status=str, limit=(Annotated[int, Field(le=500)], ...))
     transform = to_method(SearchArgs, bounded)
     assert transform(SearchArgs(site="s")).limit == 50
@@ -162,8 +166,8 @@ class Part(TypedDict, total=False):
     note: str
 
 
-def test_what_is_always_written_is_known() -> None:
-    """A field with a factory is always there; one left out on a condition, or not required, may be absent."""
+def test_fields_that_may_be_absent_are_known() -> None:
+    """A field with a factory is always written; a field with `exclude_if`, or not required, may be absent."""
     assert to_result(Made, create_model("Items", items=(list[int], ...)))(Made()).items == []
     noted = create_model("Noted", note=(str, ...))
     for source in (Sometimes, Part):
@@ -185,15 +189,15 @@ class Open(BaseModel):
 
 
 def test_open_objects_keep_what_they_allow() -> None:
-    """A target that allows extra fields gets them, of arguments also where another part of it forbids them."""
+    """A target that allows extra fields gets them; arguments do so also where another part of the target forbids them."""
     assert to_result(SearchArgs, Open)(SearchArgs(site="s")).model_extra == {"status": "online", "limit": 50}
     source = create_model("Source", where=(Open, ...))
     target = create_model("Closed", __config__=ConfigDict(extra="forbid"), where=(Open, ...))
     assert to_method(source, target)(source(where=Open(site="s", x=1))).where.model_extra == {"x": 1}
 
 
-def test_what_arguments_compute_need_not_be_known() -> None:
-    """A computed field was said by nobody; a payload that forbids extra fields is not given it."""
+def test_a_computed_field_of_arguments_may_be_unknown() -> None:
+    """A computed field of arguments may be unknown to the method; a payload that forbids extra fields does not get it."""
 
     class Computing(BaseModel):
         site: str
@@ -211,7 +215,7 @@ def test_what_arguments_compute_need_not_be_known() -> None:
 
 
 def test_a_type_with_one_schema_only_is_a_definition_error() -> None:
-    """A result may have no schema as something to read; a mapper by hand is the mend."""
+    """A type whose schema exists for writing only is refused as a target; the error says to convert by hand."""
 
     class WriteOnly:
         @classmethod
@@ -282,7 +286,7 @@ def models(kinds: st.SearchStrategy[Kind]) -> st.SearchStrategy[Kind]:
 
 @st.composite
 def related(draw: st.DrawFn) -> tuple[Kind, Kind]:
-    """Two models; each field of the second is often one of the first, or takes more."""
+    """Two models; many fields of the second are those of the first, or have a wider type."""
     source = draw(st.dictionaries(st.sampled_from("abc"), KINDS, min_size=1, max_size=3))
     target: dict[str, Kind] = {}
     names = draw(st.just(list(source)) | st.sets(st.sampled_from(list(source)), min_size=1))
@@ -299,7 +303,7 @@ def related(draw: st.DrawFn) -> tuple[Kind, Kind]:
 KINDS = st.recursive(st.sampled_from(PLAIN), _wrapped, max_leaves=4)
 # Every draw makes model classes, which takes milliseconds; of the pairs drawn, more do not fit than do.
 SLOW = settings(
-    max_examples=80,
+    max_examples=int(os.environ.get("SOJOURN_CASES", "40")),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
@@ -307,7 +311,9 @@ SLOW = settings(
 
 @SLOW
 @given(related(), st.booleans(), st.data())
-def test_what_fits_is_transformed(pair: tuple[Kind, Kind], lossless: bool, data: st.DataObject) -> None:
+def test_values_of_fitting_shapes_are_transformed(
+    pair: tuple[Kind, Kind], lossless: bool, data: st.DataObject
+) -> None:
     """Where there is no misfit, every value of the source becomes one of a target without constraints."""
     shapes = [Shape(kind, place="x", output=True) for kind, _ in pair]
     try:
@@ -326,7 +332,7 @@ def test_what_fits_is_transformed(pair: tuple[Kind, Kind], lossless: bool, data:
 
 @SLOW
 @given(models(KINDS), st.data())
-def test_what_is_alike_is_transformed_without_loss(source: Kind, data: st.DataObject) -> None:
+def test_values_of_equal_shapes_are_transformed_without_loss(source: Kind, data: st.DataObject) -> None:
     """Two types with the same fields fit each other both ways, and nothing changes (SR-80)."""
     kind, values = source
     fields = {name: (each.annotation, each.default if not each.is_required() else ...)

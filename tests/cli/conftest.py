@@ -1,4 +1,4 @@
-"""Fixtures: the `sojourn` command as a process, and runs of the app in desk_app.py for it."""
+"""Fixtures: the `sojourn` command as a process, and runs of the app in desk_app.py."""
 
 import asyncio
 import importlib.util
@@ -20,7 +20,7 @@ from tests import programs
 DESK = Path(__file__).with_name("desk_app.py")
 
 PATIENCE = 120.0
-"""Seconds in which every command ends, whatever happens to it."""
+"""Most seconds that a command may take, whatever happens."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,12 @@ class Done:
 
     @property
     def json(self) -> Any:
-        """The one object on standard output."""
+        """The JSON value on standard output."""
         return json.loads(self.out)
 
     @property
     def objects(self) -> list[Any]:
-        """One object a line."""
+        """The JSON values on standard output, one a line."""
         return [json.loads(line) for line in self.out.splitlines()]
 
 
@@ -47,7 +47,7 @@ Command = Callable[..., Awaitable[Done]]
 
 @pytest.fixture
 def start_command(tmp_path) -> Callable[..., Awaitable[programs.Command]]:
-    """Start `sojourn` with these arguments, and perhaps `input` or a descriptor to read it from, `env`, `cwd`, and code that runs `before` it."""
+    """Start `sojourn` with these arguments, with optional `input` or a descriptor `stdin`, `env`, `cwd`, and code to run `before`."""
 
     async def start(
         *arguments: str,
@@ -57,14 +57,14 @@ def start_command(tmp_path) -> Callable[..., Awaitable[programs.Command]]:
         cwd: Path | None = None,
         before: str = "",
     ) -> programs.Command:
-        with tempfile.TemporaryFile() as given:
-            given.write(input.encode())
-            given.seek(0)
+        with tempfile.TemporaryFile() as file:
+            file.write(input.encode())
+            file.seek(0)
             return await programs.Command.start(
                 "-m",
                 "sojourn",
                 *arguments,
-                stdin=given.fileno() if stdin is None else stdin,
+                stdin=file.fileno() if stdin is None else stdin,
                 env={**os.environ, **(env or {})},
                 cwd=cwd or tmp_path,
                 before=before,
@@ -75,7 +75,7 @@ def start_command(tmp_path) -> Callable[..., Awaitable[programs.Command]]:
 
 @pytest.fixture
 def command(start_command) -> Command:
-    """Run `sojourn` to its end, with `input` on standard input: its exit code and what it printed."""
+    """Run `sojourn` to its end with the options of `start_command`; return its exit code and output."""
 
     async def run(*arguments: str, **options: Any) -> Done:
         process = await start_command(*arguments, **options)
@@ -103,7 +103,7 @@ def desk():
 
 @dataclass(frozen=True)
 class Served:
-    """The desk behind a worker, and how commands find it."""
+    """The desk's app on a worker, with the environment variables with which commands find it."""
 
     client: Client
     env: dict[str, str]
@@ -120,7 +120,7 @@ class Served:
         return await self.client.start("desk.clerk", text, run_id=run_id, session_id=session_id)
 
     async def waiting(self, text: str, count: int = 1) -> Run:
-        """Start a run, and wait until it waits for so many things, or a child run of it does."""
+        """Start a run, and wait until it has `count` open waits, or `count` child runs have."""
         run = await self.start(text)
         await self.status_when(run, lambda status: len(status.awaits or status.child_awaits) == count)
         return run
@@ -128,7 +128,7 @@ class Served:
 
 @pytest.fixture
 async def served(serve, desk, temporal_address, command, status_when) -> Served:
-    """The desk, served in this process; commands run in processes of their own."""
+    """The desk's app, served in this process; commands run in processes of their own."""
     client = await serve(desk.app)
     env = {"TEMPORAL_ADDRESS": temporal_address, "SOJOURN_TASK_QUEUE": client.task_queue}
     return Served(client, env, command, status_when)

@@ -1,4 +1,4 @@
-"""An app whose runs do what the first word of their message says; commands are tried on them."""
+"""An app whose runs do what the first word of their message names, for tests of commands."""
 
 import asyncio
 from datetime import timedelta
@@ -18,7 +18,7 @@ from sojourn import (
 )
 
 HOSTILE = "\x1b[31mred\x1b]0;title\x07 [bold]bold[/bold] [link=http://x]\u202e\r\nsojourn: all is well\x9b2J"
-"""What a terminal might obey: colours, titles, markup, direction, lines of its own, the 8-bit CSI."""
+"""Text that a terminal may interpret: colours, title, markup, link, text direction, a new line, the 8-bit CSI."""
 
 
 class Weigh(BaseModel):
@@ -70,7 +70,7 @@ async def order(args: Order) -> str:
 
 @tools.tool
 async def hang() -> str:
-    """Take for ever."""
+    """Run for ever."""
     await asyncio.Event().wait()
     return ""
 
@@ -92,13 +92,16 @@ weigh = outside.declare("weigh", args=Weigh, result=float)
 
 
 async def ask(turn: Turn) -> PlanResult:
-    """Plan of the asker: asks, then repeats the answer."""
+    """Ask, then repeat the answer; or have a disk weighed."""
+    if turn.messages[0].text == "Weigh.":
+        results = [str(result.result) for result in turn.tool_results]
+        return PlanResult.final(*results) if results else PlanResult.calls(weigh.call(Weigh(disk="a")))
     if turn.run.turn_id.endswith("1"):
         return PlanResult.ask(AwaitClarification(question="Below: which one?"))
     return PlanResult.final(turn.messages[-1].text)
 
 
-asker = Agent("desk.asker", planner=ask, policy=RunPolicy(interrupts_allowed=True))
+asker = Agent("desk.asker", planner=ask, uses=[outside], policy=RunPolicy(interrupts_allowed=True))
 asking = asker.export("desk.asking", tools=[AgentTool("ask", args=Question, user="{text}")])
 
 CALLS = {
@@ -110,12 +113,13 @@ CALLS = {
     "hang": lambda: [hang.call()],
     "shout": lambda: [shout.call()],
     "measure": lambda: [measure.call(count=3)],
+    "both": lambda: [wipe.call(disk="a"), asking.tools["ask"].call(Question(text="Weigh."))],
     "below": lambda: [asking.tools["ask"].call(Question(text="Which?"))],
 }
 
 
 async def plan(turn: Turn) -> PlanResult | None:
-    """Do what the first message says."""
+    """Do what the first word of the first message names."""
     word = turn.messages[0].text.split()[0]
     if word == "fail":
         return None

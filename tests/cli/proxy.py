@@ -1,4 +1,4 @@
-"""A server that dies, or falls silent, in the middle of a command: a proxy that counts the requests it lets through."""
+"""A proxy that makes a server die, or fall silent, in the middle of a command: it counts the requests."""
 
 import asyncio
 import contextlib
@@ -7,16 +7,16 @@ from typing import Literal, Self
 PREFACE = len(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
 HEAD = 9
 HEADERS = 1
-"""The HTTP/2 frame that begins a request."""
+"""The type of the HTTP/2 frame that begins a request."""
 
 
 class Proxy:
-    """Stands before a Temporal server until the request of a number comes; then it is gone, or says no more.
+    """A proxy to a Temporal server, until the request with a given number: then it closes, or answers no more.
 
     Args:
         target: `host:port` of the server.
-        last: The request that is not answered any more; the SDK's own first question is number 1.
-        end: Whether connections are cut and refused from then on, or kept and left without an answer.
+        last: The number of the first request without an answer; number 1 is the SDK's own first request.
+        end: `dies` cuts and refuses connections from then on, `falls silent` keeps them without an answer.
     """
 
     def __init__(self, target: str, *, last: int, end: Literal["dies", "falls silent"] = "dies") -> None:

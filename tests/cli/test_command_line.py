@@ -1,4 +1,4 @@
-"""What every command does: help, version, completion, and how a process ends."""
+"""What every command has: help, version, completion, and the end of its process."""
 
 import asyncio
 import os
@@ -18,7 +18,7 @@ COMMANDS = sorted(command.name or command.callback.__name__ for command in app.r
 
 
 def sojourn(*arguments: str, **options) -> subprocess.CompletedProcess[str]:
-    """Without a server."""
+    """Run `sojourn` to its end, without a server."""
     given = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
     return subprocess.run(
         [sys.executable, "-m", "sojourn", *arguments],
@@ -30,20 +30,20 @@ def sojourn(*arguments: str, **options) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_version_is_told():
-    """`--version` says it, and nothing else."""
+def test_the_version_is_printed():
+    """`--version` prints name and version, and nothing else."""
     done = sojourn("--version")
     assert (done.returncode, done.stdout, done.stderr) == (0, f"sojourn {__version__}\n", "")
 
 
 def test_no_command_shows_the_help():
-    """It lists every command, and is bad usage all the same."""
+    """`sojourn` alone prints the help with every command, and exits with 2."""
     done = sojourn()
     assert done.returncode == 2
     assert all(re.search(rf"^  {command} ", done.stdout, re.MULTILINE) for command in COMMANDS)
 
 
-def test_help_needs_nothing_heavy():
+def test_help_imports_neither_temporal_nor_pydantic():
     """`sojourn --help` lists the commands and imports neither Temporal's SDK nor pydantic."""
     code = (
         "import sys; sys.argv = ['sojourn', '--help']\n"
@@ -61,7 +61,7 @@ def test_help_needs_nothing_heavy():
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_takes_json_and_shows_an_example(command):
-    """Its help is printed as it is written, with a line that can be typed."""
+    """A command's help has `--json` and an example on a line of its own."""
     import typer.testing
 
     done = typer.testing.CliRunner().invoke(app, [command, "--help"])
@@ -70,26 +70,26 @@ def test_every_command_takes_json_and_shows_an_example(command):
     assert f"  sojourn {command}" in done.output
 
 
-def test_a_shell_is_given_its_completion():
-    """`--show-completion` prints a script for the shell at hand, and the script's question is answered."""
+def test_shell_completion():
+    """`--show-completion` prints a script for the shell, and the command answers the script's request."""
     env = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
     script = sojourn("--show-completion", "bash", env=env)
     assert (script.returncode, "_SOJOURN_COMPLETE" in script.stdout) == (0, True), script.stderr
-    asked = {"_SOJOURN_COMPLETE": "complete_bash", "COMP_WORDS": "sojourn pa", "COMP_CWORD": "1"}
-    done = sojourn(env={**os.environ, **asked})
+    request = {"_SOJOURN_COMPLETE": "complete_bash", "COMP_WORDS": "sojourn pa", "COMP_CWORD": "1"}
+    done = sojourn(env={**os.environ, **request})
     assert (done.returncode, done.stdout.split()) == (0, ["pause"]), done.stderr
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
 def test_output_that_cannot_be_written_is_a_failure():
-    """A full disk is exit code 1, without a traceback."""
+    """A full disk gives exit code 1, without a traceback."""
     with open("/dev/full", "w") as full:
         done = sojourn("--version", stdout=full)
     assert done.returncode == 1
     assert "Traceback" not in (done.stderr or "")
 
 
-async def test_a_reader_that_has_had_enough_ends_the_command_quietly(served):
+async def test_a_closed_pipe_ends_the_command_quietly(served):
     """`sojourn list | head` prints no traceback."""
     await served.waiting("ask")
     line = f"{sys.executable} -m sojourn list --json --limit 10000 | true"
@@ -105,8 +105,8 @@ async def test_a_reader_that_has_had_enough_ends_the_command_quietly(served):
     assert (shell.returncode, err) in ((1, b""), (0, b""))
 
 
-def test_a_terminal_that_cannot_show_a_character_gets_another():
-    """With an ASCII locale the doctor's marks are replaced, not an error."""
+def test_characters_that_a_terminal_cannot_show_are_replaced():
+    """With an ASCII locale the doctor prints `?` for its marks, without an error."""
     env = {
         **os.environ,
         "PYTHONIOENCODING": "ascii:strict",
@@ -119,7 +119,7 @@ def test_a_terminal_that_cannot_show_a_character_gets_another():
 
 @pytest.mark.parametrize("line", ["run desk.clerk sleep", "watch {run}"])
 async def test_ctrl_c_leaves_a_run_that_is_followed(served, start_command, line):
-    """Exit code 130 at once; the run goes on."""
+    """Ctrl-C ends `run` and `watch` at once with 130; the run continues."""
     run = await served.start("sleep")
     words = [run.id if word == "{run}" else word for word in line.split()]
     process = await start_command(*words, "--json", env=served.env)

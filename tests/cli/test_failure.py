@@ -1,4 +1,4 @@
-"""Every command, whatever fails: its exit code, one sentence, never a traceback, never a hang."""
+"""Every failure of every command: the exit code and one sentence, never a traceback, never a hang."""
 
 import asyncio
 import json
@@ -19,17 +19,17 @@ RUN = "{run}"
 
 @dataclass(frozen=True)
 class Case:
-    """A command line that asks a server something."""
+    """A command line that needs a server."""
 
     line: str
     takes_run: bool = True
     needs_worker: bool = True
-    """Whether a run that no worker serves is no use to it."""
+    """Whether the command fails if no worker serves the run."""
     follows: bool = False
-    """Whether it goes on until the run ends, and bridges a server's restart of a minute."""
+    """Whether the command continues until the run ends, and outlasts a server's restart of up to a minute."""
 
     def arguments(self, run_id: str) -> list[str]:
-        """As typed."""
+        """The words of the command line, for a run."""
         return [run_id if word == RUN else word for word in self.line.split()]
 
 
@@ -53,25 +53,25 @@ CASES = [
 
 
 async def all_of(cases: Iterable, outcome) -> None:
-    """Judge all at once, and tell every fault."""
+    """Run all cases at once, and fail with every fault."""
     faults = [fault for fault in await asyncio.gather(*map(outcome, cases)) if fault]
     assert not faults, "\n".join(faults)
 
 
-def fault_of(case: Case, done, code: int, said: str = "", *, as_json: bool = False) -> str | None:
-    """What is wrong with how a command ended; None when nothing is."""
-    told = done.out + done.err if case.line == "doctor" else done.err
+def fault_of(case: Case, done, code: int, expected: str = "", *, as_json: bool = False) -> str | None:
+    """The faults of a command's end, as text; None if there is none."""
+    output = done.out + done.err if case.line == "doctor" else done.err
     sentences = [line for line in done.err.splitlines() if line.startswith("sojourn: ")]
     wrong = {
         f"exit code {done.code}, not {code}": done.code != code,
-        f"nothing about {said!r}": said not in told,
+        f"nothing about {expected!r}": expected not in output,
         "a traceback": "Traceback" in done.out + done.err,
         "no sentence": code and not as_json and case.line != "doctor" and len(sentences) != 1,
         "an abort": "Abort" in done.err or done.code < 0,
     }
     if as_json and case.line != "doctor":
         error = json.loads(done.err.splitlines()[-1])
-        wrong["another object"] = error["exit_code"] != code or said not in error["message"]
+        wrong["another object"] = error["exit_code"] != code or expected not in error["message"]
     return (
         "; ".join([case.line, *faults, done.err])
         if (faults := [name for name, is_so in wrong.items() if is_so])
@@ -80,7 +80,7 @@ def fault_of(case: Case, done, code: int, said: str = "", *, as_json: bool = Fal
 
 
 async def test_no_server(command):
-    """Each says in one sentence where it looked and how to start one, and with `--json` in one object."""
+    """Each command names the address in one sentence, and with `--json` prints one object that says how to start a server."""
 
     async def outcome(turn):
         case, as_json = turn
@@ -93,21 +93,21 @@ async def test_no_server(command):
 
 @pytest.fixture
 async def unserved(temporal_address):
-    """A run on a queue that nobody polls, and the environment in which commands find it."""
+    """A run on a task queue without a worker, and the environment variables with which commands find the run."""
     client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
     run = await client.start("desk.clerk", "add", wait_for_worker=True)
     return run, {"TEMPORAL_ADDRESS": temporal_address, "SOJOURN_TASK_QUEUE": client.task_queue}
 
 
 async def test_the_server_dies_midway(unserved, temporal_address, command):
-    """At its first question, or its second: each ends with 3, once its retries are through."""
+    """The server dies at a command's first request, or its second: each command exits with 3, after its retries."""
     run, env = unserved
 
     async def outcome(turn):
         case, last = turn
         async with Proxy(temporal_address, last=last) as proxy:
             done = await command(*case.arguments(run.id), env={**env, "TEMPORAL_ADDRESS": proxy.address})
-            if not proxy.ended.is_set():  # it asks no second question
+            if not proxy.ended.is_set():  # the command sends no second request
                 return fault_of(case, done, 0) if case.line == "list" else None
             return fault_of(case, done, 3, "does not answer")
 
@@ -115,7 +115,7 @@ async def test_the_server_dies_midway(unserved, temporal_address, command):
 
 
 async def test_the_server_dies_while_a_run_is_followed(served, temporal_address, command):
-    """What follows a run bridges a restart, for a minute (here two seconds); then it ends with 3 too."""
+    """A command that follows a run waits a minute for the server (here two seconds), then exits with 3."""
     run = await served.start("sleep")
     briefly = "import sojourn.connection.rpc_errors\nsojourn.connection.rpc_errors.SERVER_PATIENCE = 2"
 
@@ -129,7 +129,7 @@ async def test_the_server_dies_while_a_run_is_followed(served, temporal_address,
 
 
 async def test_an_unknown_run(served):
-    """It exits 1, and names the run."""
+    """Each command that takes a run exits with 1 and names the unknown run."""
 
     async def outcome(case):
         done = await served.sojourn(*case.arguments("no-such-run"), "--json")
@@ -139,19 +139,19 @@ async def test_an_unknown_run(served):
 
 
 async def test_no_worker(unserved, command):
-    """Nobody waits half a minute for a worker that is not there."""
+    """Each command that needs a worker exits with 1 and says why, without a wait of half a minute."""
     run, env = unserved
 
     async def outcome(case):
         done = await command(*case.arguments(run.id), env=env)
-        said = "is not paused" if case.line.startswith("resume") else "no worker polls task queue"
-        return fault_of(case, done, 1, said)
+        expected = "is not paused" if case.line.startswith("resume") else "no worker polls task queue"
+        return fault_of(case, done, 1, expected)
 
     await all_of([case for case in CASES if case.needs_worker], outcome)
 
 
 async def test_ctrl_c_while_the_server_is_silent(unserved, temporal_address, start_command):
-    """Each ends at once with 130, in one line."""
+    """Ctrl-C ends each command with 130 and one sentence."""
     run, env = unserved
 
     async def outcome(case):
@@ -169,7 +169,7 @@ async def test_ctrl_c_while_the_server_is_silent(unserved, temporal_address, sta
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         (("answer", "r", "--json-values", "{"), "--json-values is not JSON"),
         (("answer", "r", "--json-values", "[1]"), "an object"),
@@ -198,16 +198,16 @@ async def test_ctrl_c_while_the_server_is_silent(unserved, temporal_address, sta
         (("nonsense",), "nonsense"),
     ],
 )
-async def test_bad_usage_is_told_before_anything_is_asked(command, arguments, said):
-    """Exit code 2 with no server needed, and one sentence."""
+async def test_bad_usage_is_refused_before_any_request(command, arguments, expected):
+    """Bad usage exits with 2 and one sentence, also without a server."""
     done = await command(*arguments, input='["x"]', env={"TEMPORAL_ADDRESS": "127.0.0.1:1"})
-    assert (done.code, said in done.err) == (2, True), done.err
+    assert (done.code, expected in done.err) == (2, True), done.err
     assert "Traceback" not in done.err
     assert len(done.err.splitlines()) == 1
 
 
 async def test_a_wrong_declaration_is_one_readable_line(command, tmp_path):
-    """A DefinitionError names the module, the place and the mend."""
+    """A DefinitionError is printed as one line that names the tool and the parameter."""
     (tmp_path / "wrong_app.py").write_text(
         "from sojourn import Toolset\ntools = Toolset('cli.tools')\n@tools.tool\ndef add(a, b: int): ...\n"
     )
@@ -217,8 +217,8 @@ async def test_a_wrong_declaration_is_one_readable_line(command, tmp_path):
     assert len(done.err.strip().splitlines()) == 1
 
 
-async def test_settings_that_cannot_be_read_are_told(command):
-    """A profile, a certificate or an address that is none: exit code 2, and what to look at."""
+async def test_settings_that_cannot_be_read_exit_with_2(command):
+    """A wrong profile, certificate or address exits with 2, and the error names the setting."""
     settings = [
         ({"TEMPORAL_PROFILE": "none"}, "TEMPORAL_PROFILE"),
         ({"TEMPORAL_TLS": "true", "TEMPORAL_TLS_CLIENT_CERT_PATH": "/no/such"}, "TEMPORAL_TLS_*"),
@@ -226,14 +226,14 @@ async def test_settings_that_cannot_be_read_are_told(command):
     ]
 
     async def outcome(setting):
-        env, said = setting
-        return fault_of(Case("list"), await command("list", env=env), 2, said)
+        env, expected = setting
+        return fault_of(Case("list"), await command("list", env=env), 2, expected)
 
     await all_of(settings, outcome)
 
 
 async def test_every_command_is_in_the_table():
-    """A new command cannot be forgotten here."""
+    """`CASES` holds every command but those that serve or need no server."""
     from sojourn.cli import app
 
     named = {command.name or command.callback.__name__ for command in app.registered_commands}
@@ -248,7 +248,7 @@ def wrapped(cause: BaseException) -> Exception:
 
 
 @pytest.mark.parametrize(
-    ("error", "code", "said"),
+    ("error", "code", "expected"),
     [
         (RunNotFound("no run r"), 1, "no run r"),
         (RunCanceled("canceled by ana"), 5, "canceled by ana"),
@@ -263,16 +263,16 @@ def wrapped(cause: BaseException) -> Exception:
         (ZeroDivisionError("by zero"), 1, "this should not happen: ZeroDivisionError: by zero"),
     ],
 )
-def test_each_error_has_its_exit_code_and_sentence(error, code, said, capsys):
-    """Whatever it is, nothing of it reaches the terminal but text."""
+def test_each_error_has_its_exit_code_and_sentence(error, code, expected, capsys):
+    """Every error has its exit code and sentence, and only printable text reaches the terminal."""
     failure = failure_of(error)
     failure.tell(as_json=False)
     err = capsys.readouterr().err
-    assert (failure.exit_code, said in err) == (code, True)
+    assert (failure.exit_code, expected in err) == (code, True)
     assert all(char.isprintable() or char == "\n" for char in err)
 
 
 def test_json_is_wanted_only_by_an_option():
-    """What comes after `--` is text."""
+    """`--json` after `--` is text."""
     assert wants_json(["list", "--json"])
     assert not wants_json(["answer", "r", "--", "--json"])

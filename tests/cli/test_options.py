@@ -1,4 +1,4 @@
-"""What several commands take: the codec of encrypted runs, and run ids that a shell completes."""
+"""Options and arguments of several commands: the codec of encrypted runs, and the completion of run ids."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 async def test_commands_need_the_codec_to_read_a_run(
     serve, desk, temporal_address, command, status_when, tmp_path
 ):
-    """`--codec` or `SOJOURN_CODEC` opens a run to every command; `list` needs none; nothing prints half of it."""
+    """With `--codec` or `SOJOURN_CODEC` every command reads an encrypted run; without it only `list` works, and nothing is written."""
     key = Fernet.generate_key()
     client = await serve(desk.app, codec=FernetCodec(key), encrypted_only=True)
     run = await client.start("desk.clerk", "ask")
@@ -39,7 +39,7 @@ async def test_commands_need_the_codec_to_read_a_run(
     shown = await command("show", run.id, *codec, env=seeing)
     assert shown.code == 0, shown.err
     assert f"sojourn answer {run.id} " in shown.out
-    assert f" {' '.join(codec)}" in shown.out  # what is printed to go on with can be pasted as it is
+    assert f" {' '.join(codec)}" in shown.out  # the printed command can be pasted as it is
     answered = await command("answer", run.id, "blue", env={**seeing, "SOJOURN_CODEC": codec[1]})
     assert answered.code == 0, answered.err
     exported = await command("export", run.id, *codec, "--out", str(tmp_path / "out"), env=seeing)
@@ -52,7 +52,7 @@ async def test_commands_need_the_codec_to_read_a_run(
 
 
 async def test_run_ids_are_completed(served, until):
-    """The shell is offered the runs of the namespace that begin so; nothing where no server answers."""
+    """The shell is offered the ids of the namespace's runs that begin with the word; none without a server."""
     run = await served.waiting("ask")
     words = {
         "_SOJOURN_COMPLETE": "complete_bash",
@@ -66,5 +66,5 @@ async def test_run_ids_are_completed(served, until):
         return run.id in done.out.split()
 
     await until(is_offered)
-    nobody = await served.command(env={**words, "TEMPORAL_ADDRESS": "127.0.0.1:1"})
-    assert (nobody.code, nobody.out.strip(), nobody.err) == (0, "", "")
+    no_server = await served.command(env={**words, "TEMPORAL_ADDRESS": "127.0.0.1:1"})
+    assert (no_server.code, no_server.out.strip(), no_server.err) == (0, "", "")

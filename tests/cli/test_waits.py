@@ -1,4 +1,4 @@
-"""The command lines that answer a wait: pasted into a shell they mean what was meant, and show all that they hold."""
+"""The printed command lines that answer a wait: a shell reads them as intended, and every character is visible."""
 
 import subprocess
 
@@ -22,8 +22,8 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=ascii)
-def test_a_shell_reads_the_word_that_was_meant(text: str) -> None:
-    """What cannot be seen stands there as an escape, which the shell turns back."""
+def test_a_shell_reads_the_original_word(text: str) -> None:
+    """Invisible characters are written as escapes, which the shell decodes."""
     shown = shell_word(text)
     assert shown.isprintable()
     read = subprocess.run(["bash", "-c", f"printf %s {shown}"], capture_output=True, check=True)
@@ -31,7 +31,7 @@ def test_a_shell_reads_the_word_that_was_meant(text: str) -> None:
 
 
 def test_each_kind_has_its_lines() -> None:
-    """The usual one first; what is in capitals is to be replaced."""
+    """Each kind of wait has its command lines, the usual one first; words in capitals are placeholders."""
     question = AwaitClarification(id="q\u200b", question="Which?")
     assert answer_lines("r 1", question)[0] == r"sojourn answer 'r 1' $'q\u200b' 'YOUR ANSWER'"
     call = AwaitConfirmation(id="confirm-c1", tool_call_id="c1", tool="a.b.c")

@@ -1,4 +1,4 @@
-"""Access: what a client is told of a task queue."""
+"""Access: whether a worker polls a task queue."""
 
 import time
 from types import SimpleNamespace
@@ -13,7 +13,7 @@ from sojourn import Client
 
 
 class Queues:
-    """The server's side: who polled a queue, by how many seconds ago."""
+    """A Temporal server whose task queues were polled so many seconds ago."""
 
     def __init__(self, ago: list[int]) -> None:
         self.ago = ago
@@ -28,8 +28,8 @@ class Queues:
 @pytest.mark.parametrize(
     ("ago", "is_served"), [([], False), ([1], True), ([200], False), ([200, 30], True)], ids=str
 )
-async def test_a_worker_that_has_gone_is_none(ago: list[int], is_served: bool) -> None:
-    """The server remembers for minutes who polled a queue; a worker polls anew each minute."""
+async def test_a_worker_that_stopped_does_not_count(ago: list[int], is_served: bool) -> None:
+    """A worker that polled more than 75 s ago does not count: the server lists pollers for minutes, a worker polls each minute."""
     queues = Queues(ago)
     temporal: Any = SimpleNamespace(namespace="default", workflow_service=queues)
     client = Client(temporal, task_queue="mine")

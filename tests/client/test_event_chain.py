@@ -1,4 +1,4 @@
-"""Events of a run whose history begins anew: a reset by an operator, and continued executions."""
+"""Events of a run with several executions: after a reset by an operator, and after continue-as-new."""
 
 import asyncio
 import uuid
@@ -36,7 +36,7 @@ def calling(id: str) -> PlanResult:
 
 
 async def reset_to_first_plan(client: Client, run_id: str) -> None:
-    """Take a run back to where its first plan had come, as `temporal workflow reset` does."""
+    """Reset a run to the workflow task that follows its first plan, as `temporal workflow reset` does."""
     handle = client.temporal.get_workflow_handle(run_id)
     done = [
         event.event_id
@@ -55,8 +55,8 @@ async def reset_to_first_plan(client: Client, run_id: str) -> None:
     )
 
 
-async def test_a_reset_run_is_told_on(serve):
-    """A follower hears of the reset and what comes after it; the calls after the point are made again."""
+async def test_a_follower_gets_the_events_after_a_reset(serve):
+    """A follower gets a note of the reset, and the events after it; calls after the reset's point are executed again."""
     tools, made, go = Toolset("test.tools"), [], asyncio.Event()
 
     @tools.tool
@@ -70,25 +70,25 @@ async def test_a_reset_run_is_told_on(serve):
     planner = ScriptedPlanner([calling("c1"), calling("c2"), PlanResult.final("done")])
     client = await serve(planner=planner, uses=(tools,))
     run = await client.start("test.agent", "go")
-    told, is_reset = [], False
+    seen, is_reset = [], False
     ending = asyncio.create_task(run.result())
     async for event in run.events():
         if event.event_id:
-            told.append(event)
+            seen.append(event)
         if event.type == "tool_start" and event.tool_call_id == "c2" and not is_reset:
             is_reset = True
             await reset_to_first_plan(client, run.id)
             go.set()
-    kinds = [(event.event_id[0], event.type) for event in told]
-    notes = [event.text for event in told if event.type == "planner_note"]
+    kinds = [(event.event_id[0], event.type) for event in seen]
+    notes = [event.text for event in seen if event.type == "planner_note"]
     assert notes == ["the run was reset to this point: try again"]
     assert ("0", "tool_start") in kinds
     assert [kind for kind in kinds if kind[1] == "run_completed"] == [("1", "run_completed")]
-    ids = [event.event_id for event in told]
+    ids = [event.event_id for event in seen]
     assert ids == sorted(set(ids))
     assert kinds[-1] == ("1", "run_stream_end")
     later = [event async for event in run.events()]
-    assert later == [event for event in told if event in later]
+    assert later == [event for event in seen if event in later]
     assert [event.tool_call_id for event in later if event.type == "tool_end"] == ["c1", "c2"]
     assert (await run.status()).status == "completed"
     assert (await ending).text == "done"
@@ -98,8 +98,8 @@ class Question(BaseModel):
     text: str
 
 
-def family(second: list[PlanResult]) -> App:
-    """A parent that calls a tool, then does the second thing; its child asks a person."""
+def family(after_reset: list[PlanResult]) -> App:
+    """An app whose parent calls a tool, then a child run that asks a person; after a reset it plans `after_reset` instead."""
     tools = Toolset("test.tools")
 
     @tools.tool
@@ -119,15 +119,15 @@ def family(second: list[PlanResult]) -> App:
         number = sum(message.role == "assistant" for message in turn.messages)
         if number == 1:
             made.append(1)
-            if len(made) > 1 and second:
-                return second[0]
+            if len(made) > 1 and after_reset:
+                return after_reset[0]
         return plans[number]
 
     return App(agents=[Agent("test.agent", planner=plan, uses=[tools, asked], policy=policy), child])
 
 
 class Torn:
-    """A Temporal client that loses its server as a child run begins; it may hear nothing new of that child."""
+    """A Temporal client that loses its server when a child run starts; with `is_deaf` it gets no new events of that run."""
 
     def __init__(self, inner, run_id: str, meanwhile, *, is_deaf: bool) -> None:
         self._inner = inner
@@ -144,7 +144,7 @@ class Torn:
 
 
 class TornHandle:
-    """The handle of one run of it."""
+    """A handle of one run by such a client."""
 
     def __init__(self, inner, meanwhile: list, *, is_deaf: bool) -> None:
         self._inner = inner
@@ -164,22 +164,22 @@ class TornHandle:
                 raise RPCError("away", RPCStatusCode.UNAVAILABLE, b"")
 
 
-async def test_a_child_that_a_reset_run_calls_no_more_is_told_before_the_end(serve):
-    """Where the reset itself was not heard, its call has no end: what is recorded of it comes before that of its parent."""
+async def test_events_of_a_child_that_a_reset_run_no_longer_calls_come_before_the_end(serve):
+    """If the follower missed the reset, the child's call has no end: the child's events come before the end of its parent."""
     client = await serve(family([PlanResult.final("without it")]))
     run = await client.start("test.agent", "go")
     child = client.get_run(f"{run.id}/c2")
     torn = Torn(client.temporal, run.id, lambda: reset_to_first_plan(client, run.id), is_deaf=True)
-    told = [event async for event in stream(torn, run.id, after={}, follow=True, children=True)]
-    assert next(event.type for event in told if event.run_id == child.id) == "run_started"
-    assert (told[-1].type, told[-1].run_id) == ("run_stream_end", run.id)
-    assert [event.tool_call_id for event in told if event.type == "tool_end"] == ["c1", "c1"]
+    seen = [event async for event in stream(torn, run.id, after={}, follow=True, children=True)]
+    assert next(event.type for event in seen if event.run_id == child.id) == "run_started"
+    assert (seen[-1].type, seen[-1].run_id) == ("run_stream_end", run.id)
+    assert [event.tool_call_id for event in seen if event.type == "tool_end"] == ["c1", "c1"]
     assert (await run.result()).text == "without it"
     await child.cancel()
 
 
-async def test_a_child_that_a_reset_run_calls_again_is_told_once(serve):
-    """Where the reset itself was not heard, the child that began anew is told from its beginning, by nobody else too."""
+async def test_events_of_a_child_that_a_reset_run_calls_again_come_once(serve):
+    """If the follower missed the reset, the events of the restarted child run come from their beginning, and once."""
     client = await serve(family([]))
     run = await client.start("test.agent", "go")
     child, asked = client.get_run(f"{run.id}/c2"), asyncio.Event()
@@ -188,25 +188,25 @@ async def test_a_child_that_a_reset_run_calls_again_is_told_once(serve):
         await asked.wait()
         await reset_to_first_plan(client, run.id)
 
-    torn, told = Torn(client.temporal, run.id, reset, is_deaf=False), []
+    torn, seen = Torn(client.temporal, run.id, reset, is_deaf=False), []
     async for event in stream(torn, run.id, after={}, follow=True, children=True):
-        told.append(event)
+        seen.append(event)
         if event.type == "await_clarification":
             if asked.is_set():
                 await child.answer(None, "this")
             asked.set()
     alone = [event async for event in child.events()]
-    first, *anew = [place for place, event in enumerate(told) if event.type == "agent_run_started"]
+    first, *anew = [place for place, event in enumerate(seen) if event.type == "agent_run_started"]
     assert len(anew) == 1
-    assert [event for event in told[anew[0] :] if event.run_id == child.id] == alone
-    assert [event.type for event in told[first : anew[0]] if event.run_id == child.id][
+    assert [event for event in seen[anew[0] :] if event.run_id == child.id] == alone
+    assert [event.type for event in seen[first : anew[0]] if event.run_id == child.id][
         -1
     ] == "await_clarification"
 
 
 @workflow.defn(name="AgentRun")
 class Continuing:
-    """A run that goes on as new, until it is the third."""
+    """A run that continues as new until its third execution."""
 
     @workflow.run
     async def run(self, given: RunInput) -> RunOutput:
@@ -220,7 +220,7 @@ class Continuing:
 
 @pytest.mark.parametrize("follow", [True, False])
 async def test_a_continued_run_is_one_stream(temporal_address, follow):
-    """Each execution of a chain adds to one stream, under ids that grow."""
+    """The executions of a chain are one stream, with ascending event ids."""
     client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
     async with Worker(
         client.temporal,

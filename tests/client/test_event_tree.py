@@ -1,4 +1,4 @@
-"""Events of a run and its child runs in one stream, and what is only told live."""
+"""Events of a run and its child runs in one stream, and events that only followers get."""
 
 import asyncio
 
@@ -33,7 +33,7 @@ def call(name: str, id: str, **payload) -> ToolRequest:
 
 
 def tree(asks: bool = False) -> App:
-    """A parent whose two children call a tool, or ask; one of them through a grandchild."""
+    """An app whose `test.agent` starts three child runs on two levels; the lowest call a tool, and first ask if `asks`."""
     tools = Toolset("test.tools")
 
     @tools.tool
@@ -80,7 +80,7 @@ def by_run(events) -> dict[str, list]:
 
 
 def assert_nested(events, run_id: str) -> None:
-    """Each child's events stand after its link and before the end of its call (SR-54, SR-67)."""
+    """Assert that a child run's events come after its `agent_run_started` and before its call's `tool_end` (SR-54, SR-67)."""
     order = {(event.run_id, event.event_id): number for number, event in enumerate(events)}
     runs = by_run(events)
     links = [event for event in events if event.type == "agent_run_started"]
@@ -100,8 +100,8 @@ def assert_nested(events, run_id: str) -> None:
     assert events[-1].run_id == run_id
 
 
-async def test_children_are_told_inside_their_calls(serve):
-    """One stream tells a tree of runs, live and afterwards; of each run it tells the same, in the same order."""
+async def test_events_of_child_runs_come_inside_their_calls(serve):
+    """One stream has the events of a tree of runs, live and afterwards; those of each run are its own stream's, in order."""
     client = await serve(tree())
     run = await client.start("test.agent", "go")
     live = [event async for event in run.events(children=True) if event.event_id]
@@ -110,13 +110,13 @@ async def test_children_are_told_inside_their_calls(serve):
         assert_nested(events, run.id)
     assert by_run(live) == by_run(late)
     assert set(by_run(live)) == {run.id, f"{run.id}/c1", f"{run.id}/c1/m1", f"{run.id}/c2"}
-    for child, told in by_run(live).items():
+    for child, nested in by_run(live).items():
         alone = [event async for event in client.get_run(child).events()]
-        assert alone == told
+        assert alone == nested
 
 
 async def test_a_tree_resumes_by_a_cursor_for_each_run(serve):
-    """Whoever has seen a part of each run gets the rest of each."""
+    """With a cursor for each run, a stream continues after the last seen event of each."""
     client = await serve(tree())
     run = await client.start("test.agent", "go")
     whole = [event async for event in run.events(children=True) if event.event_id]
@@ -126,8 +126,8 @@ async def test_a_tree_resumes_by_a_cursor_for_each_run(serve):
         assert by_run(rest) == by_run(whole[cut:])
 
 
-async def test_a_childs_question_is_heard_and_answered(serve):
-    """Who follows a run can answer what its child runs ask."""
+async def test_a_question_of_a_child_run_can_be_answered(serve):
+    """A follower of a run can answer the questions of its child runs."""
     client = await serve(tree(asks=True))
     run = await client.start("test.agent", "go")
     asked = []
@@ -139,8 +139,8 @@ async def test_a_childs_question_is_heard_and_answered(serve):
     assert (await run.result()).text == "done"
 
 
-async def test_a_stream_that_is_left_ends(serve):
-    """Leaving a stream in the middle stops all that reads for it."""
+async def test_closing_a_stream_stops_its_tasks(serve):
+    """Closing a stream early stops all of its tasks."""
     client = await serve(tree(asks=True))
     run = await client.start("test.agent", "go")
     events = run.events(children=True)
@@ -153,8 +153,8 @@ async def test_a_stream_that_is_left_ends(serve):
     await run.cancel()
 
 
-async def test_an_unknown_run_is_told_at_once(serve):
-    """A stream of no run raises."""
+async def test_an_unknown_run_raises_at_once(serve):
+    """The stream of a run that does not exist raises `RunNotFound`."""
     client = await serve(tree())
     with pytest.raises(RunNotFound):
         async for _ in client.get_run("nobody").events(children=True):
@@ -179,32 +179,32 @@ class Refusing:
 
 
 @pytest.mark.parametrize("follow", [False, True])
-async def test_a_child_that_is_gone_is_left_out_and_one_that_is_refused_is_told(serve, follow):
-    """Temporal keeps each run for its own time: the rest of the tree is told; whatever else is wrong is raised."""
+async def test_a_deleted_child_run_is_left_out_and_another_error_is_raised(serve, follow):
+    """A child run that Temporal has deleted is left out, and the rest stays; any other error is raised."""
     client = await serve(tree())
     run = await client.start("test.agent", "go")
     await run.result()
 
-    async def told(temporal) -> dict[str, list]:
+    async def streamed(temporal) -> dict[str, list]:
         events = stream(temporal, run.id, after={}, follow=follow, children=True)
         return by_run([event async for event in events if event.event_id])
 
-    whole = await told(client.temporal)
+    whole = await streamed(client.temporal)
     for child in (f"{run.id}/c2", f"{run.id}/c1/m1"):
         rest = {run_id: events for run_id, events in whole.items() if run_id != child}
-        assert await told(Refusing(client.temporal, child, RPCStatusCode.NOT_FOUND)) == rest
+        assert await streamed(Refusing(client.temporal, child, RPCStatusCode.NOT_FOUND)) == rest
         with pytest.raises(InvalidInput):
-            await told(Refusing(client.temporal, child, RPCStatusCode.PERMISSION_DENIED))
+            await streamed(Refusing(client.temporal, child, RPCStatusCode.PERMISSION_DENIED))
 
 
-async def test_retries_and_progress_are_told_live_only(serve):
-    """What the history does not hold comes while a call is in flight, with no id (SR-133), and never again."""
+async def test_retries_and_progress_come_live_only(serve):
+    """`tool_retry` and `tool_update` come while a call is in flight, without an `event_id` (SR-133), and never again."""
     tools, tries = Toolset("test.tools"), []
     go = asyncio.Event()
 
     @tools.tool
     async def slow() -> str:
-        """Fail once, then say how far it is until it is told to go on."""
+        """Fail once, then report progress and wait."""
         tries.append(1)
         if len(tries) == 1:
             raise RateLimited("busy", retry_after=4.0)
@@ -215,13 +215,13 @@ async def test_retries_and_progress_are_told_live_only(serve):
     planner = ScriptedPlanner([PlanResult.calls(call(slow.id, "c1")), PlanResult.final("done")])
     client = await serve(planner=planner, uses=(tools,))
     run = await client.start("test.agent", "go")
-    told = []
+    live_only = []
     async for event in run.events():
         if event.type in ("tool_retry", "tool_update"):
-            told.append(event)
+            live_only.append(event)
         if event.type == "tool_update":
             go.set()
-    retry, update = told[0], told[-1]
+    retry, update = live_only[0], live_only[-1]
     assert (retry.type, retry.tool_call_id, retry.tool_name, retry.attempt) == (
         "tool_retry",
         "c1",
@@ -230,5 +230,5 @@ async def test_retries_and_progress_are_told_live_only(serve):
     )
     assert "busy" in retry.error
     assert (update.type, update.note, update.done, update.total) == ("tool_update", "half", 1, 2)
-    assert {event.event_id for event in told} == {""}
+    assert {event.event_id for event in live_only} == {""}
     assert {event.type async for event in run.events()}.isdisjoint({"tool_retry", "tool_update"})

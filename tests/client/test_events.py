@@ -1,4 +1,4 @@
-"""Events of a run: complete, ordered, resumable, live, and free."""
+"""Events of a run: complete, ordered, resumable, live, and without cost to the run."""
 
 import asyncio
 import uuid
@@ -72,8 +72,8 @@ TYPES = [
 ]
 
 
-async def told(serve, followers: int = 1):
-    """A run of the story, answered by its first follower, and what each follower saw."""
+async def followed(serve, followers: int = 1):
+    """Play `STORY` before some followers, of whom the first answers; return the run, and the events of each follower."""
     policy = RunPolicy(interrupts_allowed=True)
     client = await serve(planner=ScriptedPlanner(STORY), uses=(make_tools(),), policy=policy)
     run = await client.start("test.agent", "go", session_id="s")
@@ -90,8 +90,8 @@ async def told(serve, followers: int = 1):
 
 
 async def test_a_stream_is_complete_and_ordered(serve):
-    """Every step of a run is told once, with its content, in an order that ids and times keep (SR-133)."""
-    run, (events,) = await told(serve)
+    """Every step of a run has its event once, with its content, in ascending order of ids and times (SR-133)."""
+    run, (events,) = await followed(serve)
     assert [event.type for event in events] == TYPES
     ids = [event.event_id for event in events]
     assert ids == sorted(set(ids))
@@ -114,7 +114,7 @@ async def test_a_stream_is_complete_and_ordered(serve):
 
 async def test_a_stream_resumes_after_any_event(serve):
     """Read again, whole or from any event on, the stream is the same as it was live."""
-    run, (live,) = await told(serve)
+    run, (live,) = await followed(serve)
     assert [event async for event in run.events()] == live
     for position in range(0, len(live), 3):
         rest = [event async for event in run.events(after=live[position].event_id)]
@@ -122,31 +122,31 @@ async def test_a_stream_resumes_after_any_event(serve):
 
 
 class Away:
-    """A Temporal client whose server is away at some of the times that it is asked for a run."""
+    """A Temporal client whose server is unavailable for some of its requests, given by their numbers."""
 
     def __init__(self, inner, *times: int) -> None:
         self._inner = inner
         self._times = times
-        self.asked = 0
+        self.requests = 0
 
     def __getattr__(self, name: str):
         return getattr(self._inner, name)
 
     def get_workflow_handle(self, workflow_id: str, **more):
-        self.asked += 1
-        if self.asked in self._times:
+        self.requests += 1
+        if self.requests in self._times:
             raise RPCError("away", RPCStatusCode.UNAVAILABLE, b"")
         return self._inner.get_workflow_handle(workflow_id, **more)
 
 
 async def test_each_outage_is_bridged_by_itself(serve, monkeypatch):
-    """A server that was there in between may be away for as long again; one that was not is told as away."""
+    """After an answer the next outage may last as long again; one that lasts too long raises `ServerUnavailable`."""
     monkeypatch.setattr(rpc_errors, "SERVER_PATIENCE", 0.05)  # less than the pause after the first failure
-    run, (live,) = await told(serve)
+    run, (live,) = await followed(serve)
     temporal = run.client.temporal
     away = Away(temporal, 1, 3)
     assert [event async for event in events_of(away, run.id, follow=True)] == live
-    assert away.asked == 5
+    assert away.requests == 5
     with pytest.raises(ServerUnavailable):
         await anext(events_of(Away(temporal, 1, 2), run.id, follow=True))
     with pytest.raises(ServerUnavailable):
@@ -155,22 +155,22 @@ async def test_each_outage_is_bridged_by_itself(serve, monkeypatch):
 
 async def test_followers_cost_nothing(serve, traces):
     """Three followers see the same events, and the history is as long as with one."""
-    alone, _ = await told(serve)
-    crowded, streams = await told(serve, followers=3)
+    alone, _ = await followed(serve)
+    crowded, streams = await followed(serve, followers=3)
     assert [event.type for event in streams[0]] == TYPES
     assert streams[0] == streams[1] == streams[2]
     assert await kinds_of(traces(crowded)) == await kinds_of(traces(alone))
 
 
 async def kinds_of(trace) -> Counter[int]:
-    """What a history holds, less workflow tasks: two activities may end in one."""
+    """The number of history events by type, without workflow tasks: two activities may end in one task."""
     kinds = Counter(event.event_type for event in await trace.history())
     tasks = {number for name, number in EventType.items() if name.startswith("EVENT_TYPE_WORKFLOW_TASK_")}
     return Counter({kind: count for kind, count in kinds.items() if kind not in tasks})
 
 
 async def test_a_follower_sees_a_call_before_it_ends(serve):
-    """The stream is live: the tool ends only once its start was seen."""
+    """The stream is live: the tool ends only after a follower has seen its start."""
     tools, seen = Toolset("test.tools"), asyncio.Event()
 
     @tools.tool
@@ -192,8 +192,8 @@ async def test_a_follower_sees_a_call_before_it_ends(serve):
     assert event.type == "run_stream_end"
 
 
-async def test_an_agent_tool_tells_its_link_between_start_and_end(serve):
-    """A call answered by a child run is told as start, link, end, with the child's run id (SR-54)."""
+async def test_the_link_to_a_child_run_comes_between_start_and_end(serve):
+    """The events of a call that a child run answers are start, link and end, with the child run's id (SR-54)."""
     child = Agent("test.child", planner=ScriptedPlanner([PlanResult.final("42")]))
     asked = child.export("test.oracle", tools=[AgentTool("ask", args=Question)])
     request = ToolRequest(name="test.oracle.ask", payload={"text": "?"}, tool_call_id="c1")
@@ -219,7 +219,7 @@ async def test_an_agent_tool_tells_its_link_between_start_and_end(serve):
 
 @pytest.mark.parametrize("after", ["", "0-000000-00000"], ids=["nothing", "before the first"])
 async def test_a_stream_after_nothing_is_whole(serve, after):
-    """An id before the first event leaves nothing out."""
+    """An empty id, and one before the first event, leave nothing out."""
     client = await serve(planner=ScriptedPlanner([PlanResult.final("done")]))
     run = await client.start("test.agent", "go", run_id=uuid.uuid4().hex)
     events = [event.type async for event in run.events(after=after)]

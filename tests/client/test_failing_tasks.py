@@ -1,4 +1,4 @@
-"""Answers to a run whose workflow task fails: sent again until it has a worker that can do it."""
+"""Answers to a run whose workflow task fails: sent again until a worker completes the task."""
 
 import asyncio
 import uuid
@@ -15,7 +15,7 @@ from sojourn.testing.scripted import ScriptedPlanner
 
 @workflow.defn(name="AgentRun")
 class Broken:
-    """A version whose code fails each workflow task."""
+    """A version of the workflow that fails every workflow task."""
 
     @workflow.run
     async def run(self, _given: dict) -> None:
@@ -41,7 +41,7 @@ app = App(
 
 @pytest.fixture
 async def asking(temporal_address, status_when):
-    """A run that waits for an answer, and whose worker has gone."""
+    """A run that waits for an answer, and whose worker has stopped."""
     client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
     async with Worker(app, client):
         run = await client.start("test.asker", "go")
@@ -76,9 +76,10 @@ def has_failed_often(asking, until):
 
 
 async def test_an_answer_waits_for_a_version_that_works(asking, broken, has_failed_often):
-    """An answer sent while the task fails is taken once the worker is mended."""
+    """An answer sent while the task fails is accepted once a working version runs."""
     async with broken:
-        await asking.client.temporal.get_workflow_handle(asking.id).signal("anything")  # brings a task
+        # A signal causes a workflow task.
+        await asking.client.temporal.get_workflow_handle(asking.id).signal("anything")
         await has_failed_often()
         answer = asyncio.create_task(asking.answer("which", "this one"))
         await asyncio.sleep(1.0)
@@ -88,8 +89,8 @@ async def test_an_answer_waits_for_a_version_that_works(asking, broken, has_fail
         assert (await asking.result()).text == "this one"
 
 
-async def test_one_that_never_works_is_told(asking, broken, has_failed_often, monkeypatch):
-    """After the seconds in which a worker must take it: `NoWorker`, with where the reason is found."""
+async def test_a_version_that_never_works_is_no_worker(asking, broken, has_failed_often, monkeypatch):
+    """After `ANSWER_DEADLINE` an answer raises `NoWorker`, whose text says how to find the reason."""
     monkeypatch.setattr(client_run, "ANSWER_DEADLINE", 1.0)
     async with broken:
         await asking.client.temporal.get_workflow_handle(asking.id).signal("anything")

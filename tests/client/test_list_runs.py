@@ -9,7 +9,7 @@ from sojourn.testing.scripted import ScriptedPlanner
 
 
 async def test_runs_are_found_by_agent_session_and_status(serve, until, status_when):
-    """A listing holds exactly the runs that fit every filter, newest first, and says who waits."""
+    """A listing has exactly the runs that fit every filter, newest first, with their status."""
     service = f"s{uuid.uuid4().hex[:8]}"
     asking = ScriptedPlanner(
         [PlanResult.ask(AwaitClarification(id="q", question="which?")), PlanResult.final("done")]
@@ -67,7 +67,7 @@ async def test_runs_are_found_by_agent_session_and_status(serve, until, status_w
     await becomes([], agent_id=asks, status="waiting")
 
 
-async def test_a_status_that_is_none_is_refused(serve):
+async def test_an_unknown_status_is_refused(serve):
     """A misspelt status is an error that the caller sees, not an empty list."""
     client = await serve(planner=ScriptedPlanner([PlanResult.final("done")]))
     with pytest.raises(InvalidInput):

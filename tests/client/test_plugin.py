@@ -1,4 +1,4 @@
-"""`SojournPlugin`: runs beside a program's own workflows, on a worker that it makes itself."""
+"""`SojournPlugin`: runs beside a program's own workflows, on a worker that the program makes."""
 
 import uuid
 
@@ -23,7 +23,7 @@ from sojourn.testing.scripted import ScriptedPlanner
 
 @workflow.defn
 class Nightly:
-    """A workflow of the program's own, in the sandbox, that has an agent do a part."""
+    """A workflow of the program, in the sandbox, which starts a run as a child workflow."""
 
     @workflow.run
     async def run(self, question: str) -> str:
@@ -36,7 +36,7 @@ class Nightly:
 
 
 async def test_a_worker_of_ones_own_serves_runs(temporal_address):
-    """Its workflows start runs as children, and clients start runs on its queue."""
+    """The program's workflows start runs as child workflows, and clients start runs on its task queue."""
     tools = Toolset("test.tools")
 
     @tools.tool

@@ -1,4 +1,4 @@
-"""Starting a run: what is handed in wrongly is refused at once, with the rule it breaks."""
+"""Starting a run: a wrong argument is refused at once, with the rule that it breaks."""
 
 import asyncio
 import socket
@@ -69,7 +69,7 @@ async def test_a_bad_argument_is_refused_with_its_rule(serve, given, rule):
 
 
 async def test_an_unknown_agent_fails_the_run_with_close_names(serve, traces):
-    """The worker that has no such agent says which it meant, within seconds; during a deploy another may have it."""
+    """A run of an agent that its worker lacks fails after 3 attempts, with close names; in a deploy another worker may have it."""
     client = await serve(make_app())
     run = await client.start("ops.asistant", "go")
     with pytest.raises(RunFailed, match=r"no agent 'ops\.asistant'.*did you mean ops\.assistant") as failed:
@@ -80,7 +80,7 @@ async def test_an_unknown_agent_fails_the_run_with_close_names(serve, traces):
 
 
 async def test_a_taken_run_id_is_refused_or_followed(serve):
-    """A second start of a run id raises, while it runs and after; with `attach` it gives that run."""
+    """A second start with a run id raises, while the run is open and afterwards; with `attach` it returns that run."""
     client = await serve(make_app())
     run_id = f"order:{uuid.uuid4().hex}@x=1+2"
     first = await client.start("ops.assistant", "go", run_id=run_id)
@@ -117,7 +117,7 @@ async def test_a_queue_that_nobody_polls_is_noticed(temporal_address):
 
 
 async def test_a_worker_that_starts_meanwhile_is_waited_for(temporal_address):
-    """A start beside a worker that is just coming up does not fail."""
+    """A start does not fail while a worker is just starting."""
     client = await Client.connect(temporal_address, task_queue=f"soon-{uuid.uuid4().hex[:8]}")
     starting = asyncio.create_task(client.start("ops.assistant", "go"))
     async with Worker(make_app(), client):
@@ -125,7 +125,7 @@ async def test_a_worker_that_starts_meanwhile_is_waited_for(temporal_address):
 
 
 async def test_a_dead_address_names_the_next_step():
-    """A client with no server at its address says so and how to get one."""
+    """`connect` to an address without a server raises an error that says how to get a server."""
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{unused.getsockname()[1]}"
@@ -134,7 +134,7 @@ async def test_a_dead_address_names_the_next_step():
 
 
 async def test_run_ids_labels_and_sessions_reach_the_planner(serve):
-    """What a run is started with is what its planner sees."""
+    """The planner's `RunContext` has the session id, turn id and labels of the start."""
     seen = []
 
     async def plan(turn):

@@ -83,7 +83,7 @@ async def timed_out(run):
 
 
 @pytest.mark.parametrize(
-    ("wish", "end", "said"),
+    ("wish", "end", "failure"),
     [
         ("finish", completed, None),
         ("fail", failed, "no luck"),
@@ -93,8 +93,8 @@ async def timed_out(run):
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
-async def test_the_status_of_a_closed_run(serve, status_when, monkeypatch, wish, end, said):
-    """However a run ended, `result` raises its kind of error and `status` tells how, why and what was called."""
+async def test_the_status_of_a_closed_run(serve, status_when, monkeypatch, wish, end, failure):
+    """`result` raises the error of a run that did not complete; `status` has how and why the run ended, and its calls."""
     monkeypatch.setattr("activities.heartbeat.FIRST_BEAT", 0.05)
     monkeypatch.setattr("activities.heartbeat.INTERVAL", 0.2)
     client = await serve(planner=plan, uses=(make_tools(),))
@@ -117,11 +117,11 @@ async def test_the_status_of_a_closed_run(serve, status_when, monkeypatch, wish,
     assert status.notes == ["one call first"]
     assert status.started_at < status.closed_at
     assert status.hints == []
-    assert said is None or said in status.failure
+    assert failure is None or failure in status.failure
 
 
 async def test_the_status_of_a_run_that_works(serve, status_when):
-    """An open run tells its phase, its calls so far and what is left of its limits."""
+    """The status of an open run has its phase, its calls so far and what is left of its limits."""
     client = await serve(planner=plan, uses=(make_tools(),))
     run = await client.start("test.agent", "stay", session_id="s")
     status = await status_when(
@@ -134,8 +134,8 @@ async def test_the_status_of_a_run_that_works(serve, status_when):
     await client.temporal.get_workflow_handle(run.id).terminate()
 
 
-async def test_what_is_tried_again_is_told(serve, status_when):
-    """What fails again and again is no silence: a planner or a call, which attempt is due, and why the last failed."""
+async def test_a_hint_says_what_is_tried_again(serve, status_when):
+    """While a plan or a call fails repeatedly, a hint says which attempt is due, and why the last failed."""
     tools = Toolset("test.tools")
 
     @tools.tool(retry=Retry(max_attempts=20))
@@ -181,8 +181,8 @@ async def plan_and_hold(turn):
     ("wish", "phase", "rounds"),
     [("ask", "waiting", 2), ("approve", "executing_tools", 2), ("go on", "finalizing", 4)],
 )
-async def test_the_history_tells_how_a_run_is_held(serve, status_when, wish, phase, rounds):
-    """With no worker to ask, phase, rounds and calls are read from the history, and are the worker's."""
+async def test_the_status_in_the_history_is_the_queried_one(serve, status_when, wish, phase, rounds):
+    """`status_in_history`, which needs no worker, has the phase, rounds, calls and waits of the worker's query."""
     tools = make_tools()
 
     @tools.tool(confirmation="Wipe?")
@@ -194,10 +194,10 @@ async def test_the_history_tells_how_a_run_is_held(serve, status_when, wish, pha
         planner=plan_and_hold, uses=(tools,), policy=RunPolicy(interrupts_allowed=True, max_tool_rounds=3)
     )
     run = await client.start("test.agent", wish)
-    asked = await status_when(run, lambda status: (status.phase, status.rounds) == (phase, rounds))
-    told = await status_in_history(client.temporal, run.id)
-    same = ("status", "phase", "turn_id", "rounds", "tool_calls", "calls", "awaits")
-    assert told.model_dump(include={*same}) == asked.model_dump(include={*same})
+    queried = await status_when(run, lambda status: (status.phase, status.rounds) == (phase, rounds))
+    read = await status_in_history(client.temporal, run.id)
+    fields = ("status", "phase", "turn_id", "rounds", "tool_calls", "calls", "awaits")
+    assert read.model_dump(include={*fields}) == queried.model_dump(include={*fields})
     await client.temporal.get_workflow_handle(run.id).terminate()
 
 
@@ -205,8 +205,8 @@ class Question(BaseModel):
     text: str = ""
 
 
-async def test_what_waits_below_is_told(serve, status_when):
-    """By the id of each run that waits, also where a child waits for its own child."""
+async def test_the_status_has_the_waits_of_child_runs(serve, status_when):
+    """`child_awaits` has the waits of child runs by run id, also those of a child run's child run."""
     policy = RunPolicy(interrupts_allowed=True)
 
     async def below(turn):
@@ -246,7 +246,7 @@ async def test_what_waits_below_is_told(serve, status_when):
     ],
 )
 async def test_an_unknown_run_is_not_found(serve, ask):
-    """Whatever is asked of a run that does not exist is `RunNotFound`, with its id."""
+    """Every method of a run that does not exist raises `RunNotFound`, with the run's id."""
     client = await serve(planner=plan)
     run = client.get_run(uuid.uuid4().hex)
     with pytest.raises(RunNotFound, match=run.id) as error:
@@ -255,7 +255,7 @@ async def test_an_unknown_run_is_not_found(serve, ask):
 
 
 async def test_an_ended_run_takes_no_answer_and_no_cancel(serve):
-    """An answer after the end is refused, a cancel changes nothing."""
+    """An answer after the end is refused; a cancellation changes nothing."""
     client = await serve(planner=plan, uses=(make_tools(),))
     run = await client.start("test.agent", "finish")
     out = await run.result()

@@ -35,7 +35,7 @@ async def a_run(serve):
 
 
 async def test_a_handler_gets_each_kind_in_its_method(serve):
-    """`on_tool_end` sees the bounds of a result (SR-38), `on_event` all that has no method."""
+    """`on_tool_end` receives the bounds of a result (SR-38), `on_event` every event without a method of its own."""
 
     class Handler(EventHandler):
         def __init__(self) -> None:
@@ -58,8 +58,8 @@ async def test_a_handler_gets_each_kind_in_its_method(serve):
     assert handler.others[-1] == "run_stream_end"
 
 
-async def test_what_a_handler_raises_ends_its_subscription(serve):
-    """And nothing else: the run goes on."""
+async def test_an_exception_of_a_handler_ends_its_subscription(serve):
+    """An exception of a handler ends its subscription; the run continues."""
 
     class Broken(EventHandler):
         def on_plan_started(self, event) -> None:
@@ -72,7 +72,7 @@ async def test_what_a_handler_raises_ends_its_subscription(serve):
 
 
 async def test_an_event_is_read_back_from_its_json(serve):
-    """What `--json` prints is the whole event."""
+    """`parse_event` reads the line of `event_line`, and the event as a dict, without loss."""
     events = [event async for event in (await a_run(serve)).events() if event.event_id]
     for event in events:
         assert parse_event(event_line(event)) == event
@@ -82,6 +82,6 @@ async def test_an_event_is_read_back_from_its_json(serve):
 
 
 def test_each_type_names_its_class():
-    """`tool_end` is `ToolEndEvent`."""
+    """The class of an event is named after its type: `tool_end` is `ToolEndEvent`."""
     for name, kind in EVENT_CLASSES.items():
         assert kind.__name__ == "".join(part.title() for part in name.split("_")) + "Event"

@@ -1,4 +1,4 @@
-"""The transcript that a run's history tells is the one its planner is given."""
+"""Transcripts: a run's history has the transcript that the run's planner gets."""
 
 from datetime import timedelta
 
@@ -42,9 +42,9 @@ def call(name: str, **payload) -> PlanResult:
     return PlanResult.calls(ToolRequest(name=name, payload=payload))
 
 
-def unless_told(what: str, plan: PlanResult) -> Step:
-    """This plan, and once its notice has come, a call."""
-    return lambda turn: call(NOTE, text="a") if what in str(turn.messages) else plan
+def until_noticed(notice: str, plan: PlanResult) -> Step:
+    """A step that returns this plan until its notice is in the transcript, and then a call."""
+    return lambda turn: call(NOTE, text="a") if notice in str(turn.messages) else plan
 
 
 STORIES = {
@@ -67,14 +67,14 @@ STORIES = {
 
 
 STORIES |= {
-    "refused plan": [unless_told("refused", PlanResult()), PlanResult.final("done")],
-    "wait": [unless_told("Waited", PlanResult.wait(timedelta(seconds=1))), PlanResult.final("done")],
+    "refused plan": [until_noticed("refused", PlanResult()), PlanResult.final("done")],
+    "wait": [until_noticed("Waited", PlanResult.wait(timedelta(seconds=1))), PlanResult.final("done")],
 }
 
 
 @pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
-async def test_the_history_tells_the_transcript(serve, traces, status_when, story):
-    """What `Run.transcript()` reads without a worker equals the query's answer, of open runs and of closed ones."""
+async def test_the_history_has_the_transcript(serve, traces, status_when, story):
+    """`Run.transcript()`, which needs no worker, equals the query's answer, for open and for closed runs."""
     client = await serve(
         planner=ScriptedPlanner(story), uses=(make_tools(),), policy=RunPolicy(interrupts_allowed=True)
     )
@@ -87,8 +87,8 @@ async def test_the_history_tells_the_transcript(serve, traces, status_when, stor
     assert await run.transcript() == await traces(run).check()
 
 
-async def test_after_the_last_call_that_was_allowed(serve, traces):
-    """The notice that the next turn is the last is told, and the final answer of a planner that was cut short."""
+async def test_the_transcript_after_the_last_allowed_call(serve, traces):
+    """The transcript has the notice that only an answer is left, and that answer."""
     story = [PlanResult.calls(note(text="a"), note(text="b")), PlanResult.final("done")]
     client = await serve(
         planner=ScriptedPlanner(story), uses=(make_tools(),), policy=RunPolicy(max_tool_calls=1)
@@ -99,9 +99,9 @@ async def test_after_the_last_call_that_was_allowed(serve, traces):
     assert "with what you know" in str(await run.transcript())
 
 
-async def test_what_a_person_said_on_resuming_is_told(serve, traces, status_when):
-    """Messages of a resume are in the transcript from when they came, not only once a planner was told."""
-    story = [unless_told("Waited", PlanResult.wait(timedelta(seconds=1))), PlanResult.final("done")]
+async def test_messages_of_a_resume_are_in_the_transcript(serve, traces, status_when):
+    """Messages of a resume are in the transcript from their arrival on, not only from the next plan."""
+    story = [until_noticed("Waited", PlanResult.wait(timedelta(seconds=1))), PlanResult.final("done")]
     client = await serve(planner=ScriptedPlanner(story), uses=(make_tools(),))
     run = await client.start("test.agent", "go")
     await run.pause("look")
@@ -112,8 +112,8 @@ async def test_what_a_person_said_on_resuming_is_told(serve, traces, status_when
     assert "mind the gap" in str(await run.transcript())
 
 
-async def test_of_a_run_that_was_terminated(serve, status_when):
-    """What a terminated run had said is told, though no worker will ever answer for it."""
+async def test_a_terminated_run_has_its_transcript(serve, status_when):
+    """The transcript of a terminated run is the same as before, though no worker can be queried."""
     story = [PlanResult.ask(AwaitClarification(id="q", question="which?"))]
     policy = RunPolicy(interrupts_allowed=True)
     client = await serve(planner=ScriptedPlanner(story), uses=(make_tools(),), policy=policy)

@@ -1,4 +1,4 @@
-"""TLS faults are told as what they are: a server that cannot be trusted is there, and another one is no help."""
+"""TLS faults: the error says what is wrong with TLS, and does not suggest to start another server."""
 
 import socket
 
@@ -14,7 +14,7 @@ CA = "TEMPORAL_TLS_SERVER_CA_CERT_PATH"
 
 @pytest.fixture
 def settings(monkeypatch):
-    """Set Temporal's own variables."""
+    """Set environment variables of Temporal's TLS configuration."""
 
     def set_(**values) -> None:
         monkeypatch.setenv("TEMPORAL_TLS", "true")
@@ -26,23 +26,23 @@ def settings(monkeypatch):
 
 @pytest.fixture
 def ours(tmp_path):
-    """The CA that everybody trusts."""
+    """The CA of the server and of its clients."""
     return Authority(tmp_path, "ours")
 
 
 async def refused(address: str) -> str:
-    """Why there is no connection."""
+    """The message of the error of a failed connection."""
     with pytest.raises(ServerUnavailable) as caught:
         await Client.connect(address)
-    said = str(caught.value)
-    assert address in said
-    assert "sojourn server" not in said
-    assert "no Temporal server answers" not in said
-    return said
+    message = str(caught.value)
+    assert address in message
+    assert "sojourn server" not in message
+    assert "no Temporal server answers" not in message
+    return message
 
 
 async def test_a_trusted_server_is_connected_to(temporal_address, ours, settings):
-    """With its CA, its name and a client certificate; else the cases below would prove nothing."""
+    """With the right CA and a client certificate there is a connection: the tests below can fail."""
     mine = ours.certificate("mine")
     settings(**{CA: ours.path, PAIR[0]: mine, PAIR[1]: mine})
     certificate = ours.certificate("server")
@@ -52,15 +52,15 @@ async def test_a_trusted_server_is_connected_to(temporal_address, ours, settings
 
 
 @pytest.mark.parametrize("trusts", ["others", "nobody named"])
-async def test_a_server_signed_by_nobody_trusted(trusts, temporal_address, ours, settings, tmp_path):
-    """The setting that names its CA is named."""
+async def test_a_server_certificate_of_an_untrusted_ca(trusts, temporal_address, ours, settings, tmp_path):
+    """The error names the setting for the CA certificate."""
     settings(**({CA: Authority(tmp_path, "theirs").path} if trusts == "others" else {}))
     async with listening(temporal_address, ours.certificate("server")) as address:
         assert f"does not trust the signer of its certificate; set {CA}" in await refused(address)
 
 
 @pytest.mark.parametrize(
-    ("made", "said"),
+    ("made", "message"),
     [
         ({"days": -1}, "its certificate has expired"),
         ({"host": "temporal.example"}, "is for another name; set TEMPORAL_TLS_SERVER_NAME"),
@@ -68,28 +68,28 @@ async def test_a_server_signed_by_nobody_trusted(trusts, temporal_address, ours,
     ],
     ids=["expired", "other name", "other address"],
 )
-async def test_a_certificate_that_does_not_hold(made, said, temporal_address, ours, settings):
-    """Too old, or for somebody else."""
+async def test_a_server_certificate_that_is_not_valid(made, message, temporal_address, ours, settings):
+    """The error says whether the certificate has expired, or is for another name."""
     settings(**{CA: ours.path})
     async with listening(temporal_address, ours.certificate("server", **made)) as address:
-        assert said in await refused(address)
+        assert message in await refused(address)
 
 
 async def test_a_server_without_tls(temporal_address, settings):
-    """Spoken to with TLS, which it does not know."""
+    """A TLS connection to a server without TLS fails with an error that says so."""
     settings()
     assert "it does not use TLS" in await refused(temporal_address)
 
 
-async def test_a_server_with_tls_is_spoken_to_without(temporal_address, ours):
-    """It looks as if nothing answered: that it speaks TLS is asked of it."""
+async def test_a_plain_connection_to_a_server_with_tls(temporal_address, ours):
+    """A plain connection to a TLS server fails as if nothing answered; the client probes for TLS to tell the cause."""
     async with listening(temporal_address, ours.certificate("server")) as address:
         assert "it requires TLS; set TEMPORAL_TLS=true" in await refused(address)
 
 
 @pytest.mark.parametrize("shows", ["none", "another's"])
 async def test_a_server_that_wants_a_certificate(shows, temporal_address, ours, settings, tmp_path):
-    """It hangs up after the handshake, and says little."""
+    """A server that refuses the client certificate hangs up after the handshake; the error names the settings."""
     values = {CA: ours.path}
     if shows == "another's":
         values |= dict.fromkeys(PAIR, Authority(tmp_path, "theirs").certificate("stranger"))
@@ -99,8 +99,8 @@ async def test_a_server_that_wants_a_certificate(shows, temporal_address, ours, 
         assert f"wants another client certificate; set {' and '.join(PAIR)}" in await refused(address)
 
 
-async def test_a_client_certificate_that_is_none(temporal_address, ours, settings, tmp_path):
-    """A setting that is wrong, whatever the server."""
+async def test_a_client_certificate_that_cannot_be_read(temporal_address, ours, settings, tmp_path):
+    """A client certificate that cannot be read is a `DefinitionError`, whatever the server."""
     none = tmp_path / "none.pem"
     none.write_text("not a certificate")
     settings(**{CA: ours.path, PAIR[0]: none, PAIR[1]: none})
@@ -110,7 +110,7 @@ async def test_a_client_certificate_that_is_none(temporal_address, ours, setting
 
 
 async def test_where_nothing_answers_a_server_is_offered():
-    """TLS or not, an address where nobody is says so."""
+    """The error for an address where nothing listens says so, and how to start a server."""
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{unused.getsockname()[1]}"

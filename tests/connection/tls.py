@@ -14,7 +14,7 @@ from cryptography.x509.oid import NameOID
 
 
 class Authority:
-    """A CA, which writes what it signs to a folder."""
+    """A CA, which writes its own certificate and those that it signs to a folder."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self.folder = folder
@@ -24,7 +24,7 @@ class Authority:
         self.path.write_bytes(self._signed(self.name, self.key.public_key(), is_ca=True))
 
     def certificate(self, name: str, *, host: str = "127.0.0.1", days: int = 30) -> Path:
-        """A certificate with its key, for this host, until so many days from now."""
+        """Write a certificate with its key, for this host name or address, that expires in `days` days; return its path."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         chain = self._signed(subject, key.public_key(), host=host, days=days)
@@ -55,7 +55,7 @@ class Authority:
 
 @contextlib.asynccontextmanager
 async def listening(backend: str, certificate: Path, *, clients_of: Path | None = None):
-    """The address at which a server can be reached by TLS; of whom it asks a certificate, by their CA."""
+    """Serve a Temporal server by TLS, and yield the address; with `clients_of`, require client certificates of that CA."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
     context.set_alpn_protocols(["h2"])

@@ -1,4 +1,4 @@
-"""ApprovalPolicy: its presets, and the stricter of two."""
+"""ApprovalPolicy: its presets, and the stricter of two policies."""
 
 from datetime import timedelta
 
@@ -30,7 +30,7 @@ TOOLS = [
 
 
 def test_a_policy_asks_about_what_is_marked() -> None:
-    """Unless told otherwise a person decides about destructive tools and those that ask to be confirmed."""
+    """By default, a person decides about tools declared `destructive` or with a `confirmation`."""
     assert ApprovalPolicy().model_dump() == {
         "denied_tools": [],
         "denied_tags": [],
@@ -51,8 +51,8 @@ def test_a_policy_asks_about_what_is_marked() -> None:
         (ApprovalPolicy.read_only(), {"asks_for": "changes", "asks": False}),
     ],
 )
-def test_a_preset_is_a_word_for_a_policy(preset: ApprovalPolicy, changes: dict) -> None:
-    """Nobody is asked; a person is asked about changes; changes are denied."""
+def test_a_preset_is_a_short_name_for_a_policy(preset: ApprovalPolicy, changes: dict) -> None:
+    """`unattended` asks nobody, `supervised` asks a person about changes, and `read_only` denies changes."""
     assert preset == ApprovalPolicy().model_copy(update=changes)
 
 
@@ -81,7 +81,7 @@ def test_a_preset_is_a_word_for_a_policy(preset: ApprovalPolicy, changes: dict) 
     ids=str,
 )
 def test_the_stricter_rule_counts(ours: dict, theirs: dict, stricter: dict) -> None:
-    """Rule by rule, in whichever order the two are taken (D-20)."""
+    """`tightened` takes the stricter value of each rule, whichever policy comes first (D-20)."""
     one, other = ApprovalPolicy(**ours), ApprovalPolicy(**theirs)
     assert one.tightened(other) == ApprovalPolicy().model_copy(update=stricter)
     turned = other.tightened(one).model_dump()
@@ -92,15 +92,17 @@ def test_the_stricter_rule_counts(ours: dict, theirs: dict, stricter: dict) -> N
 
 
 def test_nothing_to_tighten_is_the_same_policy() -> None:
-    """A policy is the stricter of itself and nothing, and of itself twice."""
+    """Tightening a policy with None or with itself changes nothing."""
     policy = ApprovalPolicy(denied_tools=["a"], run_tools=["b", "c.d.*"], expires_after=HOUR)
     assert policy.tightened(None) is policy
     assert policy.tightened(policy) == policy
 
 
 @given(PATTERNS, PATTERNS, st.sampled_from(TOOLS))
-def test_two_lists_together_name_what_both_name(ours: list[str], theirs: list[str], tool: str) -> None:
-    """A family and one of its tools have that tool in common; nothing is lost, and nothing is added."""
+def test_the_common_patterns_cover_the_tools_that_both_lists_cover(
+    ours: list[str], theirs: list[str], tool: str
+) -> None:
+    """`in_both` covers exactly the tools that both lists cover: a toolset and one of its tools have that tool in common."""
     both = in_both(ours, theirs)
     assert matches_any(tool, both) is (matches_any(tool, ours) and matches_any(tool, theirs))
     assert len(set(both)) == len(both)
@@ -110,6 +112,6 @@ def test_two_lists_together_name_what_both_name(ours: list[str], theirs: list[st
     "changes", [{"asks_for": "sometimes"}, {"expires_after": timedelta(0)}, {"run_tool": []}]
 )
 def test_a_policy_is_checked_where_it_is_made(changes: dict) -> None:
-    """A misspelt rule, or a wait that no timer can keep, is an error at once."""
+    """A misspelt rule, an unknown value or a wait of zero seconds raises a ValidationError that names the field."""
     with pytest.raises(ValidationError, match=next(iter(changes))):
         ApprovalPolicy(**changes)

@@ -1,4 +1,4 @@
-"""Ids: what names a tool, an agent, a run, a call."""
+"""Ids of tools, toolsets, runs and calls."""
 
 import copy
 import pickle
@@ -22,7 +22,7 @@ def test_a_tool_id_names_service_toolset_and_tool() -> None:
 
 
 def test_the_last_part_may_hold_dots_and_slashes() -> None:
-    """Tools of MCP servers are called `a.b` or `a/b`; service and toolset never are."""
+    """The tool's part allows dots and slashes, as in names of MCP servers; service and toolset do not."""
     assert ToolId("ops.files.read.v2/raw").tool == "read.v2/raw"
 
 
@@ -32,7 +32,7 @@ def test_the_last_part_may_hold_dots_and_slashes() -> None:
      "ops.x.-y", f"ops.x.{'y' * 101}", f"{'o' * 61}.x.y"],
 )  # fmt: skip
 def test_anything_else_is_no_tool_id(text: str) -> None:
-    """A text of another form is refused, by the class and by pydantic (SR-83)."""
+    """A text in another format is refused, by the class and by pydantic (SR-83)."""
     with pytest.raises(ValueError, match=r"<service>\.<toolset>\.<tool>"):
         ToolId(text)
     with pytest.raises(ValidationError):
@@ -40,7 +40,7 @@ def test_anything_else_is_no_tool_id(text: str) -> None:
 
 
 def test_a_tool_id_is_a_plain_string_on_the_wire() -> None:
-    """It is written as its text, read back as a ToolId, and described as a string."""
+    """A tool id is written as a JSON string, read back as a ToolId, and has the JSON Schema of a string."""
     tool_id = ADAPTER.validate_json('"a.b.c"')
     assert type(tool_id) is ToolId
     assert ADAPTER.dump_json(tool_id) == b'"a.b.c"'
@@ -48,7 +48,7 @@ def test_a_tool_id_is_a_plain_string_on_the_wire() -> None:
 
 
 def test_a_tool_id_is_copied_as_itself() -> None:
-    """The same id again, a copy and a pickle are the id with its parts."""
+    """A ToolId of a ToolId is the same object; a deep copy and an unpickled id are equal ToolIds with the same parts."""
     tool_id = ToolId("a.b.c")
     assert ToolId(tool_id) is tool_id
     for other in (copy.deepcopy(tool_id), pickle.loads(pickle.dumps(tool_id))):
@@ -57,29 +57,29 @@ def test_a_tool_id_is_copied_as_itself() -> None:
 
 @given(st.from_regex(TOOLSET_ID, fullmatch=True), st.from_regex(TOOL_NAME, fullmatch=True))
 def test_a_toolset_and_a_name_make_a_tool_id(toolset: str, name: str) -> None:
-    """Whatever is a toolset's id and a tool's name is a tool's id together, and splits into them."""
+    """Every toolset id and tool name, joined by a dot, are a tool id that splits into them."""
     tool_id = ToolId(f"{toolset}.{name}")
     assert (f"{tool_id.service}.{tool_id.toolset}", tool_id.tool) == (toolset, name)
 
 
 @pytest.mark.parametrize("pattern", [TOOL_NAME, TOOLSET_ID, CALL_ID, RUN_ID])
 @pytest.mark.parametrize("suffix", ["\n", " ", "\x00", "ü"])
-def test_no_id_ends_in_something_else(pattern, suffix: str) -> None:
-    """An id is judged whole: what follows it is not overlooked."""
+def test_an_id_is_matched_to_its_end(pattern, suffix: str) -> None:
+    """A text that begins with an id and goes on with other characters is no id."""
     good = "a.b" if pattern is TOOLSET_ID else "ab"
     assert pattern.match(good)
     assert not pattern.match(good + suffix)
 
 
 def test_a_clients_run_id_holds_no_slash() -> None:
-    """A slash separates a child's id from its parent's, so that no client can name a run like a child."""
+    """A run id that a client chooses has at most 200 characters and no slash, which only ids of child runs have."""
     assert RUN_ID.match("site-1:2024@x=+.")
     assert not RUN_ID.match("parent/call_1")
     assert not RUN_ID.match("a" * 201)
 
 
 def test_a_call_id_is_short_and_plain() -> None:
-    """A tool_call_id that is kept fits an activity id and a child's run id."""
+    """A tool_call_id that is kept has 1 to 64 letters, digits, underscores or hyphens."""
     assert CALL_ID.match("call_01-AZ" + "x" * 54)
     for bad in ("", "x" * 65, "a/b", "a.b", "a b"):
         assert not CALL_ID.match(bad)

@@ -4,8 +4,8 @@ from sojourn import Message, ToolError, ToolRequest, ToolResult
 from sojourn.contracts.message import TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 
 
-def test_a_text_has_a_speaker() -> None:
-    """`system`, `user` and `assistant` make a message of one text part."""
+def test_a_text_has_a_role() -> None:
+    """`system`, `user` and `assistant` make a message with that role and one text part."""
     for role in ("system", "user", "assistant"):
         message = getattr(Message, role)("hello")
         assert (message.role, message.parts) == (role, [TextPart(type="text", text="hello")])
@@ -13,7 +13,7 @@ def test_a_text_has_a_speaker() -> None:
 
 
 def test_a_messages_text_is_its_text_parts_alone() -> None:
-    """What a model thought is not what it said."""
+    """`text` joins the text parts and leaves out thinking parts."""
     parts = [
         TextPart(type="text", text="a"),
         ThinkingPart(type="thinking", text="hm"),

@@ -1,4 +1,4 @@
-"""A plan whose message holds its calls is written with them once, and read with both."""
+"""A recorded plan: calls that its message holds, and default dispatches, are not written twice, and are read back."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def through_history(outcome: PlanOutcome) -> PlanOutcome:
 
 
 def test_usual_dispatches_are_not_written():
-    """Each call is carried out in the usual way, unless it is said how; what is refused has no dispatch."""
+    """Default dispatches are written only where a call has another one or the step is refused."""
     usual = PlanOutcome(calls=[ONE, TWO], dispatches=[Dispatch(), Dispatch()])
     assert b'"dispatches"' not in encode_readable(usual.recorded())
     assert through_history(usual) == usual
@@ -29,7 +29,7 @@ def test_usual_dispatches_are_not_written():
 
 
 def test_calls_of_a_message_are_written_once():
-    """They are the same when read: arguments as they were written, ids and order."""
+    """Calls that the message holds are left out, and read back with their arguments, ids and order."""
     outcome = PlanOutcome(calls=[ONE, TWO], dispatches=[Dispatch()] * 2, message=Message.calls([ONE, TWO]))
     assert b'"calls"' not in encode_readable(outcome.recorded())
     assert through_history(outcome) == outcome
@@ -50,6 +50,6 @@ def test_calls_of_a_message_are_written_once():
     ],
     ids=["no message", "another order", "arguments left out", "a question", "an answer"],
 )
-def test_others_stay_as_they_are(outcome):
-    """What the message does not hold is written, and a question's message makes no calls."""
+def test_an_outcome_whose_calls_differ_from_its_message_is_read_back(outcome):
+    """Calls that the message does not hold are written, and the message of a question is not read as calls."""
     assert through_history(outcome) == outcome

@@ -1,4 +1,4 @@
-"""RetryHint: exactly how to repair a call (SR-89, SR-90, SR-124)."""
+"""RetryHint: how to repair a call (SR-89, SR-90, SR-124)."""
 
 from datetime import timedelta
 
@@ -20,13 +20,13 @@ def test_the_six_reasons_have_their_exact_names() -> None:
 
 
 def test_the_set_of_reasons_is_open() -> None:
-    """A reason that a later version or a tool's author adds is carried as it is (SR-90)."""
+    """A reason that a later version or a tool's author adds is written and read unchanged (SR-90)."""
     hint = RetryHint(reason="quota_of_the_month", tool="a.b.c")
     assert RetryHint.model_validate_json(encode(hint)) == hint
 
 
 def test_the_fields_have_their_wire_names() -> None:
-    """The eight fields of SR-89 stand on the wire by their names, in snake case, with the two that are ours."""
+    """On the wire the eight fields of SR-89 and Sojourn's own two, `issues` and `retry_after`, are in snake case."""
     hint = RetryHint(
         reason="missing_fields",
         tool="a.b.c",
@@ -48,12 +48,12 @@ def test_the_fields_have_their_wire_names() -> None:
 
 
 def test_a_mended_call_is_the_example_as_a_call() -> None:
-    """`mended()` is the call to make next; its id is left to the run, since it is a new call."""
+    """`mended()` is the call to make next, without an id: the run gives the new call its own."""
     hint = RetryHint(reason="invalid_arguments", tool="a.b.c", example_input={"n": 1})
     assert hint.mended() == ToolRequest(name="a.b.c", payload={"n": 1}, tool_call_id="")
 
 
 def test_without_an_example_nothing_is_mended() -> None:
-    """A call is never made up: no example, no call; an empty example is one."""
+    """`mended()` is None without an example; an empty object is an example."""
     assert RetryHint(reason="timeout", tool="a.b.c").mended() is None
     assert RetryHint(reason="timeout", tool="a.b.c", example_input={}).mended() == ToolRequest(name="a.b.c")

@@ -1,4 +1,4 @@
-"""RunPolicy: the limits of a run, and how one run tightens them."""
+"""RunPolicy: the limits of a run, and how a RunPolicyOverride tightens or replaces them."""
 
 from datetime import timedelta
 from typing import Any, get_args
@@ -17,7 +17,7 @@ TOOLS = ["ops.devices.list", "ops.devices.reset", "ops.other.list", "a.b.c"]
 
 
 def test_an_override_only_tightens() -> None:
-    """The stricter of the two counts, field by field (D-20)."""
+    """The stricter value of policy and override counts, field by field (D-20)."""
     policy = RunPolicy(max_tool_calls=10, max_tool_rounds=5, interrupts_allowed=True)
     wanted = RunPolicyOverride(
         max_tool_calls=3,
@@ -32,20 +32,20 @@ def test_an_override_only_tightens() -> None:
 
 
 def test_a_limit_where_there_was_none_counts() -> None:
-    """No limit is the loosest there is; an override of none inherits."""
+    """A limit of the override counts where the policy has none."""
     policy = RunPolicy(max_consecutive_failed_tool_calls=None)
     tightened = policy.tightened(RunPolicyOverride(max_tool_calls=0, max_consecutive_failed_tool_calls=2))
     assert (tightened.max_tool_calls, tightened.max_consecutive_failed_tool_calls) == (0, 2)
 
 
 def test_nothing_to_tighten_is_the_same_policy() -> None:
-    """An override may not ask a person where the agent's policy forbids it (SR-74)."""
+    """An override cannot allow questions to a person that the policy forbids, nor raise a limit (SR-74)."""
     policy = RunPolicy()
     assert policy.tightened(None) is policy
     assert policy.tightened(RunPolicyOverride(interrupts_allowed=True, max_depth=99)) is policy
 
 
-# Of each field a looser value, a stricter one, and the stricter of both where it is neither.
+# For each field a looser value, a stricter value, and the stricter of both where that is neither of them.
 PAIRS: dict[str, tuple[Any, ...]] = {
     "max_tool_calls": (9, 2),
     "max_tool_rounds": (9, 2),
@@ -75,7 +75,7 @@ NO_LIMIT = [name for name, field in RunPolicy.model_fields.items() if field.defa
 
 
 def test_every_limit_is_in_the_table() -> None:
-    """A new limit is tried too."""
+    """PAIRS has every field of RunPolicy, so the tests below cover a new one."""
     assert set(PAIRS) == set(RunPolicy.model_fields)
 
 
@@ -85,7 +85,7 @@ def sorted_lists(value: Any) -> Any:
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_of_each_limit_the_stricter_counts(name: str) -> None:
-    """In whichever order the two are taken, for a policy and for an override of a run and of its parent."""
+    """`tightened` takes the stricter value in either order, for a policy and for an override."""
     looser, stricter, *_ = PAIRS[name]
     for ours, theirs in ((looser, stricter), (stricter, looser)):
         for kind in (RunPolicy, RunPolicyOverride):
@@ -96,7 +96,7 @@ def test_of_each_limit_the_stricter_counts(name: str) -> None:
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_where_the_app_allows_it_an_override_replaces(name: str) -> None:
-    """A looser value counts then too, and what the override leaves out stays."""
+    """`overridden` takes the override's value even if it is looser, and keeps the fields that the override leaves out."""
     policy = RunPolicy(**{name: PAIRS[name][1]})
     assert policy.overridden(RunPolicyOverride(**{name: PAIRS[name][0]})) == RunPolicy(
         **{name: PAIRS[name][0]}
@@ -106,7 +106,7 @@ def test_where_the_app_allows_it_an_override_replaces(name: str) -> None:
 
 @pytest.mark.parametrize("name", NO_LIMIT)
 def test_any_limit_is_stricter_than_none(name: str) -> None:
-    """What has no limit takes the other's; a list that allows nothing is a limit."""
+    """Where one of the two has no limit, the other's counts; an empty list of allowed tools or tags is a limit."""
     for value in (PAIRS[name][0], [] if name.startswith("allowed") else PAIRS[name][1]):
         assert getattr(RunPolicy().tightened(RunPolicyOverride(**{name: value})), name) == value
         given_here = RunPolicyOverride(**{name: value})
@@ -127,7 +127,7 @@ def test_any_limit_is_stricter_than_none(name: str) -> None:
     ids=str,
 )
 def test_of_a_family_and_its_tool_the_tool_is_allowed(ours: list, theirs: list, both: list) -> None:
-    """What both allow is allowed, however each names it."""
+    """A tool is allowed if both lists cover it, by its id, its toolset or `*`."""
     policy = RunPolicy(allowed_tools=ours).tightened(RunPolicyOverride(allowed_tools=theirs))
     assert policy.allowed_tools == both
 
@@ -135,7 +135,7 @@ def test_of_a_family_and_its_tool_the_tool_is_allowed(ours: list, theirs: list, 
 @pytest.mark.parametrize("ours", get_args(OnMissingFields))
 @pytest.mark.parametrize("theirs", get_args(OnMissingFields))
 def test_ending_is_stricter_than_asking_than_going_on(ours: OnMissingFields, theirs: OnMissingFields) -> None:
-    """What follows a call that lacks fields is ordered as its words are declared."""
+    """The values of `on_missing_fields` are declared in order, the strictest last."""
     order = get_args(OnMissingFields)
     both = RunPolicy(on_missing_fields=ours).tightened(RunPolicyOverride(on_missing_fields=theirs))
     assert both.on_missing_fields == max(ours, theirs, key=order.index)
@@ -165,7 +165,7 @@ def tools_of(allowed: list[str] | None) -> set[str]:
 
 
 def within(name: str, ours: Any, limit: Any) -> bool:
-    """Whether a value of a field allows nothing that the limit does not."""
+    """Whether a field's value is at least as strict as the limit."""
     if name == "allowed_tools":
         return tools_of(ours) <= tools_of(limit)
     if limit is None or ours is None:
@@ -181,7 +181,7 @@ def within(name: str, ours: Any, limit: Any) -> bool:
 
 
 def looser(policy: RunPolicy, other: RunPolicy | RunPolicyOverride) -> list[str]:
-    """The fields in which a policy allows what the other does not."""
+    """The fields in which a policy is not at least as strict as the other."""
     return [name for name in PAIRS if not within(name, getattr(policy, name), getattr(other, name))]
 
 
@@ -189,7 +189,7 @@ def looser(policy: RunPolicy, other: RunPolicy | RunPolicyOverride) -> list[str]
 def test_tightening_never_loosens(
     policy: RunPolicy, override: RunPolicyOverride, other: RunPolicyOverride
 ) -> None:
-    """A tightened policy is as strict as each that it was made of, and tightening again changes nothing (D-20)."""
+    """A tightened policy is as strict as policy and override, tightening is idempotent, and overrides combine (D-20)."""
     tightened = policy.tightened(override)
     assert looser(tightened, policy) == looser(tightened, override) == []
     assert tightened.tightened(override) == tightened
@@ -198,7 +198,7 @@ def test_tightening_never_loosens(
 
 
 def test_policy_and_override_have_the_same_fields() -> None:
-    """Every limit can be tightened for one run."""
+    """RunPolicyOverride has every field of RunPolicy, each with the default None."""
     assert set(RunPolicyOverride.model_fields) == set(RunPolicy.model_fields)
     assert all(field.default is None for field in RunPolicyOverride.model_fields.values())
 
@@ -216,14 +216,14 @@ def test_policy_and_override_have_the_same_fields() -> None:
     ],
     ids=str,
 )
-def test_a_limit_that_nothing_can_keep_is_refused(kind, name: str, value: object) -> None:
-    """A run that Temporal would refuse to schedule anything for is refused where its policy is made."""
+def test_a_limit_that_no_run_can_keep_is_refused(kind, name: str, value: object) -> None:
+    """A limit under its minimum, such as a time-out of zero, raises a ValidationError that names the field."""
     with pytest.raises(ValidationError, match=name):
         kind(**{name: value})
 
 
 def test_the_defaults_are_those_of_the_design() -> None:
-    """Twenty rounds a turn (ME-18), 64 calls a step, 32 at once, three failed steps, and nobody is asked."""
+    """The defaults include 20 rounds a turn (ME-18), 64 calls a step, 32 at once, three failed steps, and no questions."""
     policy = RunPolicy()
     assert (policy.max_tool_rounds, policy.max_calls_per_step, policy.max_parallel_calls) == (20, 64, 32)
     assert (policy.max_consecutive_failed_tool_calls, policy.max_tool_calls) == (3, None)

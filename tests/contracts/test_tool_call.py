@@ -1,4 +1,4 @@
-"""ToolRequest and ToolCallMeta: a call, and whose call it is (SR-62 to SR-70)."""
+"""ToolRequest and ToolCallMeta: a call, and the run, turn and session it belongs to (SR-62 to SR-70)."""
 
 import json
 
@@ -20,8 +20,8 @@ def key(payload: dict, *, run: str = "r", call: str = "c") -> str:
 
 
 @given(PAYLOADS)
-def test_the_key_is_the_payloads_whatever_the_order_of_its_fields(payload: dict) -> None:
-    """The idempotency key is 32 hex digits and does not depend on the order of fields, at any depth (D-11)."""
+def test_the_key_does_not_depend_on_the_order_of_fields(payload: dict) -> None:
+    """The idempotency key has 32 hex digits and does not depend on the order of fields, at any depth (D-11)."""
 
     def turned(value):
         if isinstance(value, dict):
@@ -41,22 +41,22 @@ def test_other_payloads_have_other_keys(one: dict, other: dict) -> None:
 
 
 def test_other_calls_and_runs_have_other_keys() -> None:
-    """A service refuses a repetition of a call, never the same payload of another call or run."""
+    """The key depends on the run, the call and the payload, so a service can refuse repetitions of one call only."""
     keys = {key({"a": 1}), key({"a": 1}, call="d"), key({"a": 1}, run="s"), key({"a": 2})}
     assert len(keys) == 4
 
 
 def test_the_key_is_stable_over_versions() -> None:
-    """A worker of a later version retries a call under the key that an earlier one used."""
+    """The key of a payload is fixed, since a worker of a later version may retry the call of an earlier one."""
     assert key({"site": "s-1", "n": [1, {"ü": None}]}) == "58a65a9faa8c8451cf3ed9f8eb82242b"
 
 
 def test_the_meta_is_made_directly_in_a_test() -> None:
-    """A unit test of an executor constructs the metadata itself: no context, no mocks (SR-70)."""
+    """A unit test of a tool constructs the metadata directly, without context or mocks (SR-70)."""
     meta = ToolCallMeta(run_id="r", session_id="s", turn_id="t1", tool_call_id="c")
     assert (meta.parent_tool_call_id, meta.attempt, meta.labels) == (None, 1, {})
 
 
-def test_a_request_keeps_a_name_that_is_no_tools() -> None:
-    """What a planner asks for is kept as asked, so that the answer can name it (SR-61)."""
+def test_a_request_keeps_the_name_of_an_unknown_tool() -> None:
+    """A name that is no tool id is kept, so that the result can repeat it (SR-61)."""
     assert ToolRequest(name="no such tool").name == "no such tool"

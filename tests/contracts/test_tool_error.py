@@ -1,4 +1,4 @@
-"""ToolError: exceptions as values that survive every hop (SR-87, SR-88, SR-122, SR-123)."""
+"""ToolError: a chain of exceptions as a value that is passed on from run to run (SR-87, SR-88, SR-122, SR-123)."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from sojourn.logs.exceptions import described
 
 
 def raised(*messages: str) -> Exception:
-    """The outermost of exceptions that were raised from one another."""
+    """The outermost of a chain of exceptions, each raised from the next."""
     error: Exception | None = None
     for message in reversed(messages):
         try:
@@ -42,19 +42,19 @@ def test_with_cause_wraps_an_exception() -> None:
 
 
 def test_with_cause_keeps_a_tool_error_as_it_is() -> None:
-    """A cause that is a ToolError already is kept, not re-wrapped as text (SR-123)."""
+    """A cause that is a ToolError is kept with its own cause and code (SR-123)."""
     cause = ToolError(message="inner", code="mine", cause=ToolError(message="innermost"))
     assert ToolError.with_cause("outer", cause).cause == cause
 
 
-def test_from_error_gives_a_tool_error_back_unchanged() -> None:
-    """A ToolError passes through `from_error` as the same value (SR-123)."""
+def test_from_error_returns_a_tool_error_unchanged() -> None:
+    """`from_error` returns a ToolError as the same object (SR-123)."""
     error = ToolError.new("x")
     assert ToolError.from_error(error) is error
 
 
 def test_format_fills_a_message() -> None:
-    """`format` is SR-88's `ToolErrorf`; without arguments a per cent sign is just that."""
+    """`format` is SR-88's `ToolErrorf`; without arguments a per cent sign is kept."""
     assert ToolError.format("%s has %d devices", "s-1", 3).message == "s-1 has 3 devices"
     assert ToolError.format("100 % sure").message == "100 % sure"
 
@@ -68,7 +68,7 @@ def test_explicit_causes_become_a_chain() -> None:
 
 
 def test_implicit_context_becomes_a_cause() -> None:
-    """An exception raised while another was handled has that one as its cause."""
+    """An exception that was raised while another was handled has the other as its cause."""
     try:
         try:
             raise KeyError("k")
@@ -80,7 +80,7 @@ def test_implicit_context_becomes_a_cause() -> None:
 
 
 def test_a_suppressed_context_is_left_out() -> None:
-    """`raise ... from None` means that the author hides what came before."""
+    """The context that `raise ... from None` suppresses is no cause."""
     try:
         try:
             raise KeyError("secret")
@@ -99,7 +99,7 @@ def test_a_cycle_of_causes_ends() -> None:
 
 
 def test_a_deep_chain_is_cut_in_the_middle() -> None:
-    """At most 8 links are kept: the outermost, the root, and one that says how many stood between (D-26)."""
+    """At most 8 errors are kept: the outermost four, one with the number left out, and the last three (D-26)."""
     names = [f"e{n}" for n in range(20)]
     kept = ["e0", "e1", "e2", "e3", "(13 more)", "e17", "e18", "e19"]
     error = ToolError.from_error(raised(*names))
@@ -113,7 +113,7 @@ def test_a_deep_chain_is_cut_in_the_middle() -> None:
 
 @given(st.integers(1, 60), st.integers(1, 5))
 def test_however_often_a_chain_is_wrapped_its_root_stays(hops: int, links: int) -> None:
-    """Over any number of hops the root and what was said last are there, and every link is counted (SR-87)."""
+    """However often a chain is wrapped, the newest message and the root are kept, and the rest is counted (SR-87)."""
     error = ToolError.from_error(raised(*(f"root {n}" for n in range(links))))
     for hop in range(hops):
         error = ToolError.with_cause(f"hop {hop}", error).without_repeats()
@@ -126,41 +126,41 @@ def test_however_often_a_chain_is_wrapped_its_root_stays(hops: int, links: int) 
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("messages", "kept"),
     [
         (["a"], ["a"]),
         (["a", "b", "c"], ["a", "b", "c"]),
-        # A wrapper that repeats its causes keeps what it says itself.
+        # A message that ends with its causes' text keeps its own part.
         (["the planner failed: b: c", "b", "c"], ["the planner failed", "b", "c"]),
         (["outer: inner", "inner"], ["outer", "inner"]),
-        # One that says nothing else is left out, as in histories of before.
+        # A message that is only its causes' text is left out, as in histories of earlier versions.
         (["b: c", "b", "c"], ["b", "c"]),
         (["p: b: c: b: c", "p: b: c", "b", "c"], ["p", "b", "c"]),
         (["a", "a"], ["a"]),
         (["", ""], [""]),
-        # What only looks alike stays.
+        # A message that only ends with the same letters stays.
         (["no b", "b"], ["no b", "b"]),
     ],
     ids=str,
 )
-def test_a_link_is_told_once(said: list[str], told: list[str]) -> None:
-    """What a cause says, the link above does not say again (D-26); and saying it again changes nothing."""
+def test_a_text_is_kept_once_in_a_chain(messages: list[str], kept: list[str]) -> None:
+    """`without_repeats` removes texts that a cause repeats (D-26), and is idempotent."""
     chain: ToolError | None = None
-    for message in reversed(said):
+    for message in reversed(messages):
         chain = ToolError(message=message, cause=chain)
     assert chain is not None
-    assert messages_of(chain.without_repeats()) == told
+    assert messages_of(chain.without_repeats()) == kept
     assert chain.without_repeats().without_repeats() == chain.without_repeats()
 
 
 def test_the_code_of_a_link_that_is_left_out_is_kept() -> None:
-    """The outermost code names the failure, whoever says its text."""
+    """An error that is left out passes its code on to its cause: the outermost code is the kind of the failure."""
     chain = ToolError(message="gone", code="Outer", cause=ToolError(message="gone", code="Inner"))
     assert chain.without_repeats() == ToolError(message="gone", code="Outer")
 
 
 def test_any_chain_is_bounded() -> None:
-    """What a planner made by hand is as small as any other: links, messages and codes, half surrogates too."""
+    """`without_repeats` shortens a chain made by hand, too: its length, messages and codes; lone surrogates are replaced."""
     chain: ToolError | None = None
     for n in range(500):
         chain = ToolError(message=f"{n} \ud800 {'x' * 5_000} end {n}", code="c" * 5_000, cause=chain)
@@ -171,8 +171,8 @@ def test_any_chain_is_bounded() -> None:
     assert all(len(link.message) <= MAX_MESSAGE and len(link.code or "") <= MAX_CODE for link in links)
 
 
-def test_one_text_does_not_say_a_cause_twice() -> None:
-    """In one line, what a message ends with is not said again."""
+def test_str_does_not_repeat_a_causes_text() -> None:
+    """`str` leaves out a cause's message if the text before ends with it after a colon."""
     error = ToolError(message="cannot load: disk full", cause=ToolError(message="disk full"))
     assert str(error) == "cannot load: disk full"
     alike = ToolError(message="cannot load", cause=ToolError(message="load"))
@@ -180,14 +180,14 @@ def test_one_text_does_not_say_a_cause_twice() -> None:
 
 
 def test_an_error_that_carries_a_chain_keeps_it() -> None:
-    """A tool that calls another run and meets its `RunFailed` passes on why it failed, link by link (SR-87)."""
+    """The chain of a `RunFailed` that a tool raises is the chain of the tool's error (SR-87)."""
     chain = ToolError.with_cause("the planner of a.b failed", KeyError("vault"))
     error = ToolError.from_error(RunFailed(f"run r failed: {chain}", code="KeyError", error=chain))
     assert messages_of(error) == ["run r failed", "the planner of a.b failed", "'vault'"]
 
 
 def test_a_long_message_is_cut() -> None:
-    """A message holds at most 2,000 characters, its beginning and its end, and shows where it was cut."""
+    """A message has at most 2,000 characters: the beginning and the end of a longer one, with an ellipsis between."""
     error = ToolError.from_error(ValueError("begin " + "x" * 10_000 + " the root"))
     assert len(error.message) == MAX_MESSAGE
     assert error.message.startswith("begin x")
@@ -197,12 +197,12 @@ def test_a_long_message_is_cut() -> None:
 
 
 def test_an_exception_without_text_is_named_by_its_class() -> None:
-    """An empty text would tell a planner nothing."""
+    """An exception without a message has its class name as the message."""
     assert ToolError.from_error(TimeoutError()).message == "TimeoutError"
 
 
 def test_an_exceptions_own_code_is_kept() -> None:
-    """A textual `code` of an exception is its kind, bounded; any other code is not."""
+    """An exception's `code` is kept, in at most 100 characters, if it is a text; else the code is the class name."""
 
     class CodedError(Exception):
         def __init__(self, code: object) -> None:
@@ -214,8 +214,8 @@ def test_an_exceptions_own_code_is_kept() -> None:
     assert len(ToolError.from_error(CodedError("c" * 5_000)).code or "") == MAX_CODE
 
 
-def test_an_exception_that_cannot_be_shown_is_still_an_error() -> None:
-    """A `__str__` that raises does not escape: the boundary must always have an answer."""
+def test_an_exception_whose_text_raises_is_still_an_error() -> None:
+    """An exception whose `__str__`, `code` and `error` raise becomes an error with its class name."""
 
     class BrokenError(Exception):
         def __str__(self) -> str:
@@ -231,11 +231,11 @@ def test_an_exception_that_cannot_be_shown_is_still_an_error() -> None:
 
 
 class OwnEnd(BaseException):
-    """A stranger's exception that is no `Exception`."""
+    """A BaseException that is no Exception."""
 
 
 class Nonsense(str):
-    """A text none of whose ways is a text's."""
+    """A str whose methods raise."""
 
     __slots__ = ()
 
@@ -279,7 +279,7 @@ def raising(_: object) -> Any:
 )
 @pytest.mark.parametrize("kind", [type, Nameless])
 def test_a_hostile_exception_is_still_an_error(kind: Any, attributes: dict[str, Any]) -> None:
-    """Whatever its class overrides, it is read: its text or its class, and what it was really raised from (SR-123)."""
+    """Whatever its class overrides, an exception is read: its text or class name, and its real `__cause__` (SR-123)."""
     hostile = kind("HostileError", (Exception,), attributes)("said")
     BaseException.__cause__.__set__(hostile, ValueError("before"))  # type: ignore[attr-defined]
     error = ToolError.from_error(hostile)
@@ -292,13 +292,13 @@ def test_a_hostile_exception_is_still_an_error(kind: Any, attributes: dict[str, 
 
 @given(st.text(st.characters(), max_size=200))
 def test_any_exception_can_be_sent(text: str) -> None:
-    """Whatever an exception says, half surrogate pairs included, its error goes over the wire and back."""
+    """The error of an exception with any text, lone surrogates included, is written and read back."""
     error = ToolError.from_error(ValueError(text))
     assert ToolError.model_validate_json(encode(error)) == error
 
 
 def test_a_chain_survives_the_wire() -> None:
-    """Three links come back as three links with their codes (SR-87)."""
+    """A chain of three errors is written and read back with its codes (SR-87)."""
     error = ToolError.with_cause("a", ToolError.with_cause("b", KeyError("c")))
     (payload,) = data_converter.payload_converter.to_payloads([error])
     (back,) = data_converter.payload_converter.from_payloads([payload], [ToolError])
@@ -308,14 +308,14 @@ def test_a_chain_survives_the_wire() -> None:
 
 @pytest.mark.parametrize("field", ["message", "cause", "code"])
 def test_an_error_is_frozen(field: str) -> None:
-    """An error is a value: nobody changes it on its way."""
+    """Assigning to a field of a ToolError raises."""
     with pytest.raises(ValueError, match="frozen"):
         setattr(ToolError.new("x"), field, None)
 
 
 @pytest.mark.parametrize("before", range(1_480, 1_520, 5))
-def test_what_is_hidden_is_hidden_before_a_text_is_cut(before: int) -> None:
-    """The half of a secret that stands at a cut tells much."""
+def test_secrets_are_masked_before_a_text_is_shortened(before: int) -> None:
+    """No half of a secret is left at the place where a text is shortened."""
     secret = "tok-5f2c91d7-0123456789"
     for text in (f"{'x' * before}{secret}{'y' * 5_000}", f"{secret} " * 1_000):
         told = ToolError.from_error(ValueError(text), lambda said: said.replace(secret, "[token]"))

@@ -1,16 +1,18 @@
-"""The wire: defaults are frozen, readers are tolerant, and every contract comes back as it was.
+"""The wire: defaults never change, records ignore unknown fields, and every contract is read back as it was written.
 
-Defaults are left out on the wire, so that a default is part of every history ever written.
+Defaults are left out on the wire, so a default is part of every history ever written.
 `python tests/contracts/test_wire_defaults.py` adds new fields to the snapshot; it never changes
 what is in it. (Only before the first release may the file be deleted, and made anew.)
 """
 
 import importlib
 import json
+import os
 import pkgutil
 import types
 import typing
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union
 
@@ -41,6 +43,9 @@ from sojourn.contracts import message
 from sojourn.contracts.event import BaseEvent
 from sojourn.contracts.record import Input, Record
 from sojourn.contracts.tasks import PlanOutcome, PlanTask
+
+CASES = int(os.environ.get("SOJOURN_CASES", "10"))
+"""How many instances of each contract are written and read."""
 
 SNAPSHOT = Path(__file__).with_name("wire_defaults.json")
 UPDATE = "python tests/contracts/test_wire_defaults.py"
@@ -78,31 +83,32 @@ def default_of(field: FieldInfo) -> Any:
 
 def defaults_of(kind: type[BaseModel]) -> dict[str, Any]:
     """The fields of a contract by their wire names, each with its default as JSON."""
-    told: dict[str, Any] = {}
+    defaults: dict[str, Any] = {}
     for name, field in kind.model_fields.items():
         default = REQUIRED if field.is_required() else to_jsonable_python(default_of(field))
-        told[wire_name(kind, name)] = IN_FULL if kind in WRITTEN_IN_FULL else default
-    return told
+        defaults[wire_name(kind, name)] = IN_FULL if kind in WRITTEN_IN_FULL else default
+    return defaults
 
 
+@cache
 def snapshot() -> dict[str, dict[str, Any]]:
     return json.loads(SNAPSHOT.read_text()) if SNAPSHOT.exists() else {}
 
 
 def update() -> None:
-    """Add what is new to the snapshot."""
+    """Add new contracts and fields to the snapshot."""
     stored = snapshot()
     for name, kind in CONTRACTS.items():
         stored[name] = {**defaults_of(kind), **stored.get(name, {})}
     SNAPSHOT.write_text(json.dumps(dict(sorted(stored.items())), indent=2, ensure_ascii=False) + "\n")
 
 
-# Frozen.
+# Defaults and fields never change.
 
 
 @pytest.mark.parametrize("name", sorted(snapshot()))
 def test_a_default_on_the_wire_never_changes(name: str) -> None:
-    """Every stored field is there, with the default it had: histories leave it out."""
+    """Every field of the snapshot exists and has its stored default, which histories leave out."""
     assert name in CONTRACTS, f"{name} is in stored histories: a contract is never removed or renamed"
     now = defaults_of(CONTRACTS[name])
     for field, default in snapshot()[name].items():
@@ -110,23 +116,23 @@ def test_a_default_on_the_wire_never_changes(name: str) -> None:
             f"{name}.{field} is in stored histories: a field is never removed or renamed; "
             "keep it, and add another beside it"
         )
-        assert _is_meant_as_before(now[field], default), (
+        assert _has_same_meaning(now[field], default), (
             f"the default of {name}.{field} was {default!r} and is {now[field]!r}. Defaults are left out on the wire, "
             "so that a default never changes: every history written before would be read with the new one. "
             "Keep it, and set the new value where the record is made."
         )
 
 
-def _is_meant_as_before(now: Any, stored: Any) -> bool:
-    """Whether a default is what it was; a record in it may have new fields, which have defaults of their own."""
+def _has_same_meaning(now: Any, stored: Any) -> bool:
+    """Whether a default is the stored one; a record in it may have new fields, each with its own default."""
     if isinstance(now, dict) and isinstance(stored, dict) and stored:
-        return all(name in now and _is_meant_as_before(now[name], stored[name]) for name in stored)
+        return all(name in now and _has_same_meaning(now[name], stored[name]) for name in stored)
     return now == stored
 
 
 @pytest.mark.parametrize("name", CONTRACTS)
 def test_every_field_is_in_the_snapshot(name: str) -> None:
-    """A new field is added with a default that means what happened before it existed, and is then frozen."""
+    """A new field needs a default that means the behaviour before it existed, and an entry in the snapshot."""
     new = {
         field: default
         for field, default in defaults_of(CONTRACTS[name]).items()
@@ -140,18 +146,18 @@ def test_every_field_is_in_the_snapshot(name: str) -> None:
 
 @pytest.mark.parametrize("kind", CONTRACTS.values(), ids=lambda kind: kind.__name__)
 def test_every_field_is_described(kind: type[BaseModel]) -> None:
-    """Each contract and field has a docstring: one sentence for the reader, the schema and the model."""
+    """Each contract and each field has a docstring, which is also its description in the JSON Schema."""
     assert kind.__doc__
     assert [name for name, field in kind.model_fields.items() if not field.description] == []
 
 
 @pytest.mark.parametrize("kind", CONTRACTS.values(), ids=lambda kind: kind.__name__)
 def test_every_contract_is_frozen(kind: type[BaseModel]) -> None:
-    """What crossed a durable boundary is a value that nobody changes."""
+    """Each contract is an immutable pydantic model."""
     assert kind.model_config.get("frozen") is True
 
 
-# Tolerant and strict.
+# Unknown fields.
 
 
 def to_wire(value: Any) -> bytes:
@@ -167,16 +173,16 @@ def from_wire(data: bytes, kind: Any) -> Any:
 
 
 @pytest.mark.parametrize("kind", INPUTS, ids=lambda kind: kind.__name__)
-def test_what_is_handed_in_refuses_a_misspelt_field(kind: type[BaseModel]) -> None:
-    """A person, planner or client hears of a field that does not exist (doors are strict)."""
+def test_an_input_refuses_a_misspelt_field(kind: type[BaseModel]) -> None:
+    """An input from a person, planner or client raises a ValidationError for an unknown field."""
     with pytest.raises(ValidationError, match="Extra inputs are not permitted"):
         kind(max_tool_cals=3)
     with pytest.raises(ValidationError, match="Extra inputs are not permitted"):
         kind.model_validate({"max_tool_cals": 3})
 
 
-def test_the_inputs_are_those_that_somebody_hands_in() -> None:
-    """All else is written and read by Sojourn alone, or read by hand."""
+def test_the_inputs_are_the_records_that_users_write() -> None:
+    """All other records are written and read by Sojourn alone, or read field by field."""
     assert set(INPUTS) == {
         ApprovalPolicy,
         AwaitClarification,
@@ -198,8 +204,8 @@ def test_the_inputs_are_those_that_somebody_hands_in() -> None:
     ],
     ids=["policy", "question", "override"],
 )
-def test_an_older_worker_reads_what_a_newer_one_hands_over(task: BaseModel) -> None:
-    """Inside a record an unknown field of an input is ignored: during a deploy old and new share a queue."""
+def test_an_older_worker_reads_an_input_of_a_newer_worker(task: BaseModel) -> None:
+    """In a record, an unknown field of an input is ignored: during a deploy old and new workers share a task queue."""
     newer = json.loads(to_wire(task))
     for value in newer.values():
         if isinstance(value, dict):
@@ -207,14 +213,14 @@ def test_an_older_worker_reads_what_a_newer_one_hands_over(task: BaseModel) -> N
     assert from_wire(json.dumps(newer).encode(), type(task)) == task
 
 
-def test_a_strict_input_in_a_record_still_says_what_is_no_input() -> None:
-    """Tolerance is for fields: a question that is no object is refused."""
+def test_an_input_in_a_record_has_to_be_an_object() -> None:
+    """Only unknown fields are ignored: a question that is no object is refused."""
     with pytest.raises(ValidationError, match="await"):
         from_wire(b'{"await": ["x"]}', PlanOutcome)
 
 
 def test_a_part_of_an_unknown_kind_survives() -> None:
-    """A part that a newer version wrote is carried unchanged, whatever it holds."""
+    """A message part of a newer version is read and written unchanged."""
     data = b'{"role":"user","parts":[{"provider_metadata":{"k":1},"type":"hologram","beams":[1,{"a":null}],"text":"x"}]}'
     assert to_wire(from_wire(data, Message)) == data
 
@@ -232,15 +238,15 @@ def test_a_part_of_an_unknown_kind_survives() -> None:
     ],
     ids=lambda value: value["type"] if isinstance(value, dict) else "",
 )
-def test_a_part_is_told_by_its_type(data: dict[str, Any], kind: type[BaseModel]) -> None:
-    """The tag decides which part it is, and is always written."""
+def test_the_type_of_a_part_selects_its_class(data: dict[str, Any], kind: type[BaseModel]) -> None:
+    """`type` selects the class of a message part, and is always written."""
     (part,) = Message.model_validate({"role": "user", "parts": [data]}).parts
     assert type(part) is kind
     assert json.loads(to_wire(Message(role="user", parts=[part])))["parts"] == [data]
 
 
-def test_a_part_without_a_type_is_no_part() -> None:
-    """What names no kind cannot be carried."""
+def test_a_part_without_a_type_is_refused() -> None:
+    """A message part that has no `type`, or is no object, raises a ValidationError."""
     with pytest.raises(ValidationError):
         Message.model_validate({"role": "user", "parts": [{"text": "x"}]})
     with pytest.raises(ValidationError):
@@ -248,25 +254,25 @@ def test_a_part_without_a_type_is_no_part() -> None:
 
 
 def test_await_and_wait_are_the_wire_names() -> None:
-    """`await_` and `wait_` stand for words that Python keeps for itself."""
+    """`await_` and `wait_` are written, and can be read, as `await` and `wait`."""
     plan = PlanResult(await_=AwaitClarification(question="?"), wait_=timedelta(seconds=90))
     assert json.loads(to_wire(plan)) == {"await": {"question": "?"}, "wait": "PT1M30S"}
     assert PlanResult.model_validate({"await": {"question": "?"}, "wait": "PT1M30S"}) == plan
 
 
 def test_a_policy_is_written_in_full() -> None:
-    """A later default never changes a recorded policy."""
+    """A recorded policy holds all fields, so a later default does not change it."""
     data = json.loads(to_wire(PlanOutcome(policy=RunPolicy())))
     assert list(data["policy"]) == list(RunPolicy.model_fields)
 
 
 def test_a_null_result_is_a_result() -> None:
-    """A tool that returns nothing answers None, which is left out and read back as None."""
+    """The result None is left out on the wire and read back as a success."""
     assert to_wire(ToolResult(name="a.b.c", result=None)) == b'{"name":"a.b.c"}'
     assert from_wire(b'{"name":"a.b.c"}', ToolResult).ok
 
 
-# Round trips.
+# Writing and reading back.
 
 JSON = st.recursive(
     st.none()
@@ -292,7 +298,7 @@ MADE: dict[type[BaseModel], st.SearchStrategy[Any]] = {}
 
 
 def values(annotation: Any) -> st.SearchStrategy[Any]:
-    """Values of a field's type."""
+    """A strategy for values of a field's type."""
     origin, args = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is Annotated:
         return values(args[0])
@@ -310,7 +316,7 @@ def values(annotation: Any) -> st.SearchStrategy[Any]:
 
 
 def instances(kind: type[BaseModel]) -> st.SearchStrategy[Any]:
-    """Instances of a contract: required fields, and any of the others."""
+    """A strategy for instances of a contract, with its required fields and any of the others."""
     if kind not in MADE:
         fields = {name: values(field.annotation) for name, field in kind.model_fields.items()}
         needed = {name: made for name, made in fields.items() if kind.model_fields[name].is_required()}
@@ -323,10 +329,10 @@ def instances(kind: type[BaseModel]) -> st.SearchStrategy[Any]:
 
 
 @pytest.mark.parametrize("kind", CONTRACTS.values(), ids=lambda kind: kind.__name__)
-def test_every_contract_comes_back_as_it_was(kind: type[BaseModel]) -> None:
-    """Encode and decode give an equal value, with no default on the wire and unknown fields ignored."""
+def test_every_contract_is_read_back_as_it_was_written(kind: type[BaseModel]) -> None:
+    """A decoded record equals the encoded one; defaults are not written, and unknown fields are ignored."""
 
-    @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=CASES, deadline=None, suppress_health_check=list(HealthCheck))
     @given(instances(kind))
     def check(value: BaseModel) -> None:
         data = to_wire(value)

@@ -1,4 +1,4 @@
-"""docker-compose.yml: what it must promise before anybody starts it."""
+"""docker-compose.yml: its ports, secrets, networks, limits and versions, checked without starting it."""
 
 import os
 import re
@@ -48,14 +48,14 @@ PUBLISHED = {"temporal": ["7233"], "temporal-ui": ["8080"], "redis": ["6379"]}
 
 @pytest.mark.parametrize("name", SERVICES)
 def test_ports_are_open_to_this_machine_only(name: str) -> None:
-    """Temporal has no password of its own: just these ports are published, and none beyond loopback."""
+    """Temporal has no password of its own: only these ports are published, on the loopback interface."""
     ports = [f"127.0.0.1:{port}:{port}" for port in PUBLISHED.get(name, [])]
     assert SERVICES[name].get("ports", []) == ports
     assert "network_mode" not in SERVICES[name]
 
 
 def test_secrets_come_from_the_environment() -> None:
-    """None is in the file: the password must be set, and the start says so; a key is passed on where it is set."""
+    """No secret is in the file: the database's password is required, and API keys are passed to the worker if they are set."""
     secret = {
         (name, variable): value
         for name, service in SERVICES.items()
@@ -98,7 +98,7 @@ def test_a_service_reaches_these_and_no_others(name: str) -> None:
 
 @pytest.mark.parametrize("name", SERVICES)
 def test_every_service_is_hardened_and_bounded(name: str) -> None:
-    """None may change its files, gain rights, or take all of the machine."""
+    """No service may change its files, gain privileges, or take all of the machine."""
     service = SERVICES[name]
     assert service["read_only"] is True
     assert "/tmp" in service["tmpfs"]
@@ -114,8 +114,8 @@ def test_every_service_is_hardened_and_bounded(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", LONG_RUNNING)
-def test_whatever_keeps_running_has_a_health_check_and_is_restarted(name: str) -> None:
-    """A service that hangs is seen, and one that dies comes back."""
+def test_a_long_running_service_has_a_health_check_and_is_restarted(name: str) -> None:
+    """A service that hangs is detected, and a service that ends is restarted."""
     if "build" in SERVICES[name]:
         assert re.search(
             r"^HEALTHCHECK .*CMD \[", (ROOT / "Dockerfile").read_text(), re.MULTILINE | re.DOTALL
@@ -139,7 +139,7 @@ NEEDS = {
 
 @pytest.mark.parametrize("name", SERVICES)
 def test_nothing_starts_before_what_it_needs_is_ready(name: str) -> None:
-    """Each waits for the health of what it needs, or for the end of a service that runs once."""
+    """Each service waits until those that it needs are healthy, or, if they run once, have completed."""
     waits = {needed: how["condition"] for needed, how in SERVICES[name].get("depends_on", {}).items()}
     assert waits == {
         needed: "service_completed_successfully" if needed in ONCE else "service_healthy"
@@ -149,7 +149,7 @@ def test_nothing_starts_before_what_it_needs_is_ready(name: str) -> None:
 
 @pytest.mark.parametrize("name", SERVICES)
 def test_images_are_pinned(name: str) -> None:
-    """The same file starts the same versions next year; the one that is built here can be pinned from outside."""
+    """Images have exact versions; the image that is built here takes its Python image as an argument."""
     if name == "worker":
         assert SERVICES[name]["build"] == {"context": ".", "args": {"PYTHON": None}}
     else:
@@ -176,14 +176,14 @@ def test_the_server_is_tuned_as_the_development_server_is() -> None:
 
 
 def test_the_search_attributes_are_registered() -> None:
-    """`sojourn list` can ask by agent, by session and by what is awaited."""
+    """`sojourn list` can filter by agent, by session and by open wait."""
     (script,) = SERVICES["temporal-namespace"]["command"]
     assert set(re.findall(r"--name (\w+) --type Keyword", script)) == set(NAMES)
 
 
 @pytest.mark.parametrize("name", sorted(ONCE))
 def test_scripts_are_valid_shell(name: str) -> None:
-    """What the one-time services run is parsed by a shell before it is shipped."""
+    """A shell can parse the scripts of the services that run once."""
     (script,) = SERVICES[name]["command"]
     subprocess.run(["sh", "-n", "-c", script.replace("$$", "$")], check=True)
 
@@ -197,7 +197,7 @@ def test_the_example_names_every_variable() -> None:
     assert read == shown
 
 
-def test_what_chooses_a_model_reaches_the_worker() -> None:
+def test_variables_of_models_reach_the_worker() -> None:
     """Each variable is passed on without a default: an empty one would count as set for the providers' SDKs."""
     environment = SERVICES["worker"]["environment"]
     assert {name for name in MODEL_VARIABLES if name in environment and environment[name] is None} == {
@@ -205,18 +205,18 @@ def test_what_chooses_a_model_reaches_the_worker() -> None:
     }
 
 
-def test_what_asks_for_traces_reaches_the_worker() -> None:
-    """Every variable that docs/observability.md names in its table, and that is one for each process."""
+def test_variables_of_traces_reach_the_worker() -> None:
+    """Every `OTEL_` variable in the table of docs/observability.md is passed to the worker."""
     page = (ROOT / "docs" / "observability.md").read_text()
-    told = set(re.findall(r"`(OTEL_[A-Z_]+[A-Z])`", page.split("| variable |")[1].split("\n\n")[0]))
+    documented = set(re.findall(r"`(OTEL_[A-Z_]+[A-Z])`", page.split("| variable |")[1].split("\n\n")[0]))
     environment = SERVICES["worker"]["environment"]
     passed = {name for name, value in environment.items() if name.startswith("OTEL_") and value is None}
-    assert len(told) >= 10
-    assert told <= passed
+    assert len(documented) >= 10
+    assert documented <= passed
 
 
-def test_redis_is_there_when_it_is_asked_for() -> None:
-    """It starts with its profile only, and keeps nothing."""
+def test_redis_starts_with_its_profile_only() -> None:
+    """Redis starts with its profile only, and stores nothing."""
     assert [name for name, service in SERVICES.items() if "profiles" in service] == ["redis"]
     assert SERVICES["redis"]["profiles"] == ["live"]
     command = SERVICES["redis"]["command"]
@@ -233,14 +233,14 @@ def test_the_image_holds_what_a_model_needs() -> None:
 
 @needs_compose
 def test_compose_accepts_the_file() -> None:
-    """Compose itself resolves it, with the example's values."""
+    """Compose accepts the file with the values of `.env.example`."""
     done = run_config("--env-file", ".env.example", "--profile", "live")
     assert done.returncode == 0, done.stderr
 
 
 @needs_compose
 def test_compose_refuses_to_start_without_a_password(tmp_path: Path) -> None:
-    """The message names the variable and the file to put it in."""
+    """The message names the missing variable."""
     empty = tmp_path / ".env"
     empty.touch()
     done = run_config("--env-file", str(empty))

@@ -1,4 +1,4 @@
-"""The gateway of docker-compose.yml, as nginx runs it: workers work through it, and can do nothing else."""
+"""The gateway of docker-compose.yml, run by nginx: workers can work through it, and do nothing else."""
 
 import asyncio
 import re
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.skipif(shutil.which("nginx") is None, reason="no nginx 
 
 
 def made_for(config: str, *, port: int, backend: str, folder: Path) -> str:
-    """The same for this machine: another port, server and folder, and an nginx older than 1.27."""
+    """The configuration for this machine: another port, server and folder, and an nginx older than 1.27."""
     for there, here in {
         "$$": "$",
         "/tmp/": f"{folder}/",
@@ -49,7 +49,7 @@ def made_for(config: str, *, port: int, backend: str, folder: Path) -> str:
 
 @pytest.fixture
 async def gateway(temporal_address, tmp_path):
-    """The address of the gateway before the server."""
+    """Run the gateway in front of the server, and yield its address."""
     port = ports.pick(0, 0)
     (tmp_path / "nginx.conf").write_text(
         made_for(CONFIG, port=port, backend=temporal_address, folder=tmp_path)
@@ -72,8 +72,8 @@ async def gateway(temporal_address, tmp_path):
         process.wait()
 
 
-async def test_a_worker_serves_through_it_and_can_do_no_more(gateway, temporal_address, status_when):
-    """A run with a tool and a question ends; the tool itself, with what its worker has, cannot answer the question."""
+async def test_a_worker_serves_through_the_gateway_and_can_do_no_more(gateway, temporal_address, status_when):
+    """A run with a tool and a question completes; the tool, with its worker's client, can neither change, start nor list runs."""
     tools, tried = Toolset("test.tools"), {}
     queue = f"q-{uuid.uuid4().hex[:8]}"
     worker_side = await Client.connect(gateway, task_queue=queue)
@@ -111,8 +111,8 @@ async def test_a_worker_serves_through_it_and_can_do_no_more(gateway, temporal_a
     assert tried == dict.fromkeys(["signal", "update", "terminate", "cancel", "start", "list"], denied)
 
 
-def test_it_lets_through_what_workers_ask_and_nothing_that_changes_runs() -> None:
-    """The methods are named one by one."""
+def test_the_gateway_allows_what_workers_need_and_nothing_that_changes_runs() -> None:
+    """The gateway allows methods by their names, and among them none that changes, starts or lists runs."""
     (named,) = re.findall(r"WorkflowService/\(([\w|]+)\)", CONFIG)
     allowed = set(named.split("|"))
     assert {"PollWorkflowTaskQueue", "PollActivityTaskQueue", "QueryWorkflow"} <= allowed

@@ -88,24 +88,26 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     # Pip refuses to install a local wheel beside hashed constraints; `make setup` has checked the hashes.
     pins = folder / "pins.txt"
     pins.write_text(re.sub(r" \\\n +--hash=\S+", "", (ROOT / "constraints.txt").read_text()))
-    what = ["--quiet", "--constraint", pins, wheel]
-    uv = [sys.executable, "-m", "uv", "pip", "install", "--python", binaries / "python", *what]
-    pip = [sys.executable, "-m", "pip", "--python", binaries / "python", "install", "--no-compile", *what]
-    done = in_place(uv, folder, UV_DEFAULT_INDEX=index_of_pip())
-    if done.returncode != 0:  # uv does not read pip's other settings, by which pip may still find all
-        done = in_place(pip, folder)
+    options = ["--quiet", "--constraint", pins, wheel]
+    uv = [sys.executable, "-m", "uv", "pip", "install", "--python", binaries / "python", *options]
+    pip = [sys.executable, "-m", "pip", "--python", binaries / "python", "install", "--no-compile", *options]
+    done = run_installer(uv, folder, UV_DEFAULT_INDEX=index_of_pip())
+    if done.returncode != 0:  # pip may succeed by its other settings, which uv does not read
+        done = run_installer(pip, folder)
     assert done.returncode == 0, done.stdout + done.stderr
     return binaries
 
 
-def in_place(command: list[str | Path], folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run an installer of ours where nothing of this tree is found."""
+def run_installer(
+    command: list[str | Path], folder: Path, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run an installer in a folder and an environment in which nothing of this tree can be imported."""
     settings = environment | bare_environment()
     return subprocess.run(command, check=False, capture_output=True, text=True, cwd=folder, env=settings)
 
 
 def index_of_pip() -> str:
-    """The index that pip is set to, which uv does not look up; empty where pip has its own."""
+    """Return the index URL in pip's settings, which uv does not read; empty if there is none."""
     listed = [sys.executable, "-m", "pip", "config", "list"]
     settings = subprocess.run(listed, check=True, capture_output=True, text=True).stdout
     return "".join(re.findall(r"\.index.url='(.*)'", settings)[-1:])
@@ -135,13 +137,13 @@ def worker(installed: Path, project: Path, environment: dict[str, str]) -> Gener
     with subprocess.Popen(command, cwd=project, env=environment, text=True, **pipes) as process:
         try:
             assert process.stdout is not None
-            said: list[str] = []
+            lines: list[str] = []
             for line in process.stdout:
-                said.append(line)
+                lines.append(line)
                 if "worker_ready" in line:
                     break
             else:
-                pytest.fail("the worker ended:\n" + "".join(said))
+                pytest.fail("the worker ended:\n" + "".join(lines))
             yield process
         finally:
             process.kill()
@@ -156,13 +158,13 @@ def bare_environment() -> dict[str, str]:
     }
 
 
-def test_its_only_package_is_sojourn(names: set[str]) -> None:
+def test_the_only_package_is_sojourn(names: set[str]) -> None:
     """A name such as `workflows` would clash with another distribution's."""
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"sojourn"}
 
 
-def test_it_carries_the_shell(names: set[str]) -> None:
-    """Every module of workflows/ and activities/ is in it, under `sojourn.service`."""
+def test_the_wheel_has_the_workflow_and_the_activities(names: set[str]) -> None:
+    """Every module of workflows/ and activities/ is in the wheel, under `sojourn.service`."""
     shell = {
         f"sojourn/service/{path.relative_to(ROOT).as_posix()}"
         for folder in ("workflows", "activities")
@@ -172,19 +174,19 @@ def test_it_carries_the_shell(names: set[str]) -> None:
     assert "sojourn/service/workflows/agent_run.py" in shell
 
 
-def test_it_is_typed_and_licensed(names: set[str]) -> None:
-    """Type checkers read it, and its licence travels with it."""
+def test_the_wheel_is_typed_and_licensed(names: set[str]) -> None:
+    """The wheel has `py.typed` for type checkers, and its licence."""
     assert "sojourn/py.typed" in names
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
 
 
-def test_it_holds_no_litter(names: set[str]) -> None:
-    """No cache, test or secret is shipped."""
+def test_the_wheel_has_no_caches_tests_or_secrets(names: set[str]) -> None:
+    """The wheel has no cache, test, secret or database."""
     assert [name for name in names if re.search(r"__pycache__|\.pyc$|/tests?/|\.env|\.db$", name)] == []
 
 
 @pytest.mark.slow
-def test_it_serves_an_app_from_end_to_end(
+def test_the_wheel_serves_an_app_from_end_to_end(
     installed: Path, project: Path, environment: dict[str, str], worker: subprocess.Popen[str]
 ) -> None:
     """A run started by a client is planned, calls its tool and is answered; then SIGTERM ends the worker well."""
@@ -218,8 +220,8 @@ def test_the_health_check_of_the_image_tells_a_server_from_none(
 
 
 @pytest.mark.slow
-def test_it_brings_no_tools_of_ours(installed: Path) -> None:
-    """A user's environment gets what the library needs, and nothing that only its developers do."""
+def test_the_wheel_installs_no_development_tools(installed: Path) -> None:
+    """A user's environment gets what the library needs, and nothing that only its developers need."""
     packages = {
         distribution.name.split("-")[0].lower()
         for distribution in installed.parent.glob("lib/*/site-packages/*.dist-info")

@@ -1,4 +1,4 @@
-"""Fixtures: the Python blocks of a page as one module, served as it stands, and its `temporal` lines, run for real."""
+"""Fixtures: the blocks and tables of a page, its Python blocks as one module, and its `temporal` command lines."""
 
 import asyncio
 import importlib
@@ -31,7 +31,7 @@ def blocks() -> Callable[..., list[str]]:
 
 @pytest.fixture
 def rows() -> Callable[..., list[list[str]]]:
-    """The rows of the first table of a page after a text, heading left out: `rows("limits.md", "## The policy")`."""
+    """The rows of a page's first table after a text, without its heading: `rows("limits.md", "## The policy")`."""
 
     def read(page: str, after: str) -> list[list[str]]:
         text = (DOCS / page).read_text()
@@ -45,7 +45,7 @@ def rows() -> Callable[..., list[list[str]]]:
 
 @pytest.fixture
 def module_of(tmp_path, monkeypatch) -> Callable[..., ModuleType]:
-    """A page's module, written to a folder of its own and imported from there: `module_of("tools.md", "plant")`."""
+    """The Python blocks of a page, imported as one module from a new folder: `module_of("tools.md", "plant")`."""
 
     def load(page: str, name: str) -> ModuleType:
         (tmp_path / f"{name}.py").write_text("\n\n".join(blocks_of(page)))
@@ -59,7 +59,7 @@ def module_of(tmp_path, monkeypatch) -> Callable[..., ModuleType]:
 
 @pytest.fixture
 def temporal(temporal_server) -> Callable[..., Awaitable[tuple[int | None, str]]]:
-    """Run a `temporal` line of a page for a run, as in a shell; gives its status and all that it printed."""
+    """Execute a `temporal` command line of a page for a run, without a shell; returns its exit code and output."""
 
     async def execute(line: str, run: Run) -> tuple[int | None, str]:
         words = [run.id if word == "RUN" else word for word in shlex.split(line)]
@@ -80,7 +80,7 @@ def temporal(temporal_server) -> Callable[..., Awaitable[tuple[int | None, str]]
 
 @pytest.fixture
 def lines() -> Callable[..., list[str]]:
-    """The lines of a page's shell blocks that hold a text: `lines("waiting.md", "--name pause")`."""
+    """The lines of a page's shell blocks that contain a text: `lines("waiting.md", "--name pause")`."""
 
     def read(page: str, holding: str) -> list[str]:
         found = [line for block in blocks_of(page, "sh") for line in block.splitlines() if holding in line]
@@ -92,7 +92,7 @@ def lines() -> Callable[..., list[str]]:
 
 @pytest.fixture(scope="module")
 def capturing() -> Any:
-    """The script that records them."""
+    """The module of docs/capture.py, which captures the screens."""
     spec = importlib.util.spec_from_file_location("capture", DOCS / "capture.py")
     assert spec
     assert spec.loader

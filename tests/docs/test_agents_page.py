@@ -1,4 +1,4 @@
-"""What docs/agents-as-tools.md says is so: its module is served, and its claims are tried."""
+"""docs/agents-as-tools.md: its module works as written, and its claims are tested."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def library(module_of):
 
 @pytest.fixture
 def answer_to(serve, library):
-    """Play one call of the page's desk; gives its result, the run and its output."""
+    """Execute one call of the page's desk; returns its result, the run and its output."""
 
     async def play(call):
         planner = ScriptedPlanner([PlanResult.calls(call), PlanResult.final("done")])
@@ -37,14 +37,14 @@ def answer_to(serve, library):
 
 
 async def test_the_app_of_the_page_answers(serve, library):
-    """The assistant leaves its question to the researcher and reads the typed answer."""
+    """The assistant calls the researcher and uses its typed answer."""
     client = await serve(library.app)
     assert (await client.execute("library.assistant", "Birds")).text == "Read Birds, volume 1."
     assert (await client.execute("library.assistant", "B")).text.startswith("No advice: invalid arguments")
 
 
-async def test_what_comes_back_from_a_child(answer_to, library):
-    """Answer, link, count and cost, as the page's table has them."""
+async def test_the_result_of_a_child_run(answer_to, library):
+    """The result has the typed answer, the run link, the number of child calls and the cost."""
     ask = library.desk[library.advise]
     result, run, output = await answer_to(ask.call(library.Question(topic="Birds")))
     assert ask.result_of(result) == library.Advice(
@@ -56,13 +56,13 @@ async def test_what_comes_back_from_a_child(answer_to, library):
 
 
 async def test_an_untyped_answer_is_text(answer_to, library):
-    """`name_books` has a prompt made by a function, and no type."""
+    """The result of `name_books`, which declares no type, is the answer's text."""
     result, *_ = await answer_to(library.desk["name_books"].call(library.Question(topic="Birds")))
     assert result.result == "birds, volume 1, birds, volume 2"
 
 
 async def test_prompts_fill_declared_fields_only(serve, library):
-    """The child starts with the filled system and user messages."""
+    """The child run starts with the filled messages; braces in an argument's value stay as they are."""
     planner = ScriptedPlanner([PlanResult.final("x", result={"books": ["one"], "why": ""})])
     library.researcher.planner = planner
     client = await serve(library.app)
@@ -71,7 +71,7 @@ async def test_prompts_fill_declared_fields_only(serve, library):
 
 
 async def test_an_answer_that_does_not_fit_is_corrected_twice(serve, library):
-    """Three plans of the child, then `malformed_response` for the parent."""
+    """The child run makes three plans, the second with a reminder; then its call fails."""
     planner = ScriptedPlanner([PlanResult.final("just text")])
     library.researcher.planner = planner
     client = await serve(library.app)
@@ -81,12 +81,12 @@ async def test_an_answer_that_does_not_fit_is_corrected_twice(serve, library):
 
 
 async def test_a_circle_and_a_depth_are_refused(serve, library):
-    """An agent above the call, and one level too deep, are `tool_unavailable` with the reason."""
-    told = {}
+    """A call of an agent above, and a call one level too deep, are `tool_unavailable` with the reason."""
+    results = {}
 
     async def again(turn):
         if isinstance(turn, PlanResumeInput):
-            told[turn.run.agent_id] = turn.tool_results[0]
+            results[turn.run.agent_id] = turn.tool_results[0]
             return PlanResult.final("done")
         called = f"library.{next_of[turn.run.agent_id]}.ask"
         return PlanResult.calls(ToolRequest(name=called, payload={"topic": "xx"}))
@@ -98,15 +98,15 @@ async def test_a_circle_and_a_depth_are_refused(serve, library):
     b.uses.append(a.export("library.a", tools=[tool]))
     client = await serve(App(agents=[a, b]))
     await client.execute("library.a", "go")
-    assert told["library.b"].retry_hint.reason == "tool_unavailable"
-    assert "library.a > library.b > library.a" in told["library.b"].error.message
+    assert results["library.b"].retry_hint.reason == "tool_unavailable"
+    assert "library.a > library.b > library.a" in results["library.b"].error.message
     a.policy = RunPolicy(max_depth=1)
     await client.execute("library.a", "go")
-    assert "nest at most 1 deep" in told["library.a"].error.message
+    assert "nest at most 1 deep" in results["library.a"].error.message
 
 
 async def test_a_child_is_answered_by_its_own_id(serve, library):
-    """Its question is put to the child, whose run the parent's events name."""
+    """A child run's question is answered on the child run, whose id is in the parent's events."""
     answer = PlanResult.final("x", result={"books": ["the one"], "why": "you said so"})
     question = PlanResult.ask(AwaitClarification(question="Which shelf?"))
     library.researcher.planner = ScriptedPlanner([question, answer])

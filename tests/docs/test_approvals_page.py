@@ -1,4 +1,4 @@
-"""What docs/approvals.md says is so: its module is served, and its claims are tried."""
+"""docs/approvals.md: its module works as written, and its claims are tested."""
 
 import re
 import uuid
@@ -33,7 +33,7 @@ def archive(module_of):
 
 @pytest.fixture
 def fates_of(serve, archive, status_when):
-    """What becomes of these calls of the page under an agent's policy: the ids that ran, wait, and were denied."""
+    """Request these calls of the page under an agent's policy; returns each call's state by its id."""
 
     async def play(calls, *, agent="archive.archivist", approval=None, override=None, app=None):
         if approval is not None:
@@ -57,7 +57,7 @@ def fates_of(serve, archive, status_when):
 
 @pytest.fixture
 def asked(serve, archive, status_when):
-    """Start a run of the archivist that is asked about calls; gives the run and its waits."""
+    """Start a run of the archivist with these calls, and wait for `count` approvals; returns the run and its waits."""
 
     async def start(calls, count=1):
         client = await serve(archive.app)
@@ -68,8 +68,8 @@ def asked(serve, archive, status_when):
     return start
 
 
-async def test_what_a_tool_declares_says_who_is_asked(asked, fates_of):
-    """Nobody about what reads or declares nothing; the prompt is the tool's own, or made of its title."""
+async def test_a_tools_declaration_decides_on_approval(asked, fates_of):
+    """Tools that read or declare nothing run without approval; the prompt is the tool's own, or made of its title."""
     _, waits = await asked("delete empty", count=2)
     assert [wait.prompt for wait in waits] == ["Delete a.old for ever?", "Run “Empty bin”?"]
     assert [(wait.id, wait.tags) for wait in waits] == [
@@ -85,7 +85,7 @@ async def test_what_a_tool_declares_says_who_is_asked(asked, fates_of):
 
 
 def test_an_agent_that_may_ask_nobody_is_refused(archive):
-    """A tool that a person is asked about could never run there."""
+    """An agent that may not ask raises DefinitionError for a tool with approval, and so does an external tool with a confirmation."""
     with pytest.raises(DefinitionError, match="interrupts_allowed=True"):
         App(agents=[Agent("archive.test", planner=archive.tidy, uses=[archive.files])])
     with pytest.raises(DefinitionError, match="leave out confirmation"):
@@ -95,7 +95,7 @@ def test_an_agent_that_may_ask_nobody_is_refused(archive):
 
 
 async def test_the_page_decides(asked, archive):
-    """What its function approves runs, what it denies does not, and the planner is told why."""
+    """The calls that the page's function approves run; those that it denies do not, and their results hold the reason."""
     run, waits = await asked("delete delete-new", count=2)
     await archive.decide(run.client, run.id)
     assert (await run.result()).text == "a.old is gone | denied: only .old files may go"
@@ -112,13 +112,13 @@ async def test_the_page_decides(asked, archive):
     assert [event.confirmation for event in events if event.type == "await_confirmation"] == waits
 
 
-async def test_what_does_not_fit_disturbs_nobody(fates_of):
-    """It is answered with its hint."""
+async def test_a_bad_call_needs_no_approval(fates_of):
+    """A call with a bad payload fails without an approval."""
     assert await fates_of("delete-nothing") == {"delete-nothing": "failed"}
 
 
 async def test_a_decision_is_used_once(asked):
-    """The same once more changes nothing, another one is refused."""
+    """A repeated decision changes nothing, and another decision is refused."""
     run, (first, _) = await asked("delete empty", count=2)
     assert await run.approve(first.id) == await run.approve(first.id) == "confirm-delete"
     with pytest.raises(AwaitClosed):
@@ -127,8 +127,8 @@ async def test_a_decision_is_used_once(asked):
     assert (await run.result()).text == "a.old is gone | denied: it was not approved"
 
 
-async def test_nobody_decides_in_time(serve, archive, monkeypatch):
-    """The call is denied."""
+async def test_a_decision_that_does_not_come_in_time(serve, archive, monkeypatch):
+    """A call without a decision within `expires_after` is denied."""
     approval = ApprovalPolicy(expires_after=archive.timedelta(seconds=0.3))
     archive.archivist.policy = RunPolicy(interrupts_allowed=True, approval=approval)
     client = await serve(archive.app)
@@ -137,7 +137,7 @@ async def test_nobody_decides_in_time(serve, archive, monkeypatch):
 
 @pytest.mark.parametrize("how", ["approval", "family", "tag"])
 async def test_stop_asking(asked, how):
-    """Open calls of what is approved for the rest of the run run at once."""
+    """Open calls of a tool, family or tag that is approved for the rest of the run are executed at once."""
     run, waits = await asked("delete delete-new empty", count=3)
     if how == "approval":
         await run.approve(waits[0].id, for_run=True)
@@ -156,7 +156,7 @@ async def test_stop_asking(asked, how):
     ids=["approve", "deny", "for the run", "stop asking"],
 )
 async def test_the_lines_of_the_page_decide(asked, temporal, lines, index, text):
-    """Each signal of the page, sent by the real command."""
+    """Each signal of the page, sent with the `temporal` command, is a decision."""
     run, (wait,) = await asked("delete")
     line = lines("approvals.md", "temporal workflow signal")[index]
     status, _ = await temporal(line.replace("DIGEST", wait.payload_digest), run)
@@ -164,21 +164,21 @@ async def test_the_lines_of_the_page_decide(asked, temporal, lines, index, text)
     assert (await run.result()).text == text
 
 
-async def test_the_query_of_the_page_tells_it_whole(asked, temporal, lines):
-    """Prompt, tool and arguments, and the digest that approves them."""
+async def test_the_query_of_the_page_shows_the_whole_call(asked, temporal, lines):
+    """The query returns prompt, tool, arguments and the digest, and another digest is refused."""
     run, (wait,) = await asked("delete")
     (line,) = lines("approvals.md", "--type approval")
     status, printed = await temporal(line, run)
     assert status == 0
-    for said in ("Delete a.old for ever?", "archive.files.delete", 'path = \\"a.old\\"', wait.payload_digest):
-        assert said in printed
+    for part in ("Delete a.old for ever?", "archive.files.delete", 'path = \\"a.old\\"', wait.payload_digest):
+        assert part in printed
     with pytest.raises(InvalidInput, match="other arguments"):
         await run.approve(wait.id, payload_digest="another")
     await run.deny(wait)
 
 
 async def test_a_decision_names_its_payload(asked, traces):
-    """One for other arguments is no decision, nor one for any, and becomes a note."""
+    """A decision with another digest, or without one, is refused and becomes a note."""
     run, (wait,) = await asked("delete")
     handle = traces(run).handle
     await handle.signal("provide_confirmation", {"approved": True, "payload_digest": "another"})
@@ -190,7 +190,7 @@ async def test_a_decision_names_its_payload(asked, traces):
 
 
 async def test_a_tool_that_changed_since_does_not_run(temporal_address, module_of, status_when):
-    """What was approved is the tool as it was shown."""
+    """An approval holds only for the tool's declaration at the time of the question."""
     archive = module_of("approvals.md", "archive")
     client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
     async with Worker(archive.app, client):
@@ -234,48 +234,48 @@ DENIED, ASKED, RUNS = "denied", "waiting", "done"
     ],
 )
 async def test_the_first_layer_that_fits_decides(fates_of, approval, fates):
-    """Presets, what they ask about, and the order of the layers."""
+    """The first matching layer of a policy decides; the presets decide as the page says."""
     assert list((await fates_of(EVERY, approval=approval)).values()) == fates
 
 
 async def test_the_agents_of_the_page(fates_of):
-    """The curator asks about what is left after its lists, the reader denies what changes."""
+    """The curator asks about the calls that its lists do not decide; the reader denies calls that change something."""
     assert list((await fates_of(EVERY, agent="archive.curator")).values()) == [RUNS, RUNS, ASKED, DENIED]
     assert list((await fates_of(EVERY, agent="archive.reader")).values()) == [RUNS, DENIED, DENIED, DENIED]
 
 
 async def test_an_override_makes_it_stricter(fates_of):
-    """What either denies is denied, and only what both let run runs unasked."""
+    """A call that policy or override denies is denied, and a call runs without approval only if both allow it."""
     override = RunPolicyOverride(approval=ApprovalPolicy(denied_tools=["archive.files.delete"]))
     fates = await fates_of(EVERY, agent="archive.curator", override=override)
     assert list(fates.values()) == [RUNS, ASKED, DENIED, DENIED]
 
 
-async def test_where_nobody_may_be_asked_it_is_denied(fates_of):
-    """The rest of the plan runs."""
+async def test_a_call_is_denied_if_nobody_may_be_asked(fates_of):
+    """With `interrupts_allowed=False` calls that need approval are denied, and the rest of the plan runs."""
     fates = await fates_of(EVERY, override=RunPolicyOverride(interrupts_allowed=False))
     assert list(fates.values()) == [RUNS, RUNS, DENIED, DENIED]
 
 
 @pytest.mark.parametrize("asks_for", ["marked", "changes"])
-@pytest.mark.parametrize("said", [{"read_only": True}, {"destructive": True}], ids=str)
-def test_a_servers_own_word_counts_only_when_it_is_trusted(archive, said, asks_for):
-    """Else its tool is one that declares nothing; what the app says of it counts."""
+@pytest.mark.parametrize("declared", [{"read_only": True}, {"destructive": True}], ids=str)
+def test_annotations_of_an_mcp_server_count_only_if_trusted(archive, declared, asks_for):
+    """A tool of an untrusted MCP server counts as one without annotations; the app's own declaration counts."""
     approval, call = ApprovalPolicy(asks_for=asks_for), archive.CALLS[1]
-    spec = archive.move.spec.model_copy(update={"annotations": Annotations(**said), "kind": "mcp"})
+    spec = archive.move.spec.model_copy(update={"annotations": Annotations(**declared), "kind": "mcp"})
 
     def fate(**changes) -> str:
         changed = spec.model_copy(update=changes)
         return judge(changed, call, approval, None, interrupts_allowed=True).kind
 
-    silent = judge(archive.move.spec, call, approval, None, interrupts_allowed=True).kind
-    assert fate(trusted=False) == silent
-    assert fate(trusted=True) == ("run" if "read_only" in said else "ask")
+    undeclared = judge(archive.move.spec, call, approval, None, interrupts_allowed=True).kind
+    assert fate(trusted=False) == undeclared
+    assert fate(trusted=True) == ("run" if "read_only" in declared else "ask")
     assert fate(trusted=False, confirmation="Sure?") == "ask"
 
 
 async def test_the_policy_engine_of_the_page(fates_of, archive):
-    """It lets an old file go, and has a person asked about what only reads."""
+    """The page's engine approves the deletion of an old file, and requires approval for a call that only reads."""
     fates = await fates_of("find delete delete-new", app=archive.engaged)
     assert fates == {"find": ASKED, "delete": RUNS, "delete-new": ASKED}
     assert (
@@ -284,7 +284,7 @@ async def test_the_policy_engine_of_the_page(fates_of, archive):
 
 
 def test_the_tables_are_those_of_the_code(rows):
-    """Every field of `ApprovalPolicy` has its layer, with its default, and every word of `asks_for` its row."""
+    """The tables have every field of `ApprovalPolicy`, every value of `asks_for`, and the presets as the code makes them."""
     layers = rows("approvals.md", "## The policy, layer by layer")
     named = [name for cells in layers for name in re.findall(r"`(\w+)`", cells[1])]
     fields = set(ApprovalPolicy.model_fields) - {"expires_after"}
@@ -293,15 +293,15 @@ def test_the_tables_are_those_of_the_code(rows):
     words = [re.findall(r"`(\w+)`", cells[0])[0] for cells in rows("approvals.md", "all as `*`.")]
     assert words == ["nothing", "marked", "changes", "everything"]
     for cells in rows("approvals.md", "really everything |"):
-        made, told = re.findall(r"`(.+?)`", cells[0])[0], re.findall(r"`(.+)`", cells[1])
-        preset = eval(made, {"ApprovalPolicy": ApprovalPolicy})
+        expression, arguments = re.findall(r"`(.+?)`", cells[0])[0], re.findall(r"`(.+)`", cells[1])
+        preset = eval(expression, {"ApprovalPolicy": ApprovalPolicy})
         assert preset == eval(
-            f"ApprovalPolicy({told[0] if told else ''})", {"ApprovalPolicy": ApprovalPolicy}
+            f"ApprovalPolicy({arguments[0] if arguments else ''})", {"ApprovalPolicy": ApprovalPolicy}
         )
 
 
-async def test_a_decision_is_read_strictly(asked):
-    """A reason that is too long is refused, and the call still waits."""
+async def test_a_reason_that_is_too_long(asked):
+    """A reason of more than 2,000 characters raises InvalidInput, and the call still waits."""
     run, _ = await asked("delete")
     with pytest.raises(InvalidInput):
         await run.deny(None, "x" * 2_001)

@@ -1,4 +1,4 @@
-"""What docs/commands.md shows can be typed, and prints the fields that it promises."""
+"""docs/commands.md: its command lines work, and print the fields of its tables."""
 
 import asyncio
 import json
@@ -22,13 +22,13 @@ SERVING = ("worker", "dev", "server")
 
 @pytest.fixture
 def here(tmp_path) -> Path:
-    """A folder with the app that the page names."""
+    """The commands' folder, with the module of the app that the page names."""
     (tmp_path / "desk_app.py").write_text((HERE.parent / "cli" / "desk_app.py").read_text())
     return tmp_path
 
 
 def lines_of(section: str) -> list[list[str]]:
-    """The command lines of a section, as words after `sojourn`."""
+    """The command lines of a section, each as the words after `sojourn`."""
     part = PAGE.split(f"\n## {section}\n")[1].split("\n## ")[0]
     blocks = re.findall(r"^```sh\n(.*?)^```", part, re.DOTALL | re.MULTILINE)
     lines = [shlex.split(line) for block in blocks for line in block.splitlines()]
@@ -42,23 +42,23 @@ def fields_of(rows, section: str) -> list[str]:
 
 
 async def all_well(served, lines: list[list[str]]) -> list:
-    """Run them all at once; each exits 0."""
+    """Run all lines at once; each exits with 0 and prints no error."""
     done = await asyncio.gather(*(served.sojourn(*line) for line in lines))
     for line, one in zip(lines, done, strict=True):
         assert (one.code, one.err) == (0, ""), (line, one)
     return done
 
 
-async def test_every_command_and_exit_code_is_told():
-    """Each command stands in the first table, each code in the second."""
+async def test_every_command_and_exit_code_is_in_a_table():
+    """Each command is in the first table, and each exit code in the second."""
     named = {command.name or command.callback.__name__ for command in app.registered_commands}
-    told = set(re.findall(r"`(\w+)(?: [^`]*)?`", PAGE.split("## What all commands")[0]))
-    assert named <= told
+    listed = set(re.findall(r"`(\w+)(?: [^`]*)?`", PAGE.split("## What all commands")[0]))
+    assert named <= listed
     assert re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE) == ["0", "1", "2", "3", "4", "5", "130"]
 
 
 async def test_start_and_follow(served):
-    """The lines follow a run to its answer, and show it."""
+    """The lines start, follow and show a run."""
     first, second, *others = lines_of("Start and follow")
     done = await all_well(served, [first, second])
     assert json.loads(done[1].out.splitlines()[0])["run_id"] == "clerk-1"
@@ -68,7 +68,7 @@ async def test_start_and_follow(served):
 
 
 async def test_list(served, until, rows):
-    """The lines list, and the fields are the ones of the table."""
+    """The lines list runs, and the printed fields are those of the table."""
     lines = lines_of("List")
     run = await served.waiting("ask")
 
@@ -82,11 +82,11 @@ async def test_list(served, until, rows):
 
 
 async def test_answers(served, here, rows):
-    """Each line answers a run that waits for it; together they print the fields of the table."""
-    asked = {"answer": "ask", "approve": "wipe", "deny": "wipe", "provide": "weigh"}
-    seen: dict = {}
+    """Each line answers a waiting run; together they print the fields of the table."""
+    texts = {"answer": "ask", "approve": "wipe", "deny": "wipe", "provide": "weigh"}
+    printed: dict = {}
     for words in lines_of("Answer"):
-        text = "order" if {"--field", "--json-values"} & set(words) else asked[words[0]]
+        text = "order" if {"--field", "--json-values"} & set(words) else texts[words[0]]
         run = await served.waiting(text)
         call = getattr((await run.status()).awaits[0], "items", None)
         call_id = call[0].tool_call_id if call else ""
@@ -95,13 +95,12 @@ async def test_answers(served, here, rows):
         known = {"RUN": run.id, "AWAIT_ID": wait.id, "DIGEST": getattr(wait, "payload_digest", "")}
         filled = [known.get(word, word.replace("CALL=", f"{call_id}=")) for word in words]
         (done,) = await all_well(served, [[*filled, "--json"]])
-        seen |= done.json
-    promised = fields_of(rows, "Steer")
-    assert set(seen) == set(promised)
+        printed |= done.json
+    assert set(printed) == set(fields_of(rows, "Steer"))
 
 
 async def test_steering(served):
-    """The lines of one run, in their order."""
+    """The lines pause, resume and cancel one run, in their order."""
     run = await served.waiting("ask")
     pause, resume, resume_saying, cancel = [
         [run.id if word == "RUN" else word for word in words] for words in lines_of("Steer")
@@ -117,28 +116,28 @@ async def test_export(served, here):
     for words in lines_of("Export"):
         filled = [run.id if word == "RUN" else word for word in words]
         (done,) = await all_well(served, [[*filled, "--json"]])
-    told = re.findall(r"^\| `([\w.]+)` \| ", PAGE.split("## Export")[1].split("## Serve")[0], re.MULTILINE)
-    assert sorted(told) == sorted(path.name for path in (here / run.id).iterdir())
+    files = re.findall(r"^\| `([\w.]+)` \| ", PAGE.split("## Export")[1].split("## Serve")[0], re.MULTILINE)
+    assert sorted(files) == sorted(path.name for path in (here / run.id).iterdir())
     assert set(done.json) == set(
         re.findall(r"`(\w+)`", PAGE.split("With `--json` it prints `run_id`, ")[1].split("each the same")[0])
     ) | {"run_id"}
 
 
 async def test_catalog_and_doctor(served, here):
-    """The lines print what is said of them."""
+    """The lines print the tree, the fields and the files that the page names."""
     tree, listed, written = await all_well(served, lines_of("Catalog"))
     assert "desk.tools.add" in tree.out
     assert set(listed.json[0]) <= set(
         re.findall(r"`(\w+)`", PAGE.split("Each entry has")[1].split("With `--json`")[0])
     )
     assert written.out.splitlines()[0] == "schemas/tool_schemas.json"
-    *_, told = await all_well(served, lines_of("Doctor"))
-    assert list(told.json) == ["ok", "exit_code", "checks"]
-    assert {key for check in told.json["checks"] for key in check} <= {"check", "ok", "found", "mend"}
+    *_, checked = await all_well(served, lines_of("Doctor"))
+    assert list(checked.json) == ["ok", "exit_code", "checks"]
+    assert {key for check in checked.json["checks"] for key in check} <= {"check", "ok", "found", "mend"}
 
 
-def test_what_serves_can_be_typed():
-    """The lines of what serves name options that there are."""
+def test_the_options_of_serving_commands_exist():
+    """The lines of the section Serve parse as command lines."""
     import typer
 
     group = typer.main.get_command(app)
@@ -148,7 +147,7 @@ def test_what_serves_can_be_typed():
 
 
 async def test_errors_have_the_fields_of_the_table(served, rows):
-    """Of an error about what is open, which has them all."""
+    """An error about open waits has all fields of the table, and its entries only those that the page names."""
     run = await served.waiting("wipes", 2)
     done = await served.sojourn("approve", run.id, "--json")
     error = json.loads(done.err)

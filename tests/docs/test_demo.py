@@ -1,4 +1,4 @@
-"""The demo, as a newcomer runs it, with no terminal and in one; there is one at a time in a folder."""
+"""The demo, without a terminal and in a terminal; only one demo may run in a folder at a time."""
 
 import asyncio
 import os
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.durability
 
 
 async def start() -> asyncio.subprocess.Process:
-    """Start it where a model is chosen, which changes nothing."""
+    """Start the demo, with a model in the environment, which the demo ignores."""
     return await asyncio.create_subprocess_exec(
         sys.executable,
         "docs/demo.py",
@@ -46,7 +46,7 @@ async def read_until(process: asyncio.subprocess.Process, sign: bytes) -> bytes:
 
 
 async def test_the_demo_shows_what_it_promises():
-    """It exits 0 with everything seen: hint, repair, MCP server, child run, answer, approval, kill, each call finished once."""
+    """The demo exits with 0 after hint, repair, MCP server, child run, answer, approval and kill, and leaves no process."""
     process = await start()
     seen = await read_until(process, b"scan_site {")
     children = children_of(process.pid)
@@ -54,7 +54,7 @@ async def test_the_demo_shows_what_it_promises():
     out, _ = await process.communicate()
     text = (seen + out).decode()
     assert process.returncode == 0, text
-    # Among them is the server of the worker that was killed, which nobody was left to end.
+    # Among them is the MCP server of the killed worker, which could not end it.
     _, alive = psutil.wait_procs(children, timeout=0)
     assert not alive
     for sign in (
@@ -74,7 +74,7 @@ async def test_the_demo_shows_what_it_promises():
 
 
 async def test_the_demo_leaves_no_process_when_interrupted():
-    """Ctrl-C in the middle ends it with 130, its server, its worker and the worker's MCP server gone."""
+    """Ctrl-C during a tool ends the demo with 130, with its server, its worker and the worker's MCP server."""
     process = await start()
     await read_until(process, b"scan_site {")
     children = children_of(process.pid)
@@ -88,6 +88,6 @@ async def test_the_demo_leaves_no_process_when_interrupted():
 
 
 async def test_the_demos_screen_is_as_written(capturing):
-    """The demo in a terminal, its questions answered by a person."""
+    """A new capture of the demo, with its questions answered at the prompt, equals the file."""
     text = await capturing.demo()
     assert capturing.capture("demo", text, check=True) == ""

@@ -1,4 +1,4 @@
-"""What docs/errors.md says is so: every answer on it is what really comes back."""
+"""docs/errors.md: every answer on the page is the real one."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from sojourn.testing import ScriptedPlanner
 
 PAGE = (Path(__file__).parents[2] / "docs" / "errors.md").read_text()
 ANSWERED = re.findall(r"^`([^`\n]+\))`\n\n```json\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
-"""A call of the page as an expression, and the JSON below it."""
+"""The calls of the page as expressions, each with the JSON below it."""
 
 
 @pytest.fixture
@@ -20,8 +20,8 @@ def mill(module_of):
     return module_of("errors.md", "mill")
 
 
-async def test_every_answer_on_the_page_is_what_comes_back(serve, mill):
-    """Each call is made, and error and hint are compared as JSON without defaults; of the last one its issues."""
+async def test_every_answer_on_the_page_is_real(serve, mill):
+    """The error and hint of each call equal the page's JSON; where the page shows a list, the hint's issues do."""
     calls = [eval(expression, vars(mill)) for expression, _ in ANSWERED]
     planner = ScriptedPlanner([PlanResult.calls(*calls), PlanResult.final("done")])
     client = await serve(App(agents=[Agent("mill.test", planner=planner, uses=[mill.visits])]))
@@ -29,13 +29,15 @@ async def test_every_answer_on_the_page_is_what_comes_back(serve, mill):
     results = planner.turns[1].tool_results
     assert len(results) == len(calls) == 9
     for result, (expression, shown) in zip(results, ANSWERED, strict=True):
-        told = result.model_dump(mode="json", exclude_defaults=True, include={"error", "retry_hint"})
+        answer = result.model_dump(mode="json", exclude_defaults=True, include={"error", "retry_hint"})
         expected = json.loads(shown)
-        assert (told["retry_hint"]["issues"] if isinstance(expected, list) else told) == expected, expression
+        assert (answer["retry_hint"]["issues"] if isinstance(expected, list) else answer) == expected, (
+            expression
+        )
 
 
 def test_every_reason_has_its_example():
-    """The table, the headings and `RetryReason` hold the same words."""
+    """The table, the headings and `RetryReason` have the same reasons."""
     reasons = {value for name, value in vars(RetryReason).items() if name.isupper()}
     assert set(re.findall(r"^### (\w+_\w+|timeout)$", PAGE, re.MULTILINE)) == reasons
     table = PAGE.split("| reason |")[1].split("\n\n")[0]
@@ -43,7 +45,7 @@ def test_every_reason_has_its_example():
 
 
 async def test_the_planner_repairs_asks_and_books(serve, mill):
-    """`free_days` is repaired by its hint, a missing day and a Sunday are asked about, a Monday is booked."""
+    """The planner repairs `free_days` by its hint, asks about a missing day and a Sunday, and books a Monday."""
     client = await serve(mill.app)
     run = await client.start("mill.clerk", "s-1")
     answers, questions, made = iter(["2027-01-03", "2027-01-04"]), [], []
@@ -66,17 +68,17 @@ async def test_the_planner_repairs_asks_and_books(serve, mill):
     ]
 
 
-async def test_the_planner_answers_otherwise_where_it_may_not_ask(serve, mill):
-    """With interrupts off the missing day ends in an answer that says so."""
+async def test_the_planner_answers_if_it_may_not_ask(serve, mill):
+    """With `interrupts_allowed=False` the planner answers that the day is missing."""
     client = await serve(mill.app)
     override = RunPolicyOverride(interrupts_allowed=False)
     output = await client.execute("mill.clerk", "s-1", policy=override)
-    said = 'Nothing is booked: invalid arguments for mill.visits.book: `day` is required (a date, such as "2024-01-31").'
-    assert output.text == said
+    expected = 'Nothing is booked: invalid arguments for mill.visits.book: `day` is required (a date, such as "2024-01-31").'
+    assert output.text == expected
 
 
 async def test_the_repairing_planner_asks_for_the_day_alone(serve, mill):
-    """What is safe is repaired at once, the day is asked for, and the planner behind tells how its two calls ended."""
+    """The repairing planner repairs what is safe and asks for the day; the inner planner answers with both results."""
     client = await serve(mill.app)
     run = await client.start("mill.porter", "s-1")
     questions, made = [], []

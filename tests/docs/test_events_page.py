@@ -1,4 +1,4 @@
-"""What docs/events.md says is so: its module is served, and its table is that of the code."""
+"""docs/events.md: its module works as written, and its table agrees with the code."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ from sojourn.live.transport import topic_of
 
 @pytest.fixture
 async def ledger(serve, module_of):
-    """The page's module, and a run of it that has ended."""
+    """The page's module, a client, and a run of the module's app that has ended."""
     module = module_of("events.md", "ledger")
     client = await serve(module.app)
     run = await client.start("ledger.head", "go")
@@ -19,8 +19,8 @@ async def ledger(serve, module_of):
     return module, client, run
 
 
-async def test_a_tree_is_told(ledger):
-    """Calls of child runs stand inside the call that started them."""
+async def test_a_tree_of_events(ledger):
+    """The calls of a child run come inside the call that started the child run."""
     module, client, run = ledger
     assert await module.tell(client, run.id) == [
         "ledger.clerks.ask {'text': 'Does it balance?'}",
@@ -30,14 +30,14 @@ async def test_a_tree_is_told(ledger):
     ]
 
 
-async def test_a_handler_hears_what_it_cares_for(ledger):
-    """And nothing else."""
+async def test_a_handler_gets_the_events_of_its_methods(ledger):
+    """The page's handler gets the events that it has methods for, and no others."""
     module, client, run = ledger
     assert await module.watch(client, run.id) == ["ledger.clerk", "ledger.books.entries: 2 of 900"]
 
 
 async def test_events_are_lines(ledger):
-    """Each is read back."""
+    """Each event is a line, which the page's function parses."""
     module, client, run = ledger
     lines = await module.as_lines(client, run.id)
     assert len(lines) == len([event async for event in run.events()])
@@ -45,7 +45,7 @@ async def test_events_are_lines(ledger):
 
 
 async def test_a_screen_grows(module_of, temporal_address, until):
-    """The page's screen shows the page's planner word by word, and then the message."""
+    """The page's screen shows growing parts of the planner's text, and at last the whole message."""
     module = module_of("events.md", "ledger")
     client = await Client.connect(temporal_address, task_queue="ledger-speaks")
     run = await client.start("ledger.speaker", "go", wait_for_worker=True)
@@ -59,14 +59,14 @@ async def test_a_screen_grows(module_of, temporal_address, until):
     assert len(screens) >= 3
 
 
-def test_the_table_is_the_code_s(rows):
-    """Each type, with its fields."""
-    told = {
+def test_the_table_is_that_of_the_code(rows):
+    """The table has every event type, with at least its own fields."""
+    table = {
         row[0].strip("`"): set(row[2].replace("`", "").replace(",", " ").split())
         for row in rows("events.md", "## The events")
     }
     common = set(BaseEvent.model_fields) | {"type"}
     fields = {name: set(kind.model_fields) - common for name, kind in EVENT_CLASSES.items()}
-    assert set(told) == set(fields)
+    assert set(table) == set(fields)
     for name, own in fields.items():
-        assert own <= told[name], name
+        assert own <= table[name], name

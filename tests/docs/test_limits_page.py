@@ -1,4 +1,4 @@
-"""What docs/limits.md says is so: its module is served, its tables are those of the code, and its claims are tried."""
+"""docs/limits.md: its module works as written, its tables agree with the code, and its claims are tested."""
 
 import asyncio
 import re
@@ -44,7 +44,7 @@ def quarry(module_of):
 
 @pytest.fixture
 def watched(serve, quarry):
-    """Play the calls of a text by the warden; gives the run and its output."""
+    """Run the warden with the calls of a text; returns the run and its output."""
 
     async def play(text, app=None, **start):
         client = await serve(app or quarry.app)
@@ -62,7 +62,7 @@ async def ends_of(run):
 
 
 def shown(value) -> str:
-    """A default as the page writes it."""
+    """A default value as the page writes it."""
     if value is None:
         return "none"
     if isinstance(value, timedelta):
@@ -76,14 +76,14 @@ def shown(value) -> str:
 
 
 def test_the_policy_field_by_field(rows):
-    """Every field is there, with its default and, where it ends a run, its reason."""
+    """The table has every field with its default, and the reason of each that ends a run."""
     table = rows("limits.md", "## The policy")
-    told = {name: cells for cells in table for name in re.findall(r"`(\w+)`", cells[0])}
-    assert set(told) == set(RunPolicy.model_fields) == set(RunPolicyOverride.model_fields)
-    for name, cells in told.items():
+    fields = {name: cells for cells in table for name in re.findall(r"`(\w+)`", cells[0])}
+    assert set(fields) == set(RunPolicy.model_fields) == set(RunPolicyOverride.model_fields)
+    for name, cells in fields.items():
         assert cells[1] == shown(getattr(RunPolicy(), name)), name
     reasons = {word for cells in table for word in re.findall(r"`(\w+)`", cells[3])}
-    assert reasons | {"history"} == set(_ENDINGS)  # the server's limit, and no policy's
+    assert reasons | {"history"} == set(_ENDINGS)  # `history` is the server's limit
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_the_policy_field_by_field(rows):
     ids=lambda value: value if isinstance(value, str) and " " not in value else "",
 )
 async def test_a_limit_brings_the_last_turn(watched, quarry, text, override, reason):
-    """The planner is told why, may only answer, and the run's output names the reason."""
+    """In the last turn the planner receives the reason and no tools, and the run's output names the reason."""
     spent = Usage(input_tokens=10, cost=0.02)
 
     async def plan(turn):
@@ -120,7 +120,7 @@ async def test_a_limit_brings_the_last_turn(watched, quarry, text, override, rea
 
 
 async def test_a_last_turn_that_does_not_answer(watched, quarry):
-    """The run still ends, with a clear text."""
+    """If the last turn requests calls, the run still ends, with a text that says why."""
     planner = ScriptedPlanner([PlanResult.calls(quarry.level.call(pump="a"))] * 2)
     app = App(agents=[Agent("quarry.warden", planner=planner, uses=[quarry.pumps])])
     _, out = await watched("go", app, policy=RunPolicyOverride(max_tool_calls=0))
@@ -130,7 +130,7 @@ async def test_a_last_turn_that_does_not_answer(watched, quarry):
 
 @pytest.mark.parametrize(("allowed", "left"), [(False, 30), (True, 99)], ids=["tighter only", "looser too"])
 async def test_overrides(watched, quarry, allowed, left):
-    """The stricter counts, unless the app lets starters loosen."""
+    """The stricter value holds, unless the app has `allow_loosening`."""
     planner = ScriptedPlanner([PlanResult.final("done")])
     quarry.warden.planner = planner
     app = App(agents=[quarry.warden], allow_loosening=allowed)
@@ -140,7 +140,7 @@ async def test_overrides(watched, quarry, allowed, left):
 
 
 async def test_a_tool_that_is_withheld(watched, quarry):
-    """It is neither offered nor run."""
+    """A tool that the override does not allow is neither offered nor executed."""
     planner = ScriptedPlanner([PlanResult.calls(quarry.start.call(pump="north")), PlanResult.final("done")])
     quarry.warden.planner = planner
     run, _ = await watched("go", policy=RunPolicyOverride(allowed_tags=["read"]))
@@ -150,7 +150,7 @@ async def test_a_tool_that_is_withheld(watched, quarry):
 
 
 async def test_time_that_is_used_up(serve):
-    """Calls in flight are answered with the code, what had ended stays, and the planner answers once more."""
+    """When the time is used up, calls in flight are answered with `time_budget`, ended calls keep their results, and the planner answers."""
     tools = Toolset("test.tools")
 
     @tools.tool
@@ -176,22 +176,22 @@ async def test_time_that_is_used_up(serve):
 
 
 async def test_a_run_without_a_budget_measures_no_time(watched, quarry):
-    """`active_time` is None there."""
+    """`active_time` is None without a time budget."""
     app = App(agents=[Agent("quarry.warden", planner=quarry.watch, uses=[quarry.pumps])])
     assert (await watched("level:a", app))[1].active_time is None
     assert (await watched("level:a"))[1].active_time is not None
 
 
 async def test_the_foreman_has_four_calls(serve, quarry):
-    """Two are the gaugers', who share the rest: one each."""
+    """The foreman's two calls leave two of four, one for each child run."""
     client = await serve(quarry.app)
     out = await client.execute("quarry.foreman", "go")
     assert out.text.count('gave up; it said "Stopped by max_tool_calls."') == 2
     assert (out.tool_calls, out.children_count) == (2, 4)
 
 
-async def test_what_is_forbidden_at_the_start_is_forbidden_below(serve, quarry):
-    """A tool that the run's override denies is not offered to child runs."""
+async def test_an_override_holds_for_child_runs(serve, quarry):
+    """Child runs are not offered the tools that the run's override denies, and may not ask either."""
     gauger = ScriptedPlanner([PlanResult.final("done")])
     quarry.gauger.planner = gauger
     quarry.gauger.policy = RunPolicy(interrupts_allowed=True)
@@ -207,7 +207,7 @@ async def test_what_is_forbidden_at_the_start_is_forbidden_below(serve, quarry):
 
 
 async def test_the_engine_of_the_page_keeps_the_night(watched, quarry):
-    """At night nothing is changed; the decision is an event."""
+    """At night only `level` is allowed, and each decision is an event."""
     run, _ = await watched("start:north level:north", quarry.guarded, labels={"shift": "night"})
     started, level = await ends_of(run)
     assert started.retry_hint.reason == "tool_unavailable"
@@ -218,7 +218,7 @@ async def test_the_engine_of_the_page_keeps_the_night(watched, quarry):
 
 
 async def test_the_engine_of_the_page_disables_what_failed(watched, quarry):
-    """A tool whose hint says that it failed is not offered in the next plan; then it is again."""
+    """A tool that failed is not offered in the next plan, and is offered again in the one after."""
     planner = ScriptedPlanner(
         [
             PlanResult.calls(ToolRequest(name=quarry.level.id, payload={})),
@@ -233,24 +233,24 @@ async def test_the_engine_of_the_page_disables_what_failed(watched, quarry):
 
 
 async def test_an_engine_lowers_caps_and_adds_labels_for_the_run(watched, quarry):
-    """They hold from there on; more than before is not given, and a last turn asks no engine."""
-    given = []
+    """The engine's caps and labels hold from its decision on, later decisions cannot raise the caps, and the last turn has no decision."""
+    inputs = []
 
     class Engine:
         async def decide(self, asked):
-            given.append(asked)
-            first = len(given) == 1
+            inputs.append(asked)
+            first = len(inputs) == 1
             return PolicyDecision(caps=Caps(tool_calls=1 if first else 99), labels={"seen": "yes"})
 
     app = App(agents=[quarry.warden], policy_engine=Engine())
     _, out = await watched("level:a level:b level:c", app)
     assert (out.reason, out.tool_calls) == ("max_tool_calls", 1)
-    assert [len(asked.requested) for asked in given] == [0, 1, 0, 1]
-    assert given[-1].run.labels == {"seen": "yes"}
+    assert [len(asked.requested) for asked in inputs] == [0, 1, 0, 1]
+    assert inputs[-1].run.labels == {"seen": "yes"}
 
 
-def test_what_an_engine_is_given_and_decides(rows):
-    """Every field of both is told, and no other."""
+def test_the_tables_of_a_policy_engine(rows):
+    """The tables have the fields of `PolicyInput` and `PolicyDecision`, and no others."""
     given = rows("limits.md", "guarded = App")
     assert {name for cells in given for name in re.findall(r"`(\w+)`", cells[0])} == set(
         PolicyInput.model_fields
@@ -265,8 +265,8 @@ def test_what_an_engine_is_given_and_decides(rows):
 # The safeguards.
 
 
-async def test_what_the_person_is_told(watched):
-    """The block of the page is what a run with three strikes ends with."""
+async def test_the_message_of_a_stopped_run(watched):
+    """The block of the page is the message of a run that stops after three similar errors."""
     run, _ = await watched("start:old start:old start:old level:a")
     (stopped,) = [event async for event in run.events() if event.type == "retries_stopped"]
     block = re.search(r"^```\n(`quarry.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
@@ -275,7 +275,7 @@ async def test_what_the_person_is_told(watched):
 
 
 def test_the_classes_of_the_page_are_those_of_the_code(rows):
-    """Each row is one of `ERROR_CLASSES`, with an example of it and the advice as it is given."""
+    """Each row is one of `ERROR_CLASSES`, with an example of its class and its suggestion."""
     table = rows("limits.md", "the first class that fits is taken")
     assert [cells[0] for cells in table] == [f"`{one.category}`: {one.problem}" for one in ERROR_CLASSES]
     for (_, example, advice), row in zip(table, ERROR_CLASSES, strict=True):
@@ -287,7 +287,7 @@ def test_the_classes_of_the_page_are_those_of_the_code(rows):
 
 
 def test_the_rule_can_be_tried_without_a_tool(quarry):
-    """Similar errors count, others start again, ten are kept, and `reset` clears all."""
+    """Similar errors are counted, another error starts the count again, ten entries are kept, and `reset` clears all."""
     stopped = quarry.strikes("timed out", "connection refused", "HTTP 503")
     assert stopped.should_stop
     assert "a service did not answer" in stopped.suggestion()
@@ -302,7 +302,7 @@ def test_the_rule_can_be_tried_without_a_tool(quarry):
 
 
 async def test_a_loop_is_stopped_and_named(watched, quarry):
-    """Two calls that come back five times with the same results."""
+    """Two calls that repeat five times with the same results stop the run, and the message names them."""
     run, out = await watched("level:a start:north " * 5 + "level:a")
     assert (out.reason, out.tool_calls) == ("retries_stopped", 10)
     (stopped,) = [event async for event in run.events() if event.type == "retries_stopped"]
@@ -310,7 +310,7 @@ async def test_a_loop_is_stopped_and_named(watched, quarry):
 
 
 def test_the_table_of_loops_is_that_of_the_code(rows):
-    """Repetitions without and with a failure."""
+    """The table's numbers of repetitions, with and without a failure, are those of the code."""
     one, more = rows("limits.md", "### Loops")
     assert (
         (1, int(one[2].split()[0]), int(one[1].split()[0])),
@@ -320,7 +320,7 @@ def test_the_table_of_loops_is_that_of_the_code(rows):
 
 
 async def test_the_safeguards_show_in_the_status(serve, quarry, status_when, temporal):
-    """The class of the last error, how many of its kind, whether it stopped, and what decided the class (ME-15)."""
+    """The status has the class of the last error, the number of similar errors, whether they stopped the run, and each error's match (ME-15)."""
     start = quarry.start.call(pump="old")
     question = PlanResult.ask(AwaitClarification(question="And now?"))
     script = ScriptedPlanner(
@@ -344,8 +344,8 @@ async def test_the_safeguards_show_in_the_status(serve, quarry, status_when, tem
     await run.result()
 
 
-def test_the_checklist_names_what_there_is():
-    """Every field it reads exists."""
+def test_the_checklist_names_existing_fields():
+    """Every `status` field of the checklist exists, and the checklist has every field of `Safeguards`."""
     text = re.search(r"## When a tool seems stuck\n(.*?)\n## ", PAGE, re.DOTALL)
     assert text
     assert set(re.findall(r"`status\.(\w+)`", text[1])) <= set(RunStatus.model_fields)
@@ -354,17 +354,17 @@ def test_the_checklist_names_what_there_is():
 
 
 def test_each_safeguard_is_named(rows):
-    """Error patterns, loops, depth, network and arguments, and where each is told (ME-1)."""
+    """The table names error patterns, loops, depth, failure streak, network and arguments (ME-1)."""
     named = " ".join(cells[0] for cells in rows("limits.md", "## The safeguards, by name"))
     for name in ("error patterns", "loops", "depth", "failure streak", "network", "arguments"):
         assert name in named
 
 
 def test_a_class_is_one_row(quarry, monkeypatch):
-    """The row of the page, put before the others, recognises its messages and gives its advice (ME-17)."""
+    """The page's error class, put before the others, matches its messages and gives its suggestion (ME-17)."""
     monkeypatch.setattr(error_classes, "ERROR_CLASSES", (quarry.flood, *ERROR_CLASSES))
     assert classify("The pit is flooded!") == "flood_error"
-    told = quarry.strikes("the pit is flooded", "shaft flooded", "all is under water").suggestion()
-    assert "the pit is under water" in told
-    assert "- Call the duty officer." in told
+    suggestion = quarry.strikes("the pit is flooded", "shaft flooded", "all is under water").suggestion()
+    assert "the pit is under water" in suggestion
+    assert "- Call the duty officer." in suggestion
     assert classify("Connection refused") == "network_error"

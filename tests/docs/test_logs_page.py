@@ -1,4 +1,4 @@
-"""What docs/logs.md says is so: its module is served as it stands, and its tables are those of the code."""
+"""docs/logs.md: its module works as written, and its tables agree with the code."""
 
 import json
 import os
@@ -36,14 +36,14 @@ class Program:
             )
 
     @property
-    def said(self) -> list[str]:
-        """The lines that it has written."""
+    def lines(self) -> list[str]:
+        """The lines that the program has written so far."""
         return self._err.read_text().splitlines()
 
 
 @pytest.fixture
 def start(module_of, tmp_path, temporal_address) -> Iterator:
-    """Start a program with the module of the page in its folder; it is ended at the end."""
+    """Start a program in a folder with the module of the page; the program is killed at the end of the test."""
     made: list[Program] = []
     module_of("logs.md", "depot_log")
 
@@ -66,26 +66,26 @@ def start(module_of, tmp_path, temporal_address) -> Iterator:
 async def test_the_module_of_the_page_logs_as_it_says(
     command, settings, start, until, temporal_address, tmp_path
 ):
-    """Its tool's lines, of both libraries, carry the run's ids, and the token is masked."""
+    """The tool's lines, from both logging libraries, have the run's ids, and the token is masked."""
     program = start(*command, **settings)
-    await until(lambda: any("worker_ready" in line for line in program.said))
+    await until(lambda: any("worker_ready" in line for line in program.lines))
     client = await Client.connect(temporal_address, task_queue=tmp_path.name)
     output = await client.execute("depot.log-keeper", "bolt", session_id="s-7")
     assert output.text == "7"
     program.process.send_signal(signal.SIGTERM)
     assert program.process.wait(timeout=60) == 0
-    counted = [line for line in program.said if "counted" in line]
+    counted = [line for line in program.lines if "counted" in line]
     assert len(counted) == 2
     for line in counted:
         fields = json.loads(line) if settings else dict(re.findall(r"(\w+)=(\S+)", line))
         assert (fields["run_id"], fields["session_id"]) == (output.run_id, "s-7")
         assert fields["tool"] == "depot.stock.count"
     assert "[token]" in counted[0]
-    assert TOKEN not in "\n".join(program.said)
+    assert TOKEN not in "\n".join(program.lines)
 
 
-def test_a_chain_of_its_own_gets_ids_and_masks(start):
-    """With the processor of the page."""
+def test_an_own_structlog_configuration_gets_ids_and_masks(start):
+    """With the page's processor, lines of an own structlog configuration have the run's ids, and the token is masked."""
     code = f"""
 import depot_log
 from sojourn.logs.context import call_context, hide
@@ -99,14 +99,14 @@ with call_context(run_id="r-1"):
 """
     program = start("-c", code)
     assert program.process.wait(timeout=60) == 0
-    (line,) = program.said
-    told = json.loads(line)
-    assert (told["event"], told["run_id"], told["asked_with"]) == ("failed", "r-1", "[token]")
-    assert "ValueError: [token]" in told["exception"]
+    (line,) = program.lines
+    fields = json.loads(line)
+    assert (fields["event"], fields["run_id"], fields["asked_with"]) == ("failed", "r-1", "[token]")
+    assert "ValueError: [token]" in fields["exception"]
 
 
 def test_the_settings_of_the_page_are_those_of_the_code(rows):
-    """Their names and their values."""
+    """The page has the values of both settings."""
     values = {
         row[0].strip("`"): re.findall(r"`(\w+)`", row[1]) for row in rows("logs.md", "of other libraries")
     }
@@ -115,7 +115,7 @@ def test_the_settings_of_the_page_are_those_of_the_code(rows):
 
 
 def test_the_events_of_the_page_are_logged_somewhere():
-    """Each name is one that the code writes."""
+    """Each event name under Levels occurs in the code."""
     levels = PAGE.split("## Levels")[1].split("\n\n")[1]
     named = set(re.findall(r"`([a-z]+_[a-z_]+)`", levels))
     assert len(named) >= 7
@@ -126,13 +126,13 @@ def test_the_events_of_the_page_are_logged_somewhere():
 
 
 def test_the_line_of_the_page_has_the_fields_of_the_table(rows):
-    """Each field of the sample that is not the event's own is explained."""
+    """Each field of the sample line is explained in the table, but for the event's own fields."""
     sample = json.loads(PAGE.split("```json\n")[1].split("\n```")[0])
     explained = {name for row in rows("logs.md", "## Fields") for name in re.findall(r"`(\w+)`", row[0])}
     assert set(sample) - explained == {"reason", "error", "attempt", "retry_in"}
 
 
 def test_the_bounds_of_the_page_are_those_of_the_code():
-    """Of texts and of containers."""
+    """The page has the code's bounds of texts and containers."""
     assert f"a text is cut to {MAX_TEXT:,} characters" in PAGE
     assert f"container to {MAX_ITEMS} items" in PAGE

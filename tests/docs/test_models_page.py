@@ -1,4 +1,4 @@
-"""What docs/models.md says is so: its module is served by a provider that speaks real HTTP, and its tables are the code's."""
+"""docs/models.md: its module works with a stand-in provider over HTTP, and its tables agree with the code."""
 
 import json
 import os
@@ -25,7 +25,7 @@ BERTH = {"number": 7, "depth_m": 4.5}
 
 @pytest.fixture
 async def standin(monkeypatch) -> AsyncIterator[Standin]:
-    """A provider, to which the environment leads; models made by name are closed when it is over."""
+    """A stand-in provider that the environment's variables name; models made by name are closed at the end."""
     made = []
 
     def make(model):
@@ -51,7 +51,7 @@ def harbor(standin, module_of):
 
 @pytest.fixture
 def served(serve, standin):
-    """Serve an agent of the page, with a script for its model; gives a client."""
+    """Serve an agent of the page with a script for its model; returns a client."""
 
     async def start(agent, *script):
         standin.script = list(script)
@@ -69,11 +69,11 @@ def table_of(module) -> list[str]:
     return [line for line in (module.__doc__ or "").splitlines() if line.startswith("|")]
 
 
-# The first example, and what a model is told.
+# The first example, and the instructions of a model.
 
 
 async def test_the_first_example(serve, standin, harbor):
-    """One request a turn, by the tool's wire name, schema and example; its result, then the answer."""
+    """Each plan is one request, with the tool's wire name, schema and example; the second holds the result."""
     standin.script = [calls(call(FORECAST, port="Lisbon")), "At 6:10."]
     client = await serve(harbor.app)
     assert (await client.execute("harbor.pilot", "When is high water?")).text == "At 6:10."
@@ -88,20 +88,20 @@ async def test_the_first_example(serve, standin, harbor):
 
 
 async def test_instructions_by_a_function(served, standin, harbor, traces):
-    """They go out with each request and are not stored."""
+    """The instructions are sent with each request and are not in the history."""
     client = await served(harbor.guide, calls(call(FORECAST, port="Lisbon")), "Às 6:10.")
     run = await client.start("test.agent", "Quando?", labels={"language": "Portuguese"})
     await run.result()
-    told = "You are the pilot of a harbor. Answer in Portuguese."
-    assert [request.instructions for request in standin.requests] == [told, told]
-    assert told not in str(await traces(run).history())
+    expected = "You are the pilot of a harbor. Answer in Portuguese."
+    assert [request.instructions for request in standin.requests] == [expected, expected]
+    assert expected not in str(await traces(run).history())
 
 
 # When a call fails.
 
 
 async def test_the_repair_text_of_the_page(served, standin, harbor, blocks):
-    """It is what a model reads; after it only the tool to be corrected is offered, with a reminder."""
+    """The model reads the page's text, with the failed tool on offer and a reminder; after the next call the reminder is gone."""
     (shown,) = blocks("models.md", "text")
     client = await served(
         harbor.harbor_master, calls(call(FORECAST, days="two")), calls(call(FORECAST, port="Faro")), "ok"
@@ -117,7 +117,7 @@ async def test_the_repair_text_of_the_page(served, standin, harbor, blocks):
 
 
 async def test_a_failure_over_openai(serve, standin, harbor):
-    """There its text is the value of `error`; arguments that are no JSON and unknown tools are failures too."""
+    """Over OpenAI the text is the value of `error`, also for arguments that are no JSON and for unknown tools."""
     script = [
         calls(ToolCall(name=FORECAST, arguments='{"port": ')),
         calls(call("harbor__tides__forecasts", port="Faro")),
@@ -132,8 +132,8 @@ async def test_a_failure_over_openai(serve, standin, harbor):
     assert FORECAST in unknown
 
 
-async def test_result_text_is_the_users(served, standin, harbor):
-    """It takes the place of the text."""
+async def test_result_text_replaces_the_text(served, standin, harbor):
+    """The text of a user's `result_text` replaces that of a failed call."""
     own = ModelPlanner("anthropic:claude-sonnet-5-5", result_text=lambda result: f"no: {result.error}")
     harbor.pilot.planner = own
     client = await served(harbor.pilot, calls(call(FORECAST, days=1)), "ok")
@@ -145,7 +145,7 @@ async def test_result_text_is_the_users(served, standin, harbor):
 
 
 async def test_a_typed_answer_is_corrected_once(served, standin, harbor):
-    """The first does not fit; the second is the result, and both count as used."""
+    """A typed answer that does not fit is corrected once, and both responses count as usage; a second fault fails the run."""
     wrong, right = call("final_result", number=99), call("final_result", **BERTH)
     client = await served(harbor.berths, calls(wrong), calls(right))
     output = await client.execute("test.agent", "Where?")
@@ -159,7 +159,7 @@ async def test_a_typed_answer_is_corrected_once(served, standin, harbor):
 
 
 async def test_a_question_to_a_person(served, standin, harbor):
-    """The answer is the result of the call; where nobody may be asked the tool is not offered."""
+    """The answer is the result of the call `ask_user`, which an agent that may not ask does not offer."""
     ask = call("ask_user", question="Which port?", missing_fields=["port"], tool=FORECAST)
     client = await served(harbor.harbor_master, calls(ask), "Faro it is.")
     run = await client.start("test.agent", "When?")
@@ -181,22 +181,22 @@ async def test_a_question_to_a_person(served, standin, harbor):
 # The tables.
 
 
-def test_the_outcomes_are_the_codes(rows):
-    """Row by row those of `outcome`."""
+def test_the_table_of_outcomes_is_that_of_the_code(rows):
+    """The rows are those of the docstring of `outcome`."""
     assert [f"| {' | '.join(row)} |" for row in rows("models.md", "## What a response comes to")] == table_of(
         outcome
     )[2:]
 
 
-def test_the_faults_are_the_codes(rows):
-    """Row by row those of `provider_errors`."""
+def test_the_table_of_failures_is_that_of_the_code(rows):
+    """The rows are those of the docstring of `provider_errors`."""
     assert [f"| {' | '.join(row)} |" for row in rows("models.md", "## When the provider fails")] == table_of(
         provider_errors
     )[2:]
 
 
-def ways(rows) -> list[tuple[str, list[str], str]]:
-    """Each name of the table of providers, with its variables and what to install."""
+def models_of(rows) -> list[tuple[str, list[str], str]]:
+    """Each model of the table of providers, with its variables and what to install."""
     return [
         (name.strip("`"), re.findall(r"`([A-Z_]+)`", variables), install)
         for _, name, install, variables in rows("models.md", "## Which model")
@@ -204,8 +204,8 @@ def ways(rows) -> list[tuple[str, list[str], str]]:
 
 
 def test_the_names_of_the_page_can_be_made(rows, monkeypatch):
-    """With the variables of its row each is; without them what is missing is told by name, before any request."""
-    for name, variables, install in ways(rows):
+    """Each model can be made with the variables of its row; without them the error names what is missing, before any request."""
+    for name, variables, install in models_of(rows):
         monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
         for each in (*MODEL_VARIABLES, *variables):
             monkeypatch.delenv(each, raising=False)
@@ -222,8 +222,8 @@ def test_the_names_of_the_page_can_be_made(rows, monkeypatch):
         ModelPlanner(name).check()
 
 
-def test_the_reference_deployments_table(rows):
-    """Its models are those that the environment chooses."""
+def test_the_table_of_the_reference_deployment(rows):
+    """The models of the table are those that the environment selects, in the same order."""
     for environment, what in rows("models.md", "## The reference deployment"):
         model = re.search(r"`([a-z]+:\S+)`", what)
         for name in re.findall(r"`([A-Z_]+_KEY)`", environment):
@@ -238,14 +238,14 @@ def test_the_reference_deployments_table(rows):
 
 @pytest.mark.parametrize("error", ["unauthorized", "server_error"])
 async def test_a_fallback_is_asked(served, standin, harbor, error):
-    """In the same turn, whatever the first failed with."""
+    """A fallback model is asked in the same plan, after an error of either kind."""
     client = await served(harbor.careful, HttpError(error=error), "It is high at 6:10.")
     assert (await client.execute("test.agent", "When?")).text == "It is high at 6:10."
     assert [request.protocol for request in standin.requests] == ["anthropic", "openai-responses"]
 
 
 async def test_a_gateway_of_ones_own(serve, standin, harbor):
-    """A client with a base URL and headers."""
+    """A request to a gateway has the headers and the key of the page's client."""
     standin.script = ["By the gateway."]
     client = await serve(planner=harbor.through_gateway(standin.url, "k-1"))
     assert (await client.execute("test.agent", "go")).text == "By the gateway."
@@ -253,8 +253,8 @@ async def test_a_gateway_of_ones_own(serve, standin, harbor):
     assert (request.headers["x-team"], request.headers["authorization"]) == ("harbor", "Bearer k-1")
 
 
-async def test_what_a_run_may_use(serve, standin, harbor):
-    """Tokens and cost are summed and judged after a step; then the last turn is told that no tool is left."""
+async def test_the_limit_of_tokens(serve, standin, harbor):
+    """Tokens and cost are summed and compared with the limit after a step; then the last plan answers."""
     spent = {"input": 900, "output": 300}
     standin.script = [calls(call(FORECAST, port="Faro"), usage=spent), says("So far.", usage=spent)]
     client = await serve(
@@ -269,8 +269,8 @@ async def test_what_a_run_may_use(serve, standin, harbor):
     assert standin.requests[0].body["max_tokens"] == 1_000
 
 
-async def test_a_large_allowance_leaves_the_response_alone(serve, standin):
-    """A provider refuses a `max_tokens` above what its model can give."""
+async def test_a_large_limit_of_tokens_is_not_sent(serve, standin):
+    """With many tokens left the request has no `max_output_tokens`, since a provider refuses one above its model's limit."""
     standin.script = ["ok"]
     client = await serve(
         planner=ModelPlanner("openai:gpt-6.1-terra"), policy=RunPolicy(max_tokens=planner.SCARCE * 100)
@@ -283,7 +283,7 @@ async def test_a_large_allowance_leaves_the_response_alone(serve, standin):
 
 
 async def test_what_the_transcript_holds(served, standin, harbor, traces):
-    """Thinking with its signature, the arguments as they were written, and no key."""
+    """The transcript holds thinking with its signature; the history holds no key."""
     written = '{"port":   "Faro"}'
     thought = Reply(
         parts=(
@@ -295,16 +295,16 @@ async def test_what_the_transcript_holds(served, standin, harbor, traces):
     client = await served(harbor.pilot, thought, "ok")
     run = await client.start("test.agent", "go")
     await run.result()
-    said = (await run.transcript())[1]
-    assert [part.type for part in said.parts] == ["thinking", "text", "tool_call"]
-    assert said.parts[0].signature == "c2ln"
+    message = (await run.transcript())[1]
+    assert [part.type for part in message.parts] == ["thinking", "text", "tool_call"]
+    assert message.parts[0].signature == "c2ln"
     (back,) = [message for message in standin.requests[1].messages if message.role == "assistant"]
     assert (back.thinking, back.signature) == ("Tides.", "c2ln")
     assert os.environ["ANTHROPIC_API_KEY"] not in str(await traces(run).history())
 
 
 def test_sojourn_alone_imports_no_model_layer():
-    """Who names no model does not pay for it."""
+    """`import sojourn` and the command line do not import pydantic_ai."""
     code = (
         "import sys\nfrom sojourn import Agent, App, Client, Worker\n"
         "import sojourn.cli\nprint('pydantic_ai' in sys.modules)"

@@ -1,4 +1,4 @@
-"""What docs/network.md says is so: its module is served, and its tables are those of the code."""
+"""docs/network.md: its module works as written, and its tables agree with the code."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ ANSWERS = {"/tomorrow?city=Rome": {"sky": "clear"}, "/cities": ["Rome"]}
 
 @pytest.fixture
 async def service(monkeypatch):
-    """The service of the page; gives the targets that it was asked for. It is away for the first request."""
+    """The service of the page, which answers the first request with 503; yields the requested targets."""
     targets: list[str] = []
 
     async def answer(reader, writer):
@@ -30,10 +30,10 @@ async def service(monkeypatch):
         targets.append(head.split()[1].decode())
         status = "503 Away" if len(targets) == 1 else "200 OK"
         body = json.dumps(ANSWERS[targets[-1]]).encode()
-        said = (
+        response = (
             f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\nRetry-After: 0\r\nConnection: close\r\n\r\n"
         )
-        writer.write(said.encode() + body)
+        writer.write(response.encode() + body)
         await writer.drain()
         writer.close()
 
@@ -44,7 +44,7 @@ async def service(monkeypatch):
 
 
 async def test_the_tool_of_the_page_outlives_a_failure(serve, service, module_of):
-    """The service is away for the first attempt, and answers the second."""
+    """The tool's first request fails with 503, and the second is answered."""
     forecasts = module_of("network.md", "forecasts")
     planner = ScriptedPlanner(
         [PlanResult.calls(forecasts.tomorrow.call(city="Rome")), PlanResult.final("done")]
@@ -56,19 +56,19 @@ async def test_the_tool_of_the_page_outlives_a_failure(serve, service, module_of
 
 
 async def test_the_script_of_the_page_outlives_a_failure(service, module_of):
-    """It is repeated without Temporal."""
+    """The script repeats a failed request without Temporal."""
     assert await module_of("network.md", "forecasts").cities() == ["Rome"]
     assert service == ["/cities"] * 2
 
 
 def answered(status: int) -> httpx2.HTTPStatusError:
-    """What `raise_for_status` raises."""
+    """The exception that `raise_for_status` raises."""
     request = httpx2.Request("GET", "https://api.example")
     return httpx2.HTTPStatusError("", request=request, response=httpx2.Response(status, request=request))
 
 
 def test_the_sentences_of_the_page_are_those_of_the_code():
-    """In the table's order."""
+    """The messages of the table are those of `format_network_error`, and its repeated statuses are `RETRIED_STATUSES`."""
     table = PAGE.split("| what went wrong |")[1].split("\n\n")[0]
     shown = re.findall(r"\| (?:yes|no) \| (.*) \|$", table, re.MULTILINE)
     errors = [
@@ -87,6 +87,6 @@ def test_the_sentences_of_the_page_are_those_of_the_code():
 
 
 def test_the_time_outs_of_the_page_are_those_of_the_code():
-    """Row by row."""
+    """Each row of the table equals the time-outs of its provider."""
     rows = re.findall(r"^\| `(\w+)` \| (\d+) \| (\d+) \| (\d+) \|$", PAGE, re.MULTILINE)
     assert {name: Timeouts(*map(int, seconds)) for name, *seconds in rows} == PROVIDER_TIMEOUTS

@@ -1,4 +1,4 @@
-"""What docs/operate.md says is so: every command of the page is pasted into a shell, and its effect looked at."""
+"""docs/operate.md: every command line of the page is executed in a shell, and its effect checked."""
 
 import asyncio
 import json
@@ -33,15 +33,15 @@ from sojourn import (
 
 PAGE = (Path(__file__).parents[2] / "docs" / "operate.md").read_text()
 WORDS = re.findall(r"`([A-Z]+)`", PAGE.split("| word | by |")[1].split("\n\n")[0])
-"""What is to be replaced in a command."""
+"""The placeholders of the page's command lines."""
 
-# What is operated here.
+# The app that is operated.
 
 CALLS: dict[str, list[tuple[str, str]]] = defaultdict(list)
-"""By run: `tool_call_id` and `idempotency_key` of each execution of `fetch`."""
+"""`tool_call_id` and `idempotency_key` of each execution of `fetch`, by run id."""
 
-MENDED: set[str] = set()
-"""Runs whose planner raises no more."""
+REPAIRED: set[str] = set()
+"""Ids of the runs whose planner raises no more."""
 
 yard = Toolset("yard.tools")
 outside = Toolset("yard.outside", external=True)
@@ -81,20 +81,20 @@ async def hang() -> str:
 
 @yard.tool
 async def call_out(number: int) -> str:
-    """Fail as a network does."""
+    """Fail with a network error."""
     raise RuntimeError(f"connection refused by peer {number}")
 
 
 count = outside.declare("count", args=Site, result=Count, description="Count what is there.")
 
 
-def told(turn) -> PlanResult:
-    """What came of the last step."""
+def answer_with_results(turn) -> PlanResult:
+    """Answer with the results of the last step."""
     return PlanResult.final(" | ".join(str(result.error or result.result) for result in turn.tool_results))
 
 
 async def guide(turn):
-    """Fetch, ask, and tell the answer."""
+    """Fetch, ask, and answer with the person's answer."""
     if turn.tool_results:
         return PlanResult.ask(AwaitClarification(id="which", question="Which site?", missing_fields=["site"]))
     if any(message.role == "tool" for message in turn.messages):
@@ -103,42 +103,42 @@ async def guide(turn):
 
 
 async def clear_twice(turn):
-    """Clear, and clear again."""
+    """Clear twice, then answer with the last result."""
     done = sum(message.role == "tool" for message in turn.messages)
-    return told(turn) if done == 2 else PlanResult.calls(clear.call(site=f"s-{done}"))
+    return answer_with_results(turn) if done == 2 else PlanResult.calls(clear.call(site=f"s-{done}"))
 
 
 async def insist(turn):
-    """Call out until told to stop."""
+    """Call `call_out` until the last turn."""
     if turn.messages[-1].role == "system":
         return PlanResult.final("given up")
     return PlanResult.calls(call_out.call(number=len(turn.messages)))
 
 
 async def raising(turn):
-    """Fetch, and then raise until somebody mends it."""
+    """Fetch, then raise until the run is in `REPAIRED`."""
     if not turn.tool_results:
         return PlanResult.calls(fetch.call(site="s-1"))
-    if turn.run.run_id not in MENDED:
+    if turn.run.run_id not in REPAIRED:
         raise ApplicationError("the model is away", type="ModelAway", non_retryable=True)
     return PlanResult.final("mended")
 
 
 async def away(turn):
-    """Raise what is tried again."""
+    """Raise an error after which Temporal makes another attempt."""
     raise ConnectionError("the model is away")
 
 
 async def never_right(turn):
-    """Answer with what is no plan."""
+    """Return an empty plan, which is refused."""
     return PlanResult()
 
 
 def once(request: ToolRequest):
-    """A planner that makes one call, and tells what came of it."""
+    """A planner that makes one call, and answers with its result."""
 
     async def plan(turn):
-        return told(turn) if turn.tool_results else PlanResult.calls(request)
+        return answer_with_results(turn) if turn.tool_results else PlanResult.calls(request)
 
     return plan
 
@@ -163,7 +163,7 @@ app = App(
 
 
 def commands(section: str) -> list[str]:
-    """The commands of a section, in order."""
+    """The command lines of a section, in order."""
     text = PAGE.split(f"\n## {section}\n", 1)[1].split("\n## ", 1)[0]
     blocks = re.findall(r"^```sh\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     return [line for block in blocks for line in block.splitlines()]
@@ -171,7 +171,7 @@ def commands(section: str) -> list[str]:
 
 @pytest.fixture
 def do(shell):
-    """Carry out a command of the page, its words replaced: `do(line, RUN=run.id)`; gives what it prints."""
+    """Execute a command line of the page with its placeholders replaced, `do(line, RUN=run.id)`; returns the output."""
 
     async def execute(line: str, fails: bool = False, **words: str) -> str:
         for word, by in words.items():
@@ -187,7 +187,7 @@ def do(shell):
 
 @pytest.fixture(scope="module")
 async def client(temporal_address):
-    """A client of the one worker that serves the app."""
+    """A client of a worker that serves the app."""
     client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
     async with Worker(app, client):
         yield client
@@ -195,7 +195,7 @@ async def client(temporal_address):
 
 @pytest.fixture
 def listed(client, do, until):
-    """Carry out the line of a list once it has, of these runs, only those that are wanted: lists lag."""
+    """Execute a list command, whose output must hold the wanted ids and no others of `of`, once visibility lists them."""
 
     async def execute(line: str, wanted: set[str], of: set[str] | None = None, **words: str) -> None:
         ids = of or wanted
@@ -203,10 +203,10 @@ def listed(client, do, until):
         for word, by in words.items():
             query = re.sub(rf"\b{word}\b", by, query)
 
-        async def there() -> bool:
+        async def is_listed() -> bool:
             return {found.id async for found in client.temporal.list_workflows(query)} & ids == wanted
 
-        await until(there)
+        await until(is_listed)
         assert set((await do(line, **words)).split()) & ids == wanted
 
     return execute
@@ -214,7 +214,7 @@ def listed(client, do, until):
 
 @pytest.fixture
 def batch(client, do, listed, until):
-    """Carry out a batch on these runs: once a list with its query has them, and no other batch is at work."""
+    """Execute a batch command once visibility lists these runs for its query, and no other batch is running."""
 
     async def execute(line: str, ids: set[str], **words: str) -> None:
         (query,) = re.findall(r'--query "[^"]*"', line)
@@ -233,7 +233,7 @@ def batch(client, do, listed, until):
 
 @pytest.fixture
 def start(client, status_when):
-    """Start a run of an agent, of a session of its own, and wait until it waits, or ends."""
+    """Start a run in a new session; where its agent waits or calls, wait for that."""
 
     async def begin(agent: str, **options):
         run = await client.start(f"yard.{agent}", "Which is dark?", session_id=uuid.uuid4().hex, **options)
@@ -249,7 +249,7 @@ def start(client, status_when):
 
 
 def queried(printed: str):
-    """The JSON of a query's answer."""
+    """The JSON of a query's result."""
     return json.loads(printed.split("QueryResult", 1)[1])
 
 
@@ -263,7 +263,7 @@ async def child_of(run):
 
 
 def test_no_section_is_left_out() -> None:
-    """Each section with commands is tried below, where the number of its commands is fixed too."""
+    """Each section with command lines is used by a test below."""
     sections = [
         title for title in re.findall(r"^## (.*)$", PAGE, re.MULTILINE) if "```sh" in PAGE and commands(title)
     ]
@@ -272,7 +272,7 @@ def test_no_section_is_left_out() -> None:
 
 
 def test_all_code_of_the_page_is_commands() -> None:
-    """Nothing shown as code is left untried."""
+    """The page's shell blocks hold only `temporal` command lines, and no other code is shown."""
     assert set(re.findall(r"^```(.*)$", PAGE, re.MULTILINE)) == {"sh", ""}
     titles = re.findall(r"^## (.*)$", PAGE, re.MULTILINE)
     assert all(line.startswith("temporal ") for title in titles for line in commands(title))
@@ -282,7 +282,7 @@ def test_all_code_of_the_page_is_commands() -> None:
 
 
 async def test_runs_are_found(start, do, listed):
-    """Each list has the run that it should have, and not the others."""
+    """Each list command finds the runs that it should find, and no others of this test."""
     waiting, failed, boss = await start("guide"), await start("faulty"), await start("boss")
     paused = await start("cleaner")
     await paused.pause()
@@ -304,8 +304,8 @@ async def test_runs_are_found(start, do, listed):
     assert re.search(r"values: Failed", await do(counted))
 
 
-async def test_what_a_run_waits_for_is_seen(start, do):
-    """The details hold the very command that answers; the queries and the description tell the rest."""
+async def test_the_open_wait_is_shown(start, do):
+    """The details hold a command line that answers; queries and description show status, transcript and opening."""
     run = await start("guide")
     metadata, status, transcript, describe, _ = commands("See what a run waits for")
     shown = await do(metadata, RUN=run.id)
@@ -317,8 +317,8 @@ async def test_what_a_run_waits_for_is_seen(start, do):
     described = await do(describe, RUN=run.id)
     assert 'StaticSummary  "yard.guide: `Which is dark?`"' in described
     assert "**Asked:**" in described
-    for said in ("message", "Which is dark?", "SojournAgent", "SojournSession", "SojournAwaiting"):
-        assert said in described
+    for part in ("message", "Which is dark?", "SojournAgent", "SojournSession", "SojournAwaiting"):
+        assert part in described
     await do(answer.replace("YOUR ANSWER", "s-9"))
     assert (await run.result()).text == "s-9"
 
@@ -327,7 +327,7 @@ async def test_what_a_run_waits_for_is_seen(start, do):
 
 
 async def test_each_answer_has_its_effect(start, do, status_when):
-    """Questions, approvals and results from outside, each by its own line of the page."""
+    """Each line of the page answers a question, decides on a call or sends results from outside."""
     expected = [
         ("guide", "the one at the gate"),
         ("guide", '{"site": "s-7"}'),
@@ -345,7 +345,7 @@ async def test_each_answer_has_its_effect(start, do, status_when):
         call = wait.items[0].tool_call_id if agent == "picker" else wait.id
         digest = wait.payload_digest if agent == "cleaner" else ""
         await do(line, RUN=run.id, WAIT=wait.id, CALL=call, DIGEST=digest)
-        if effect in ("done", "denied"):  # and the next call is asked about again
+        if effect in ("done", "denied"):  # the next call needs another decision
             status = await status_when(
                 run, lambda status, wait=wait: status.awaits and status.awaits[0].id != wait.id
             )
@@ -356,10 +356,7 @@ async def test_each_answer_has_its_effect(start, do, status_when):
 
 
 async def test_a_signal_that_is_no_answer_harms_nothing(start, do, status_when):
-    """It is noted, the run goes on waiting, and an update is told the reason at once.
-
-    While one question is open, `id` may be left out of the answer; in the shell an apostrophe is written as JSON has it.
-    """
+    """A bad signal becomes a note, a bad update fails, and the run waits for the answer, which may leave out `id`."""
     run = await start("guide")
     signal, update = commands("Answer")[0], commands("Answer")[-1]
     await do(signal, RUN=run.id, WAIT="another")
@@ -374,21 +371,21 @@ async def test_a_signal_that_is_no_answer_harms_nothing(start, do, status_when):
     assert (await run.result()).text == "it's the one at the gate"
 
 
-async def test_a_run_without_a_worker_is_seen_and_answered(temporal_address, status_when, do):
-    """The question stands in the last plan's result, summaries name plans and tools; an answer by signal is not lost."""
+async def test_a_run_without_a_worker_is_shown_and_answered(temporal_address, status_when, do):
+    """Without a worker the history shows question, plans and tools, and an answer by signal is used by the next worker."""
     client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
     async with Worker(app, client):
         run = await client.start("yard.guide", "go")
         await status_when(run, lambda status: status.awaits)
     *_, show = commands("See what a run waits for")
     shown = await do(show, RUN=run.id)
-    for said in (
+    for part in (
         "result[0].await.question: Which site?",
         "summary: plan 1",
         f"summary: {fetch.id}",
         "summary: plan 2",
     ):
-        assert said in shown
+        assert part in shown
     await do(commands("Answer")[0], RUN=run.id, WAIT="which")
     async with Worker(app, client):
         assert (await run.result()).text == "the one at the gate"
@@ -398,7 +395,7 @@ async def test_a_run_without_a_worker_is_seen_and_answered(temporal_address, sta
 
 
 async def test_a_run_is_paused_and_resumed(start, do, status_when):
-    """Its child runs with it; messages become a person's."""
+    """`pause` and `resume` also reach child runs; messages on resuming become user messages."""
     pause, resume, resume_with = commands("Pause")
     run = await start("boss")
     child = await child_of(run)
@@ -416,7 +413,7 @@ async def test_a_run_is_paused_and_resumed(start, do, status_when):
 
 
 async def test_a_run_is_canceled_or_terminated(start, do, status_when):
-    """And a call alone is ended by failing its activity: the run goes on with that error."""
+    """Cancellation and termination end the child run too; failing an activity ends one call, and the run continues."""
     cancel, terminate, fail = commands("Cancel, terminate")
     run = await start("boss")
     child = await child_of(run)
@@ -439,7 +436,7 @@ async def test_a_run_is_canceled_or_terminated(start, do, status_when):
 
 
 async def completed_before(run, traces, wanted: EventType, nth: int = 0) -> int:
-    """The number of the `WorkflowTaskCompleted` right before the nth event of a type."""
+    """The id of the last `WorkflowTaskCompleted` before the event of a type with the index `nth`."""
     history = await traces(run).history()
     at = [event.event_id for event in history if event.event_type == wanted][nth]
     done = EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
@@ -447,7 +444,7 @@ async def completed_before(run, traces, wanted: EventType, nth: int = 0) -> int:
 
 
 async def test_a_run_is_reset_to_before_a_call(start, do, traces, status_when):
-    """The call is executed again under its own id and key, and status, events and result tell the new execution."""
+    """The call is executed again with the same id and key; status, events and result are those of the new execution."""
     _, show, _, reset, _ = commands("Reset to an earlier point")
     run = await start("guide")
     await do(commands("Answer")[0], RUN=run.id, WAIT="which")
@@ -466,8 +463,8 @@ async def test_a_run_is_reset_to_before_a_call(start, do, traces, status_when):
     assert events[-2:] == ["run_completed", "run_stream_end"]
 
 
-async def test_who_follows_a_run_is_led_over_a_reset(start, do, traces, status_when):
-    """Its events go on with those of the new execution to its end, and who awaited the result gets the new one's."""
+async def test_a_follower_is_led_over_a_reset(start, do, traces, status_when):
+    """`events()` continues with the new execution to its end, and `result()` returns the new execution's result."""
     _, _, _, reset, _ = commands("Reset to an earlier point")
     run = await start("guide")
     types: list[str] = []
@@ -489,7 +486,7 @@ async def test_who_follows_a_run_is_led_over_a_reset(start, do, traces, status_w
 
 
 async def test_without_the_option_an_answer_comes_before_its_question(start, do, traces, status_when):
-    """It is sent again at once, and only noted: the page says to leave it behind."""
+    """Without `--reapply-exclude All` the reset sends the old answer again before its question, and it becomes a note."""
     *_, reset, _ = commands("Reset to an earlier point")
     run = await start("guide")
     await do(commands("Answer")[0], RUN=run.id, WAIT="which")
@@ -502,7 +499,7 @@ async def test_without_the_option_an_answer_comes_before_its_question(start, do,
 
 
 async def test_a_run_with_children_is_reset_step_by_step(start, do, batch, traces, status_when):
-    """Paused, looked at, its child runs ended; then the child run is started anew, under the same id."""
+    """The run is paused and shown, its child runs are terminated; the reset run starts the child run anew with the same id."""
     pause, show, end_children, reset, _ = commands("Reset to an earlier point")
     run = await start("boss")
     child = await child_of(run)
@@ -522,8 +519,8 @@ async def test_a_run_with_children_is_reset_step_by_step(start, do, batch, trace
     assert len(CALLS[child.id]) == 2
 
 
-async def test_a_child_that_still_runs_is_ended_and_started_anew(start, do, traces, until):
-    """Where its call comes again, the one before is terminated."""
+async def test_a_child_that_still_runs_is_terminated_and_started_anew(start, do, traces, until):
+    """When the reset run makes the call again, the earlier child run is terminated."""
     *_, reset, _ = commands("Reset to an earlier point")
     run = await start("boss")
     child = await child_of(run)
@@ -543,7 +540,7 @@ async def test_a_child_that_still_runs_is_ended_and_started_anew(start, do, trac
 
 
 async def test_a_run_that_was_terminated_goes_on(start, do, status_when):
-    """Its last workflow task is the beginning of the step that was under way."""
+    """A reset to the last workflow task continues a terminated run at the step that was under way."""
     *_, last = commands("Reset to an earlier point")
     run = await start("guide")
     await do(commands("Cancel, terminate")[1], RUN=run.id)
@@ -556,7 +553,7 @@ async def test_a_run_that_was_terminated_goes_on(start, do, status_when):
 
 
 async def test_a_reset_to_the_first_task_begins_anew(start, do, status_when):
-    """Everything happens again."""
+    """After a reset to the first workflow task all calls are executed again."""
     *_, last = commands("Reset to an earlier point")
     run = await start("guide")
     await do(last.replace("LastWorkflowTask", "FirstWorkflowTask"), RUN=run.id)
@@ -569,7 +566,7 @@ async def test_a_reset_to_the_first_task_begins_anew(start, do, status_when):
 
 
 async def test_why_a_run_failed(start, do, traces, rows):
-    """The message, and the type that the page's table has; mended, and reset, it goes on where it failed."""
+    """The commands show the message and the type; after a repair and a reset the run continues where it failed."""
     text, as_json = commands("Why a run failed")
     types = [row[0].strip("`") for row in rows("operate.md", "## Why a run failed")]
     assert types == ["AgentNotFound", "InvalidInput", "PlannerError", "another"]
@@ -578,7 +575,7 @@ async def test_why_a_run_failed(start, do, traces, rows):
         await run.result()
     assert "the model is away" in await do(text, fails=True, RUN=run.id)
     assert '"type": "ModelAway"' in await do(as_json, fails=True, RUN=run.id)
-    MENDED.add(run.id)
+    REPAIRED.add(run.id)
     last_plan = await completed_before(run, traces, EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED, nth=2)
     *_, reset, _ = commands("Reset to an earlier point")
     await do(reset, RUN=run.id, EVENT=str(last_plan))
@@ -587,16 +584,16 @@ async def test_why_a_run_failed(start, do, traces, rows):
 
 
 async def test_the_types_of_failures(start, do):
-    """A planner that is refused, an agent that is not there, an input that is none."""
+    """A refused plan, an unknown agent and a bad input each fail with the type of the page's table."""
     _, as_json = commands("Why a run failed")
     wrong, unknown = await start("wrong"), await start("guided")
     await wrong.client.temporal.start_workflow(
-        "AgentRun", 5, id=(none := f"none-{uuid.uuid4().hex}"), task_queue=wrong.client.task_queue
+        "AgentRun", 5, id=(no_input := f"no-input-{uuid.uuid4().hex}"), task_queue=wrong.client.task_queue
     )
     for run, kind in (
         (wrong, "PlannerError"),
         (unknown, "AgentNotFound"),
-        (wrong.client.get_run(none), "InvalidInput"),
+        (wrong.client.get_run(no_input), "InvalidInput"),
     ):
         with pytest.raises(RunFailed):
             await run.result()
@@ -606,8 +603,8 @@ async def test_the_types_of_failures(start, do):
 # Stuck.
 
 
-async def test_what_is_pending_is_seen(start, do):
-    """A call at work is a pending activity, whose id is the call's; the queue has its pollers."""
+async def test_a_pending_call_is_shown(start, do):
+    """A call at work is a pending activity with the call's id, and the task queue shows its pollers."""
     describe, queue, status, show = commands("Why a run is stuck")
     run = await start("sleeper")
     (call,) = (await run.status()).calls
@@ -624,13 +621,13 @@ async def test_what_is_pending_is_seen(start, do):
     await boss.cancel()
 
 
-async def test_what_is_tried_again_is_seen(start, do, until):
-    """A pending activity tells its attempt, and why the last one failed."""
+async def test_a_repeated_attempt_is_shown(start, do, until):
+    """A pending activity shows its attempt, and why the last attempt failed."""
     describe, *_ = commands("Why a run is stuck")
     run = await start("away")
     handle = run.client.temporal.get_workflow_handle(run.id)
 
-    async def tried() -> bool:
+    async def repeated() -> bool:
         return any(each.attempt > 1 for each in (await handle.describe()).raw_description.pending_activities)
 
     async def failed() -> str | None:
@@ -638,13 +635,13 @@ async def test_what_is_tried_again_is_seen(start, do, until):
         waits = re.search(r"Type +PlanActivity\n +State +Scheduled\n +Attempt +[2-9]", pending)
         return pending if waits and "LastFailure" in pending else None
 
-    await until(tried)
+    await until(repeated)
     assert "the model is away" in await until(failed)
     await run.cancel()
 
 
-async def test_a_queue_without_a_worker_is_seen(temporal_address, do):
-    """It has no pollers."""
+async def test_a_queue_without_a_worker_is_shown(temporal_address, do):
+    """A task queue without a worker shows no pollers."""
     _, queue, *_ = commands("Why a run is stuck")
     client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
     run = await client.start("yard.guide", "go", wait_for_worker=True)
@@ -654,16 +651,16 @@ async def test_a_queue_without_a_worker_is_seen(temporal_address, do):
 
 @workflow.defn(name="AgentRun")
 class BadDeploy:
-    """A workflow that cannot carry on the runs of another."""
+    """A workflow that cannot continue the runs of another version."""
 
     @workflow.run
     async def run(self, given: dict) -> str:
-        """Raise what Temporal does not take for the run's own failure."""
+        """Raise an error that fails the workflow task, not the run."""
         raise RuntimeError("a bad deploy")
 
 
 async def test_a_deploy_that_does_not_fit_loses_nothing(temporal_address, status_when, traces, until, do):
-    """The workflow task fails again and again, and with the right code the run goes on."""
+    """With the wrong code the workflow task fails repeatedly; with the right code the run continues."""
     *_, show = commands("Why a run is stuck")
     detailed = commands("See what a run waits for")[-1]
     client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
@@ -689,8 +686,8 @@ async def test_a_deploy_that_does_not_fit_loses_nothing(temporal_address, status
         assert (await run.result()).text == "the one at the gate"
 
 
-async def test_a_stuck_tool_is_dumped_by_one_call(start, do, rows):
-    """Which pattern each error matched, how many there were, and whether retrying was stopped (ME-15)."""
+async def test_a_stuck_tool_is_dumped_by_one_query(start, do, rows):
+    """The query `status` shows what each error matched, the number of similar errors, and whether they stopped the run (ME-15)."""
     _, _, status, _ = commands("Why a run is stuck")
     run = await start("caller")
     assert (await run.result()).text == "given up"
@@ -700,15 +697,15 @@ async def test_a_stuck_tool_is_dumped_by_one_call(start, do, rows):
         (call_out.id, "connection refused")
     ] * 3
     assert "peer 1" in dumped["errors"][0]["message"]
-    told_of = {row[0].strip("`") for row in rows("operate.md", "`safeguards` is the dump")}
-    assert set(dumped) < told_of == {"errors", "similar", "category", "stopped", "loop"}
+    fields = {row[0].strip("`") for row in rows("operate.md", "`safeguards` is the dump")}
+    assert set(dumped) < fields == {"errors", "similar", "category", "stopped", "loop"}
 
 
 # Start.
 
 
 async def test_a_run_is_started(client, do, listed, status_when):
-    """It is found by its attributes like any other, and its id is used once."""
+    """The run is found by its search attributes, and a second start with its id fails."""
     (begin,) = commands("Start a run")
     run = client.get_run(f"by-hand-{uuid.uuid4().hex[:8]}")
     words = {"RUN": run.id, "QUEUE": client.task_queue, "AGENT": "yard.guide", "SESSION": run.id}
@@ -726,7 +723,7 @@ async def test_a_run_is_started(client, do, listed, status_when):
 
 
 async def test_many_runs_at_once(start, do, batch, status_when):
-    """Pause and resume all runs of an agent, cancel those of a session; the batches are listed."""
+    """Batches pause and resume all runs of an agent and cancel those of a session, and are listed."""
     pause, resume, cancel, batches = commands("Many runs at once")
     first, second = await start("cleaner"), await start("cleaner")
     words = {"AGENT": "yard.cleaner", "SESSION": (await first.status()).session_id}

@@ -1,4 +1,4 @@
-"""The examples of authoring.md and clients.md are run as they stand, and no public name is left undocumented."""
+"""The examples of authoring.md, clients.md and durability.md work as written, and every public name is documented."""
 
 import re
 import textwrap
@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 async def test_authoring_and_clients_are_one_working_program(
     serve, temporal_address, module_of, blocks, monkeypatch, capsys
 ):
-    """The module of authoring.md is served, and the program of clients.md starts, answers and prints a run of it."""
+    """The module of authoring.md is served, and the program of clients.md starts a run of it, answers and prints the output."""
     client = await serve(module_of("authoring.md", "clinic").app)
     monkeypatch.setenv("TEMPORAL_ADDRESS", temporal_address)
     monkeypatch.setenv("SOJOURN_TASK_QUEUE", client.task_queue)
@@ -29,8 +29,8 @@ async def test_authoring_and_clients_are_one_working_program(
     assert answer == "Booked for 2027-01-05. 2"
 
 
-def test_the_tool_of_durability_md_is_one(blocks):
-    """Its example declares a tool that may be repeated."""
+def test_the_tool_of_durability_md(blocks):
+    """The example declares a tool with `idempotent=True`."""
     (example,) = blocks("durability.md")
     payments = sojourn.Toolset("shop.payments")
     scope = {
@@ -45,13 +45,13 @@ def test_the_tool_of_durability_md_is_one(blocks):
 
 @pytest.mark.parametrize("name", sojourn.__all__)
 def test_every_public_name_is_documented(name):
-    """Each name of `sojourn.__all__` stands in the README or in a page of docs/."""
+    """Each name of `sojourn.__all__` is in the README or in a page of docs/."""
     pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
     assert any(re.search(rf"\b{name}\b", page.read_text()) for page in pages)
 
 
 @pytest.mark.parametrize("option", sorted(ToolOptions.__annotations__))
 def test_every_option_of_a_tool_is_documented(option):
-    """Each key of `ToolOptions` is told in tools.md."""
-    told = (ROOT / "docs" / "tools.md").read_text().split("## Options")[1]
-    assert re.search(rf"`{option}\b", told)
+    """Each key of `ToolOptions` is in the section Options of tools.md."""
+    section = (ROOT / "docs" / "tools.md").read_text().split("## Options")[1]
+    assert re.search(rf"`{option}\b", section)

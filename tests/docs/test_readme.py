@@ -1,4 +1,4 @@
-"""The README's example is run as it stands."""
+"""The README's example runs as written."""
 
 import re
 import textwrap
@@ -12,7 +12,7 @@ README = (Path(__file__).parents[2] / "README.md").read_text()
 async def test_the_readme_s_agent_and_client_do_what_the_readme_says(
     serve, temporal_address, tmp_path, monkeypatch, capsys
 ):
-    """The first agent is served as written, its call is repaired by the hint, and the client prints the answer."""
+    """The agent is served as written, and the client's program prints the output of the README."""
     agent, program = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     (tmp_path / "readme_example.py").write_text(agent)
     monkeypatch.chdir(tmp_path)
@@ -22,11 +22,11 @@ async def test_the_readme_s_agent_and_client_do_what_the_readme_says(
     scope: dict = {}
     exec(f"async def main():\n{textwrap.indent(program, '    ')}", scope)
     await scope["main"]()
-    said = re.search(r"print\(output\.text\)  # (.*)", program)
-    assert capsys.readouterr().out.strip() == said[1]
+    comment = re.search(r"print\(output\.text\)  # (.*)", program)
+    assert capsys.readouterr().out.strip() == comment[1]
 
 
 def test_the_example_is_short():
-    """The first agent is a page, not a chapter."""
+    """The first agent has at most 16 lines."""
     agent = re.findall(r"```python\n(.*?)```", README, re.DOTALL)[0]
     assert len([line for line in agent.splitlines() if line.strip()]) <= 16

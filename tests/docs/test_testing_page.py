@@ -1,4 +1,4 @@
-"""What docs/testing.md says is so: its three files are a user's tests, run by pytest in a process of its own."""
+"""docs/testing.md: its three files are a user's tests, which pytest runs in a process of its own."""
 
 import asyncio
 import os
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "testing.md").read_text()
 IMPORTED = ("pytest", "sojourn.testing.models", "pydantic_ai.models.openai", "pydantic_ai.models.test")
 PATIENCE = 120.0
-"""Seconds until a run of pytest that does not end is a failure."""
+"""Most seconds that a run of pytest may take."""
 ANSWERS = [
     calls(ToolCall(name="site__lights__diagnose", arguments='{"site_id": "s-1"}')),
     says("The fuse is gone."),
@@ -24,7 +24,7 @@ ANSWERS = [
 
 @pytest.fixture
 def project(tmp_path, blocks) -> Path:
-    """The folder of a user, with the files of the page."""
+    """A user's folder with the files of the page."""
     lights, conftest, *tests = blocks("testing.md")
     (tmp_path / "lights.py").write_text(lights)
     (tmp_path / "conftest.py").write_text(conftest)
@@ -34,7 +34,7 @@ def project(tmp_path, blocks) -> Path:
 
 @pytest.fixture
 def tested(project) -> Callable[..., Awaitable[str]]:
-    """Run the user's tests; gives what pytest printed."""
+    """Run the user's tests; returns the output of pytest."""
 
     async def run(*words: str, **variables: str) -> str:
         environment = {
@@ -55,17 +55,17 @@ def tested(project) -> Callable[..., Awaitable[str]]:
             *plugins,
             *words,
         ]
-        said = project / "said"
-        said.unlink(missing_ok=True)
-        process = Program(*command, cwd=project, env=environment, out=said, err=said, imports=IMPORTED)
+        output = project / "output"
+        output.unlink(missing_ok=True)
+        process = Program(*command, cwd=project, env=environment, out=output, err=output, imports=IMPORTED)
         await asyncio.to_thread(process.wait, PATIENCE)
-        return said.read_text()
+        return output.read_text()
 
     return run
 
 
 async def test_the_page_is_a_users_tests(project, tested):
-    """Without a key all pass but what is not recorded; it is recorded with one, and played when the provider is gone."""
+    """Without a key all tests pass but the unrecorded one, which is recorded with a key and replayed without a provider."""
     assert "4 passed, 1 error" in (printed := await tested()), printed
     assert "there is no recording; run the test once with SOJOURN_RECORD=1" in printed
     async with Standin(ANSWERS) as provider:
@@ -78,7 +78,7 @@ async def test_the_page_is_a_users_tests(project, tested):
 
 
 async def fails_as_the_page_shows(project, tested) -> None:
-    """With other instructions, the text of the page stands in what pytest prints."""
+    """With other instructions, pytest prints the error that the page shows."""
     lights = project / "lights.py"
     lights.write_text(lights.read_text().replace("Be brief.", "Be kind."))
     printed = await tested("-k", "why_s_1")
@@ -91,12 +91,12 @@ async def fails_as_the_page_shows(project, tested) -> None:
 
 
 def responses(provider: Standin) -> dict[str, str]:
-    """The variables by which `openai:...` asks the stand-in."""
+    """The environment variables that lead `openai:...` to the stand-in."""
     return provider.environment
 
 
 async def test_a_request_by_mistake(project, tested):
-    """It fails at once, and nothing is sent."""
+    """A test without a recording that would ask a model fails, and no request is sent."""
     (project / "test_lights.py").write_text(
         "from lights import app\n"
         "async def test_it(serve):\n"
@@ -110,6 +110,6 @@ async def test_a_request_by_mistake(project, tested):
         assert provider.requests == []
 
 
-def test_the_shell_lines_are_those_that_were_tried(lines):
-    """The page records with the variable, and plays without."""
+def test_the_shell_lines_are_those_tested(lines):
+    """The page records with `SOJOURN_RECORD=1`, and replays without."""
     assert lines("testing.md", "pytest") == ["SOJOURN_RECORD=1 pytest -k why_s_1", "pytest"]

@@ -1,4 +1,4 @@
-"""What docs/tools.md says is so: its module is served, and its claims are tried."""
+"""docs/tools.md: its module works as written, and its claims are tested."""
 
 import json
 import re
@@ -31,7 +31,7 @@ def plant(module_of):
 
 @pytest.fixture
 def answers_to(serve, plant):
-    """Play calls of the page's tools in one run of the page's app; gives their results and the run."""
+    """Execute calls of the page's tools in one run of the page's app; returns results, run and planner."""
 
     async def play(*calls, **start):
         planner = ScriptedPlanner([PlanResult.calls(*calls), PlanResult.final("done")])
@@ -45,14 +45,14 @@ def answers_to(serve, plant):
 
 
 async def test_the_app_of_the_page_answers(serve, plant):
-    """The planner at its end lists devices and reads their bounds."""
+    """The page's planner lists devices and answers with their bounds, or with the error."""
     client = await serve(plant.app)
     assert (await client.execute("plant.operator", "s-1")).text == "2 of 120 shown"
     assert (await client.execute("plant.operator", "site one")).text == "no such site"
 
 
 async def test_every_kind_of_tool_on_the_page_answers(answers_to, plant):
-    """Functions, bound methods, executors and a program, each with the value the page makes."""
+    """Functions, bound methods, executors and a program each return the value of the page."""
     calls = [
         plant.list_devices.call(site_id="s-1"),
         plant.restart.call(plant.Restart(device_id="d-1", why="stuck")),
@@ -65,14 +65,14 @@ async def test_every_kind_of_tool_on_the_page_answers(answers_to, plant):
         plant.count_words.call(text="one two three"),
     ]
     results, run, _ = await answers_to(*calls, session_id="s")
-    listed, restarted, read, told, summed, archived, sensed, exported, counted = results
+    listed, restarted, read, worded, summed, archived, sensed, exported, counted = results
     value = plant.list_devices.result_of(listed)
     assert (len(value.devices), value.total) == (50, 120)
     assert (listed.bounds.returned, listed.bounds.truncated) == (50, True)
     key = ToolCallMeta.key_of(run.id, calls[1].model_copy(update={"tool_call_id": restarted.tool_call_id}))
     assert plant.restart.result_of(restarted) == f"d-1 restarted as order {key[:8]}"
     assert read.result == {"value": 21.5, "unit": "celsius"}
-    assert told.result == "21.5 fahrenheit"
+    assert worded.result == "21.5 fahrenheit"
     assert summed.result == {"summary": "2 reports, nothing unusual"}
     assert archived.error.message == "plant.reports.archive is read-only for session s"
     assert sensed.result == {"value": 21.5, "unit": "celsius"}
@@ -80,13 +80,13 @@ async def test_every_kind_of_tool_on_the_page_answers(answers_to, plant):
 
 
 def test_a_tool_is_still_the_function(plant):
-    """It is called with a meta made by hand."""
-    said = plant.restart(plant.Restart(device_id="d-1", why="stuck"), ToolCallMeta(run_id="r"))
-    assert said.startswith("d-1 restarted")
+    """A test may call the decorated function, with a `ToolCallMeta` of its own."""
+    answer = plant.restart(plant.Restart(device_id="d-1", why="stuck"), ToolCallMeta(run_id="r"))
+    assert answer.startswith("d-1 restarted")
 
 
-async def test_what_is_injected_is_hidden_and_masked(answers_to, plant, traces):
-    """No schema shows it, what a planner sends for it is dropped, and the history does not know it."""
+async def test_injected_values_are_hidden_and_masked(answers_to, plant, traces):
+    """Injected parameters are in no schema, a planner's values for them are dropped, and the history does not hold them."""
     calls = [
         plant.history.call(device_id="d-1", days=2),
         ToolRequest(name=plant.firmware.id, payload={"device_id": "d-1", "tenant": "other", "token": "mine"}),
@@ -101,7 +101,7 @@ async def test_what_is_injected_is_hidden_and_masked(answers_to, plant, traces):
 
 
 async def test_an_artifact_is_read_by_its_reference(answers_to, plant):
-    """The planner sees a reference, the event the data, and the run gives it later."""
+    """The planner gets a reference, the event has the data, and `run.artifact` returns the data later."""
     (result,), run, _ = await answers_to(plant.temperature.call(device_id="d-1"))
     assert result.result == "24 points, 20 to 24 °C"
     (artifact,) = result.artifacts
@@ -112,7 +112,7 @@ async def test_an_artifact_is_read_by_its_reference(answers_to, plant):
 
 
 def test_the_catalogue_is_shown_and_written(plant, capsys, tmp_path):
-    """The page's commands work on the page's module, and a second write gives the same bytes."""
+    """`catalog` lists the tools of the page's module, and a second `--out` writes the same bytes."""
     catalog("plant:app")
     assert "plant.devices.list_devices(site_id, status?, limit?)" in capsys.readouterr().out
     written = []
@@ -124,7 +124,7 @@ def test_the_catalogue_is_shown_and_written(plant, capsys, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("bind", "said"),
+    ("bind", "message"),
     [
         (lambda plant, tools: tools.bind(plant.ReadingsService.latest, args=plant.Summary), "summary"),
         (lambda plant, tools: tools.bind(plant.ReadingsService.latest, result=plant.Summary), "summary"),
@@ -135,11 +135,11 @@ def test_the_catalogue_is_shown_and_written(plant, capsys, tmp_path):
     ],
     ids=["to method", "to result", "own service"],
 )
-def test_what_cannot_be_bound_is_refused(plant, bind, said):
-    """Fields that do not fit, and the toolset's own service by default, as the page says."""
+def test_a_bad_binding_is_refused(plant, bind, message):
+    """Fields that do not fit, and a missing service of the toolset's own name, raise DefinitionError."""
     tools = Toolset("plant.more")
     bind(plant, tools)
-    with pytest.raises(DefinitionError, match=said):
+    with pytest.raises(DefinitionError, match=message):
         App(
             agents=[Agent("plant.other", planner=plant.plan, uses=[tools])],
             services=[plant.ReadingsService()],
@@ -147,7 +147,7 @@ def test_what_cannot_be_bound_is_refused(plant, bind, said):
 
 
 def test_the_sizes_of_the_page_are_those_of_the_code():
-    """Every figure of the table is a constant of `sojourn.core.values.sizes`."""
+    """The figures of the table are constants of `sizes` and, for errors, of `tool_error`."""
     section = PAGE.read_text().split("### Sizes")[1].split("###")[0]
     figures = [int(each.replace(",", "")) for each in re.findall(r"\| ([\d,]+) \|", section)]
     assert figures == [

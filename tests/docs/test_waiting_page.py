@@ -1,4 +1,4 @@
-"""What docs/waiting.md says is so: its module is served, and its claims are tried."""
+"""docs/waiting.md: its module works as written, and its claims are tested."""
 
 import asyncio
 import json
@@ -42,13 +42,13 @@ def depot(module_of):
 
 @pytest.fixture
 def briefly(depot, monkeypatch):
-    """What the page's planners do for days takes a moment."""
+    """Make every duration of the page's planners 0.2 s."""
     monkeypatch.setattr(depot, "timedelta", lambda **_: timedelta(seconds=0.2))
 
 
 @pytest.fixture
 def waiting(serve, depot, status_when):
-    """Start a run of an agent of the page, and wait until it waits; gives the run and what it waits for."""
+    """Start a run of an agent of the page, and wait until it waits; returns the run and its open waits."""
 
     async def start(agent, text, count=1):
         client = await serve(depot.app)
@@ -63,7 +63,7 @@ def waiting(serve, depot, status_when):
 
 
 async def test_a_call_that_takes_its_time_needs_nothing(serve):
-    """Two calls of one plan run beside each other under the default policy: each waits for the other (SR-73, SR-75)."""
+    """Two calls of one plan run at once under the default policy: each waits for the other (SR-73, SR-75)."""
     tools, both = Toolset("test.tools"), asyncio.Barrier(2)
 
     @tools.tool
@@ -72,16 +72,16 @@ async def test_a_call_that_takes_its_time_needs_nothing(serve):
         await both.wait()
         return name
 
-    async def tell(turn):
+    async def join(turn):
         return PlanResult.final(" ".join(result.result for result in turn.tool_results))
 
-    planner = ScriptedPlanner([PlanResult.calls(meet.call(name="a"), meet.call(name="b")), tell])
+    planner = ScriptedPlanner([PlanResult.calls(meet.call(name="a"), meet.call(name="b")), join])
     client = await serve(planner=planner, uses=(tools,), policy=RunPolicy())
     assert (await client.execute("test.agent", "go")).text == "a b"
 
 
 async def test_a_question_needs_the_policy(serve, depot):
-    """Where it is off, to ask is a planner fault: its reason goes back to the planner, and in the end fails the run (SR-74)."""
+    """With `interrupts_allowed=False` a question is a planner error: the planner receives the reason, and at last the run fails (SR-74)."""
     client = await serve(depot.app)
     out = await client.execute("depot.buyer", "valve", policy=ASKS_NOBODY)
     assert "Nothing is ordered. The last plan was refused: this agent may not ask" in out.text
@@ -89,8 +89,8 @@ async def test_a_question_needs_the_policy(serve, depot):
         await client.execute("depot.by-hand", "valve", policy=ASKS_NOBODY)
 
 
-async def test_what_needs_no_policy(serve, depot, briefly, status_when):
-    """To sleep, to be paused and to wait for results from outside work where nobody may be asked."""
+async def test_waits_that_need_no_policy(serve, depot, briefly, status_when):
+    """A sleep, a pause and a wait for external results work with `interrupts_allowed=False`."""
     client = await serve(depot.app)
     assert (await client.execute("depot.watcher", "go", policy=ASKS_NOBODY)).text == "A day has passed."
     run = await client.start("depot.picker", "a", policy=ASKS_NOBODY)
@@ -101,8 +101,8 @@ async def test_what_needs_no_policy(serve, depot, briefly, status_when):
     assert (await run.result()).text == "{'count': 3}"
 
 
-def test_the_table_of_ways_to_wait_says_what_needs_the_policy(rows):
-    """Three ways need no policy but an operator's, and the page has advice before it is set (SR-76)."""
+def test_the_table_of_waits_says_what_needs_the_policy(rows):
+    """Four of the eight waits need no `interrupts_allowed`, and the page advises on it before the table (SR-76)."""
     needs = [cells[-1] for cells in rows("waiting.md", "has to stop at all")]
     assert needs == ["no", "no", "no", "yes", "yes", "yes", "yes", "no"]
 
@@ -111,7 +111,7 @@ def test_the_table_of_ways_to_wait_says_what_needs_the_policy(rows):
 
 
 async def test_the_page_answers_its_own_question(waiting, depot):
-    """The question carries a form of the tool's field, and the answer by field places the order."""
+    """The question has a form with the schema of the tool's field, and the answer by field places the order."""
     run, (question,) = await waiting("buyer", "valve")
     assert question.id == "how-many"
     assert question.form == {
@@ -132,7 +132,7 @@ async def test_the_page_answers_its_own_question(waiting, depot):
 
 
 @pytest.mark.parametrize(
-    ("said", "text"),
+    ("answer", "text"),
     [
         ({"count": 5}, "5 x valve ordered"),
         ('{"count": 5}', "5 x valve ordered"),
@@ -141,25 +141,25 @@ async def test_the_page_answers_its_own_question(waiting, depot):
     ],
     ids=["by field", "JSON", "the only field", "words"],
 )
-async def test_answers_that_are_taken(waiting, said, text):
-    """Values, and a text, which may be JSON, the one value, or a person's own words."""
+async def test_answers_that_are_accepted(waiting, answer, text):
+    """An answer is values by field, or a text: JSON, the value of the only field, or free text."""
     run, _ = await waiting("buyer", "valve")
-    await run.answer(None, said)
+    await run.answer(None, answer)
     assert (await run.result()).text == text
 
 
 async def test_answers_that_are_refused(waiting):
-    """The reason is told, and the question stays open."""
+    """A bad answer raises InvalidInput, and the question stays open."""
     run, _ = await waiting("buyer", "valve")
-    for said in ({"count": "many"}, {"count": 101}, '{"count": 0}', "", {}, "x" * 64_001):
+    for answer in ({"count": "many"}, {"count": 101}, '{"count": 0}', "", {}, "x" * 64_001):
         with pytest.raises(InvalidInput):
-            await run.answer("how-many", said)
+            await run.answer("how-many", answer)
     await run.answer("how-many", "7", by="ana")
     assert (await run.result()).text == "7 x valve ordered"
 
 
 async def test_an_answer_is_used_once_and_never_kept(waiting):
-    """The same once more changes nothing; another one, one to no question, and one after the end are refused."""
+    """A repeated answer changes nothing; another answer, an answer to no open question and one after the run's end are refused."""
     run, _ = await waiting("buyer", "valve")
     with pytest.raises(AwaitClosed):
         await run.answer("how-many#2", "early")
@@ -181,7 +181,7 @@ async def test_an_answer_is_used_once_and_never_kept(waiting):
     ],
 )
 async def test_what_the_planner_sees(serve, depot, monkeypatch, how, last, turn_id):
-    """The last message, the reminders and the user turn, as the page's table has them."""
+    """The planner receives the last message, the reminders and the turn of the page's table."""
     planner = ScriptedPlanner([depot.buy, PlanResult.final("seen")])
     depot.buyer.planner = planner
     if how == "expired":
@@ -202,12 +202,12 @@ async def test_what_the_planner_sees(serve, depot, monkeypatch, how, last, turn_
 
 
 def test_the_table_of_what_the_planner_sees(rows):
-    """Its rows are those that were tried, with the same turns."""
-    told = [
+    """The rows of the table are the cases of the test before, with the same turns."""
+    table = [
         (cells[0].split()[0], cells[2].split(":")[0])
         for cells in rows("waiting.md", "### What the planner sees")
     ]
-    assert told == [
+    assert table == [
         ("answered", "a new one"),
         ("answered", "a new one"),
         ("declined", "a new one"),
@@ -216,7 +216,7 @@ def test_the_table_of_what_the_planner_sees(rows):
 
 
 async def test_the_policy_asks_by_itself(waiting):
-    """`await_clarification`: the planner sees hint and answer together."""
+    """With `on_missing_fields="await_clarification"` the run asks for the missing field, and the planner uses the answer."""
     run, (question,) = await waiting("clerk", "valve")
     assert (question.missing_fields, question.restrict_to_tool) == (["count"], "depot.orders.place")
     await run.answer(None, {"count": 2})
@@ -228,8 +228,8 @@ async def test_the_policy_asks_by_itself(waiting):
     [(ASKS_NOBODY, "answered"), (RunPolicyOverride(on_missing_fields="finalize"), "missing_fields")],
     ids=["nobody may be asked", "finalize"],
 )
-async def test_what_else_follows_a_call_that_lacks_fields(serve, depot, override, reason):
-    """The planner decides, or gets its last turn."""
+async def test_missing_fields_without_a_question(serve, depot, override, reason):
+    """A run that may not ask returns the error to the planner; with `finalize` the planner gets its last turn."""
     client = await serve(depot.app)
     out = await client.execute("depot.clerk", "valve", policy=override)
     assert "`count` is required" in out.text
@@ -247,15 +247,15 @@ async def test_what_else_follows_a_call_that_lacks_fields(serve, depot, override
     ],
 )
 async def test_the_lines_of_the_page_answer(waiting, temporal, lines, holding, text):
-    """Each signal of the page, sent by the real command, is an answer."""
+    """Each signal of the page, sent with the `temporal` command, is an answer."""
     run, _ = await waiting("buyer", "valve")
     (line,) = lines("waiting.md", holding)
     assert (await temporal(line, run))[0] == 0
     assert (await run.result()).text == text
 
 
-async def test_temporal_shows_what_is_waited_for(waiting, temporal, lines, traces, until):
-    """The list names the run, the query tells its status, the details hold the line that answers."""
+async def test_temporal_shows_the_open_wait(waiting, temporal, lines, traces, until):
+    """`workflow list` finds the run, the query returns its status, and the details hold the command line that answers."""
     run, _ = await waiting("buyer", "valve")
     (listing,), (query,) = lines("waiting.md", "workflow list"), lines("waiting.md", "--type status")
 
@@ -272,7 +272,7 @@ async def test_temporal_shows_what_is_waited_for(waiting, temporal, lines, trace
 
 
 async def test_an_update_says_why_it_is_refused(waiting, temporal, lines):
-    """A signal that is no answer becomes a note; the same by `update execute` is answered with the reason."""
+    """A bad answer by signal becomes a note; by `update execute` the command fails and prints the reason."""
     run, _ = await waiting("buyer", "valve")
     (line,) = lines("waiting.md", '"answer"')
     bad = line.replace("5", '"many"')
@@ -291,11 +291,11 @@ async def test_an_update_says_why_it_is_refused(waiting, temporal, lines):
 
 
 async def test_results_come_in_parts(waiting):
-    """Parts are kept, failures and repetitions are taken, and what does not fit is refused; each call is answered once."""
+    """Results may come in parts, as errors and repeated; a second or misfit result is refused, and each call is answered once."""
     run, (wait,) = await waiting("picker", "a b c")
     first, second, third = (item.tool_call_id for item in wait.items)
-    given = [{"tool_call_id": first, "result": {"count": 2}}]
-    assert await run.provide_tool_results(wait.id, given) == await run.provide_tool_results(wait.id, given)
+    part = [{"tool_call_id": first, "result": {"count": 2}}]
+    assert await run.provide_tool_results(wait.id, part) == await run.provide_tool_results(wait.id, part)
     with pytest.raises(AwaitClosed):
         await run.provide_tool_results(wait.id, [{"tool_call_id": first, "result": {"count": 9}}])
     await run.provide_tool_results(wait.id, [{"tool_call_id": second, "error": "the shelf is empty"}])
@@ -308,8 +308,8 @@ async def test_results_come_in_parts(waiting):
     assert (await run.result()).text.startswith("{'count': 2} | the shelf is empty | ")
 
 
-async def test_one_result_too_many_bytes(waiting):
-    """Results are bounded together."""
+async def test_a_result_that_is_too_large(waiting):
+    """Results of more than 1,000,000 bytes raise InvalidInput."""
     run, (wait,) = await waiting("picker", "a")
     with pytest.raises(InvalidInput, match="1,000,000"):
         await run.provide_tool_results(
@@ -317,8 +317,8 @@ async def test_one_result_too_many_bytes(waiting):
         )
 
 
-async def test_what_is_not_sent_in_time(serve, depot):
-    """A call of an external tool is answered as `timeout` when its time is over."""
+async def test_a_result_that_is_not_sent_in_time(serve, depot):
+    """A call of an external tool is answered with `timeout` when its time is over."""
     tools = Toolset("depot.slow", external=True)
     slow = tools.declare("pick", args=depot.Pick, result=depot.Picked, timeout=timedelta(seconds=0.2))
     planner = ScriptedPlanner([PlanResult.calls(slow.call(depot.Pick(shelf="a"))), PlanResult.final("done")])
@@ -328,7 +328,7 @@ async def test_what_is_not_sent_in_time(serve, depot):
 
 
 async def test_a_planner_has_its_own_tool_executed_outside(waiting):
-    """The result is checked against the tool, which does not run here."""
+    """The call of an ordinary tool becomes an external wait, and the result that is sent is the call's."""
     run, (wait,) = await waiting("by-hand", "valve")
     assert (wait.id, wait.items[0].tool, wait.expires_after) == (
         "by-hand",
@@ -343,8 +343,8 @@ async def test_a_planner_has_its_own_tool_executed_outside(waiting):
 # A tool that needs input.
 
 
-async def test_a_tool_gets_what_it_asks_for(waiting, traces):
-    """The form has to be filled as a whole; the call goes on in the same user turn, with its state."""
+async def test_a_tool_gets_the_input_that_it_asks_for(waiting, traces):
+    """Only an answer that fits the form is accepted; the call continues in the same turn, with its state."""
     run, (question,) = await waiting("shipper", "order 4")
     assert question.question == "At which hour may it come?"
     assert question.server == "depot.orders"
@@ -359,15 +359,15 @@ async def test_a_tool_gets_what_it_asks_for(waiting, traces):
     await traces(run).check()
 
 
-async def test_a_tool_is_told_that_nobody_will_answer(waiting):
-    """To decline answers the tool, and not the planner."""
+async def test_a_declined_input_goes_to_the_tool(waiting):
+    """`decline` answers the tool's form, and the tool decides its result."""
     run, _ = await waiting("shipper", "order 4")
     await run.decline(None)
     assert (await run.result()).text == "order 4 stays: no hour was named"
 
 
 async def test_a_tool_that_may_ask_nobody(serve, depot):
-    """Its call is answered with an error."""
+    """The call of a tool that needs input is answered with the error `input_required`."""
     client = await serve(depot.app)
     run = await client.start("depot.shipper", "order 4", policy=ASKS_NOBODY)
     assert "may ask nobody" in (await run.result()).text
@@ -376,16 +376,16 @@ async def test_a_tool_that_may_ask_nobody(serve, depot):
 
 
 async def test_a_tool_with_input_is_still_a_function(depot):
-    """A test hands it the input itself."""
-    given = ToolInput(responses={"window": {"action": "accept", "content": {"hour": 8}}}, request_state="t")
-    assert await depot.ship(ToolCallMeta(run_id="r", input=given), order="o") == "o is on t at 8:00"
+    """A test may call the tool with a `ToolInput` of its own."""
+    filled = ToolInput(responses={"window": {"action": "accept", "content": {"hour": 8}}}, request_state="t")
+    assert await depot.ship(ToolCallMeta(run_id="r", input=filled), order="o") == "o is on t at 8:00"
 
 
 # Pause.
 
 
 async def test_the_lines_of_the_page_pause_and_resume(waiting, temporal, lines, status_when):
-    """A paused run takes answers and starts nothing; what a person says on resuming begins a user turn."""
+    """A paused run accepts answers and starts nothing; a message on resuming begins a new turn."""
     run, _ = await waiting("buyer", "valve")
     (pause,), (resume,) = lines("waiting.md", "--name pause"), lines("waiting.md", "--name resume")
     assert (await temporal(pause, run))[0] == 0
@@ -405,7 +405,7 @@ async def test_the_lines_of_the_page_pause_and_resume(waiting, temporal, lines, 
 
 
 async def test_both_signals_work_without_input(waiting, temporal, lines, status_when):
-    """And a resume of a run that is not paused raises."""
+    """`pause` and `resume` work as signals without input; `resume` of a run that is not paused raises."""
     run, _ = await waiting("buyer", "valve")
     with pytest.raises(AwaitClosed, match="not paused"):
         await run.resume()
@@ -416,7 +416,7 @@ async def test_both_signals_work_without_input(waiting, temporal, lines, status_
 
 
 async def test_timers_go_on_while_paused(serve, depot, monkeypatch, status_when):
-    """A question expires in a pause, and what follows waits."""
+    """A question expires during a pause; the next plan waits for the resume."""
     monkeypatch.setattr(depot, "timedelta", lambda **_: timedelta(seconds=5))
     client = await serve(depot.app)
     run = await client.start("depot.buyer", "valve")
@@ -436,7 +436,7 @@ async def test_timers_go_on_while_paused(serve, depot, monkeypatch, status_when)
 
 
 def test_the_events_of_the_page_are_events(rows):
-    """Each type is one of `Event`'s, and each field one of its fields."""
+    """Each event type of the table exists, and so do its fields."""
     for types, fields in rows("waiting.md", "## In events and status"):
         kinds = [EVENT_CLASSES[name] for name in re.findall(r"`(\w+)`", types)]
         named = [name for name in re.findall(r"`(\w+)`", fields) if name != "expired"]
@@ -446,7 +446,7 @@ def test_the_events_of_the_page_are_events(rows):
 
 @pytest.fixture
 async def left(temporal_address, depot, status_when):
-    """A run that waits, and whose worker has gone."""
+    """A run that waits, without a worker."""
     client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
     async with Worker(depot.app, client):
         run = await client.start("depot.buyer", "valve")
@@ -455,22 +455,22 @@ async def left(temporal_address, depot, status_when):
 
 
 async def test_a_wait_outlives_its_worker(left, depot, traces):
-    """With no worker the status shows it, and a signal is kept for the next worker."""
+    """Without a worker the status shows the wait, and the server keeps a signal for the next worker."""
     assert [wait.id for wait in (await left.status()).awaits] == ["how-many"]
     await traces(left).handle.signal("provide_clarification", {"answer": "6"})
     async with Worker(depot.app, left.client):
         assert (await left.result()).text == "6 x valve ordered"
 
 
-async def test_an_answer_that_no_worker_takes(left, monkeypatch):
-    """It raises `NoWorker`."""
+async def test_an_answer_without_a_worker(left, monkeypatch):
+    """An answer raises `NoWorker` if no worker accepts it in time."""
     monkeypatch.setattr(sojourn.client.run, "ANSWER_DEADLINE", 0.3)
     with pytest.raises(NoWorker):
         await left.answer(None, "5")
 
 
 async def test_a_cancelled_run_waits_no_more(waiting):
-    """Each call that waited is answered as canceled."""
+    """After a cancellation each call that waited is answered as canceled."""
     run, _ = await waiting("picker", "a b")
     await run.cancel("enough")
     with pytest.raises(RunFailed, match="enough"):
@@ -480,7 +480,7 @@ async def test_a_cancelled_run_waits_no_more(waiting):
 
 
 async def test_a_question_without_an_id_gets_one(serve, depot):
-    """It is named after its tool, and unique in the run."""
+    """A question without an id gets one from its tool's name, unique in the run."""
     asked = []
 
     async def plan(turn):

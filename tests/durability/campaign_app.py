@@ -1,4 +1,4 @@
-"""The app of the workers that a campaign kills: one errand of every kind of execution, each of which takes a while."""
+"""The app of the campaign's workers: an errand with every kind of execution, each of which takes a moment."""
 
 import asyncio
 import random
@@ -12,12 +12,12 @@ desk = Toolset("campaign.desk")
 
 
 def pace() -> float:
-    """Seconds that an execution takes."""
+    """Seconds that an execution takes, at random."""
     return random.uniform(0.05, 0.6)
 
 
 async def go(point: str, meta: ToolCallMeta) -> str:
-    """Be executed, and write down when that began and ended."""
+    """Execute a call: record its start, wait, and record its end."""
     record("start", point, at=time.time(), **of(meta))
     await asyncio.sleep(pace())
     record("end", point, at=time.time(), **of(meta))
@@ -47,12 +47,12 @@ async def post(meta: ToolCallMeta) -> str:
 
 @desk.tool(local=True, idempotent=True)
 async def file(meta: ToolCallMeta) -> str:
-    """File, beside the workflow."""
+    """File, in a local activity."""
     return await go("file", meta)
 
 
 async def below(turn: Turn) -> PlanResult:
-    """Write once."""
+    """Call `write` once, then answer."""
     return PlanResult.final("written") if turn.tool_results else PlanResult.calls(write.call())
 
 
@@ -61,7 +61,7 @@ clerks = clerk.export("campaign.clerks", tools=[AgentTool("ask", args=dict[str, 
 
 
 async def errand(turn: Turn) -> PlanResult:
-    """Seven executions in four steps, whatever became of the ones before."""
+    """Plan seven executions in four steps, whatever the results of the earlier ones."""
     await asyncio.sleep(pace() / 2)
     steps = [
         [write.call()],

@@ -1,6 +1,6 @@
-"""Stages with workers as real processes, of which none is left behind.
+"""Fixtures: stages, whose workers are real processes, none of which outlives the module.
 
-Several stages share the server of the session and may be played at once.
+Stages share the server of the session, and several may be used at once.
 """
 
 import os
@@ -21,7 +21,7 @@ StageFactory = Callable[[], Awaitable[Stage]]
 
 @pytest.fixture(scope="module")
 async def stages(temporal_address: str, tmp_path_factory) -> AsyncIterator[StageFactory]:
-    """Give stages on the session's server; afterwards no process of theirs is left."""
+    """Make stages on the session's server; afterwards check that no process of theirs is left."""
     made: list[Stage] = []
 
     async def make(address: str = temporal_address) -> Stage:
@@ -43,12 +43,12 @@ async def stages(temporal_address: str, tmp_path_factory) -> AsyncIterator[Stage
 
 @pytest.fixture
 async def stage(stages: StageFactory) -> Stage:
-    """Give a stage of one's own."""
+    """One stage for one test."""
     return await stages()
 
 
 def session_of(process: psutil.Process) -> int | None:
-    """The session a process is in: each worker process leads one of its own."""
+    """The process session of a process; each worker process leads a session of its own."""
     with suppress(OSError):
         return os.getsid(process.pid)
     return None
@@ -56,7 +56,7 @@ def session_of(process: psutil.Process) -> int | None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show the workers' last words beside a failure."""
+    """Add the last 15 lines of each worker's log to the report of a failure."""
     report = yield
     if report.failed:
         for worker in STARTED:

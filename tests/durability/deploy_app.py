@@ -22,7 +22,7 @@ PAUSE = timedelta(seconds=0.5)
 
 
 async def executed(version: str, point: str, run_id: str, *, park: bool) -> None:
-    """Write down an execution, which may be parked."""
+    """Record an execution's start and end; with `park`, wait between them while the point is held."""
     record("start", point, version=version, run_id=run_id)
     while park and is_held(point):
         await asyncio.sleep(0.02)
@@ -40,7 +40,7 @@ async def count(shelf: int, park: bool, meta: ToolCallMeta) -> int:
 
 
 async def plan_1(turn: Turn) -> PlanResult:
-    """Count three shelves; the second time is parked as the first message says."""
+    """Count three shelves; the first message names where the run stops after the first."""
     step = sum(message.role == "assistant" for message in turn.messages)
     where = turn.messages[0].text
     await executed("v1", "plan", turn.run.run_id, park=where == "plan" and step == 1)
@@ -64,7 +64,7 @@ async def tally(shelf: int, meta: ToolCallMeta, unit: str = "piece") -> dict[str
 
 
 class Tallier:
-    """Goes by what was counted, not by how often it planned; knows no questions."""
+    """The planner of version 2, which plans by the results, and asks no question."""
 
     async def plan_start(self, turn: PlanInput) -> PlanResult:
         """Tally the first shelf."""

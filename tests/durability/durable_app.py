@@ -1,8 +1,8 @@
-"""The app of the worker processes that the tests kill: it writes down every execution.
+"""The app of the worker processes that the tests kill; it records every execution.
 
-DURABLE_STAGE names a folder. An execution adds a line to its `records.jsonl` when it starts and
-one when it ends, each on the disk before the execution goes on; between the two it waits as long
-as a file `<agent>.<point>.hold` is there. So a test knows what a worker was doing when it died.
+DURABLE_STAGE names a folder. An execution adds a line to the folder's `records.jsonl` when it starts
+and another when it ends, each flushed to the disk before the execution continues. Between the two it
+waits while the file `<agent>.<point>.hold` exists. So a test knows what a worker was doing when it died.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ REMOTE_QUEUE = os.environ.get("DURABLE_REMOTE_QUEUE", "nobody")
 
 
 def record(event: str, point: str, **fields: Any) -> None:
-    """Add a line, and return once it is on the disk."""
+    """Add a line to the records, and return once it is on the disk."""
     line = json.dumps({"event": event, "point": point, "worker": WORKER, "pid": os.getpid(), **fields})
     records = os.open(STAGE / "records.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
@@ -47,13 +47,13 @@ def record(event: str, point: str, **fields: Any) -> None:
 
 
 def is_held(point: str) -> bool:
-    """Whether an execution stops here."""
+    """Whether executions have to wait at a point."""
     return (STAGE / f"{point}.hold").exists()
 
 
 @asynccontextmanager
 async def recorded(point: str, **fields: Any) -> AsyncIterator[None]:
-    """Write down an async execution, and hold it."""
+    """Record an async execution, which waits while its point is held."""
     record("start", point, **fields)
     while is_held(point):
         await asyncio.sleep(0.02)
@@ -63,7 +63,7 @@ async def recorded(point: str, **fields: Any) -> AsyncIterator[None]:
 
 @contextmanager
 def recorded_in_thread(point: str, **fields: Any) -> Iterator[None]:
-    """Write down a sync execution, and hold it."""
+    """Record a sync execution, which waits while its point is held."""
     record("start", point, **fields)
     while is_held(point):
         time.sleep(0.02)
@@ -72,23 +72,23 @@ def recorded_in_thread(point: str, **fields: Any) -> Iterator[None]:
 
 
 def of(meta: ToolCallMeta) -> dict[str, Any]:
-    """Whose call it is, for the record."""
+    """The fields of a record that name the call and its attempt."""
     return meta.model_dump(include={"run_id", "tool_call_id", "idempotency_key", "attempt"})
 
 
 class Recorded:
-    """Plays a script; writes down each plan with the messages it was made of."""
+    """A planner that plays a script, and records each plan with the messages that it was made from."""
 
     def __init__(self, *steps: Any) -> None:
         self._script = ScriptedPlanner(steps)
 
     async def plan_start(self, turn: Turn) -> PlanResult:
-        """Plan; the plans of a run are counted from 1."""
+        """Record and return the next plan; a run's plans are numbered from 1."""
         number = 1 + sum(message.role == "assistant" for message in turn.messages)
         point = f"{turn.run.agent_id.removeprefix('durable.')}.plan-{number}"
-        told = [message.model_dump(mode="json", exclude_defaults=True) for message in turn.messages]
+        messages = [message.model_dump(mode="json", exclude_defaults=True) for message in turn.messages]
         attempt = activity.info().attempt
-        async with recorded(point, run_id=turn.run.run_id, attempt=attempt, messages=told):
+        async with recorded(point, run_id=turn.run.run_id, attempt=attempt, messages=messages):
             return await self._script.plan_start(turn)
 
     plan_resume = plan_start
@@ -116,7 +116,7 @@ def stamp(text: str, meta: ToolCallMeta) -> str:
 
 @desk.tool
 async def hog(text: str, meta: ToolCallMeta) -> str:
-    """Keep a note, and, once others have begun, the worker's event loop."""
+    """Block the worker's event loop, once the point `<point>-polite` is released."""
     point = f"{meta.agent_id.removeprefix('durable.')}.hog-{text}"
     while is_held(f"{point}-polite"):
         await asyncio.sleep(0.02)
@@ -126,7 +126,7 @@ async def hog(text: str, meta: ToolCallMeta) -> str:
 
 @desk.tool
 async def crash(text: str, meta: ToolCallMeta) -> str:
-    """Take the worker down, at once."""
+    """Kill the worker's process."""
     record("start", f"{meta.agent_id.removeprefix('durable.')}.crash-{text}", **of(meta))
     os.kill(os.getpid(), signal.SIGKILL)
     return text
@@ -134,7 +134,7 @@ async def crash(text: str, meta: ToolCallMeta) -> str:
 
 @desk.tool(local=True, idempotent=True)
 async def trip(text: str, meta: ToolCallMeta) -> str:
-    """Take the worker down, from beside the workflow."""
+    """Kill the worker's process from a local activity."""
     return await crash(text, meta)
 
 
@@ -147,27 +147,27 @@ async def post(text: str, meta: ToolCallMeta) -> str:
 
 @desk.tool(local=True, idempotent=True)
 async def file(text: str, meta: ToolCallMeta) -> str:
-    """File a note, beside the workflow."""
+    """File a note, in a local activity."""
     async with recorded(f"{meta.agent_id.removeprefix('durable.')}.file-{text}", **of(meta)):
         return f"filed {text}"
 
 
 @remote.tool
 async def send(text: str, meta: ToolCallMeta) -> str:
-    """Send a note; runs where its own queue is served."""
+    """Send a note, by a worker of the tool's own task queue."""
     async with recorded(f"{meta.agent_id.removeprefix('durable.')}.send-{text}", **of(meta)):
         return f"sent {text}"
 
 
 def summary(turn: Turn) -> PlanResult:
-    """Answer with all that the run has been told, so that a lost message shows."""
+    """Answer with every message and result of the run, so that a lost one is missing from the answer."""
     results = [result for message in turn.messages for result in message.tool_results]
-    said = [message.text for message in turn.messages if message.role == "user"]
-    return PlanResult.final("; ".join([*said, *(str(r.result or r.error) for r in results)]))
+    texts = [message.text for message in turn.messages if message.role == "user"]
+    return PlanResult.final("; ".join([*texts, *(str(r.result or r.error) for r in results)]))
 
 
 def write_answer(turn: Turn) -> PlanResult:
-    """Write down what the person said."""
+    """Call `write` with the person's answer."""
     return PlanResult.calls(write.call(text=turn.messages[-1].text))
 
 
@@ -223,7 +223,7 @@ namer = Agent(
     "durable.namer",
     planner=Recorded(
         PlanResult.calls(write.call(text="one")),
-        # What this plan asks for depends on the worker that made it.
+        # The arguments of this plan's call depend on the worker that made the plan.
         lambda turn: PlanResult.calls(write.call(text=f"by-{WORKER}")),
         summary,
     ),
@@ -250,7 +250,7 @@ tripper = Agent(
 
 
 async def fatal_plan(turn: Turn) -> PlanResult:
-    """Take the worker down while it decides."""
+    """Kill the worker's process while it plans."""
     record("start", "gambler.crash-plan", run_id=turn.run.run_id, attempt=activity.info().attempt)
     os.kill(os.getpid(), signal.SIGKILL)
     return PlanResult.final("never")

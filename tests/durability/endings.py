@@ -1,8 +1,8 @@
-"""Short client programs, one after the other: how many of them end as they should.
+"""Short client programs, four at a time: how many of them exit with 0 and print no error.
 
-`python tests/durability/endings.py COUNT` starts a server of its own; with its address as a second
-argument it uses one that is there. Each program is a fork of one that has imported everything, since
-imports are what would take the time, and ends as any program does: by the interpreter's own end.
+`python tests/durability/endings.py COUNT` starts a server of its own; with an address as a second
+argument it uses the server there. Each program is a fork of a process that has imported everything,
+which saves the time of the imports, and ends as any program does, with the interpreter's shutdown.
 """
 
 import asyncio
@@ -18,19 +18,19 @@ AT_ONCE = 4
 
 
 async def connect(address: str) -> None:
-    """Connect, and end."""
+    """Connect, then end."""
     await Client.connect(address)
 
 
 async def ask(address: str) -> None:
-    """Ask one thing, and end in the middle of the answer."""
+    """List runs, then end after the first."""
     client = await Client.connect(address)
     async for _ in client.list_runs():
         break
 
 
 async def leave(address: str) -> None:
-    """End while a question is on its way."""
+    """End while a request is under way."""
     client = await Client.connect(address)
     asking = asyncio.create_task(client.temporal.count_workflows())
     await asyncio.sleep(0)
@@ -41,7 +41,7 @@ PROGRAMS = [connect, ask, leave]
 
 
 def endings(address: str, count: int) -> tuple[collections.Counter[int], str]:
-    """The exit codes of so many programs, and what they wrote to standard error."""
+    """The exit codes of `count` programs, and what they wrote to standard error."""
     codes, live, started = collections.Counter[int](), 0, 0
     with tempfile.TemporaryFile() as errors:
         while started < count or live:
@@ -59,7 +59,7 @@ def endings(address: str, count: int) -> tuple[collections.Counter[int], str]:
 
 
 async def with_server(count: int) -> int:
-    """Count them on a server of our own, in a process that has used the SDK for nothing."""
+    """Start a server, and run the programs from a new process, in which the SDK has not been used; return its exit code."""
     async with Server(port=0, ui=False, attach=False) as server:
         counting = await asyncio.create_subprocess_exec(sys.executable, __file__, str(count), server.address)
         return await counting.wait()
@@ -67,10 +67,10 @@ async def with_server(count: int) -> int:
 
 if __name__ == "__main__":
     if len(sys.argv) > 2:
-        found, said = endings(sys.argv[2], int(sys.argv[1]))
+        found, errors = endings(sys.argv[2], int(sys.argv[1]))
         print(
-            f"{found[0]} of {found.total()} ended well; others by exit code: {dict(found - collections.Counter({0: found[0]}))}"
+            f"{found[0]} of {found.total()} exited with 0; others by exit code: {dict(found - collections.Counter({0: found[0]}))}"
         )
-        print(said[-2_000:])
-        sys.exit(0 if found[0] == found.total() and not said else 1)
+        print(errors[-2_000:])
+        sys.exit(0 if found[0] == found.total() and not errors else 1)
     sys.exit(asyncio.run(with_server(int(sys.argv[1]))))

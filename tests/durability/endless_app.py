@@ -1,4 +1,4 @@
-"""An app whose tool blocks the event loop for ever; its worker is given up after 3 s of that, not after 120."""
+"""An app whose tool blocks the event loop for ever, and whose worker ends after 3 s of that instead of 120."""
 
 import time
 
@@ -14,14 +14,14 @@ endless = Toolset("durable.endless")
 
 @endless.tool
 async def spin() -> str:
-    """Never let go of the loop."""
+    """Block the event loop for ever."""
     record("start", "spin")
     while True:
         time.sleep(1)
 
 
 async def plan(turn: Turn) -> PlanResult:
-    """Call it, then tell what became of that."""
+    """Call `spin`, then answer with its error."""
     if turn.tool_results:
         (result,) = turn.tool_results
         return PlanResult.final(str(result.error))

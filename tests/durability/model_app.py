@@ -1,4 +1,4 @@
-"""Agents that a model decides for; where it is asked is said by the environment."""
+"""Agents with models as planners, one for each protocol; the environment holds the addresses."""
 
 from sojourn import Agent, App, ModelPlanner, Toolset
 

@@ -1,4 +1,4 @@
-"""Stage: one scenario's place: a folder, a task queue, a client, and the workers it starts."""
+"""Stage: what one scenario uses: a folder, a task queue, a client, and the workers it starts."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ from .worker_process import WorkerProcess
 
 @dataclass
 class Stage:
-    """Where one scenario is played."""
+    """The folder, task queue, client and workers of one scenario."""
 
     folder: Path
     client: Client
@@ -40,7 +40,7 @@ class Stage:
         imports: tuple[str, ...] = (),
         **environment: str,
     ) -> WorkerProcess:
-        """Start a worker of this stage, and wait until it serves; more variables may be set for it."""
+        """Start a worker of this stage and, with `ready`, wait until it serves; `environment` adds variables."""
         name = f"worker-{len(self.workers) + 1}"
         worker = WorkerProcess(
             target,
@@ -60,26 +60,26 @@ class Stage:
 
     @property
     def remote_queue(self) -> str:
-        """The queue of the app's remote toolset."""
+        """The task queue of the app's remote toolset."""
         return f"{self.client.task_queue}-remote"
 
     async def wire(self) -> Wire:
-        """A relay to the server."""
+        """Open a relay to the server."""
         wire = Wire(self.address)
         self.wires.append(wire)
         await wire.open()
         return wire
 
     def hold(self, point: str) -> None:
-        """Stop executions at a point."""
+        """Make executions wait at a point."""
         (self.folder / f"{point}.hold").touch()
 
     def release(self, point: str) -> None:
-        """Let executions pass a point."""
+        """Let executions continue at a point."""
         (self.folder / f"{point}.hold").unlink()
 
     def records(self) -> list[dict[str, Any]]:
-        """What executions have written down."""
+        """The records of the executions so far."""
         path = self.folder / "records.jsonl"
         lines = path.read_text().split("\n")[:-1] if path.exists() else []
         return [json.loads(line) for line in lines]
@@ -98,7 +98,7 @@ class Stage:
         return list(history.events)
 
     async def happened(self, run: Run, name: str, count: int = 1) -> None:
-        """Wait until the run's history holds so many events of a type."""
+        """Wait until the run's history holds `count` events of a type."""
         wanted = EventType.Value(f"EVENT_TYPE_{name}")
 
         async def there() -> bool:
@@ -108,7 +108,7 @@ class Stage:
 
     @staticmethod
     async def until(what: str, claim: Callable[[], Any]) -> Any:
-        """Wait until the claim gives something true, and return that."""
+        """Wait until the claim returns a true value, and return that value."""
         return await until(what, claim)
 
     async def asks(self, run: Run) -> None:
@@ -116,19 +116,19 @@ class Stage:
         await self.happened(run, "UPSERT_WORKFLOW_SEARCH_ATTRIBUTES")
 
     async def in_flight(self, run: Run) -> Any:
-        """The one activity in flight, as the server knows it."""
+        """The server's description of the one pending activity."""
         described = await self.client.temporal.get_workflow_handle(run.id).describe()
         (activity,) = described.raw_description.pending_activities
         return activity
 
     async def noticed(self, run: Run) -> datetime:
-        """Wait until the server has given up the first attempt of the activity in flight, and say when it did."""
+        """Wait until the server has ended the first attempt of the pending activity, and return when it did."""
 
-        async def given_up() -> Any:
+        async def first_attempt_ended() -> Any:
             activity = await self.in_flight(run)
             return activity.attempt > 1 and activity.last_attempt_complete_time
 
-        found = await until(f"{run.id}: the first attempt is given up", given_up)
+        found = await until(f"{run.id}: the first attempt has ended", first_attempt_ended)
         return found.ToDatetime(UTC)
 
     async def start(self, agent: str = "clerk") -> Run:
@@ -136,18 +136,18 @@ class Stage:
         return await self.client.start(f"durable.{agent}", "Write the notes")
 
     async def follow(self, run: Run) -> list[Event]:
-        """What a follower sees until the end, less what is only told live."""
+        """Follow a run to its end and return its recorded events, without those that only a live follower gets."""
         return [event async for event in run.events() if event.event_id]
 
     async def story(self, run: Run) -> Story:
-        """Wait for the end of a run, and read what happened."""
+        """Wait for the end of a run, and collect its output, transcript, events, records and history."""
         async with asyncio.timeout(PATIENCE):
             output = await run.result()
         handle = self.client.temporal.get_workflow_handle(run.id)
-        told = await handle.query("transcript", result_type=RawValue)
+        transcript = await handle.query("transcript", result_type=RawValue)
         return Story(
             output=output,
-            transcript=comparable(told.payload.data, run.id),
+            transcript=comparable(transcript.payload.data, run.id),
             events=[event async for event in run.events(follow=False)],
             records=[line for line in self.records() if line["run_id"].startswith(run.id)],
             history=await self.history(run),

@@ -1,4 +1,4 @@
-"""Story: what a run that has ended tells, and whether two runs tell the same."""
+"""Story: all records of a run that has ended, and the comparison of two runs."""
 
 import json
 import re
@@ -11,28 +11,28 @@ from temporalio.api.history.v1 import HistoryEvent
 from sojourn import Event, RunOutput
 
 UNSTEADY = ("telemetry", "duration", "identity")
-"""What differs between two runs of one script, wherever it stands."""
+"""Fields that differ between two runs of one script, at any depth."""
 
 
 @dataclass(frozen=True)
 class Story:
-    """A run that has ended, as its records tell."""
+    """The records of a run that has ended."""
 
     output: RunOutput
     transcript: Any
-    """As the query tells it, with ids made from the run's id named by their place."""
+    """The result of the query `transcript`, with call ids numbered by their order."""
     events: list[Event]
     records: list[dict[str, Any]]
-    """What the executions of the run and its children wrote down."""
+    """The records of the executions of the run and its child runs."""
     history: list[HistoryEvent]
 
     def executions(self, point: str) -> list[tuple[str, int]]:
-        """What was written down at a point, in order: `start` or `end`, and the attempt."""
+        """The records of a point, in order: `start` or `end`, and the attempt."""
         return [(line["event"], line["attempt"]) for line in self.records if line["point"] == point]
 
     @property
     def calls(self) -> set[tuple[str, str, str]]:
-        """Point, tool_call_id and idempotency key of what the tools were told."""
+        """Point, tool_call_id and idempotency key of all recorded calls."""
         return {
             (line["point"], line["tool_call_id"], line["idempotency_key"])
             for line in self.records
@@ -40,14 +40,14 @@ class Story:
         }
 
     def worker_of(self, point: str) -> str:
-        """Which worker finished what ran at a point."""
+        """The worker that finished the execution at a point."""
         (worker,) = (
             line["worker"] for line in self.records if (line["event"], line["point"]) == ("end", point)
         )
         return worker
 
     def assert_repeated(self, *repeated: str) -> None:
-        """These executions were lost and made again as the same calls; every other was made once."""
+        """Assert that these executions had a second attempt with the same ids, and that every other had one attempt."""
         points = [line["point"] for line in self.records]
         once, twice = [("start", 1), ("end", 1)], [("start", 1), ("start", 2), ("end", 2)]
         assert set(repeated) <= set(points)
@@ -57,10 +57,10 @@ class Story:
         assert len(self.calls) == len({call_id for _, call_id, _ in self.calls})
 
     def assert_same_as(self, other: "Story") -> None:
-        """The two runs read the same."""
+        """Assert that transcript, events and output are equal, but for ids, times and attempts."""
         assert self.transcript == other.transcript
         assert [event.type for event in self.events] == [event.type for event in other.events]
-        assert self.told() == other.told()
+        assert self.comparable_events() == other.comparable_events()
         mine, theirs = self.output, other.output
         assert (mine.text, mine.reason, mine.tool_calls, mine.rounds, mine.children_count) == (
             theirs.text,
@@ -70,19 +70,19 @@ class Story:
             theirs.children_count,
         )
 
-    def told(self) -> list[str]:
-        """Its events less ids, times and attempts; sorted, since calls of one step end in any order."""
+    def comparable_events(self) -> list[str]:
+        """The events without ids, times and attempts; sorted, since calls of one step end in any order."""
         dumped = [event.model_dump_json(exclude={"event_id", "time"}) for event in self.events]
         events = comparable(f"[{','.join(dumped)}]".encode(), self.output.run_id)
         return sorted(json.dumps(event, sort_keys=True) for event in events)
 
     def of_type(self, name: str) -> list[HistoryEvent]:
-        """Its history events of a type."""
+        """The history events of a type."""
         return [event for event in self.history if event.event_type == EventType.Value(f"EVENT_TYPE_{name}")]
 
 
 def comparable(transcript: bytes, run_id: str) -> Any:
-    """A transcript less what differs between two runs of one script: ids made from the run's, and times."""
+    """JSON of a run without what differs between two runs of one script: ids, times and other fields of `UNSTEADY`."""
     text = transcript.decode().replace(run_id, "run")
     for place, call_id in enumerate(dict.fromkeys(re.findall(r"call_[0-9a-f]{12}", text))):
         text = text.replace(call_id, f"call-{place}")

@@ -1,4 +1,4 @@
-"""An app whose tool leaves code behind, which then does something to the worker's event loop."""
+"""An app whose tool leaves a task behind, which later harms the worker's event loop."""
 
 import asyncio
 import os
@@ -9,7 +9,7 @@ from sojourn import Agent, App, PlanResult, Toolset, Turn
 
 STAGE = Path(os.environ["DURABLE_STAGE"])
 GONE = STAGE / "gone"
-"""There once the code that was left behind has done what it does."""
+"""A file that the task makes just before it does harm."""
 
 stray = Toolset("durable.stray")
 
@@ -17,12 +17,12 @@ LEFT: list[asyncio.Task[None]] = []
 
 
 def exit_in_handler(loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
-    """Take a loop's fault for the end of the program."""
+    """Exit for any fault that the loop reports."""
     raise SystemExit(4)
 
 
 async def harm(how: str) -> None:
-    """Do it, when the call is long answered."""
+    """Wait until the test has made the file `go`, after the call was answered, then harm the event loop."""
     while not (STAGE / "go").exists():
         await asyncio.sleep(0.02)
     GONE.touch()
@@ -53,13 +53,13 @@ async def harm(how: str) -> None:
 
 @stray.tool
 async def leave(how: str) -> str:
-    """Leave something behind."""
+    """Start a task that outlives the call."""
     LEFT.append(asyncio.create_task(harm(how)))
     return "left"
 
 
 async def plan(turn: Turn) -> PlanResult:
-    """Call the tool with what the person said, then answer."""
+    """Call the tool with the first message, then answer."""
     if turn.tool_results:
         return PlanResult.final("done")
     return PlanResult.calls(leave.call(how=turn.messages[0].text))

@@ -1,6 +1,6 @@
-"""Workers are killed one after the other, the server now and then, while errands run, pause and are cancelled.
+"""Workers are killed one after the other, and now and then the server, while errands run, pause and are canceled.
 
-`SOJOURN_CASES=600 pytest -s tests/durability/test_campaign.py --timeout 3600` kills as many and prints the figures.
+`SOJOURN_CASES=600 pytest -s tests/durability/test_campaign.py --timeout 3600` kills 600 workers and prints the figures.
 """
 
 import asyncio
@@ -25,11 +25,11 @@ from .stage import Stage
 pytestmark = pytest.mark.durability
 
 KILLS = int(os.environ.get("SOJOURN_CASES", "10"))
-"""Workers that are killed; the server is at every 120th, and at least once."""
+"""Number of workers to kill. The server is killed with every 120th, and once midway through the first 120."""
 
 WORKERS = 3
 AT_ONCE = 10
-"""Errands under way at a time."""
+"""Number of errands under way at a time."""
 
 DONE = EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED
 SCHEDULED = EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED
@@ -37,13 +37,13 @@ SCHEDULED = EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED
 
 @pytest.fixture
 async def server(tmp_path):
-    """Give a server that may be killed."""
+    """A server that a test may kill."""
     async with Server(db_filename=tmp_path / "temporal.db", port=0, ui=False, attach=False) as server:
         yield server
 
 
 class Campaign:
-    """What is under way, and what became of it."""
+    """The runs of a campaign, and the figures of what became of them."""
 
     def __init__(self, stage: Stage, server: Server) -> None:
         self.stage, self.server = stage, server
@@ -53,7 +53,7 @@ class Campaign:
         self.figures: Counter[str] = Counter()
 
     async def kill(self) -> None:
-        """Kill workers one after the other, each when the last one's successor serves."""
+        """Kill workers one after the other, each once the last one's successor serves."""
         dice = random.Random(1)
         serving = [await self.stage.worker("campaign_app:app") for _ in range(WORKERS)]
         for number in range(1, KILLS + 1):
@@ -68,27 +68,27 @@ class Campaign:
         self.is_over = True
 
     async def employ(self, number: int) -> None:
-        """Have errands done, one after the other; a tenth is cancelled, a fifth paused for a while."""
+        """Start errands one after the other; cancel a tenth of them, and pause a fifth for up to 2 seconds."""
         dice = random.Random(number)
         while not self.is_over:
-            run = await self.patiently(self.stage.client.start, "campaign.errand", "Go")
+            run = await self.despite_outages(self.stage.client.start, "campaign.errand", "Go")
             self.runs.append(run)
             what = dice.random()
             await asyncio.sleep(dice.uniform(0, 3))
             if what < 0.1:
                 self.canceled.add(run.id)
-                await self.patiently(run.cancel, "enough")
+                await self.despite_outages(run.cancel, "enough")
             elif what < 0.3:
-                await self.patiently(run.pause, "look")
+                await self.despite_outages(run.pause, "look")
                 await asyncio.sleep(dice.uniform(0, 2))
-                await self.patiently(run.resume)
+                await self.despite_outages(run.resume)
             await self.end_of(run)
 
-    async def patiently(self, deed: Any, *args: Any) -> Any:
-        """Do it again while the server is away; what came too late is no matter."""
+    async def despite_outages(self, request: Any, *args: Any) -> Any:
+        """Repeat a request while the server is away; None if the request came too late for the run."""
         while True:
             try:
-                return await deed(*args)
+                return await request(*args)
             except RunError as error:
                 if type(error).__name__ in ("AwaitClosed", "RunNotFound", "RunFailed"):
                     return None
@@ -105,7 +105,7 @@ class Campaign:
 
 
 async def test_a_campaign_of_kills(stages, server, capsys):
-    """Every errand ends, all tell one transcript, nothing finished is repeated, no workflow task fails."""
+    """Every errand ends, all completed ones have one transcript, no finished call is repeated, and no workflow task fails."""
     stage = await stages(server.address)
     campaign = Campaign(stage, server)
     began = time.monotonic()
@@ -119,7 +119,7 @@ async def test_a_campaign_of_kills(stages, server, capsys):
         figures[f"runs {status.name.lower() if status else 'unknown'}"] += 1
         await examine(stage, run.id, executions, figures)
         if status == WorkflowExecutionStatus.COMPLETED:
-            transcripts.add(told([m.model_dump(mode="json") for m in await run.transcript()], figures))
+            transcripts.add(comparable([m.model_dump(mode="json") for m in await run.transcript()], figures))
         else:
             assert run.id in campaign.canceled
     figures["executions"] = sum(len(starts) for starts in executions.values())
@@ -132,7 +132,7 @@ async def test_a_campaign_of_kills(stages, server, capsys):
 
 
 def executions_of(stage: Stage) -> dict[tuple[str, str], list[float]]:
-    """When each call's executions began, by run and call."""
+    """The start times of each call's executions, by run id and `tool_call_id`."""
     found: dict[tuple[str, str], list[float]] = {}
     for line in stage.records():
         if line["event"] == "start":
@@ -143,7 +143,7 @@ def executions_of(stage: Stage) -> dict[tuple[str, str], list[float]]:
 async def examine(
     stage: Stage, run_id: str, executions: dict[tuple[str, str], list[float]], figures: Counter[str]
 ) -> None:
-    """Count what must not be, in a run and its child runs."""
+    """Count failed workflow tasks, and finished calls that were repeated, in a run and its child runs."""
     handle = stage.client.temporal.get_workflow_handle(run_id)
     names: dict[int, str] = {}
     events = [event async for event in handle.fetch_history_events()]
@@ -162,8 +162,8 @@ async def examine(
             await examine(stage, child, executions, figures)
 
 
-def told(messages: list[dict[str, Any]], figures: Counter[str]) -> str:
-    """A transcript less ids and times; a call whose outcome is unknown since its worker was killed is any call."""
+def comparable(messages: list[dict[str, Any]], figures: Counter[str]) -> str:
+    """A transcript without ids and times, in which a call of unknown outcome reads as an answered one."""
     lines: list[str] = []
     for message in messages:
         for part in message["parts"]:

@@ -1,4 +1,4 @@
-"""A changed app is deployed under running runs, and none breaks."""
+"""A changed app is deployed while runs are under way, and no run breaks."""
 
 import asyncio
 import signal
@@ -12,14 +12,14 @@ KINDS = ("tool", "plan", "wait", "question")
 
 
 async def test_twenty_runs_outlive_a_deploy(stage):
-    """A renamed tool, another policy and another planner are met by 20 runs under way, and every one ends."""
+    """20 runs under way meet a renamed tool, another policy and another planner, and every run ends."""
     for kind in KINDS:
         stage.hold(kind)
     old = await stage.worker("deploy_app:v1")
     runs = {kind: [await stage.client.start("ops.counter", kind) for _ in range(5)] for kind in KINDS}
     everyone = [run for some in runs.values() for run in some]
 
-    # Every run has counted its first shelf, and is where its kind stops.
+    # Every run has counted its first shelf, and stops where its kind does.
     parked = [
         *(stage.happened(run, "ACTIVITY_TASK_COMPLETED", 2) for run in runs["plan"]),
         *(stage.happened(run, "ACTIVITY_TASK_COMPLETED", 3) for run in runs["tool"]),
@@ -33,7 +33,7 @@ async def test_twenty_runs_outlive_a_deploy(stage):
     stage.release("wait")
     await asyncio.gather(*(run.answer("go", "yes") for run in runs["question"][:3]))
 
-    # The old one leaves; what it has begun ends, and the new one meets what it has planned.
+    # The old worker drains: it ends what it has begun, and the new worker executes what it has planned.
     old.signal(signal.SIGTERM)
     await old.says("worker_draining")
     stage.release("plan")
@@ -50,7 +50,7 @@ async def test_twenty_runs_outlive_a_deploy(stage):
     histories = [await stage.history(run) for run in everyone]
     assert [run.id for run, events in zip(everyone, histories, strict=True) if broken in types(events)] == []
 
-    # The deploy was met: runs were planned by both versions, and the old plan's tool was not there any more.
+    # Runs were planned by both versions, and the tool of the old plan was not there any more.
     versions = {run.id: planned_by(stage, run) for run in everyone}
     assert all(versions[run.id] == {"v1", "v2"} for run in runs["plan"] + runs["question"][3:])
     for run in runs["plan"]:

@@ -1,4 +1,4 @@
-"""SIGTERM: a worker ends what it has begun, begins nothing new, and leaves with status 0."""
+"""SIGTERM: a worker finishes what it has begun, begins nothing new, and exits with 0."""
 
 import asyncio
 import signal
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.durability
 
 
 async def test_a_drain_finishes_the_tool_in_flight(stage):
-    """A tool in flight ends on the worker that drains, once; another worker does the rest, and what is new."""
+    """A tool in flight ends once, on the worker that drains; another worker executes the rest of the run, and new runs."""
     stage.hold("clerk.write-one")
     first = await stage.worker()
     run = await stage.start()
@@ -33,7 +33,7 @@ async def test_a_drain_finishes_the_tool_in_flight(stage):
 
 
 async def test_a_second_signal_ends_a_drain(stage):
-    """SIGTERM during a drain ends the worker at once; the call in flight is made again by another one."""
+    """A second SIGTERM during a drain ends the worker at once; another worker executes the call in flight again."""
     stage.hold("clerk.write-one")
     first = await stage.worker()
     run = await stage.start()
@@ -49,8 +49,8 @@ async def test_a_second_signal_ends_a_drain(stage):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_an_idle_worker_leaves_at_once(stage, number):
-    """With nothing in flight nothing is waited for: the worker leaves with status 0, before a drain would end."""
+async def test_an_idle_worker_exits_at_once(stage, number):
+    """A worker with nothing in flight exits with 0 before the time of a drain is over."""
     worker = await stage.worker()
     worker.signal(number)
     async with asyncio.timeout(DRAIN.total_seconds()):

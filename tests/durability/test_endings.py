@@ -1,4 +1,4 @@
-"""A client program ends with its own status, however soon after its last answer."""
+"""A client program exits with its own exit code, however soon after its last answer."""
 
 import asyncio
 import sys
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.durability
 
 
 async def test_short_programs_end_well(temporal_address):
-    """None aborts in the SDK's threads; on a busy machine every eighth did."""
+    """No program aborts in the SDK's threads, as one in eight did on a busy machine."""
     script = Path(__file__).with_name("endings.py")
     counting = await asyncio.create_subprocess_exec(
         sys.executable, script, "60", temporal_address, stdout=asyncio.subprocess.PIPE

@@ -1,4 +1,4 @@
-"""A worker is cut off, given up, and comes back: what it still believes is not believed."""
+"""A worker is cut off from the server and comes back: the results of its late attempts are not used."""
 
 import signal
 
@@ -8,7 +8,7 @@ pytestmark = pytest.mark.durability
 
 
 async def test_the_transcript_of_a_late_attempt_is_not_read(stage):
-    """A plan that ended after another attempt of it was accepted leaves nothing that a later plan reads."""
+    """A plan attempt that ends after another was accepted leaves nothing in the transcript that later plans read."""
     stage.hold("namer.plan-2")
     wire = await stage.wire()
     lost = await stage.worker(address=wire.address)
@@ -16,7 +16,7 @@ async def test_the_transcript_of_a_late_attempt_is_not_read(stage):
     await stage.reached("namer.plan-2")
     await wire.cut()
 
-    # Another worker makes the plan too, the server takes that one, and the tool it asks for begins.
+    # Another worker makes the plan too, the server accepts that plan, and its tool begins.
     other = await stage.worker()
     await stage.reached("namer.plan-2", attempt=2)
     stage.hold(f"namer.write-by-{other.name}")
@@ -25,7 +25,7 @@ async def test_the_transcript_of_a_late_attempt_is_not_read(stage):
     await stage.reached(f"namer.write-by-{other.name}")
     wire.mend()
 
-    # The tool ends on a worker that leaves, so that the next plan is made where the late attempt was.
+    # The tool ends on a worker that drains, so that the next plan is made on the worker of the late attempt.
     other.signal(signal.SIGTERM)
     await other.says("worker_draining")
     stage.release(f"namer.write-by-{other.name}")
@@ -37,12 +37,12 @@ async def test_the_transcript_of_a_late_attempt_is_not_read(stage):
     assert last["worker"] == lost.name
     assert story.executions("namer.plan-2")[:2] == [("start", 1), ("start", 2)]
     asked = [part["payload"]["text"] for part in parts(last["messages"], "tool_call")]
-    told = [part["result"]["result"] for part in parts(last["messages"], "tool_result")]
+    results = [part["result"]["result"] for part in parts(last["messages"], "tool_result")]
     assert asked == ["one", f"by-{other.name}"]
-    assert told == ["wrote one", f"wrote by-{other.name}"]
+    assert results == ["wrote one", f"wrote by-{other.name}"]
     assert story.output.text == f"Write the notes; wrote one; wrote by-{other.name}"
 
 
 def parts(messages: list, kind: str) -> list:
-    """The parts of a kind in a transcript."""
+    """The parts of one type in a transcript."""
     return [part for message in messages for part in message["parts"] if part["type"] == kind]

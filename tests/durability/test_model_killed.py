@@ -1,4 +1,4 @@
-"""A worker is killed while models answer: each answer is asked for once more, and nothing else is."""
+"""A worker is killed while models answer: only the unfinished requests are sent again."""
 
 import asyncio
 from collections import Counter
@@ -12,8 +12,8 @@ pytestmark = pytest.mark.durability
 SDKS = ("sojourn.models", "pydantic_ai.models.anthropic", "pydantic_ai.models.openai")
 
 
-async def test_a_model_is_asked_once_more(stage):
-    """The run goes on with one request more, and the transcript holds each message once; over every protocol."""
+async def test_an_unfinished_request_is_sent_once_more(stage):
+    """Over every protocol the run continues with one more request, and the transcript holds each message once."""
     add, asked = ToolCall(name="model__sums__add", arguments='{"a": 1, "b": 2}'), Counter[str]()
 
     def answer(request):
@@ -41,6 +41,6 @@ async def test_a_model_is_asked_once_more(stage):
         messages = await run.transcript()
         assert [message.role for message in messages] == ["user", "assistant", "tool", "assistant"]
         assert [message.text for message in messages if message.role == "assistant"] == ["", "It is 3."]
-        told = [event.type async for event in run.events()]
-        assert (told.count("assistant_message"), told.count("usage")) == (2, 2)
+        types = [event.type async for event in run.events()]
+        assert (types.count("assistant_message"), types.count("usage")) == (2, 2)
         assert (out.usage.input_tokens, out.usage.output_tokens) == (20, 10)

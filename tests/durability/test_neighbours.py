@@ -1,6 +1,6 @@
-"""One call that blocks its worker, or kills it, harms only itself.
+"""A call that blocks or kills its worker harms only itself.
 
-`SOJOURN_BLOCKED=40 pytest tests/durability/test_neighbours.py` blocks for as many seconds.
+`SOJOURN_BLOCKED=40 pytest tests/durability/test_neighbours.py` blocks for 40 seconds.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ async def test_the_calls_beside_a_blocked_loop_are_executed_once(stage):
         await stage.reached(point)
     stage.release("hogger.hog-one-polite")
     await stage.reached("hogger.hog-one")
-    behind = await stage.start("clerk")  # what begins now waits behind the blocked loop
+    behind = await stage.start("clerk")  # its plan waits until the loop is free
     handle = stage.client.temporal.get_workflow_handle(run.id)
 
     async def outlasted() -> bool:
@@ -60,8 +60,8 @@ async def test_the_calls_beside_a_blocked_loop_are_executed_once(stage):
     story = await stage.story(run)
     for point in ("hogger.hog-one", *beside):
         assert story.executions(point) == [("start", 1), ("end", 1)]
-    told = await stage.story(behind)
-    points = [line["point"] for line in told.records if line["event"] == "start"]
+    later = await stage.story(behind)
+    points = [line["point"] for line in later.records if line["event"] == "start"]
     assert len(points) == len(set(points))
     lines = [json.loads(line) for line in worker.log().splitlines() if "_blocks_loop" in line]
     assert [line["event"] for line in lines][:2] == ["tool_blocks_loop"] * 2
@@ -70,7 +70,7 @@ async def test_the_calls_beside_a_blocked_loop_are_executed_once(stage):
 
 
 async def _doctor(stage) -> dict[str, Any]:
-    """What `sojourn doctor` finds of the runs, as an operator asks while the loop is blocked."""
+    """The check of `sojourn doctor` on the runs of the stage's task queue."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "sojourn", "doctor", "--json", "--task-queue", stage.client.task_queue,
         env={**os.environ, "TEMPORAL_ADDRESS": stage.address},
@@ -81,11 +81,8 @@ async def _doctor(stage) -> dict[str, Any]:
     return checks[f"runs on {stage.client.task_queue}"]
 
 
-async def test_what_takes_its_worker_down_is_tried_on_three(stages):
-    """An ordinary call, a local one or a planner, which kill it, or a call that never lets go of the loop.
-
-    The third lost worker is the last, and the run says so.
-    """
+async def test_what_takes_its_worker_down_has_three_attempts(stages):
+    """A call, local call or plan that takes its worker down has three attempts; then the call is answered, or the run fails."""
 
     async def played(agent, point):
         stage = await stages()
@@ -103,7 +100,7 @@ async def test_what_takes_its_worker_down_is_tried_on_three(stages):
         played("crasher", "crasher.crash-one"),
         played("tripper", "tripper.crash-one"),
         played("gambler", "gambler.crash-plan"),
-        never_let_go(await stages()),
+        blocks_the_loop_for_ever(await stages()),
     )
     for run in (called, tripped):
         assert (await run.result()).text.count("(3 times); its outcome is unknown") == 1
@@ -113,8 +110,8 @@ async def test_what_takes_its_worker_down_is_tried_on_three(stages):
         await gambled.result()
 
 
-async def never_let_go(stage):
-    """Each worker that a call blocks gives it up and ends, so that no other work is handed to it; then it is answered."""
+async def blocks_the_loop_for_ever(stage):
+    """Each worker whose loop the call blocks ends with 1; after the third the call is answered."""
     run = await stage.client.start("durable.endless", "go", wait_for_worker=True)
     for _ in range(3):
         worker = await stage.worker("endless_app:app", ready=False)

@@ -1,4 +1,4 @@
-"""The server is killed and comes back on its file: whoever waits for it goes on."""
+"""The server is killed and restarted on its database file: workers and clients continue."""
 
 import asyncio
 
@@ -11,13 +11,13 @@ pytestmark = pytest.mark.durability
 
 @pytest.fixture
 async def server(tmp_path):
-    """Give a server that may be killed."""
+    """A server that a test may kill."""
     async with Server(db_filename=tmp_path / "temporal.db", port=0, ui=False, attach=False) as server:
         yield server
 
 
 async def test_server_killed_in_the_middle_of_tools(stages, server):
-    """Worker, `result()` and `events()` bridge a crash of the server; tools that ran meanwhile run once."""
+    """Worker, `result()` and `events()` outlast a crash of the server; tools that end meanwhile are executed once."""
     stage = await stages(server.address)
     stage.hold("clerk.write-two")
     stage.hold("clerk.stamp-three")
@@ -34,7 +34,7 @@ async def test_server_killed_in_the_middle_of_tools(stages, server):
     await stage.happened(run, "ACTIVITY_TASK_COMPLETED", 4)
 
     server.kill()
-    # One tool ends while there is no server to tell, the other when it is back.
+    # One tool ends while the server is away, the other after its restart.
     stage.release("clerk.write-two")
     await stage.reached("clerk.write-two", event="end")
     await server.restart()

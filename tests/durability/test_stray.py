@@ -1,4 +1,4 @@
-"""Whatever code that a tool left behind does to the event loop: the worker serves on, or its process ends and says so."""
+"""A task that a tool left behind harms the event loop: the worker continues, or its process ends and logs why."""
 
 import asyncio
 import signal
@@ -9,7 +9,7 @@ pytestmark = pytest.mark.durability
 
 
 async def harmed(stage, how):
-    """A worker on whose loop a tool has left something, which has happened."""
+    """Start a worker, leave a task of a tool on its loop, and return once the task is about to do harm."""
     worker = await stage.worker("stray_app:app")
     out = await stage.client.execute("durable.stray", how)
     assert out.text == "done"
@@ -18,13 +18,13 @@ async def harmed(stage, how):
     return worker
 
 
-async def test_a_worker_serves_on(stages):
-    """What ends a loop does not end the worker: it says so, serves the next run, and stops as ever."""
+async def test_a_worker_continues(stages):
+    """A worker whose event loop was ended logs that, serves the next run, and drains as usual."""
 
-    async def serves_on(how, said):
+    async def continues(how, logged):
         stage = await stages()
         worker = await harmed(stage, how)
-        await worker.says(said)
+        await worker.says(logged)
         (stage.folder / "go").unlink()
         out = await stage.client.execute("durable.stray", how)
         assert out.text == "done"
@@ -34,25 +34,25 @@ async def test_a_worker_serves_on(stages):
         assert "Traceback" not in worker.log()
 
     async with asyncio.TaskGroup() as group:
-        for how, said in (
+        for how, logged in (
             ("exit", "SystemExit"),
             ("interrupt", "KeyboardInterrupt"),
             ("stop", "loop_stopped"),
             ("handler", "loop_left"),
         ):
-            group.create_task(serves_on(how, said))
+            group.create_task(continues(how, logged))
 
 
 async def test_a_cancelled_worker_has_failed(stage):
-    """One whose tasks were all cancelled ends by itself, in one line and with a status that has it restarted."""
+    """A worker whose tasks were all canceled logs that once and exits with 1, so that its supervisor restarts it."""
     worker = await harmed(stage, "cancel")
     assert await worker.ends() == 1
     assert worker.log().count("worker_cancelled") == 1
     assert "Traceback" not in worker.log()
 
 
-async def test_what_does_not_end_holds_nobody(stage):
-    """A task that takes no cancellation does not keep a worker that has drained, and changes no status."""
+async def test_a_task_that_ignores_cancellation_does_not_stop_a_drain(stage):
+    """A worker with a task that ignores cancellation still drains, and exits with 0."""
     worker = await harmed(stage, "deaf")
     worker.signal(signal.SIGTERM)
     assert await worker.ends() == 0
@@ -61,7 +61,7 @@ async def test_what_does_not_end_holds_nobody(stage):
 
 
 async def test_a_blocked_loop_ends(stages):
-    """A worker whose loop does nothing any more ends at SIGTERM, however often it comes, and has failed."""
+    """A worker whose event loop is blocked ends at one, two or three SIGTERM, with exit code 1."""
 
     async def ends(signals):
         worker = await harmed(await stages(), "block")

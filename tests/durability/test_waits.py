@@ -1,4 +1,4 @@
-"""100 runs wait; workers and server are killed meanwhile, and each run goes on with its own answer, once."""
+"""100 runs wait while workers and server are killed; each run continues with its own answer, once."""
 
 import asyncio
 from collections import Counter
@@ -18,21 +18,21 @@ from .waiter import Waiter
 pytestmark = pytest.mark.durability
 
 AGENTS = ["asker", "payer", "fetcher", "asker", "asker"] * 20
-"""What the runs wait for: 60 for an answer, 20 for a decision, 20 for a result; each five in a row are a mix."""
+"""The agents of the runs: 60 wait for an answer, 20 for a decision, 20 for a result, mixed in each five in a row."""
 
 AT_ONCE = 16
-"""Updates under way at a time."""
+"""Most updates under way at a time."""
 
 
 @pytest.fixture
 async def server(tmp_path):
-    """Give a server that may be killed."""
+    """A server that a test may kill."""
     async with Server(db_filename=tmp_path / "temporal.db", port=0, ui=False, attach=False) as server:
         yield server
 
 
 async def some_at_once(number: int, steps: Iterable[Awaitable[Any]]) -> list[Any]:
-    """What the steps give, of which so many are taken at a time."""
+    """The results of the steps, `number` of which are awaited at a time."""
     slots = asyncio.Semaphore(number)
 
     async def one(step: Awaitable[Any]) -> Any:
@@ -42,26 +42,26 @@ async def some_at_once(number: int, steps: Iterable[Awaitable[Any]]) -> list[Any
     return await asyncio.gather(*(one(step) for step in steps))
 
 
-async def signaled(waiters: Iterable[Waiter], server: Server) -> None:
-    """Answer by `temporal workflow signal`, two commands at a time."""
+async def signal_all(waiters: Iterable[Waiter], server: Server) -> None:
+    """Answer all by `temporal workflow signal`, two commands at a time."""
     temporal: Path = server.cli.path
     await some_at_once(2, (waiter.signal(temporal, server.address) for waiter in waiters))
 
 
-async def sent_again(waiter: Waiter) -> None:
-    """Send an answer that was sent before: it changes nothing, or comes after the run's end."""
+async def send_again(waiter: Waiter) -> None:
+    """Send an answer again: the repetition changes nothing, or comes after the run's end."""
     with suppress(AwaitClosed):
         assert await waiter.update() == waiter.wait.id
 
 
-async def contradicted(waiter: Waiter) -> None:
-    """Send another answer than was sent before: it is refused."""
+async def contradict(waiter: Waiter) -> None:
+    """Send another answer after the first, which is refused."""
     with pytest.raises(AwaitClosed):
         await replace(waiter, number=waiter.number + 1).update()
 
 
 async def test_a_hundred_waits_outlive_workers_and_server(stages, server):
-    """Whichever way the answers come, and however often, each is used once, and no run breaks."""
+    """Answers by signal and by update, some sent twice, are each used once, and no run breaks."""
     stage = await stages(server.address)
     workers = await asyncio.gather(*(stage.worker("waits_app:app") for _ in range(2)))
     runs = await some_at_once(
@@ -73,25 +73,25 @@ async def test_a_hundred_waits_outlive_workers_and_server(stages, server):
         for number, (agent, run) in enumerate(zip(AGENTS, runs, strict=True))
     ]
 
-    # Nobody serves; what is answered now is kept, by a server that is killed too.
+    # No worker serves: the server keeps the answers, through its own restart.
     for worker in workers:
         worker.kill()
-    await signaled(waiters[:5], server)
+    await signal_all(waiters[:5], server)
     server.kill()
     await server.restart()
-    await signaled(waiters[5:20], server)
+    await signal_all(waiters[5:20], server)
 
-    # Answers that wait for a worker; the first say again, or otherwise, what was signaled.
+    # These updates wait for a worker; the first ten repeat or contradict an answer that was signaled.
     early = [
-        *(sent_again(waiter) for waiter in waiters[10:15]),
-        *(contradicted(waiter) for waiter in waiters[15:20]),
+        *(send_again(waiter) for waiter in waiters[10:15]),
+        *(contradict(waiter) for waiter in waiters[15:20]),
         *(waiter.update() for waiter in waiters[20:25]),
     ]
     waiting = [asyncio.create_task(answer) for answer in early]
     await asyncio.gather(*(stage.worker("waits_app:app") for _ in range(2)))
     await asyncio.gather(
         *waiting,
-        signaled(waiters[25:30], server),
+        signal_all(waiters[25:30], server),
         some_at_once(AT_ONCE, (waiter.update() for waiter in waiters[30:])),
     )
 
@@ -100,7 +100,7 @@ async def test_a_hundred_waits_outlive_workers_and_server(stages, server):
 
 
 def assert_answered_once(waiter: Waiter, story: Any) -> None:
-    """The run ended with its own answer, which was used once, and never wedged."""
+    """Assert that the run ended with its own answer, used once, and that no workflow task failed."""
     run_id = waiter.run.id
     assert (story.output.text, story.output.notes) == (waiter.end, []), run_id
     assert story.of_type("WORKFLOW_TASK_FAILED") == [], run_id

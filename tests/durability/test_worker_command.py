@@ -1,4 +1,4 @@
-"""`sojourn worker` as a process: it waits for its server, and says in one line what is wrong with its app."""
+"""`sojourn worker` as a process: it waits for its server, and reports a fault of its app in one line."""
 
 import signal
 import subprocess
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.durability
 
 
 async def test_waits_for_its_server(stages, tmp_path):
-    """A worker started before its server serves as soon as that is there."""
+    """A worker started before its server serves as soon as the server does."""
     port = pick(0, 0)
     stage = await stages()
     worker = await stage.worker(address=f"127.0.0.1:{port}", ready=False)
@@ -27,8 +27,8 @@ async def test_waits_for_its_server(stages, tmp_path):
         worker.kill()
 
 
-async def test_leaves_while_it_waits_for_its_server(stage):
-    """SIGTERM ends a worker that has found no server yet, with status 0."""
+async def test_exits_while_it_waits_for_its_server(stage):
+    """A worker that has found no server yet exits with 0 at SIGTERM."""
     worker = await stage.worker(address=f"127.0.0.1:{pick(0, 0)}", ready=False)
     await worker.says("waiting_for_server")
     worker.signal(signal.SIGTERM)
@@ -56,7 +56,7 @@ async def write_again(text: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("source", "target", "said"),
+    ("source", "target", "message"),
     [
         (TWICE, "bad:app", "bad:app: ops.desk.write is declared twice; give one of them another name="),
         ("app = 1", "bad:app", "bad:app: 'app' is int, not an App"),
@@ -68,8 +68,8 @@ async def write_again(text: str) -> str:
     ],
     ids=["declared twice", "no App", "no name", "raises", "needs a library", "no module", "no target"],
 )
-def test_bad_app(tmp_path, source, target, said):
-    """Whatever is wrong with the app is one line that names the place, status 2, and no traceback."""
+def test_bad_app(tmp_path, source, target, message):
+    """A fault of the app is one line that names the place, with exit code 2 and no traceback."""
     (tmp_path / "bad.py").write_text(source)
     done = subprocess.run(
         [sys.executable, "-m", "sojourn", "worker", target],
@@ -81,4 +81,4 @@ def test_bad_app(tmp_path, source, target, said):
     assert done.returncode == 2
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()
-    assert line.startswith(f"sojourn: {said}")
+    assert line.startswith(f"sojourn: {message}")

@@ -1,7 +1,7 @@
-"""A worker is killed: the run ends as if nothing had happened, and nothing finished is done again.
+"""A worker is killed: the run ends like an undisturbed one, and nothing finished is executed again.
 
-The scenarios are played at once, each on a stage of its own, since a lost worker is noticed only
-after the heartbeat time-out; a test reads what came of one.
+All scenarios run at once, each on a stage of its own, since the server notices a lost worker only
+after the heartbeat time-out. Each test reads the outcome of one scenario.
 """
 
 import asyncio
@@ -20,25 +20,25 @@ from sojourn.server import find_cli
 pytestmark = pytest.mark.durability
 
 NOTICED = timedelta(seconds=20)
-"""Within this the server has given up what a killed worker did; the heartbeat time-out is 15 s."""
+"""Most time until the server ends a killed worker's attempt; the heartbeat time-out is 15 s."""
 
 
 @dataclass(frozen=True)
 class Aftermath:
-    """What came of a scenario."""
+    """The outcome of a scenario."""
 
     story: Any
     undisturbed: Any = None
-    """The story of a run of the same script that nobody disturbed."""
+    """The story of an undisturbed run of the same script."""
     seen: Any = None
-    """What the scenario saw on its way."""
+    """What the scenario observed while it ran."""
 
 
 Scenario = Callable[[Any], Awaitable[Aftermath]]
 
 
 async def compared(stage, run, agent: str = "clerk", seen: Any = None, by: str | None = None) -> Aftermath:
-    """The story of a disturbed run, and of a second one on the workers that are left."""
+    """The stories of the disturbed run, and of an undisturbed one on the workers that are left."""
     story = await stage.story(run)
     again = await stage.start(agent)
     if agent == "asker":
@@ -75,7 +75,7 @@ async def while_a_tool_runs(stage) -> Aftermath:
 
 
 async def twice(stage) -> Aftermath:
-    """The worker dies in the planner, and the next one in a tool, while somebody follows."""
+    """The worker dies in the planner, and the next one in a tool, while a client follows the run."""
     stage.hold("clerk.plan-2")
     stage.hold("clerk.stamp-three")
     worker = await stage.worker()
@@ -94,7 +94,7 @@ async def twice(stage) -> Aftermath:
 
 
 async def between(stage, point: str, completed: int) -> Aftermath:
-    """The server has what an activity gave, and the worker dies before it hears what comes next."""
+    """The worker dies after the server has an activity's result, before the worker gets the next task."""
     stage.hold(point)
     wire = await stage.wire()
     worker = await stage.worker(address=wire.address)
@@ -134,7 +134,7 @@ async def answered_by_a_client(stage) -> Aftermath:
     wire = await stage.wire()
     wire.hold()
     worker = await stage.worker()
-    # Up to the door only: an answer is waited for as long as a worker may need to start.
+    # Started early and held back, since an update waits for a worker only as long as a slow start may take.
     await stage.worker(address=wire.address, ready=False)
     run = await stage.start("asker")
     await stage.asks(run)
@@ -149,7 +149,7 @@ async def answered_by_a_client(stage) -> Aftermath:
 
 
 async def signal_answer(stage, run) -> None:
-    """Answer with Temporal's own command."""
+    """Answer by `temporal workflow signal`."""
     cli = await find_cli(fetch=False)
     command = [
         *(str(cli.path), "workflow", "signal", "--address", stage.address, "--workflow-id", run.id),
@@ -159,7 +159,7 @@ async def signal_answer(stage, run) -> None:
 
 
 async def answered_by_a_signal(stage) -> Aftermath:
-    """The worker dies while the run waits for a person, who answers with Temporal's own command."""
+    """The worker dies while the run waits for a person, who answers by `temporal workflow signal`."""
     worker = await stage.worker()
     run = await stage.start("asker")
     await stage.asks(run)
@@ -171,7 +171,7 @@ async def answered_by_a_signal(stage) -> Aftermath:
 
 
 async def asked_and_not_yet_waiting(stage, answer: Callable[[Any, Any], Awaitable[Any]]) -> Aftermath:
-    """The worker dies when the plan that asks was accepted, and a person answers before a worker has seen it."""
+    """The worker dies once the plan with the question was accepted, and a person answers before a worker has read the plan."""
     stage.hold("asker.plan-2")
     wire = await stage.wire()
     worker = await stage.worker(address=wire.address)
@@ -187,7 +187,7 @@ async def asked_and_not_yet_waiting(stage, answer: Callable[[Any, Any], Awaitabl
 
 
 async def asked_and_answered_by_a_signal(stage) -> Aftermath:
-    """The same, answered with Temporal's own command."""
+    """The same, answered by `temporal workflow signal`."""
 
     async def answer(stage, run) -> None:
         await signal_answer(stage, run)
@@ -197,7 +197,7 @@ async def asked_and_answered_by_a_signal(stage) -> Aftermath:
 
 
 async def asked_and_answered_by_a_client(stage) -> Aftermath:
-    """The same, answered by a client that has seen the question in the run's events."""
+    """The same, answered by an update, which waits for the next worker."""
 
     async def answer(stage, run) -> None:
         wire = await stage.wire()
@@ -213,7 +213,7 @@ async def asked_and_answered_by_a_client(stage) -> Aftermath:
 
 
 async def while_a_child_works(stage) -> Aftermath:
-    """The worker dies with a parent run that waits and its child run in the middle of a step."""
+    """The worker dies while a parent run waits for its child run, which is in the middle of a step."""
     stage.hold("clerk.write-two")
     worker = await stage.worker()
     run = await stage.start("lead")
@@ -227,7 +227,7 @@ async def while_a_child_works(stage) -> Aftermath:
 
 
 async def at_most_once(stage) -> Aftermath:
-    """The worker dies in a call that must not be made twice."""
+    """The worker dies in a call that must not be executed twice."""
     stage.hold("poster.post-one")
     worker = await stage.worker()
     run = await stage.start("poster")
@@ -239,7 +239,7 @@ async def at_most_once(stage) -> Aftermath:
 
 
 async def while_a_local_tool_runs(stage) -> Aftermath:
-    """The worker dies in a local call, of which the server knows nothing yet."""
+    """The worker dies in a local call, which the server's history does not hold yet."""
     stage.hold("filer.file-two")
     worker = await stage.worker()
     run = await stage.start("filer")
@@ -251,7 +251,7 @@ async def while_a_local_tool_runs(stage) -> Aftermath:
 
 
 async def one_of_two(stage) -> Aftermath:
-    """Of two workers the one that works dies."""
+    """Of two workers, the one that executes the call dies."""
     stage.hold("clerk.write-one")
     workers = await asyncio.gather(stage.worker(), stage.worker())
     run = await stage.start()
@@ -263,7 +263,7 @@ async def one_of_two(stage) -> Aftermath:
 
 
 async def slow_and_alive(stage) -> Aftermath:
-    """Nobody dies: a sync tool blocks its thread for longer than the heartbeat time-out."""
+    """No worker dies: a sync tool blocks its thread for longer than the heartbeat time-out."""
     stage.hold("clerk.stamp-three")
     await stage.worker()
     run = await stage.start()
@@ -307,7 +307,7 @@ SCENARIOS: list[Scenario] = [
 
 @pytest.fixture(scope="module")
 async def aftermath(stages) -> AsyncIterator[Callable[[Scenario], Awaitable[Aftermath]]]:
-    """Play every scenario at once; a test waits for the one it is about."""
+    """Run every scenario at once, and wait for the outcome of one."""
     played = {scenario: asyncio.create_task(scenario(await stages())) for scenario in SCENARIOS}
 
     async def of(scenario: Scenario) -> Aftermath:
@@ -319,8 +319,8 @@ async def aftermath(stages) -> AsyncIterator[Callable[[Scenario], Awaitable[Afte
     await asyncio.gather(*played.values(), return_exceptions=True)
 
 
-def assert_given_up_for_silence(story) -> None:
-    """The activity that was made again had been given up because its heartbeats had ceased."""
+def assert_heartbeat_timeout(story) -> None:
+    """Assert that the first attempt of the one repeated activity ended with a heartbeat time-out."""
     started = [
         event.activity_task_started_event_attributes for event in story.of_type("ACTIVITY_TASK_STARTED")
     ]
@@ -329,16 +329,16 @@ def assert_given_up_for_silence(story) -> None:
 
 
 async def test_killed_while_planning(aftermath):
-    """A plan whose worker was killed is made again, once, within 20 s, and the run reads as if undisturbed."""
+    """A plan whose worker was killed is made once more, within 20 s, and the run equals an undisturbed one."""
     came = await aftermath(while_planning)
     came.story.assert_same_as(came.undisturbed)
     came.story.assert_repeated("clerk.plan-2")
-    assert_given_up_for_silence(came.story)
+    assert_heartbeat_timeout(came.story)
     assert came.seen <= NOTICED
 
 
 async def test_killed_twice(aftermath):
-    """The events are those of an undisturbed run, and who followed all along has seen the same as who comes late."""
+    """The events equal those of an undisturbed run, also for a client that followed from the start."""
     came = await aftermath(twice)
     came.story.assert_same_as(came.undisturbed)
     came.story.assert_repeated("clerk.plan-2", "clerk.stamp-three")
@@ -346,11 +346,11 @@ async def test_killed_twice(aftermath):
 
 
 async def test_killed_while_a_tool_runs(aftermath):
-    """The call in flight is executed again with the same id and key; its answered siblings are not."""
+    """The call in flight is executed again with the same id and key; the answered calls of its step are not."""
     came = await aftermath(while_a_tool_runs)
     came.story.assert_same_as(came.undisturbed)
     came.story.assert_repeated("clerk.stamp-three")
-    assert_given_up_for_silence(came.story)
+    assert_heartbeat_timeout(came.story)
     assert came.seen <= NOTICED
     attempts = {
         event.result.result: event.result.telemetry.attempts
@@ -361,7 +361,7 @@ async def test_killed_while_a_tool_runs(aftermath):
 
 
 async def test_killed_between_plan_and_tool(aftermath):
-    """A plan that was accepted is not made again when its worker dies before the tool starts."""
+    """An accepted plan is not made again if its worker dies before the tool starts."""
     came = await aftermath(between_plan_and_tool)
     scheduled = EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED
     assert sum(event.event_type == scheduled for event in came.seen) == 1
@@ -370,7 +370,7 @@ async def test_killed_between_plan_and_tool(aftermath):
 
 
 async def test_killed_between_tool_and_plan(aftermath):
-    """A tool that has answered is not executed again when its worker dies before the next plan starts."""
+    """A tool whose result was accepted is not executed again if its worker dies before the next plan starts."""
     came = await aftermath(between_tool_and_plan)
     scheduled = EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED
     assert sum(event.event_type == scheduled for event in came.seen) == 2
@@ -379,7 +379,7 @@ async def test_killed_between_tool_and_plan(aftermath):
 
 
 async def test_killed_while_a_call_is_queued(aftermath):
-    """A call that waits for a worker of another queue is executed there once, whoever planned it is gone."""
+    """A call that waits for a worker of another queue is executed there once, after the worker that planned it is gone."""
     came = await aftermath(while_a_call_is_queued)
     came.story.assert_same_as(came.undisturbed)
     came.story.assert_repeated()
@@ -387,7 +387,7 @@ async def test_killed_while_a_call_is_queued(aftermath):
 
 
 async def test_killed_while_waiting_and_answered_by_a_client(aftermath):
-    """A question outlives its worker: it is shown, and answered, while no worker serves."""
+    """A question outlives its worker: the status shows it, and a client may answer it, while no worker serves."""
     came = await aftermath(answered_by_a_client)
     assert came.seen.status == "waiting"
     assert [question.id for question in came.seen.awaits] == ["which"]
@@ -406,7 +406,7 @@ async def test_killed_while_waiting_and_answered_by_a_signal(aftermath):
 
 @pytest.mark.parametrize("scenario", [asked_and_answered_by_a_signal, asked_and_answered_by_a_client])
 async def test_killed_when_it_has_just_asked(aftermath, scenario):
-    """A question counts as asked when its plan is in: an answer sent before a worker saw the plan is taken."""
+    """A question is open once its plan is in the history: an answer sent before a worker has read the plan is accepted."""
     came = await aftermath(scenario)
     upserted = EventType.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES
     assert upserted not in {event.event_type for event in came.seen}
@@ -416,7 +416,7 @@ async def test_killed_when_it_has_just_asked(aftermath, scenario):
 
 
 async def test_killed_while_a_child_works(aftermath):
-    """A child run loses only its call in flight, and its parent, which waits, nothing."""
+    """A child run repeats only its call in flight, and its waiting parent repeats nothing."""
     came = await aftermath(while_a_child_works)
     came.story.assert_same_as(came.undisturbed)
     came.story.assert_repeated("clerk.write-two")
@@ -424,7 +424,7 @@ async def test_killed_while_a_child_works(aftermath):
 
 
 async def test_one_of_two_workers_killed(aftermath):
-    """The worker that is left takes over, with nobody's help."""
+    """The remaining worker takes over by itself."""
     came = await aftermath(one_of_two)
     came.story.assert_same_as(came.undisturbed)
     came.story.assert_repeated("clerk.write-one")
@@ -432,14 +432,14 @@ async def test_one_of_two_workers_killed(aftermath):
 
 
 async def test_slow_is_not_dead(aftermath):
-    """A sync tool may take longer than the heartbeat time-out: it is not taken for lost."""
+    """A sync tool that takes longer than the heartbeat time-out is not executed again."""
     came = await aftermath(slow_and_alive)
     came.story.assert_same_as(came.undisturbed)
     came.story.assert_repeated()
 
 
 async def test_queue_that_nobody_serves(aftermath):
-    """A call whose queue has no worker is answered as unavailable, naming the queue; the run goes on."""
+    """A call whose task queue has no worker is answered with `tool_unavailable` and the name of the queue; the run continues."""
     came = await aftermath(nobody_serves_the_queue)
     came.story.assert_repeated()
     (refused,) = (e.result for e in came.story.events if e.type == "tool_end" and not e.result.ok)
@@ -450,7 +450,7 @@ async def test_queue_that_nobody_serves(aftermath):
 
 
 async def test_killed_in_a_call_that_is_made_at_most_once(aftermath):
-    """It is not repeated: the planner is told that its outcome is unknown, and the run goes on (D-11)."""
+    """A call with `idempotent=False` is not repeated: it is answered with an unknown outcome, and the run continues (D-11)."""
     story = (await aftermath(at_most_once)).story
     assert story.executions("poster.post-one") == [("start", 1)]
     (lost,) = [event.result for event in story.events if event.type == "tool_end" and event.result.error]
@@ -461,7 +461,7 @@ async def test_killed_in_a_call_that_is_made_at_most_once(aftermath):
 
 
 async def test_killed_while_a_local_tool_runs(aftermath):
-    """A local call is made again, with the same id and key, and what was settled before is not."""
+    """A local call is executed again with the same id and key; the calls answered before are not."""
     came = await aftermath(while_a_local_tool_runs)
     came.story.assert_same_as(came.undisturbed)
     assert came.story.executions("filer.write-one") == [("start", 1), ("end", 1)]

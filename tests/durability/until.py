@@ -1,4 +1,4 @@
-"""Wait for a condition: nothing here waits for a time."""
+"""Wait for a condition; no test here sleeps for a fixed time."""
 
 import asyncio
 import inspect
@@ -7,11 +7,11 @@ from contextlib import suppress
 from typing import Any
 
 PATIENCE = 90
-"""Seconds that any one condition may take to come true."""
+"""Most seconds that one condition may take to come true."""
 
 
 async def until(what: str, claim: Callable[[], Any]) -> Any:
-    """Wait until the claim gives something true, and return that; it may be async."""
+    """Wait until the claim, which may be async, returns a true value, and return that value."""
     with suppress(TimeoutError):
         async with asyncio.timeout(PATIENCE):
             while True:

@@ -1,4 +1,4 @@
-"""Waiter: a run that waits for one answer, and the ways to give it."""
+"""Waiter: a run that waits for one answer, and the ways to send the answer."""
 
 import asyncio
 import json
@@ -15,7 +15,7 @@ from .until import until
 
 @dataclass(frozen=True)
 class Waiter:
-    """A run that waits, known by a number that its answer, and nobody else's, is made of."""
+    """A run that waits for an answer; its number makes the answer differ from that of every other run."""
 
     number: int
     agent: str
@@ -24,7 +24,7 @@ class Waiter:
 
     @classmethod
     async def found(cls, number: int, agent: str, run: Run) -> "Waiter":
-        """Wait until a run waits."""
+        """Wait until a run waits, and return its waiter."""
 
         async def its_waits() -> list[Await]:
             return (await run.status()).awaits
@@ -34,12 +34,12 @@ class Waiter:
 
     @property
     def is_approved(self) -> bool:
-        """Whether a person who is asked says yes."""
+        """Whether the decision on the call is to approve."""
         return self.number % 2 == 0
 
     @property
     def end(self) -> str:
-        """What the run says when it was answered with its own answer, once."""
+        """The text of the run's output if its own answer was used once."""
         slip = f"slip-{self.number}"
         if self.agent == "asker":
             return f"{slip}; answer-{self.number}; wrote answer-{self.number}"
@@ -49,13 +49,13 @@ class Waiter:
 
     @property
     def executed(self) -> list[str]:
-        """What its tools write down."""
+        """The points that the run's tools record."""
         if self.agent == "asker":
             return [f"waits.asker.write-answer-{self.number}"]
         return [f"pay-slip-{self.number}"] if self.agent == "payer" and self.is_approved else []
 
     def update(self) -> Coroutine[Any, Any, str]:
-        """Answer as a client does."""
+        """Answer by an update, as a client does."""
         if self.agent == "asker":
             return self.run.answer(self.wait.id, f"answer-{self.number}")
         if self.agent == "payer" and self.is_approved:
@@ -74,7 +74,7 @@ class Waiter:
 
     @property
     def _signal(self) -> tuple[str, dict[str, Any]]:
-        """Name and content of the signal that says the same."""
+        """Name and input of the signal with the same answer."""
         if self.agent == "asker":
             return "provide_clarification", {"answer": f"answer-{self.number}"}
         if self.agent == "payer" and self.is_approved:
@@ -88,10 +88,10 @@ class Waiter:
         return "provide_tool_results", {"results": [self._result]}
 
     async def signal(self, temporal: Path, address: str) -> None:
-        """Answer with Temporal's own command."""
-        name, said = self._signal
+        """Answer by `temporal workflow signal`."""
+        name, content = self._signal
         command = [
             *(str(temporal), "workflow", "signal", "--address", address, "--workflow-id", self.run.id),
-            *("--name", name, "--input", json.dumps({"id": self.wait.id, **said})),
+            *("--name", name, "--input", json.dumps({"id": self.wait.id, **content})),
         ]
         await asyncio.to_thread(subprocess.run, command, check=True, capture_output=True)

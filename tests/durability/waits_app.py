@@ -1,4 +1,4 @@
-"""An app whose runs wait once, each for an answer of its own, and tell it at the end."""
+"""An app whose runs wait once, each for an answer of its own, and end with that answer."""
 
 from durable_app import desk, of, recorded, summary, write_answer
 from pydantic import BaseModel
@@ -45,12 +45,12 @@ shop.declare("fetch", args=Fetch, result=Fetched, description="Fetch what a slip
 
 
 def pay_slip(turn: Turn) -> PlanResult:
-    """Pay what the run is about."""
+    """Call `pay` with the first message."""
     return PlanResult.calls(pay.call(slip=turn.messages[0].text))
 
 
 def fetch_slip(turn: Turn) -> PlanResult:
-    """Have fetched what the run is about."""
+    """Call `fetch` with the first message."""
     call = ToolRequest(name="waits.shop.fetch", payload={"slip": turn.messages[0].text}, tool_call_id="fetch")
     return PlanResult.calls(call)
 

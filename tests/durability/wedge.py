@@ -1,6 +1,6 @@
-"""The wedge campaign: garbage of every kind to runs at every stage; afterwards each answers and ends.
+"""The wedge campaign: send garbage of every kind to runs at every stage, then check that each run answers and ends.
 
-As a command, in full: `.venv/bin/python -m tests.durability.wedge --messages 2000`, on a server of its own.
+`.venv/bin/python -m tests.durability.wedge --messages 2000` runs a full campaign on a server of its own.
 """
 
 import argparse
@@ -103,14 +103,14 @@ Gate = asyncio.Event
 
 
 def garbage(chance: random.Random) -> RawValue:
-    """Any payload."""
+    """A random payload."""
     encoding = chance.choice(ENCODINGS)
     metadata = {**({"encoding": encoding} if encoding else {}), **chance.choice(MARKS)}
     return RawValue(Payload(metadata=metadata, data=chance.choice(BODIES)))
 
 
 def app_for(gates: dict[str, Gate], executed: Counter[str]) -> App:
-    """An app whose runs stay at the stage that their first message names until its gate opens."""
+    """An app whose runs stay at the stage that their first message names, until the run's gate opens."""
     tools, outside = Toolset("wedge.tools"), Toolset("wedge.outside", external=True)
 
     async def held(run: str) -> str:
@@ -125,12 +125,12 @@ def app_for(gates: dict[str, Gate], executed: Counter[str]) -> App:
 
     @tools.tool(local=True, read_only=True)
     async def near(run: str) -> str:
-        """Do the same beside the workflow."""
+        """Work until the gate opens, in a local activity."""
         return await held(run)
 
     @tools.tool(confirmation="May {run} go on?")
     async def risky(run: str) -> str:
-        """Ask first."""
+        """Work at once, after an approval."""
         executed[run] += 1
         return "done"
 
@@ -168,9 +168,9 @@ def app_for(gates: dict[str, Gate], executed: Counter[str]) -> App:
 
 
 async def send(handle: Any, chance: random.Random, tally: Counter[str]) -> None:
-    """One message of any kind; whatever the server refuses is refused."""
+    """Send a signal, update or query with random payloads, and count how it ended."""
     args = [garbage(chance) for _ in range(chance.choice((1, 1, 1, 0, 2)))]
-    # What asks a run with a local tool at work waits for as long as its workflow task, 8 s.
+    # An update or query of a run with a local call at work waits for its workflow task, 8 s.
     weights = (1, 0, 0) if handle.id.startswith("local") else (6, 3, 1)
     kind = chance.choices(("signal", "update", "query"), weights=weights)[0]
     tally[kind] += 1
@@ -185,7 +185,7 @@ async def send(handle: Any, chance: random.Random, tally: Counter[str]) -> None:
         else:
             await handle.query(chance.choice(QUERIES), args=args, rpc_timeout=wait)
     except KeyError:
-        tally["answered in cipher"] += 1  # who sends garbage has no key
+        tally["answered in cipher"] += 1  # this client has no key
     except (RPCError, WorkflowUpdateFailedError, WorkflowQueryFailedError, TimeoutError) as error:
         tally[f"refused: {type(error).__name__}"] += 1
     except RuntimeError as error:
@@ -193,9 +193,9 @@ async def send(handle: Any, chance: random.Random, tally: Counter[str]) -> None:
 
 
 async def go_on(run: Run, stage: str, gate: Gate) -> None:
-    """Give the run what it waits for."""
+    """Open the run's gate, resume the run and answer what it waits for."""
     gate.set()
-    while (await run.status()).paused is not None:  # garbage may say "pause" after all
+    while (await run.status()).paused is not None:  # garbage may have paused it
         with contextlib.suppress(RunError):
             await run.resume()
     if stage in ("asking", "confirming", "external", "child"):
@@ -216,13 +216,13 @@ async def go_on(run: Run, stage: str, gate: Gate) -> None:
 
 
 async def failed_tasks_of(run: Run) -> list[str]:
-    """Why workflow tasks of a run failed."""
+    """The causes of a run's failed workflow tasks."""
     handle = run.client.temporal.get_workflow_handle(run.id)
     return failed_tasks([event async for event in handle.fetch_history_events()])
 
 
 async def campaign(address: str, *, messages: int, seed: int, encrypted: bool) -> dict[str, Any]:
-    """Send so many messages, and as many raw starts as a twentieth; what became of everything."""
+    """Send `messages` messages and a twentieth as many raw starts; return the outcome of all of them."""
     chance, tally = random.Random(seed), Counter[str]()
     gates, executed = {}, Counter[str]()
     codec = FernetCodec() if encrypted else None
@@ -265,7 +265,7 @@ async def campaign(address: str, *, messages: int, seed: int, encrypted: bool) -
 async def raw_starts(
     plain: TemporalClient, client: Client, chance: random.Random, count: int
 ) -> dict[str, int]:
-    """Starts by hand, with garbage as argument and memo; each ends by itself."""
+    """Start `count` runs by the Temporal client with garbage as arguments and memo, and count how they end."""
     ends = Counter[str]()
     for _ in range(count):
         run_id = f"raw-{uuid.uuid4().hex[:12]}"
@@ -286,18 +286,18 @@ async def raw_starts(
     return dict(ends)
 
 
-def judge(told: dict[str, Any]) -> None:
-    """Every run ended as it should, and nothing failed on the way."""
-    assert told["ended"] == {stage: f"{stage} done" for stage in STAGES}
-    assert told["failed_workflow_tasks"] == {}
-    assert told["executed_more_than_once"] == []
-    assert set(told["raw_starts"]) <= {"InvalidInput", "failed workflow tasks"}
-    assert told["raw_starts"].get("failed workflow tasks", 0) == 0
+def judge(report: dict[str, Any]) -> None:
+    """Assert that every run ended with its own text, no call was executed twice, and no workflow task failed."""
+    assert report["ended"] == {stage: f"{stage} done" for stage in STAGES}
+    assert report["failed_workflow_tasks"] == {}
+    assert report["executed_more_than_once"] == []
+    assert set(report["raw_starts"]) <= {"InvalidInput", "failed workflow tasks"}
+    assert report["raw_starts"].get("failed workflow tasks", 0) == 0
 
 
 @contextlib.asynccontextmanager
 async def server() -> AsyncIterator[str]:
-    """A development server of its own."""
+    """A development server, which ends at the exit."""
     from sojourn.server import Server
 
     with tempfile.TemporaryDirectory() as folder:
@@ -310,17 +310,18 @@ async def server() -> AsyncIterator[str]:
 
 
 async def main(messages: int, seed: int) -> None:
-    """Half of it in clear text, half encrypted."""
+    """Run two campaigns, with half of the messages each: one on plain runs, one on encrypted runs."""
     async with server() as address:
         for encrypted in (False, True):
             began = time.monotonic()
-            told = await campaign(address, messages=messages // 2, seed=seed, encrypted=encrypted)
+            report = await campaign(address, messages=messages // 2, seed=seed, encrypted=encrypted)
             print(
                 json.dumps(
-                    {"encrypted": encrypted, "seconds": round(time.monotonic() - began, 1), **told}, indent=2
+                    {"encrypted": encrypted, "seconds": round(time.monotonic() - began, 1), **report},
+                    indent=2,
                 )
             )
-            judge(told)
+            judge(report)
 
 
 if __name__ == "__main__":

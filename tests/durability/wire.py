@@ -1,52 +1,52 @@
-"""Wire: what lies between a worker and the server, and may fail."""
+"""Wire: a relay between a worker and the server, which a test can make fail."""
 
 import asyncio
 from contextlib import suppress
 
 
 class Wire:
-    """A relay between a worker and the server, which can be cut, or keep back all that the server says."""
+    """A relay between a worker and the server, which can be cut, or hold back all that the server sends."""
 
     def __init__(self, address: str) -> None:
         self._host, _, self._port = address.rpartition(":")
-        self._speaks = asyncio.Event()
-        self._speaks.set()
+        self._delivers = asyncio.Event()
+        self._delivers.set()
         self._is_cut = False
         self._links: set[asyncio.Task[None]] = set()
         self.address = ""
 
     @property
     def is_used(self) -> bool:
-        """Whether somebody has connected."""
+        """Whether anything has connected."""
         return bool(self._links)
 
     async def open(self) -> None:
-        """Listen."""
+        """Listen on a free port."""
         self._server = await asyncio.start_server(self._link, "127.0.0.1", 0)
         _, port = self._server.sockets[0].getsockname()
         self.address = f"127.0.0.1:{port}"
 
     def hold(self) -> None:
-        """Deliver what the worker says, and nothing to it."""
-        self._speaks.clear()
+        """Deliver what the worker sends, and hold back what the server sends."""
+        self._delivers.clear()
 
     def release(self) -> None:
-        """Deliver what was kept back, and all that follows."""
-        self._speaks.set()
+        """Deliver what was held back, and all that follows."""
+        self._delivers.set()
 
     async def cut(self) -> None:
-        """Hang up, and take no more calls until `mend`."""
+        """Close all connections, and refuse new ones until `mend`."""
         self._is_cut = True
         for link in self._links:
             link.cancel()
         await asyncio.gather(*self._links, return_exceptions=True)
 
     def mend(self) -> None:
-        """Take calls again."""
+        """Accept connections again."""
         self._is_cut = False
 
     async def close(self) -> None:
-        """Be gone."""
+        """Stop listening, and close all connections."""
         self._server.close()
         await self.cut()
 
@@ -58,7 +58,7 @@ class Wire:
             return
         self._links.add(task)
         there_reader, there_writer = await asyncio.open_connection(self._host, int(self._port))
-        both = [self._copy(reader, there_writer), self._copy(there_reader, writer, self._speaks)]
+        both = [self._copy(reader, there_writer), self._copy(there_reader, writer, self._delivers)]
         try:
             with suppress(ConnectionError, asyncio.CancelledError):
                 await asyncio.gather(*both)

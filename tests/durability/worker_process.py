@@ -27,37 +27,37 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """The process id."""
         return self._process.pid
 
     @property
     def is_running(self) -> bool:
-        """Whether it has not ended."""
+        """Whether the process has not ended."""
         return self._process.poll() is None
 
     def log(self) -> str:
-        """All it has said."""
+        """The log so far."""
         return self._log.read_text(errors="replace")
 
     async def says(self, word: str) -> None:
-        """Wait until the word is in its log."""
+        """Wait until the log holds a word; the process may not end before."""
 
-        def said() -> bool:
+        def is_logged() -> bool:
             found = word in self.log()
-            assert found or self.is_running, f"{self.name} ended before it said {word!r}:\n{self.log()}"
+            assert found or self.is_running, f"{self.name} ended before it logged {word!r}:\n{self.log()}"
             return found
 
-        await until(f"{self.name} says {word!r}", said)
+        await until(f"{self.name} logs {word!r}", is_logged)
 
     def signal(self, number: signal.Signals) -> None:
-        """Send it a signal."""
+        """Send the process a signal; do nothing if it has ended."""
         self._process.signal(number)
 
     def kill(self) -> None:
-        """End it with SIGKILL, stopped or not; nothing when it has ended."""
+        """End the process with SIGKILL, also if it is stopped; do nothing if it has ended."""
         self._process.kill()
 
     async def ends(self) -> int:
-        """Wait until it ends by itself, and return its status."""
+        """Wait until the process ends by itself, and return its exit code."""
         await until(f"{self.name} ends", lambda: not self.is_running)
         return self._process.wait()

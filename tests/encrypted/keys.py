@@ -10,14 +10,14 @@ ENCODING = b"binary/encrypted"
 
 
 class FernetCodec(PayloadCodec):
-    """Encrypts with the first key, opens with any; `away` is a key service that does not answer."""
+    """A codec that encrypts with its first key and decrypts with any; while `away` is set, its key service does not answer."""
 
     def __init__(self, *keys: bytes) -> None:
         self.use(*(keys or [Fernet.generate_key()]))
         self.away = False
 
     def use(self, *keys: bytes) -> None:
-        """From now on, these keys."""
+        """Use these keys from now on."""
         self.fernet = MultiFernet([Fernet(key) for key in keys])
 
     async def encode(self, payloads):
@@ -42,5 +42,5 @@ class FernetCodec(PayloadCodec):
 
 
 def codec() -> FernetCodec:
-    """With the key of the environment."""
+    """A codec with the key in the environment variable `TEST_KEY`."""
     return FernetCodec(os.environ["TEST_KEY"].encode())

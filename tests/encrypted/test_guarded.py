@@ -1,4 +1,4 @@
-"""The guarded data converter: no payload that an outsider sends fails what reads it; what is away is told as away."""
+"""The guarded data converter: payloads of outsiders fail no workflow task; a codec that does not work raises."""
 
 import dataclasses
 
@@ -54,9 +54,9 @@ def converters(tmp_path):
 
 @pytest.mark.parametrize(("metadata", "data"), OUTSIDERS)
 async def test_a_workflow_task_with_any_payload_is_decoded(metadata, data, tmp_path):
-    """Wherever Temporal carries a payload to a workflow, one that cannot be opened does not fail the task (SR-115).
+    """A payload that cannot be opened does not fail the task, wherever Temporal carries it to a workflow (SR-115).
 
-    This is the SDK's own way in: it fails when a version of it reads payloads by other methods.
+    The payloads are decoded by the SDK itself, so that the test fails when a version of the SDK uses other methods.
     """
     for converter in converters(tmp_path):
         given_ = Payload(metadata=metadata, data=data)
@@ -76,8 +76,8 @@ async def test_a_workflow_task_with_any_payload_is_decoded(metadata, data, tmp_p
 
 
 @pytest.mark.parametrize(("metadata", "data"), OUTSIDERS)
-async def test_where_a_type_is_asked_for_what_cannot_be_opened_is_an_error(metadata, data, tmp_path):
-    """What our own side wrote is never taken for garbage: who asks for a type gets it, or an error."""
+async def test_with_a_type_hint_a_payload_that_cannot_be_opened_is_an_error(metadata, data, tmp_path):
+    """A payload that Sojourn wrote is decoded with a type hint: to that type, or with an error."""
     for converter in converters(tmp_path):
         with pytest.raises((UnreadableError, ValueError)):
             await converter.decode([Payload(metadata=metadata, data=data)], [RunInput])
@@ -87,14 +87,14 @@ async def test_where_a_type_is_asked_for_what_cannot_be_opened_is_an_error(metad
     st.dictionaries(st.sampled_from(["encoding", "messageType", MARKER, "x"]), st.binary(max_size=40)),
     st.binary(max_size=60),
 )
-async def test_any_bytes_are_read_or_told_as_unread(metadata, data):
-    """Of any payload an untyped value comes out."""
+async def test_any_bytes_are_decoded_or_marked_as_unread(metadata, data):
+    """Any payload is decoded to one value without a type hint."""
     for converter in (data_converter, dataclasses.replace(data_converter, payload_codec=FernetCodec())):
         assert len(await converter.decode([Payload(metadata=metadata, data=data)])) == 1
 
 
-async def test_while_the_key_service_is_away_nothing_is_taken_for_garbage():
-    """A message that cannot be opened now, because nothing can, is tried again; garbage stays garbage (both at once)."""
+async def test_while_the_key_service_is_away_no_payload_is_marked_as_unread():
+    """While the codec does not work decoding raises; afterwards a valid payload is decoded, and garbage beside it marked."""
     codec = FernetCodec()
     converter = dataclasses.replace(data_converter, payload_codec=codec)
     real, garbage = (
@@ -111,8 +111,8 @@ async def test_while_the_key_service_is_away_nothing_is_taken_for_garbage():
     assert isinstance(refused, Unread)
 
 
-async def test_a_blink_of_the_codec_loses_nothing():
-    """A codec that fails once and works again reads the message after all."""
+async def test_a_short_failure_of_the_codec_loses_nothing():
+    """A payload is decoded after all when the codec fails once or twice, and works again."""
     codec = FernetCodec()
     converter = dataclasses.replace(data_converter, payload_codec=codec)
     payloads = await converter.encode(["said"])
@@ -125,7 +125,7 @@ async def test_a_blink_of_the_codec_loses_nothing():
 
 
 async def test_clear_text_is_marked_only_where_it_is_refused():
-    """What the codec did not write is `Unread` for outsiders, and still read where a type is asked for."""
+    """With `encrypted_only` a payload in clear text is `Unread` without a type hint, and decoded with one."""
     clear = (await data_converter.encode([{"agent_id": "a.b", "messages": []}]))[0]
     strict = dataclasses.replace(data_converter, payload_codec=FernetCodec(), encrypted_only=True)
     (refused,) = await strict.decode([clear])
@@ -137,7 +137,7 @@ async def test_clear_text_is_marked_only_where_it_is_refused():
 
 
 async def test_a_codec_is_guarded_once():
-    """However often a converter is copied, its codec is wrapped once, and with the newest setting."""
+    """However often a converter is copied, its codec is wrapped once, with the newest setting."""
     codec = FernetCodec()
     once = dataclasses.replace(data_converter, payload_codec=codec)
     again = dataclasses.replace(once, encrypted_only=True)
@@ -146,8 +146,8 @@ async def test_a_codec_is_guarded_once():
     assert again.payload_codec.encrypted_only
 
 
-async def test_a_codec_that_gives_no_payloads_is_no_codec():
-    """What is no payload never reaches Temporal's own code, which would fail the whole task."""
+async def test_a_codec_that_returns_no_payloads_raises():
+    """An object that is no payload does not reach Temporal's own code, which would fail the whole workflow task."""
 
     class Odd(FernetCodec):
         async def decode(self, payloads):

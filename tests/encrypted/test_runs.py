@@ -1,4 +1,4 @@
-"""Encrypted runs: those who have the key read all, the others are told so, and garbage wedges nothing."""
+"""Encrypted runs: readable with the key only, and not blocked by payloads that cannot be decrypted."""
 
 import uuid
 
@@ -70,10 +70,10 @@ def garbage(data: bytes = b"garbage") -> RawValue:
     return RawValue(Payload(metadata={"encoding": ENCODING}, data=data))
 
 
-async def test_with_the_key_all_is_read_and_without_it_all_is_told_as_unreadable(
+async def test_with_the_key_all_is_readable_and_without_it_nothing(
     serve, status_when, traces, temporal_address
 ):
-    """No payload, memo, summary or error text on the server shows what was said; the key reads all of it (SR-115)."""
+    """No payload, memo, summary or error on the server has clear text; a client with the key reads all of it (SR-115)."""
     codec = FernetCodec()
     run = await waiting_run(serve, status_when, codec=codec)
     blind = (await Client.connect(temporal_address)).get_run(run.id)
@@ -99,7 +99,7 @@ async def collected(run):
 
 
 async def test_an_error_that_ends_a_run_is_encrypted_too(serve, traces):
-    """Why a run failed is no more readable than the rest, and told in full to who has the key."""
+    """The error of a failed run is ciphertext on the server, and readable with the key."""
 
     async def broken(turn):
         raise ApplicationError(f"no {SECRET}", non_retryable=True)
@@ -117,7 +117,7 @@ async def test_an_error_that_ends_a_run_is_encrypted_too(serve, traces):
 async def test_garbage_and_clear_text_are_refused_with_a_note(
     serve, status_when, traces, temporal_address, only
 ):
-    """Ciphertext that does not open wedges nothing; clear text is an answer, unless only encrypted ones are."""
+    """Ciphertext that cannot be decrypted is refused, with a note; clear text is accepted, unless `encrypted_only` is set."""
     run = await waiting_run(serve, status_when, codec=FernetCodec(), encrypted_only=only)
     plain = (await TemporalClient.connect(temporal_address)).get_workflow_handle(run.id)
     for name in (ANSWER, "provide_confirmation", "pause", "resume", "stop_asking", "explode"):
@@ -127,12 +127,12 @@ async def test_garbage_and_clear_text_are_refused_with_a_note(
             await plain.execute_update(name, garbage())
     status = await status_when(run, lambda status: len(status.notes) >= 5)
     assert sum("cannot be decrypted here" in note for note in status.notes) == 5
-    said = {"id": "q", "answer": "in the clear"}
-    await plain.signal(ANSWER, said)
+    clear = {"id": "q", "answer": "in the clear"}
+    await plain.signal(ANSWER, clear)
     if only:
         await status_when(run, lambda status: "not encrypted" in status.notes[-1])
         with pytest.raises(WorkflowUpdateFailedError):
-            await plain.execute_update(ANSWER, said)
+            await plain.execute_update(ANSWER, clear)
         assert (await run.status()).status == "waiting"
         await run.answer("q", "in cipher")
     assert (await run.result()).text == ("in cipher" if only else "in the clear")
@@ -141,8 +141,8 @@ async def test_garbage_and_clear_text_are_refused_with_a_note(
     assert len(answered) == 1
 
 
-async def test_a_start_in_clear_text_or_garbage_ends_at_once(serve, temporal_address, traces):
-    """Where only encrypted messages are taken, a start by Temporal's own CLI ends as refused, and can be looked at; so does garbage."""
+async def test_a_start_in_clear_text_or_garbage_fails_at_once(serve, temporal_address, traces):
+    """With `encrypted_only` a run started in clear text, as by Temporal's CLI, or with garbage fails at once; its events can be read."""
     client = await serve(
         planner=ScriptedPlanner([PlanResult.final("done")]), codec=FernetCodec(), encrypted_only=True
     )
@@ -165,8 +165,8 @@ async def test_a_start_in_clear_text_or_garbage_ends_at_once(serve, temporal_add
     assert (await client.execute("test.agent", "go")).text == "done"
 
 
-async def test_a_run_that_failed_for_its_opening_can_be_looked_at_without_the_key(serve, temporal_address):
-    """Its workers could not read what it was started with either, and what they said of that is no secret."""
+async def test_a_run_that_failed_for_its_opening_is_readable_without_the_key(serve, temporal_address):
+    """A run whose input its workers could not decrypt fails with an error in clear text, so its events and status can be read."""
     client = await serve(planner=ScriptedPlanner([PlanResult.final("done")]))
     sealed = await Client.connect(temporal_address, task_queue=client.task_queue, codec=FernetCodec())
     run = client.get_run((await sealed.start("test.agent", SECRET)).id)
@@ -176,8 +176,8 @@ async def test_a_run_that_failed_for_its_opening_can_be_looked_at_without_the_ke
     assert (await run.status()).status == "failed"
 
 
-async def test_what_is_refused_stays_refused_when_keys_and_settings_change(serve, status_when, traces):
-    """A replay takes and refuses what the run took and refused, whatever could be read by then."""
+async def test_a_replay_refuses_the_same_messages_when_keys_and_settings_change(serve, status_when, traces):
+    """A replay accepts and refuses the same messages as the run did, whichever keys and settings it has."""
     first, second = Fernet.generate_key(), Fernet.generate_key()
     codec = FernetCodec(first)
     run = await waiting_run(serve, status_when, codec=codec)
@@ -205,14 +205,16 @@ async def test_what_is_refused_stays_refused_when_keys_and_settings_change(serve
         workflow_runner=UnsandboxedWorkflowRunner(),
         data_converter=converter_with(FernetCodec(second)),
     )
-    with pytest.raises(RuntimeError):  # the task fails until the key is back; nothing is taken for garbage
+    with pytest.raises(
+        RuntimeError
+    ):  # the workflow task fails until the key is back, and marks no payload as unreadable
         await lost.replay_workflow(history)
 
 
 async def test_a_key_service_that_is_away_loses_no_message(
     serve, status_when, traces, until, temporal_address
 ):
-    """While it is away a real answer is not taken for garbage: the task is tried again, and the answer counts."""
+    """While the key service is unavailable the workflow task fails; it is attempted again, and a valid answer is accepted."""
     key = Fernet.generate_key()
     codec = FernetCodec(key)
     run = await waiting_run(serve, status_when, codec=codec)
@@ -229,8 +231,8 @@ async def test_a_key_service_that_is_away_loses_no_message(
     assert (await client.get_run(run.id).result()).text == "real"
 
 
-async def test_what_names_no_codec_is_an_error_of_declaration(monkeypatch):
-    """A codec that is not there, is none, or is missing where clear text is refused is told before anything runs."""
+async def test_a_codec_that_cannot_be_loaded_is_a_definition_error(monkeypatch):
+    """A missing codec, an object that is no codec, and a wrong `SOJOURN_ENCRYPTED_ONLY` are a `DefinitionError` of `connect`."""
     for target in ("nowhere:codec", "tests.encrypted.keys:nothing", "tests.encrypted.keys:ENCODING", "x"):
         monkeypatch.setenv("SOJOURN_CODEC", target)
         with pytest.raises(DefinitionError):
@@ -243,8 +245,8 @@ async def test_what_names_no_codec_is_an_error_of_declaration(monkeypatch):
         await Client.connect()
 
 
-async def test_what_is_stored_outside_is_encrypted_too(serve, tmp_path):
-    """The folder holds ciphertext; a client with the key reads it, one without is told."""
+async def test_external_storage_is_encrypted_too(serve, tmp_path):
+    """External storage has ciphertext: a client with the key reads it, and without the key loading raises."""
     tools = Toolset("vault.shelf")
 
     @tools.tool
@@ -260,13 +262,13 @@ async def test_what_is_stored_outside_is_encrypted_too(serve, tmp_path):
     await run.result()
     (file,) = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert SECRET.encode() not in file.read_bytes()
-    (ref,) = [one.ref for one in (await run.result()).artifacts]
+    (ref,) = [artifact.ref for artifact in (await run.result()).artifacts]
     assert (await client.artifact(ref)).data == SECRET * 100_000
     (artifact,) = [
-        one
+        artifact
         async for event in run.events(follow=False)
         if event.type == "tool_end"
-        for one in event.result.artifacts
+        for artifact in event.result.artifacts
     ]
     with pytest.raises(ValueError, match="encrypted, with keys that are not here"):
         await load(storage, artifact.claim)

@@ -1,4 +1,4 @@
-"""History events as the fold reads them: what each kind of end is told as."""
+"""History events as records of the fold: the errors of child runs, local calls and chains of failures."""
 
 import pytest
 from temporalio.api.common.v1 import Payloads
@@ -20,8 +20,8 @@ async def record_of(event: HistoryEvent):
 @pytest.mark.parametrize(
     ("end", "error"), [("timed_out", TIMED_OUT), ("terminated", TERMINATED), ("canceled", None)]
 )
-async def test_a_child_that_ended_without_a_word_is_told_by_how_it_ended(end, error):
-    """Its time ran out, an operator ended it, or it was cancelled: three things for the parent's planner."""
+async def test_the_record_of_a_child_run_without_an_answer_says_how_it_ended(end, error):
+    """A time-out, a termination and a cancellation of a child run differ in the record's error."""
     event = HistoryEvent(event_type=EventType.Value(f"EVENT_TYPE_{CHILD}{end}".upper()))
     getattr(event, f"{CHILD}{end}_event_attributes").initiated_event_id = 7
     record = await record_of(event)
@@ -29,9 +29,9 @@ async def test_a_child_that_ended_without_a_word_is_told_by_how_it_ended(end, er
     assert TIMED_OUT != TERMINATED
 
 
-@pytest.mark.parametrize(("failure", "said"), [("canceled", None), ("application", "boom")])
-async def test_a_local_call_that_was_cancelled_has_not_failed(failure, said):
-    """Both leave the marker of a failure; only one of them is an error of the tool's."""
+@pytest.mark.parametrize(("failure", "message"), [("canceled", None), ("application", "boom")])
+async def test_a_local_call_that_was_cancelled_has_not_failed(failure, message):
+    """A failed local call and a cancelled one both leave a marker with a failure; only the first has an error."""
     converter = DataConverter.default.payload_converter
     event = HistoryEvent(event_type=EventType.EVENT_TYPE_MARKER_RECORDED)
     marker = event.marker_recorded_event_attributes
@@ -42,11 +42,11 @@ async def test_a_local_call_that_was_cancelled_has_not_failed(failure, said):
     getattr(marker.failure, f"{failure}_failure_info").SetInParent()
     record = await record_of(event)
     assert (record.kind, record.key) == ("local_ended", "c1")
-    assert (record.error and record.error.message) == said
+    assert (record.error and record.error.message) == message
 
 
-async def test_what_a_cause_says_is_told_once():
-    """A failure that only repeats its cause adds nothing; the chain is that of what differs."""
+async def test_a_message_that_its_cause_repeats_is_left_out():
+    """A failure that only repeats the message of its cause is left out of the error's chain."""
     inner = Failure(message="no stock")
     twice = Failure(message="no stock", cause=inner)
     outer = Failure(message="cannot place", cause=twice)

@@ -1,4 +1,4 @@
-"""What no history holds of calls in flight: each told once, of each call, and nothing asked when there is none."""
+"""Pending activities: one event for each attempt of each call, and no request while no call is in flight."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -22,19 +22,19 @@ STARTED = PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
 
 
 class Server:
-    """A Temporal client of one run, whose pending activities are set; counts how often it was asked for them."""
+    """A Temporal client of one run with the pending activities that a test sets; counts the requests for them."""
 
     data_converter = DataConverter.default
 
     def __init__(self) -> None:
         self.pending: list[PendingActivityInfo] = []
-        self.asked = 0
+        self.requests = 0
 
     def get_workflow_handle(self, _run_id: str) -> "Server":
         return self
 
     async def describe(self) -> Any:
-        self.asked += 1
+        self.requests += 1
         return SimpleNamespace(raw_description=SimpleNamespace(pending_activities=self.pending))
 
 
@@ -57,77 +57,79 @@ def ends(id: str) -> ToolEndEvent:
 
 
 @pytest.fixture
-async def looking(monkeypatch) -> AsyncIterator[Callable[[], tuple[Server, PendingActivities, list[Event]]]]:
-    """A server, who looks at its pending activities without a pause, and what is told of them."""
+async def make_pending(
+    monkeypatch,
+) -> AsyncIterator[Callable[[], tuple[Server, PendingActivities, list[Event]]]]:
+    """Make a server, a `PendingActivities` that checks it without pauses, and the list of its events."""
     monkeypatch.setattr(module, "INTERVAL", 0.0)
     made: list[PendingActivities] = []
 
     def make() -> tuple[Server, PendingActivities, list[Event]]:
-        server, told = Server(), []
+        server, events = Server(), []
 
         async def tell(event: Event) -> None:
-            told.append(event)
+            events.append(event)
 
         made.append(PendingActivities(server, "r", tell))  # pyright: ignore[reportArgumentType]
-        return server, made[-1], told
+        return server, made[-1], events
 
     yield make
     for each in made:
         await each.close()
 
 
-async def looks(server: Server, count: int, until: Callable[..., Any]) -> None:
-    """Wait for some further looks."""
-    before = server.asked
-    await until(lambda: server.asked >= before + count)
+async def further_requests(server: Server, count: int, until: Callable[..., Any]) -> None:
+    """Wait until the server has had `count` further requests."""
+    before = server.requests
+    await until(lambda: server.requests >= before + count)
 
 
-async def test_each_attempt_of_each_call_is_told_once(looking, until):
-    """Of two calls that fail alike both are told, however often they are looked at; then a further attempt of one."""
-    server, pending, told = looking()
+async def test_each_attempt_of_each_call_has_one_event(make_pending, until):
+    """Two calls that fail alike have one event each, however often they are checked; a further attempt of one has another."""
+    server, pending, events = make_pending()
     server.pending = [attempted(id, 2, SCHEDULED) for id in ("c1", "c2")]
     for id in ("c1", "c2"):
         pending.feed(starts(id))
-    await looks(server, 3, until)
-    assert sorted((event.tool_call_id, event.attempt) for event in told) == [("c1", 2), ("c2", 2)]
-    assert [event.error for event in told] == [f"{event.tool_call_id} failed" for event in told]
+    await further_requests(server, 3, until)
+    assert sorted((event.tool_call_id, event.attempt) for event in events) == [("c1", 2), ("c2", 2)]
+    assert [event.error for event in events] == [f"{event.tool_call_id} failed" for event in events]
     server.pending[0] = attempted("c1", 3, SCHEDULED)
-    await looks(server, 3, until)
-    assert [(event.tool_call_id, event.attempt) for event in told[2:]] == [("c1", 3)]
+    await further_requests(server, 3, until)
+    assert [(event.tool_call_id, event.attempt) for event in events[2:]] == [("c1", 3)]
 
 
 @pytest.mark.parametrize(("state", "due"), [(SCHEDULED, START), (STARTED, None)], ids=["waits", "runs"])
-async def test_only_an_attempt_that_waits_is_due(state, due, looking, until):
-    """The time of one that runs already lies in the past, and is no time to wait for."""
-    server, pending, told = looking()
+async def test_only_an_attempt_that_waits_is_due(state, due, make_pending, until):
+    """An attempt that already runs has no due time, since its scheduled time lies in the past."""
+    server, pending, events = make_pending()
     server.pending = [attempted("c1", 2, state)]
     pending.feed(starts("c1"))
-    await looks(server, 2, until)
-    assert [event.due for event in told] == [due]
+    await further_requests(server, 2, until)
+    assert [event.due for event in events] == [due]
 
 
-async def test_nothing_is_asked_once_the_calls_have_ended(looking, until):
-    """A run that waits for a person costs its server nothing, and what comes late of a call is told no more."""
-    server, pending, told = looking()
+async def test_nothing_is_asked_once_the_calls_have_ended(make_pending, until):
+    """After the last call has ended there are no requests; an activity of an ended call has no event."""
+    server, pending, events = make_pending()
     pending.feed(starts("c1"))
     pending.feed(starts("c2"))
     pending.feed(ends("c1"))
     server.pending = [attempted("c1", 2, SCHEDULED)]
-    await looks(server, 2, until)
+    await further_requests(server, 2, until)
     pending.feed(ends("c2"))
     await until(lambda: pending._task is None)
-    before = server.asked
+    before = server.requests
     for _ in range(20):
         await asyncio.sleep(0)
-    assert server.asked == before
-    assert told == []
+    assert server.requests == before
+    assert events == []
     pending.feed(starts("c3"))
-    await looks(server, 1, until)
+    await further_requests(server, 1, until)
 
 
-async def test_a_run_that_waits_is_asked_about_ever_less(looking, until, monkeypatch):
-    """While none of the calls is at a worker the pauses grow, to a bound; an event, or work, ends that."""
-    server, pending, _ = looking()
+async def test_requests_for_a_run_that_waits_become_rarer(make_pending, until, monkeypatch):
+    """While no call is at a worker the pauses between requests grow, up to a bound; an event, or a call at a worker, ends that."""
+    server, pending, _ = make_pending()
     intervals = 0
     sleep = asyncio.sleep
 
@@ -139,11 +141,11 @@ async def test_a_run_that_waits_is_asked_about_ever_less(looking, until, monkeyp
     monkeypatch.setattr(module.asyncio, "sleep", count)
     pending.feed(starts("c1"))
     await until(lambda: intervals >= 10 * module.LONGEST_PAUSE)
-    assert 10 <= server.asked <= intervals // module.LONGEST_PAUSE + 6
+    assert 10 <= server.requests <= intervals // module.LONGEST_PAUSE + 6
     server.pending = [attempted("c1", 2, STARTED)]
-    before, server.asked = intervals, 0
+    before, server.requests = intervals, 0
     pending.feed(starts("c2"))
-    await until(lambda: server.asked >= 20)
-    assert intervals - before >= server.asked
+    await until(lambda: server.requests >= 20)
+    assert intervals - before >= server.requests
     await until(lambda: intervals - before >= 100)
-    assert server.asked >= 90
+    assert server.requests >= 90

@@ -1,4 +1,4 @@
-"""Fixtures: a real Redis, and deltas as a worker makes them."""
+"""Fixtures: a Redis server, and deltas as a worker makes them."""
 
 import asyncio
 import os
@@ -23,13 +23,13 @@ class RedisServer:
     """A `redis-server` that can be killed and started again."""
 
     def __init__(self, folder: Path) -> None:
-        self.port = ports.pick(0, 0)  # no ephemeral one: while Redis is away, a connection might take that
+        self.port = ports.pick(0, 0)  # not ephemeral: a connection might take such a port while Redis is down
         self.url = f"redis://127.0.0.1:{self.port}/0"
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
 
     async def start(self) -> None:
-        """Start it, empty, and wait until it answers."""
+        """Start the server without data, and wait until it answers."""
         command = ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", ""]
         with (self._folder / "redis.log").open("ab") as log:
             self._process = subprocess.Popen(command, cwd=self._folder, stdout=log, stderr=log)
@@ -37,14 +37,14 @@ class RedisServer:
             while True:
                 try:
                     await client.ping()
-                except RedisError:  # it does not listen yet
+                except RedisError:  # the server does not listen yet
                     assert self._process.poll() is None
                     await asyncio.sleep(0.02)
                 else:
                     return
 
     def kill(self) -> None:
-        """End it with SIGKILL."""
+        """Kill the server with SIGKILL."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -53,7 +53,7 @@ class RedisServer:
 
 @pytest.fixture
 async def redis(tmp_path) -> AsyncIterator[RedisServer]:
-    """A Redis of one's own on a free port."""
+    """A Redis server for one test, on a free port."""
     if shutil.which("redis-server") is None:
         reason = "there is no Redis on this machine: apt-get install redis-server"
         pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
@@ -65,7 +65,7 @@ async def redis(tmp_path) -> AsyncIterator[RedisServer]:
 
 @pytest.fixture
 def delta() -> Callable[..., Delta]:
-    """A delta of a plan and attempt, by their numbers: `delta("text", seq=3, plan=2, attempt=1)`."""
+    """Make a delta of a plan and an attempt, by their numbers: `delta("text", seq=3, plan=2, attempt=1)`."""
 
     def make(text: str = "", *, plan: int = 1, attempt: int = 1, **more: Any) -> Delta:
         scheduled = START + timedelta(minutes=plan)
@@ -84,13 +84,13 @@ def delta() -> Callable[..., Delta]:
 
 @pytest.fixture
 def first() -> Callable[..., Any]:
-    """The first deltas that a subscription gives, as many as are asked for."""
+    """Read deltas of a subscription until there are at least `count`."""
 
-    async def read(news, count: int) -> list[Delta]:
+    async def read(subscription, count: int) -> list[Delta]:
         read: list[Delta] = []
         async with asyncio.timeout(20):
             while len(read) < count:
-                read += await anext(news)
+                read += await anext(subscription)
         return read
 
     return read

@@ -1,4 +1,4 @@
-"""An app whose agent says what it answers, and stops in the middle while a file is there."""
+"""An app whose planner writes its answer as deltas, and pauses between two pieces while a file exists."""
 
 import asyncio
 import os

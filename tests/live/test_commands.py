@@ -1,4 +1,4 @@
-"""Live text on a terminal, and for machines."""
+"""Live text on a terminal, and in the JSON output of a command."""
 
 import asyncio
 import io
@@ -29,8 +29,8 @@ def drawn(tree: RunTree) -> str:
     return out.getvalue()
 
 
-def test_an_answer_grows_and_gives_way_to_the_message():
-    """What is said stands below the run while it is said, and once only."""
+def test_the_message_replaces_the_draft():
+    """Deltas are shown below the run until the message arrives or the attempt restarts, each once."""
     tree = RunTree()
     tree.feed(event("plan_started"))
     tree.feed(event("text_delta", text="The site "))
@@ -45,7 +45,7 @@ def test_an_answer_grows_and_gives_way_to_the_message():
 
 
 def test_a_draft_is_bounded_and_harmless():
-    """Only its end is kept, control characters written out, and not as markup."""
+    """A draft keeps only its last lines, escapes control characters, and is not read as markup."""
     draft = Draft()
     for number in range(10_000):
         draft.add(f"line {number}\n")
@@ -60,8 +60,8 @@ def test_a_draft_is_bounded_and_harmless():
     assert "\x1b" not in drawn(tree)
 
 
-def test_with_no_terminal_nothing_is_said_before_the_end():
-    """A log holds what is final."""
+def test_without_a_terminal_no_delta_is_printed():
+    """Output that is no terminal holds no text that a later attempt may replace."""
     out = io.StringIO()
     with RunView(Console(file=out, force_terminal=False, width=100)) as view:
         assert not view.is_live
@@ -70,8 +70,8 @@ def test_with_no_terminal_nothing_is_said_before_the_end():
     assert out.getvalue() == ""
 
 
-async def test_the_answer_grows_on_a_terminal(serve, redis, temporal_address):
-    """A person reads what was said before the model has ended."""
+async def test_a_terminal_shows_the_answer_while_the_planner_writes_it(serve, redis, temporal_address):
+    """`sojourn run` on a terminal shows the first piece before the planner returns."""
     seen = asyncio.Event()
 
     async def plan(turn):
@@ -109,14 +109,14 @@ async def test_the_answer_grows_on_a_terminal(serve, redis, temporal_address):
     assert b"= The site is dark." in screen
 
 
-@pytest.mark.parametrize("asked", [True, False])
-async def test_json_has_deltas_when_asked(serve, redis, temporal_address, asked):
-    """`sojourn run --json --deltas` in another process, by `SOJOURN_LIVE`."""
+@pytest.mark.parametrize("requested", [True, False])
+async def test_json_has_deltas_only_with_the_option(serve, redis, temporal_address, requested):
+    """`sojourn run --json` in another process prints deltas with `--deltas`, over the Redis of `SOJOURN_LIVE`."""
     seen = asyncio.Event()
 
     async def plan(turn):
         await current_deltas().text("The site ")
-        if asked:
+        if requested:
             await seen.wait()
         return PlanResult.final("The site is dark.")
 
@@ -125,7 +125,7 @@ async def test_json_has_deltas_when_asked(serve, redis, temporal_address, asked)
         sys.executable,
         "-m",
         "sojourn",
-        *("run", "test.agent", "go", "--json", *(["--deltas"] if asked else [])),
+        *("run", "test.agent", "go", "--json", *(["--deltas"] if requested else [])),
         env={
             **os.environ,
             "TEMPORAL_ADDRESS": temporal_address,
@@ -143,4 +143,4 @@ async def test_json_has_deltas_when_asked(serve, redis, temporal_address, asked)
                 seen.set()
         assert await process.wait() == 0
     assert types[-1] == "run_stream_end"
-    assert ("text_delta" in types) is asked
+    assert ("text_delta" in types) is requested

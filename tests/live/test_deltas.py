@@ -1,4 +1,4 @@
-"""What a planner writes to: gathered, bounded, in its own time."""
+"""Deltas are gathered and bounded, and never delay the planner that writes them."""
 
 import asyncio
 from contextlib import aclosing
@@ -18,16 +18,16 @@ def attempt(number: int = 1) -> Attempt:
 
 
 @pytest.fixture
-async def said(first):
-    """A transport that is followed, and a function that reads what it carried."""
+async def followed(first):
+    """A transport with a subscriber, and a function that reads the subscriber's deltas."""
     transport = LocalTransport()
-    async with aclosing(transport.subscribe("r")) as news:
-        reading = asyncio.ensure_future(anext(news))
+    async with aclosing(transport.subscribe("r")) as subscription:
+        reading = asyncio.ensure_future(anext(subscription))
         await asyncio.sleep(0)
 
         async def read(count: int):
-            taken = list(await reading)
-            return taken + (await first(news, count - len(taken)) if len(taken) < count else [])
+            deltas = list(await reading)
+            return deltas + (await first(subscription, count - len(deltas)) if len(deltas) < count else [])
 
         yield transport, read
         if not reading.done():
@@ -35,8 +35,8 @@ async def said(first):
             await asyncio.wait({reading})
 
 
-async def test_nobody_asks_and_nothing_is_done():
-    """No sink, no task: a planner makes a plain request."""
+async def test_without_a_subscriber_nothing_is_done():
+    """Without a subscriber there is no writer and no task, so a planner makes a plain request."""
     before = asyncio.all_tasks()
     async with telling(LocalTransport(), attempt(2)):
         assert current_deltas() is None
@@ -44,9 +44,9 @@ async def test_nobody_asks_and_nothing_is_done():
     assert current_deltas() is None
 
 
-async def test_small_pieces_become_one(said):
-    """The first goes out at once; what comes within 30 ms goes out together, kind by kind."""
-    transport, read = said
+async def test_small_pieces_become_one(followed):
+    """The first piece is sent at once; the pieces of the next 30 ms are joined, kind by kind."""
+    transport, read = followed
     async with telling(transport, attempt()):
         deltas = current_deltas()
         await deltas.text("a")
@@ -56,29 +56,29 @@ async def test_small_pieces_become_one(said):
         await deltas.tool_call("x.y", '{"a":', index=0)
         await deltas.tool_call("x.y", "1}", index=0)
         await deltas.tool_call("x.y", "{}", index=1)
-    told = await read(5)
-    assert [(each.kind, each.text, each.index) for each in told] == [
+    received = await read(5)
+    assert [(each.kind, each.text, each.index) for each in received] == [
         ("text", "a", 0),
         ("text", "bcd", 0),
         ("thinking", "hm", 0),
         ("tool_call", '{"a":1}', 0),
         ("tool_call", "{}", 1),
     ]
-    assert [each.seq for each in told] == list(range(5))
+    assert [each.seq for each in received] == list(range(5))
 
 
-async def test_a_later_attempt_says_that_it_begins(said):
-    """Before its planner says anything, and though it never may."""
-    transport, read = said
+async def test_a_later_attempt_begins_with_its_own_delta(followed):
+    """A second attempt sends `begun` before its planner writes, and even if the planner never writes."""
+    transport, read = followed
     async with telling(transport, attempt(2)):
         pass
     (begun,) = await read(1)
     assert (begun.kind, begun.attempt, begun.seq) == ("begun", 2, 0)
 
 
-async def test_what_is_written_after_the_turn_is_dropped(said):
-    """A task that outlives the turn cannot add to it."""
-    transport, read = said
+async def test_a_piece_after_the_attempt_is_dropped(followed):
+    """A task that outlives the attempt cannot add to its deltas."""
+    transport, read = followed
     async with telling(transport, attempt()):
         deltas = current_deltas()
         await deltas.text("in time")
@@ -88,9 +88,9 @@ async def test_what_is_written_after_the_turn_is_dropped(said):
     assert [each.text for each in await read(1)] == ["in time"]
 
 
-async def test_an_answer_without_end_is_told_up_to_a_bound(said, monkeypatch):
-    """The rest comes with the message; a large piece is told in several."""
-    transport, read = said
+async def test_the_characters_of_an_attempt_are_bounded(followed, monkeypatch):
+    """Pieces beyond the most characters are dropped; a large piece is sent as several deltas."""
+    transport, read = followed
     monkeypatch.setattr(module, "MAX_CHARS", 20_000)
     async with telling(transport, attempt()):
         deltas = current_deltas()
@@ -100,9 +100,9 @@ async def test_an_answer_without_end_is_told_up_to_a_bound(said, monkeypatch):
     assert [len(each.text) for each in await read(3)] == [8_000, 8_000, 3_000]
 
 
-async def test_an_answer_in_small_pieces_is_told_up_to_a_bound(said, monkeypatch, until):
-    """However few characters they have, only so many deltas of an attempt are sent."""
-    transport, read = said
+async def test_the_deltas_of_an_attempt_are_bounded(followed, monkeypatch, until):
+    """Pieces beyond the most deltas are dropped, however few characters they have."""
+    transport, read = followed
     monkeypatch.setattr(module, "MAX_DELTAS", 2)
     async with telling(transport, attempt()):
         deltas = current_deltas()
@@ -115,22 +115,41 @@ async def test_an_answer_in_small_pieces_is_told_up_to_a_bound(said, monkeypatch
     assert deltas._seq == 2
 
 
-async def test_a_transport_that_fails_costs_the_turn_nothing():
-    """Whatever it raises, and if it never returns: the planner goes on, and the turn ends."""
+async def test_deltas_that_wait_for_a_slow_transport_are_bounded_too(monkeypatch):
+    """While a transport does not return, the deltas that are not sent yet count."""
+    monkeypatch.setattr(module, "MAX_DELTAS", 3)
+
+    class Slow(LocalTransport):
+        def is_wanted(self, topic):
+            return True
+
+        async def publish(self, topic, deltas):
+            await asyncio.Event().wait()
+
+    async with telling(Slow(), attempt()):
+        deltas = current_deltas()
+        for index in range(9):
+            await deltas.tool_call("a.b.c", "{}", index=index)
+        assert current_deltas() is None
+    assert len(deltas._waiting) <= 3
+
+
+async def test_a_transport_that_fails_does_not_disturb_the_planner():
+    """When a transport raises, or never returns, the planner continues and the attempt ends."""
 
     class Broken(LocalTransport):
-        asked = 0
+        published = 0
 
         def is_wanted(self, topic):
             return True
 
         async def publish(self, topic, deltas):
-            self.asked += 1
+            self.published += 1
             raise OSError("no")
 
     class Hanging(Broken):
         async def publish(self, topic, deltas):
-            self.asked += 1
+            self.published += 1
             await asyncio.Event().wait()
 
     for kind in (Broken, Hanging):
@@ -140,4 +159,4 @@ async def test_a_transport_that_fails_costs_the_turn_nothing():
             for _ in range(100):
                 await deltas.text("x")
         await asyncio.wait({deltas._task})
-        assert transport.asked == 1
+        assert transport.published == 1

@@ -1,4 +1,4 @@
-"""Deltas among events: never twice, never what no longer holds, whatever comes in whichever order."""
+"""Deltas among events: none twice and none obsolete, in whatever order deltas and events arrive."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -25,7 +25,7 @@ from sojourn.live import Delta
 START = datetime(2027, 1, 4, tzinfo=UTC)
 CHUNKS = st.lists(st.text("abc", min_size=1, max_size=3), max_size=4)
 STORIES = st.lists(st.lists(CHUNKS, min_size=1, max_size=3), min_size=1, max_size=3)
-"""Of each plan its attempts, of each attempt its pieces."""
+"""The attempts of each plan, and the pieces of each attempt."""
 
 
 def time_of(plan: int) -> datetime:
@@ -57,8 +57,8 @@ def history_of(plan: int) -> list:
     ]
 
 
-def told(order: list) -> list:
-    """What a stream tells of events and deltas that come in this order."""
+def stream_of(order: list) -> list:
+    """Return the stream of events for history events and deltas that arrive in this order."""
     preview, stream = Preview(), []
     for each in order:
         if isinstance(each, Delta):
@@ -69,7 +69,7 @@ def told(order: list) -> list:
 
 
 def shown(stream: list) -> list[tuple[int, list[str]]]:
-    """Of each plan what a reader held at its end, and before each restart."""
+    """Return the texts of each plan that a reader has seen: before each restart, and at the end."""
     plans, is_open = [], False
     for event in stream:
         match event.type:
@@ -80,7 +80,7 @@ def shown(stream: list) -> list[tuple[int, list[str]]]:
                 is_open = False
             case "stream_restarted":
                 assert is_open
-                assert plans[-1][1][-1], "nothing was shown that could be taken back"
+                assert plans[-1][1][-1], "a restart, although no text was shown"
                 plans[-1][1].append("")
             case "text_delta":
                 assert is_open, "a delta outside of its plan"
@@ -89,7 +89,7 @@ def shown(stream: list) -> list[tuple[int, list[str]]]:
 
 
 def merged(data: st.DataObject, streams: list[list]) -> list:
-    """The streams in one, each in its own order."""
+    """Return the streams merged in a drawn order, each in its own order."""
     rest, order = [list(stream) for stream in streams], []
     while any(rest):
         stream = data.draw(st.sampled_from([stream for stream in rest if stream]))
@@ -99,7 +99,7 @@ def merged(data: st.DataObject, streams: list[list]) -> list:
 
 @given(STORIES, st.data())
 def test_what_is_shown_is_always_the_beginning_of_an_attempt(story, data):
-    """However deltas are mixed, repeated or lost: no text is doubled, mixed or shown after the message."""
+    """When deltas are mixed, repeated or lost, no text is doubled, mixed or shown after the message."""
     sent = [
         delta
         for plan, attempts in enumerate(story)
@@ -108,7 +108,7 @@ def test_what_is_shown_is_always_the_beginning_of_an_attempt(story, data):
     ]
     some = data.draw(st.lists(st.sampled_from(sent), max_size=2 * len(sent))) if sent else []
     history = [event for plan in range(len(story)) for event in history_of(plan)]
-    for plan, texts in shown(told(merged(data, [history, some]))):
+    for plan, texts in shown(stream_of(merged(data, [history, some]))):
         whole = ["".join(chunks) for chunks in story[plan]]
         attempt = 0
         for text in texts:
@@ -118,15 +118,15 @@ def test_what_is_shown_is_always_the_beginning_of_an_attempt(story, data):
 
 
 @given(STORIES, st.data())
-def test_what_comes_in_order_is_shown_whole(story, data):
-    """However early or late the history tells that the plan began: nothing is lost, and the last attempt stands."""
+def test_deltas_in_order_are_shown_completely(story, data):
+    """Whenever `plan_started` arrives among the deltas, no text is lost, and the last attempt's text is the final one."""
     for plan, attempts in enumerate(story):
         sent = [
             delta for attempt, chunks in enumerate(attempts) for delta in deltas_of(plan, attempt, chunks)
         ]
         begin, end = history_of(plan)
         again = data.draw(st.integers(0, len(sent)))
-        stream = told([*merged(data, [[begin], [*sent[:again], *sent]]), end])
+        stream = stream_of([*merged(data, [[begin], [*sent[:again], *sent]]), end])
         ((_, texts),) = shown(stream)
         assert texts[-1] == "".join(attempts[-1])
         assert len(texts) <= len(attempts)
@@ -134,16 +134,16 @@ def test_what_comes_in_order_is_shown_whole(story, data):
 
 @given(STORIES, st.data())
 def test_attempts_that_write_at_once_end_with_the_latest(story, data):
-    """An attempt that was given up, and still writes, is not heard once another began."""
+    """The deltas of an abandoned attempt that still writes are ignored once a later attempt has begun."""
     for plan, attempts in enumerate(story):
         streams = [deltas_of(plan, attempt, chunks) for attempt, chunks in enumerate(attempts)]
         begin, end = history_of(plan)
-        ((_, texts),) = shown(told([begin, *merged(data, streams), end]))
+        ((_, texts),) = shown(stream_of([begin, *merged(data, streams), end]))
         assert texts[-1] == "".join(attempts[-1])
 
 
-def test_each_kind_is_told_as_its_event(delta):
-    """Text, thinking and calls; each with what the run's events have, and no id."""
+def test_each_kind_becomes_its_event(delta):
+    """Text, thinking and calls become events with the ids of the run's events, but without an event id."""
     preview = Preview()
     begun = delta(kind="begun")
     preview.feed(
@@ -166,7 +166,7 @@ def test_each_kind_is_told_as_its_event(delta):
 
 
 def test_a_restart_names_the_attempt(delta):
-    """And comes when the attempt begins, before it says anything."""
+    """`stream_restarted` has the number of the new attempt, and comes before its first piece."""
     preview = Preview()
     preview.feed(PlanStartedEvent(run_id="r", event_id="1", time=delta(plan=3).scheduled))
     preview.take(delta("half of", plan=3))
@@ -174,8 +174,8 @@ def test_a_restart_names_the_attempt(delta):
     assert (event.type, event.plan, event.attempt) == ("stream_restarted", 3, 2)
 
 
-def test_an_answer_without_its_beginning_is_not_told(delta):
-    """A reader is never given the end of a text as the whole."""
+def test_an_answer_without_its_beginning_is_not_shown(delta):
+    """Deltas are ignored until one with the number 0 arrives, so that a reader never takes an end for the whole text."""
     preview = Preview()
     preview.feed(PlanStartedEvent(run_id="r", event_id="1", time=delta().scheduled))
     assert preview.take(delta("end", seq=7)) == []
@@ -197,8 +197,8 @@ OUTCOMES = [
 
 
 @pytest.mark.parametrize(("kind", "content"), OUTCOMES, ids=lambda value: getattr(value, "__name__", ""))
-def test_whatever_a_plan_comes_to_ends_its_deltas(kind, content, delta):
-    """Those that come after it are late: a text after the question that it led to would seem to be the answer."""
+def test_every_outcome_of_a_plan_ends_its_deltas(kind, content, delta):
+    """Deltas after a plan's outcome are ignored: a text after the plan's question would seem to be the answer."""
     preview = Preview()
     preview.feed(PlanStartedEvent(run_id="r", event_id="1", time=delta().scheduled))
     assert [event.text for event in preview.take(delta("half"))] == ["half"]

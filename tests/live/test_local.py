@@ -7,20 +7,20 @@ from contextlib import aclosing
 from sojourn.live import LocalTransport
 
 
-async def subscribed(news):
-    """Read on in the background, so that the subscription stands."""
-    reading = asyncio.ensure_future(anext(news))
+async def reading_of(subscription):
+    """Read a subscription in a task, which begins the subscription."""
+    reading = asyncio.ensure_future(anext(subscription))
     await asyncio.sleep(0)
     return reading
 
 
-async def test_nothing_is_wanted_until_somebody_subscribes(delta):
-    """And nothing is kept of what nobody wants."""
+async def test_without_a_subscriber_no_deltas_are_wanted(delta):
+    """Without a subscriber a run's deltas are refused, and none are kept."""
     transport = LocalTransport()
     assert not transport.is_wanted("r")
     assert not await transport.publish("r", [delta("a")])
-    async with aclosing(transport.subscribe("r")) as news:
-        reading = await subscribed(news)
+    async with aclosing(transport.subscribe("r")) as subscription:
+        reading = await reading_of(subscription)
         assert transport.is_wanted("r")
         assert not transport.is_wanted("other")
         assert await transport.publish("r", [delta("b")])
@@ -29,38 +29,38 @@ async def test_nothing_is_wanted_until_somebody_subscribes(delta):
     assert transport._logs == {}
 
 
-async def test_who_comes_late_gets_the_answer_from_its_beginning(delta, first):
-    """As far as it was said; an earlier attempt's is gone."""
+async def test_a_late_subscriber_gets_the_answer_from_its_beginning(delta, first):
+    """A late subscriber gets all deltas of the current attempt, and none of an earlier one."""
     transport = LocalTransport()
-    async with aclosing(transport.subscribe("r")) as news, aclosing(transport.subscribe("r")) as late:
-        reading = await subscribed(news)
+    async with aclosing(transport.subscribe("r")) as subscription, aclosing(transport.subscribe("r")) as late:
+        reading = await reading_of(subscription)
         await transport.publish("r", [delta("old")])
         await reading
         await transport.publish("r", [delta("a", attempt=2)])
         await transport.publish("r", [delta("b", attempt=2, seq=1)])
         assert [each.text for each in await first(late, 2)] == ["a", "b"]
-        assert [each.text for each in await first(news, 2)] == ["a", "b"]
+        assert [each.text for each in await first(subscription, 2)] == ["a", "b"]
 
 
-async def test_an_attempt_that_was_given_up_is_dropped(delta, first):
-    """It cannot put its words among those of the next."""
+async def test_deltas_of_an_abandoned_attempt_are_refused(delta, first):
+    """Deltas of an earlier attempt do not get between those of the current one."""
     transport = LocalTransport()
-    async with aclosing(transport.subscribe("r")) as news:
-        reading = await subscribed(news)
+    async with aclosing(transport.subscribe("r")) as subscription:
+        reading = await reading_of(subscription)
         await transport.publish("r", [delta("new", attempt=2)])
         assert not await transport.publish("r", [delta("late", attempt=1)])
         await transport.publish("r", [delta("er", attempt=2, seq=1)])
         texts = [each.text for each in await reading]
         if len(texts) < 2:
-            texts += [each.text for each in await first(news, 1)]
+            texts += [each.text for each in await first(subscription, 1)]
         assert texts == ["new", "er"]
 
 
-async def test_a_subscriber_that_never_reads_holds_up_nobody(delta, first):
-    """Others read on; it finds all of the present answer when it does."""
+async def test_a_slow_subscriber_delays_no_other(delta, first):
+    """While a subscriber does not read, others do; later it gets all deltas of the current answer."""
     transport = LocalTransport()
     async with aclosing(transport.subscribe("r")) as slow, aclosing(transport.subscribe("r")) as quick:
-        reading = await subscribed(slow)
+        reading = await reading_of(slow)
         await transport.publish("r", [delta("0", seq=0)])
         await reading
         for number in range(1, 1000):
@@ -69,11 +69,11 @@ async def test_a_subscriber_that_never_reads_holds_up_nobody(delta, first):
         assert [each.seq for each in await first(slow, 999)] == list(range(1, 1000))
 
 
-async def test_loops_of_other_threads_are_served(delta):
-    """A worker in a thread of its own tells a client in this one."""
+async def test_threads_may_publish_and_subscribe(delta):
+    """A worker in a thread of its own publishes to a subscriber in this one."""
     transport = LocalTransport()
-    async with aclosing(transport.subscribe("r")) as news:
-        reading = await subscribed(news)
+    async with aclosing(transport.subscribe("r")) as subscription:
+        reading = await reading_of(subscription)
         thread = threading.Thread(
             target=asyncio.run, args=(transport.publish("r", [delta("from elsewhere")]),)
         )

@@ -16,28 +16,28 @@ from sojourn.live.redis import RedisTransport
 
 @pytest.fixture
 async def transport(redis):
-    """A transport of a real Redis."""
+    """A transport over a Redis server."""
     made = RedisTransport(redis.url)
     yield made
     await made.close()
 
 
-async def test_what_is_published_is_read_by_others(transport, redis, delta, first):
-    """In order, by those who were there and those who come late: the present answer from its beginning."""
+async def test_deltas_reach_early_and_late_subscribers(transport, redis, delta, first):
+    """Subscribers get the current answer from its beginning, in order, whenever they subscribe."""
     other = RedisTransport(redis.url)
-    async with aclosing(other.subscribe("ns/r")) as news:
-        reading = asyncio.ensure_future(first(news, 2))
+    async with aclosing(other.subscribe("ns/r")) as early:
+        reading = asyncio.ensure_future(first(early, 2))
         assert await transport.publish("ns/r", [delta("a"), delta("ä€", seq=1)])
         assert [each.text for each in await reading] == ["a", "ä€"]
         assert await transport.publish("ns/r", [delta("b", attempt=2)])
         assert await transport.publish("ns/r", [delta("c", attempt=2, seq=1)])
-        assert [each.text for each in await first(news, 2)] == ["b", "c"]
+        assert [each.text for each in await first(early, 2)] == ["b", "c"]
     async with aclosing(other.subscribe("ns/r")) as late:
         assert [each.text for each in await first(late, 2)] == ["b", "c"]
 
 
-async def test_what_is_kept_is_bounded_and_expires(transport, redis, delta, monkeypatch):
-    """One key for a run, with a prefix; only the present answer; gone after a quarter of an hour."""
+async def test_a_stream_is_bounded_and_expires(transport, redis, delta, monkeypatch):
+    """A run has one key with a prefix, which holds only the current answer and expires after 15 minutes."""
     await transport.publish("ns/r", [delta("old", seq=seq) for seq in range(3)])
     await transport.publish("ns/r", [delta("x", plan=2, seq=seq) for seq in range(2)])
     async with Redis.from_url(redis.url) as client:
@@ -50,42 +50,42 @@ async def test_what_is_kept_is_bounded_and_expires(transport, redis, delta, monk
         assert 1_000 <= await client.xlen("sojourn:live:ns/r") < 1_200
 
 
-async def test_what_others_write_there_is_passed_over(transport, redis, delta, first):
-    """A stranger's entries are no deltas, and end nobody's stream."""
-    async with Redis.from_url(redis.url) as client, aclosing(transport.subscribe("ns/r")) as news:
+async def test_entries_that_are_no_deltas_are_ignored(transport, redis, delta, first):
+    """Entries that another program has written to the stream end no subscription."""
+    async with Redis.from_url(redis.url) as client, aclosing(transport.subscribe("ns/r")) as subscription:
         await client.xadd("sojourn:live:ns/r", {"d": "{}"})
         await client.xadd("sojourn:live:ns/r", {"other": b"\xff"})
         await transport.publish("ns/r", [delta("a", seq=1)])
-        assert [each.text for each in await first(news, 1)] == ["a"]
+        assert [each.text for each in await first(subscription, 1)] == ["a"]
 
 
 @pytest.fixture
 async def hanging_up(monkeypatch):
-    """A transport of a server that hangs up on everybody, and who asked it; readers try again at once."""
+    """A transport of a server that closes every connection, and its connections; subscribers retry at once."""
     monkeypatch.setattr(module, "RETRY", 0.0)
-    asked = []
+    connections = []
 
     def hang_up(_reader, writer):
-        asked.append(writer)
+        connections.append(writer)
         writer.close()
 
     server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
     transport = RedisTransport(f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}")
-    yield transport, asked
+    yield transport, connections
     await transport.close()
     server.close()
     await server.wait_closed()
 
 
-async def test_a_reader_can_be_ended_at_any_moment(hanging_up):
-    """No cancellation is lost, wherever in the client it arrives."""
-    transport, asked = hanging_up
+async def test_a_subscriber_can_be_cancelled_at_any_moment(hanging_up):
+    """No cancellation is lost, wherever in the Redis client it arrives."""
+    transport, connections = hanging_up
     for number in range(200):
-        async with aclosing(transport.subscribe("ns/r")) as news:
-            reading = asyncio.ensure_future(anext(news))
-            before = len(asked)
+        async with aclosing(transport.subscribe("ns/r")) as subscription:
+            reading = asyncio.ensure_future(anext(subscription))
+            before = len(connections)
             async with asyncio.timeout(20):
-                while len(asked) < before + 2:
+                while len(connections) < before + 2:
                     await asyncio.sleep(0)
             for _ in range(number % 40):
                 await asyncio.sleep(0)
@@ -94,45 +94,45 @@ async def test_a_reader_can_be_ended_at_any_moment(hanging_up):
             assert done
 
 
-async def test_one_that_fails_is_told_once_and_asked_no_more(hanging_up, delta, until):
-    """Nothing raises, nothing is wanted for a while, one warning for writers and readers alike."""
-    transport, asked = hanging_up
+async def test_an_unavailable_redis_is_logged_once_and_not_written_to(hanging_up, delta, until):
+    """Nothing raises, no deltas are wanted for a while, and publishers and subscribers share one warning."""
+    transport, connections = hanging_up
     assert transport.is_wanted("ns/r")
     with structlog.testing.capture_logs() as logs:
         assert not await transport.publish("ns/r", [delta("a")])
         assert not transport.is_wanted("ns/r")
         assert not await transport.publish("ns/r", [delta("a")])
-        async with aclosing(transport.subscribe("ns/r")) as news:
-            reading = asyncio.ensure_future(anext(news))
-            await until(lambda: len(asked) > 3)
+        async with aclosing(transport.subscribe("ns/r")) as subscription:
+            reading = asyncio.ensure_future(anext(subscription))
+            await until(lambda: len(connections) > 3)
             assert not reading.done()
             reading.cancel()
             await asyncio.wait({reading})
     assert [line["event"] for line in logs] == ["live_text_unavailable"]
 
 
-async def test_a_subscriber_bridges_a_restart(transport, redis, delta, first):
-    """It goes on with the next answer when Redis is back, whatever was lost with the old one."""
-    async with aclosing(transport.subscribe("ns/r")) as news:
+async def test_a_subscription_survives_a_restart(transport, redis, delta, first):
+    """After Redis has restarted without its data, a subscriber gets the next answer."""
+    async with aclosing(transport.subscribe("ns/r")) as subscription:
         await transport.publish("ns/r", [delta("a")])
-        await first(news, 1)
+        await first(subscription, 1)
         redis.kill()
         await redis.start()
         writer = RedisTransport(redis.url)
         assert await writer.publish("ns/r", [delta("b", plan=2)])
-        assert [each.text for each in await first(news, 1)] == ["b"]
+        assert [each.text for each in await first(subscription, 1)] == ["b"]
         await writer.close()
 
 
-async def test_a_password_is_not_told(delta):
-    """Neither by an address that cannot be read nor by one where nobody answers."""
-    with pytest.raises(DefinitionError) as said:
+async def test_no_message_holds_the_password(delta):
+    """Neither the error of an invalid URL nor the warning of an unavailable server holds the URL's password."""
+    with pytest.raises(DefinitionError) as refused:
         as_transport("http://:geheim@localhost")
-    assert "geheim" not in str(said.value)
+    assert "geheim" not in str(refused.value)
     for address in ("redis://:geheim@localhost:port/0", "redis://:geheim/@localhost:1/0"):
-        with pytest.raises(DefinitionError) as said:
+        with pytest.raises(DefinitionError) as refused:
             as_transport(address)
-        assert "geheim" not in str(said.value)
+        assert "geheim" not in str(refused.value)
     transport = RedisTransport("redis://:geheim@127.0.0.1:1/0")
     with structlog.testing.capture_logs() as logs:
         await transport.publish("ns/r", [delta("a")])
@@ -141,7 +141,7 @@ async def test_a_password_is_not_told(delta):
 
 
 def test_the_transport_is_the_given_one_or_the_setting_s(monkeypatch):
-    """An object, an address, `SOJOURN_LIVE`, and else one for the whole process."""
+    """An app uses the given object or URL, else `SOJOURN_LIVE`, else one transport for the whole process."""
     from sojourn import Agent, PlanResult
 
     async def plan(turn):
@@ -158,5 +158,5 @@ def test_the_transport_is_the_given_one_or_the_setting_s(monkeypatch):
     monkeypatch.setenv("SOJOURN_LIVE", "redis://localhost")
     assert isinstance(app().live, RedisTransport)
     assert app(live=own).live is own
-    for kind in (own, app().live):
-        assert isinstance(kind, LiveTransport)
+    for transport in (own, app().live):
+        assert isinstance(transport, LiveTransport)

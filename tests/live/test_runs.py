@@ -1,4 +1,4 @@
-"""Live text of real runs: told while it is said, once, and at no cost to the run."""
+"""Live text of runs: each piece reaches followers once, while the planner writes, and does not change the run."""
 
 import asyncio
 
@@ -18,14 +18,14 @@ class Question(BaseModel):
 
 
 async def wanted():
-    """The sink, once somebody follows."""
+    """Return the writer of deltas, once the run is followed."""
     while (deltas := current_deltas()) is None:
         await asyncio.sleep(0.005)
     return deltas
 
 
 class Talker:
-    """Says two pieces, waits until they were seen, says a third, and answers."""
+    """A planner that writes two pieces, waits until they were seen, writes a third, and answers."""
 
     def __init__(self) -> None:
         self.seen = asyncio.Event()
@@ -41,19 +41,19 @@ class Talker:
 
 
 async def followed(run, seen: asyncio.Event | None = None, **options) -> list:
-    """All that a subscriber is told; `seen` is set with the second piece."""
-    told, text = [], ""
+    """Return all events of a run with deltas; `seen` is set with the second piece."""
+    events, text = [], ""
     async for event in run.events(deltas=True, **options):
-        told.append(event)
+        events.append(event)
         if event.type == "text_delta":
             text += event.text
             if seen and text.endswith("The site is "):
                 seen.set()
-    return told
+    return events
 
 
 def texts(events) -> list[str]:
-    """What was shown, anew with each restart."""
+    """Return the text of the deltas: one before each restart, and the last."""
     shown = [""]
     for event in events:
         if event.type == "stream_restarted":
@@ -63,26 +63,26 @@ def texts(events) -> list[str]:
     return shown
 
 
-async def test_text_is_told_before_the_message(serve):
-    """Between the plan's start and its message, with no id; the rest of the stream is what it is without."""
+async def test_deltas_come_before_the_message(serve):
+    """Deltas come between the plan's start and its message, without an event id; all other events stay the same."""
     talker = Talker()
     client = await serve(planner=talker.plan)
     run = await client.start("test.agent", "go", session_id="s")
-    told = await followed(run, talker.seen)
-    deltas = [event for event in told if event.type in DELTAS]
-    assert texts(told) == ["The site is dark."]
-    first, last = told.index(deltas[0]), told.index(deltas[-1])
-    assert (told[first - 1].type, told[last + 1].type) == ("plan_started", "assistant_message")
+    events = await followed(run, talker.seen)
+    deltas = [event for event in events if event.type in DELTAS]
+    assert texts(events) == ["The site is dark."]
+    first, last = events.index(deltas[0]), events.index(deltas[-1])
+    assert (events[first - 1].type, events[last + 1].type) == ("plan_started", "assistant_message")
     assert {(event.event_id, event.run_id, event.session_id, event.agent_id) for event in deltas} == {
         ("", run.id, "s", "test.agent")
     }
-    rest = [event for event in told if event not in deltas]
+    rest = [event for event in events if event not in deltas]
     assert rest == [event async for event in run.events()]
     assert [event async for event in run.events(deltas=True)] == rest
 
 
-async def test_after_a_failed_attempt_the_text_is_told_anew(serve):
-    """`stream_restarted` comes first, so that nothing is shown twice."""
+async def test_after_a_failed_attempt_the_text_begins_again(serve):
+    """`stream_restarted` comes before the text of the next attempt, so that nothing is shown twice."""
     talker, tries = Talker(), []
 
     async def plan(turn):
@@ -94,14 +94,14 @@ async def test_after_a_failed_attempt_the_text_is_told_anew(serve):
         raise RuntimeError("the model hung up")
 
     client = await serve(planner=plan)
-    told = await followed(await client.start("test.agent", "go"), talker.seen)
-    assert texts(told) == ["The site is ", "The site is dark."]
-    (restarted,) = [event for event in told if event.type == "stream_restarted"]
+    events = await followed(await client.start("test.agent", "go"), talker.seen)
+    assert texts(events) == ["The site is ", "The site is dark."]
+    (restarted,) = [event for event in events if event.type == "stream_restarted"]
     assert (restarted.plan, restarted.attempt, restarted.event_id) == (1, 2, "")
 
 
-async def test_each_plan_tells_its_own(serve):
-    """Thinking and calls too; what a plan said ends with its message."""
+async def test_each_plan_has_its_own_deltas(serve):
+    """The deltas of a plan, also of thinking and calls, come before the plan's message."""
     tools = Toolset("test.tools")
 
     @tools.tool
@@ -119,9 +119,9 @@ async def test_each_plan_tells_its_own(serve):
         return PlanResult.calls(note.call(text="a"))
 
     client = await serve(planner=plan, uses=(tools,))
-    told = await followed(await client.start("test.agent", "go"))
+    events = await followed(await client.start("test.agent", "go"))
     kinds = ("plan_started", "assistant_message", "tool_start", *DELTAS)
-    assert [event.type for event in told if event.type in kinds] == [
+    assert [event.type for event in events if event.type in kinds] == [
         "plan_started",
         "thinking_delta",
         "tool_call_delta",
@@ -131,15 +131,15 @@ async def test_each_plan_tells_its_own(serve):
         "text_delta",
         "assistant_message",
     ]
-    (call,) = [event for event in told if event.type == "tool_call_delta"]
+    (call,) = [event for event in events if event.type == "tool_call_delta"]
     assert (call.tool_name, call.index, call.text) == (note.id, 0, '{"text": "a"}')
 
 
-async def test_child_runs_tell_theirs(serve):
-    """With their run's id and the call that they answer, before the call's end."""
+async def test_child_runs_have_deltas(serve):
+    """The deltas of a child run have its run id and the call that it answers, and come before the call's end."""
     talker = Talker()
     child = Agent("test.child", planner=talker.plan)
-    asked = child.export("test.oracle", tools=[AgentTool("ask", args=Question)])
+    oracle = child.export("test.oracle", tools=[AgentTool("ask", args=Question)])
     request = ToolRequest(name="test.oracle.ask", payload={"text": "?"}, tool_call_id="c1")
 
     async def plan(turn):
@@ -147,20 +147,20 @@ async def test_child_runs_tell_theirs(serve):
             return PlanResult.final("done")
         return PlanResult.calls(request)
 
-    client = await serve(App(agents=[Agent("test.agent", planner=plan, uses=[asked]), child]))
+    client = await serve(App(agents=[Agent("test.agent", planner=plan, uses=[oracle]), child]))
     run = await client.start("test.agent", "go")
-    told = await followed(run, talker.seen, children=True)
-    deltas = [event for event in told if event.type == "text_delta"]
-    assert texts(told) == ["The site is dark."]
+    events = await followed(run, talker.seen, children=True)
+    deltas = [event for event in events if event.type == "text_delta"]
+    assert texts(events) == ["The site is dark."]
     assert {(event.run_id, event.parent_tool_call_id) for event in deltas} == {(f"{run.id}/c1", "c1")}
-    types = [event.type for event in told]
-    assert types.index("agent_run_started") < told.index(deltas[0])
-    assert told.index(deltas[-1]) < types.index("tool_end")
+    types = [event.type for event in events]
+    assert types.index("agent_run_started") < events.index(deltas[0])
+    assert events.index(deltas[-1]) < types.index("tool_end")
 
 
 @pytest.mark.parametrize("over", ["this process", "redis"])
 async def test_fifty_subscribers_add_nothing_to_the_history(serve, redis, traces, over):
-    """Each is told all of it, those that come in mid-answer too; the run's history is that of an unseen one."""
+    """Every subscriber gets the whole text, even one that begins in mid-answer; the history is that of a run without subscribers."""
     live = redis.url if over == "redis" else None
     talker = Talker()
 
@@ -181,18 +181,18 @@ async def test_fifty_subscribers_add_nothing_to_the_history(serve, redis, traces
     await asyncio.gather(*(seen.wait() for seen in late))
     talker.seen.set()
     streams = await asyncio.gather(*crowd)
-    assert {tuple(texts(told)) for told in streams} == {("The site is dark.",)}
+    assert {tuple(texts(stream)) for stream in streams} == {("The site is dark.",)}
     kinds = [[event.event_type for event in await traces(each).history()] for each in (run, unseen)]
     assert kinds[0] == kinds[1]
 
 
-async def test_nobody_asks_and_the_planner_makes_a_plain_request(serve):
-    """Who follows without deltas asks for none."""
-    sinks, go = [], asyncio.Event()
+async def test_a_follower_without_deltas_requests_none(serve):
+    """While a run is followed without deltas, its planner has no writer."""
+    writers, go = [], asyncio.Event()
 
     async def plan(turn):
         await go.wait()
-        sinks.append(current_deltas())
+        writers.append(current_deltas())
         return PlanResult.final("done")
 
     client = await serve(planner=plan)
@@ -201,48 +201,48 @@ async def test_nobody_asks_and_the_planner_makes_a_plain_request(serve):
         if event.type == "plan_started":
             go.set()
         assert event.type not in DELTAS
-    assert sinks == [None]
+    assert writers == [None]
 
 
-async def test_a_handler_is_told(serve):
-    """`subscribe` calls its methods for deltas as for events."""
-    talker, told = Talker(), []
+async def test_a_handler_gets_deltas(serve):
+    """`subscribe` calls the methods of a handler for deltas as for other events."""
+    talker, pieces = Talker(), []
 
     class Show(EventHandler):
         def on_text_delta(self, event):
-            told.append(event.text)
-            if "".join(told) == "The site is ":
+            pieces.append(event.text)
+            if "".join(pieces) == "The site is ":
                 talker.seen.set()
 
     client = await serve(planner=talker.plan)
     run = await client.start("test.agent", "go")
     await subscribe(run.events(deltas=True), Show())
-    assert "".join(told) == "The site is dark."
+    assert "".join(pieces) == "The site is dark."
 
 
 async def test_a_redis_killed_in_mid_answer_costs_only_the_deltas(serve, redis):
-    """The run is answered, and its subscriber told so; what it was shown is the beginning of the message."""
+    """The run completes, and its subscriber gets a beginning of the text and then the message."""
     talker = Talker()
     app = App(agents=[Agent("test.agent", planner=talker.plan)], live=redis.url)
     client = await serve(app)
     run = await Client(client.temporal, task_queue=client.task_queue, live=redis.url).start(
         "test.agent", "go"
     )
-    told, text = [], ""
+    types, text = [], ""
     async for event in run.events(deltas=True):
-        told.append(event.type)
+        types.append(event.type)
         if event.type == "text_delta":
             text += event.text
             if text == "The site is ":
                 redis.kill()
                 talker.seen.set()
     assert "The site is dark.".startswith(text)
-    assert told[-3:] == ["assistant_message", "run_completed", "run_stream_end"]
+    assert types[-3:] == ["assistant_message", "run_completed", "run_stream_end"]
     assert (await run.result()).text == "The site is dark."
 
 
-async def test_a_run_that_is_reset_tells_its_new_turn(serve):
-    """The turn after the reset is another, whatever its number and attempt."""
+async def test_a_plan_after_a_reset_has_its_own_deltas(serve):
+    """A plan after the reset is another plan, even with the same number and attempt."""
     talker = Talker()
     talker.seen.set()
     held = asyncio.Event()
@@ -262,9 +262,9 @@ async def test_a_run_that_is_reset_tells_its_new_turn(serve):
 
     client = await serve(planner=plan, uses=(tools,))
     run = await client.start("test.agent", "go")
-    told = []
+    events = []
     async for event in run.events(deltas=True):
-        told.append(event)
+        events.append(event)
         if event.type == "tool_start" and not held.is_set():
             await client.temporal.workflow_service.reset_workflow_execution(
                 ResetWorkflowExecutionRequest(
@@ -278,15 +278,15 @@ async def test_a_run_that_is_reset_tells_its_new_turn(serve):
             held.set()
     plans = "".join(
         "|" if event.type == "plan_started" else getattr(event, "text", "") or ""
-        for event in told
+        for event in events
         if event.type in ("plan_started", *DELTAS)
     )
     assert plans == "|Let me look.|Let me look.|The site is dark."
-    assert "planner_note" in [event.type for event in told]
+    assert "planner_note" in [event.type for event in events]
 
 
-async def test_who_follows_before_the_worker_starts_misses_nothing(temporal_address):
-    """The subscription stands as soon as the stream is read."""
+async def test_a_follower_before_the_worker_starts_gets_every_delta(temporal_address):
+    """The subscription begins with the first read of the stream, even before a worker has the run."""
     talker = Talker()
 
     async def plan(turn):
@@ -295,8 +295,8 @@ async def test_who_follows_before_the_worker_starts_misses_nothing(temporal_addr
 
     client = await Client.connect(temporal_address, task_queue="not-served-yet")
     run = await client.start("test.agent", "go", wait_for_worker=True)
-    told = run.events(deltas=True)
-    first = await anext(told)
+    events = run.events(deltas=True)
+    first = await anext(events)
     async with Worker(App(agents=[Agent("test.agent", planner=plan)]), client):
         talker.seen.set()
-        assert texts([first, *[event async for event in told]]) == ["The site is dark."]
+        assert texts([first, *[event async for event in events]]) == ["The site is dark."]

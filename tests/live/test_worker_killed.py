@@ -1,4 +1,4 @@
-"""A worker is killed while its model speaks, and another goes on."""
+"""A worker is killed while its planner writes deltas, and another worker continues the run."""
 
 import os
 import uuid
@@ -12,7 +12,7 @@ from tests.programs import Program
 
 @pytest.fixture
 def start_worker(tmp_path, temporal_address, redis):
-    """Start a worker process of talker_app on a queue; none is left behind."""
+    """Start worker processes of talker_app on a task queue; all are killed at the end."""
     started = []
 
     def start(queue: str) -> Program:
@@ -34,25 +34,25 @@ def start_worker(tmp_path, temporal_address, redis):
 
 
 @pytest.mark.durability
-async def test_the_text_is_told_anew_and_once(start_worker, tmp_path, temporal_address, redis):
-    """Text, `stream_restarted`, the text from its beginning, the message: in one stream, over two processes."""
+async def test_the_text_begins_again_on_another_worker(start_worker, tmp_path, temporal_address, redis):
+    """One stream has the text, `stream_restarted`, the text from its beginning, and the message, over two processes."""
     hold = tmp_path / "hold"
     hold.touch()
     client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}", live=redis.url)
     run = await client.start("test.talker", "go", wait_for_worker=True)
     worker = start_worker(client.task_queue)
-    told = []
+    events = []
     async for event in run.events(deltas=True):
         if event.type in ("text_delta", "stream_restarted", "assistant_message"):
-            told.append(event)
+            events.append(event)
         if event.type == "text_delta" and hold.exists():
             worker.kill()
             hold.unlink()
             start_worker(client.task_queue)
-    restarts = [number for number, event in enumerate(told) if event.type == "stream_restarted"]
+    restarts = [number for number, event in enumerate(events) if event.type == "stream_restarted"]
     assert restarts == [1]
-    assert (told[0].text, told[1].attempt) == ("The site is ", 2)
-    anew = "".join(event.text for event in told[2:-1])  # its end may come with the message alone
-    assert anew.startswith("The site is ")
-    assert "The site is dark.".startswith(anew)
-    assert told[-1].message.text == "The site is dark."
+    assert (events[0].text, events[1].attempt) == ("The site is ", 2)
+    again = "".join(event.text for event in events[2:-1])  # the last piece may come only with the message
+    assert again.startswith("The site is ")
+    assert "The site is dark.".startswith(again)
+    assert events[-1].message.text == "The site is dark."

@@ -1,4 +1,4 @@
-"""Fixtures: programs that log, as processes of their own, and workers whose every word is kept."""
+"""Fixtures: programs that log and workers, as processes whose output is kept."""
 
 import asyncio
 import json
@@ -22,8 +22,8 @@ QUIET = {"NO_COLOR": "", "FORCE_COLOR": "", "SOJOURN_LOG_FORMAT": "", "SOJOURN_L
 
 
 @dataclass
-class Said:
-    """What a program has written, and how it ended."""
+class Output:
+    """The output of a program, and its exit code."""
 
     code: int
     out: str
@@ -31,30 +31,30 @@ class Said:
 
     @property
     def lines(self) -> list[dict[str, Any]]:
-        """Its log, where that is JSON: every line of standard error."""
+        """The program's log in JSON: every line of standard error."""
         return [json.loads(line) for line in self.err.splitlines()]
 
 
 @pytest.fixture
-def ended(tmp_path) -> Callable[..., Said]:
-    """Run what follows `python`, with settings by keyword, to its end."""
+def ended(tmp_path) -> Callable[..., Output]:
+    """Run Python with these arguments to its end, with environment variables by keyword."""
 
-    def run(*arguments: str, **settings: str) -> Said:
-        out, err = tmp_path / "said.out", tmp_path / "said.err"
+    def run(*arguments: str, **settings: str) -> Output:
+        out, err = tmp_path / "out", tmp_path / "err"
         for stream in (out, err):
             stream.write_text("")
         env = {**os.environ, **QUIET, **settings}
         code = Program(*arguments, cwd=tmp_path, env=env, out=out, err=err).wait()
-        return Said(code, out.read_text(), err.read_text())
+        return Output(code, out.read_text(), err.read_text())
 
     return run
 
 
 @pytest.fixture
-def program(ended, tmp_path) -> Callable[..., Said]:
-    """Run a program after `configure_logs()`, or with `configured=False` without; settings by keyword."""
+def program(ended, tmp_path) -> Callable[..., Output]:
+    """Run a program text after `configure_logs()`, or without by `configured=False`; environment variables by keyword."""
 
-    def run(text: str, *, configured: bool = True, **settings: str) -> Said:
+    def run(text: str, *, configured: bool = True, **settings: str) -> Output:
         head = "import logging, structlog\nfrom sojourn.logs import configure_logs\n"
         head += "configure_logs()\nlog = structlog.get_logger('shop.tools')\n" if configured else ""
         (tmp_path / "program.py").write_text(head + textwrap.dedent(text))
@@ -64,7 +64,7 @@ def program(ended, tmp_path) -> Callable[..., Said]:
 
 
 class Worker:
-    """A worker as a process, with what it writes to each of its streams in a file."""
+    """A worker process, whose output streams are written to files."""
 
     def __init__(self, folder: Path, command: list[str], environment: dict[str, str]) -> None:
         self._out, self._err = folder / "out", folder / "err"
@@ -73,31 +73,31 @@ class Worker:
 
     @property
     def out(self) -> str:
-        """Its standard output so far."""
+        """The worker's standard output so far."""
         return self._out.read_text(errors="replace")
 
     @property
     def err(self) -> str:
-        """Its standard error so far."""
+        """The worker's standard error so far."""
         return self._err.read_text(errors="replace")
 
     @property
     def lines(self) -> list[dict[str, Any]]:
-        """Its log so far, where that is JSON; every whole line of standard error."""
+        """The worker's log in JSON so far: every complete line of standard error."""
         return [json.loads(line) for line in self.err.split("\n")[:-1]]
 
     @property
     def is_running(self) -> bool:
-        """Whether it has not ended."""
+        """Whether the process has not ended."""
         return self._process.poll() is None
 
     def stop(self) -> int:
-        """Have it drain, and give its status."""
+        """Terminate the worker, wait until it has drained, and return its exit code."""
         self._process.terminate()
         return self._process.wait()
 
     def kill(self) -> None:
-        """End it at once; nothing when it has ended."""
+        """Kill the process, unless it has ended."""
         self._process.kill()
 
 
@@ -106,7 +106,7 @@ Start = Callable[..., Awaitable[tuple[Client, Worker]]]
 
 @pytest.fixture(scope="module")
 async def worker(temporal_address, tmp_path_factory) -> AsyncIterator[Start]:
-    """Start a worker: of `sojourn worker TARGET`, or of a script; gives a client of its queue, and it."""
+    """Start a worker by `sojourn worker TARGET` or by a script, and return a client of its task queue with the worker."""
     made: list[Worker] = []
 
     async def start(
@@ -141,7 +141,7 @@ async def worker(temporal_address, tmp_path_factory) -> AsyncIterator[Start]:
 
 @pytest.fixture(scope="module")
 def worker_of(tmp_path_factory) -> Iterator[Callable[..., Worker]]:
-    """Start a program that serves, with settings by keyword; it is ended at the end."""
+    """Start Python with a command, with environment variables by keyword; the process is killed at the end."""
     made: list[Worker] = []
 
     def start(command: list[str], **settings: str) -> Worker:

@@ -1,4 +1,4 @@
-"""An MCP server that tells what it was given in confidence, in all that is not a result.
+"""An MCP server that repeats its secrets in everything but results.
 
 `python leaky_server.py stdio | http PORT`
 """

@@ -13,7 +13,7 @@ import structlog
 from sojourn import Agent, App, PlanResult, RateLimited, ToolCallMeta, ToolFailed, Toolset, Turn
 
 MEETING = Path(os.environ.get("MEETING", "."))
-"""A folder in which calls say that they are there, so that they are all in flight at once."""
+"""A folder in which each call creates a file, so that calls can wait until all are in flight."""
 
 log = structlog.get_logger("shop.tools")
 standard = logging.getLogger("shop.standard")
@@ -25,14 +25,14 @@ def arrive(mark: str) -> None:
 
 
 def are_all_here(mark: str, count: int) -> bool:
-    """Whether so many have arrived whose mark is the same up to its dash."""
+    """Whether `count` calls have arrived whose mark has the same prefix before its dash."""
     meeting, _, _ = mark.partition("-")
     return sum(path.name.partition("-")[0] == meeting for path in MEETING.iterdir()) >= count
 
 
 @tools.tool
 async def meet(mark: str, count: int, meta: ToolCallMeta) -> str:
-    """Log, wait for the others, log again, from a task and from a thread too."""
+    """Log, wait for the other calls, and log again, also from a task and from a thread."""
     log.info("met", mark=mark, call=meta.tool_call_id, where="before")
     arrive(mark)
     while not are_all_here(mark, count):
@@ -49,7 +49,7 @@ async def meet(mark: str, count: int, meta: ToolCallMeta) -> str:
 
 @tools.tool
 def meet_in_thread(mark: str, count: int, meta: ToolCallMeta) -> str:
-    """The same, sync."""
+    """Log before and after waiting for the other calls, in a sync tool."""
     log.info("met", mark=mark, call=meta.tool_call_id, where="before")
     arrive(mark)
     while not are_all_here(mark, count):
@@ -60,7 +60,7 @@ def meet_in_thread(mark: str, count: int, meta: ToolCallMeta) -> str:
 
 @tools.tool
 def leave(mark: str, count: int, meta: ToolCallMeta) -> str:
-    """Log from a thread that knows nothing of the call: without ids, not with those of another."""
+    """Log from a thread that does not inherit the call's context."""
     arrive(mark)
     while not are_all_here(mark, count):
         time.sleep(0.01)
@@ -72,7 +72,7 @@ def leave(mark: str, count: int, meta: ToolCallMeta) -> str:
 
 @tools.tool
 async def limited(meta: ToolCallMeta) -> str:
-    """Fail once for the network's sake."""
+    """Fail at the first attempt with a rate limit."""
     if meta.attempt == 1:
         raise RateLimited("come back later", retry_after=0.01)
     return "now"
@@ -80,32 +80,32 @@ async def limited(meta: ToolCallMeta) -> str:
 
 @tools.tool
 async def broken(word: str) -> str:
-    """Have a bug."""
+    """Raise by a bug."""
     lost_in_a_local = "a-value-of-a-local"
     return {}[word + lost_in_a_local[:0]]
 
 
 @tools.tool
 async def refuse(word: str) -> str:
-    """Fail as planned."""
+    """Raise `ToolFailed`."""
     raise ToolFailed(f"no {word}")
 
 
 @tools.tool(timeout=timedelta(seconds=0.2))
 async def late() -> str:
-    """Take too long."""
+    """Exceed the time-out."""
     await asyncio.sleep(60)
     return "never"
 
 
 @tools.tool(inject=["token"])
 async def uninjected(token: str) -> str:
-    """Need what nobody fills."""
+    """Need an injected field that nothing fills."""
     return token
 
 
 async def plan(turn: Turn) -> PlanResult:
-    """Call what the message says: `tool`, then its arguments as `name=value`."""
+    """Call the tool that the message names, with arguments as `name=value`."""
     name, *arguments = turn.messages[0].text.split()
     if turn.tool_results or name == "nothing":
         return PlanResult.final("done")

@@ -1,4 +1,4 @@
-"""A worker that remembers no run: every workflow task replays its run's history."""
+"""A worker without a workflow cache: every workflow task replays its run's history."""
 
 import asyncio
 import os

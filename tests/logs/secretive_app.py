@@ -1,7 +1,7 @@
-"""An app whose tools tell a secret, beside a word that anybody may know, in every way they can think of.
+"""An app whose tools output a secret, beside a public marker, in every way that a tool has.
 
-A message is the way. Each tool is called with it, with the word `seen-WAY-TOOL` as an argument of
-the planner's and with its own secret injected; so where the word is found, the secret had come too.
+The message names the way. Each tool is called with the way, with the marker `seen-WAY-TOOL` as the planner's
+argument, and with an injected secret of its own: wherever the marker is found, the secret was sent too.
 """
 
 import asyncio
@@ -44,14 +44,14 @@ from sojourn.contracts.retry_hint import FieldIssue
 from sojourn.contracts.tool_spec import Retry
 
 HOLD = Path(os.environ["HOLD"])
-"""Calls of the way `held` go on while this file is there."""
+"""Calls of the way `held` last while this file exists."""
 
 log = structlog.get_logger("tell.tools")
 standard = logging.getLogger("tell.standard")
 
 
 class ToldError(Exception):
-    """Says it in its text, in its arguments and in its code."""
+    """Has the secret in its text, in its arguments and in its code."""
 
     def __init__(self, both: str) -> None:
         super().__init__(both, {"both": both})
@@ -94,7 +94,7 @@ def logs(both: str, token: str) -> Any:
 
 
 def aside(both: str, token: str) -> Any:
-    """In a thread and a task of its own, which nobody waits for."""
+    """Raise in a thread and in a task that nothing awaits."""
 
     def fail() -> None:
         raise ToldError(f"{both} {token}")
@@ -110,7 +110,7 @@ def aside(both: str, token: str) -> Any:
     async def later() -> None:
         raise ToldError(f"{both} {token}")
 
-    loop.create_task(later())  # noqa: RUF006 - nobody waits for it
+    loop.create_task(later())  # noqa: RUF006 - nothing awaits it
     return "aside"
 
 
@@ -160,7 +160,7 @@ def leaves(both: str, _token: str) -> Any:
 
 
 class OwnEnd(BaseException):
-    """No `Exception`."""
+    """A `BaseException` that is no `Exception`."""
 
 
 def bursts(both: str, _token: str) -> Any:
@@ -199,7 +199,7 @@ class Shown(BaseModel):
 
 
 class Vault:
-    """Fills what nothing else has filled, and says of a failure of its own what it knows."""
+    """Injects the tokens that have no function of their own, and raises with the secret in the way `prevented`."""
 
     async def intercept_tool_call(self, meta: ToolCallMeta, call: ToolRequest) -> ToolRequest:
         tool = tools.tools.get(call.name.rsplit(".", 1)[-1])
@@ -214,7 +214,7 @@ class Vault:
 
 
 def token_of(name: str) -> str:
-    """A secret; one of them is written differently in JSON, in Python and in addresses."""
+    """Return a tool's secret; an awkward one is escaped differently in JSON, in Python and in URLs."""
     name = name.rsplit(".", 1)[-1]
     if "awkward" in name:
         return f'-----BEGIN "{core_of(name)}"\n\\{core_of(name + "/2")}\té/+-----'
@@ -225,7 +225,7 @@ tools = Toolset("tell.tools")
 
 
 def declare(name: str, *, sync: bool = False, filled: bool = False, local: bool = False) -> None:
-    """A tool that tells its secret."""
+    """Declare a tool that outputs its secret."""
 
     async def tell(way: str, seen: str, token: str) -> Any:
         """Tell."""
@@ -291,7 +291,7 @@ marked = Toolset("tell.marked")
 
 @marked.tool(retry=Retry(max_attempts=2, initial_interval=timedelta(seconds=0.01)))
 def login(args: Login) -> Any:
-    """Take a secret from the planner; its type hides it, and the code takes it out."""
+    """Take a secret from the planner as a `SecretStr`, and output its value."""
     log.info("login", args=args, both=f"{args.seen} {args.password.get_secret_value()}")
     if args.way in ("fails", "chains", "is_limited", "is_away", "is_cut_off", "leaves", "bursts", "logs"):
         return WAYS[args.way](f"{args.seen} {args.password.get_secret_value()}", "none")
@@ -300,12 +300,12 @@ def login(args: Login) -> Any:
 
 @marked.tool
 def store(args: Keys) -> str:
-    """Take secrets in a list; a pin that is too long is refused before."""
+    """Take secrets in a list, and a pin, which the schema refuses when it is too long."""
     raise ToldError(f"{args.seen} {args.keys[0].get_secret_value()}")
 
 
 async def plan(turn: Turn) -> PlanResult:
-    """Call every tool in the way that the message says."""
+    """Call every tool in the way that the message names."""
     way = turn.messages[0].text
     if turn.tool_results:
         return PlanResult.final(f"seen-final-{way}")
@@ -325,7 +325,7 @@ async def plan(turn: Turn) -> PlanResult:
 
 
 async def plan_servers(turn: Turn) -> PlanResult:
-    """Call the tools of the servers that repeat what they were given."""
+    """Call the tools of the MCP servers that repeat their secrets."""
     if turn.tool_results:
         return PlanResult.final("seen-final-servers")
     names = turn.messages[0].text.split()

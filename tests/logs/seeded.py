@@ -1,4 +1,4 @@
-"""Seeded: the secrets of a campaign, each of one path, known to the worker and to the test."""
+"""Seeded: the secrets of a campaign, one for each path, which the worker and the test derive from one seed."""
 
 import os
 from hashlib import sha256
@@ -7,10 +7,10 @@ __all__ = ["core_of", "secret"]
 
 
 def core_of(name: str, seed: str = "") -> str:
-    """The part of a secret by which it is found, however it is written."""
+    """Return the part of a secret that no encoding changes, by which a test finds the secret."""
     return sha256(f"{seed or os.environ['SEED']}/{name}".encode()).hexdigest()[:24]
 
 
 def secret(name: str) -> str:
-    """The secret of a path."""
+    """Return the secret of a path."""
     return f"sek-{core_of(name)}"

@@ -1,4 +1,4 @@
-"""A program that serves its app by itself."""
+"""A program that serves its app by `App.serve()`."""
 
 from logging_app import app
 

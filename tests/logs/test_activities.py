@@ -1,4 +1,4 @@
-"""What a worker logs of runs: whose line it is, at which level, and once; a worker as a process, on a real server."""
+"""The lines that a worker process logs about runs: their ids and levels, and each only once."""
 
 import asyncio
 import re
@@ -13,13 +13,13 @@ IDS = ("run_id", "session_id", "turn_id", "agent_id", "tool_call_id", "tool")
 
 
 def of_run(worker, run) -> list[dict]:
-    """The lines of a run."""
+    """Return the lines with a run's id."""
     return [line for line in worker.lines if line.get("run_id") == run.id]
 
 
 @pytest.fixture(scope="module")
 def shop(worker, tmp_path_factory):
-    """A worker of the app that logs, with these settings; tests take the lines of their own runs."""
+    """A worker of `logging_app`, shared by the tests with the same settings; tests read the lines of their own runs."""
     made = {}
 
     async def start(level="info", log_format="json"):
@@ -36,9 +36,9 @@ def shop(worker, tmp_path_factory):
 
 @pytest.mark.parametrize("tool", ["meet", "meet_in_thread"])
 async def test_each_call_keeps_its_own_ids(tool, shop):
-    """Twelve runs' calls are in flight at once; each line carries the ids of its own (SR-69).
+    """While the calls of twelve runs are in flight, each line has the ids of its own call (SR-69).
 
-    Lines of structlog and of logging, from the tool, its tasks and its threads.
+    So do the lines of structlog and of logging, from the tool, its tasks and its threads.
     """
     client, process = await shop()
     marks = [f"{tool}-{number}" for number in range(12)]
@@ -62,8 +62,8 @@ async def test_each_call_keeps_its_own_ids(tool, shop):
             }
 
 
-async def test_no_id_is_left_behind(shop):
-    """A thread that knows nothing of a call has no ids, though its worker has carried out calls before and beside it."""
+async def test_a_thread_without_context_logs_no_ids(shop):
+    """The lines of a thread that does not inherit a call's context have no ids, although calls run before and beside it."""
     client, process = await shop()
     runs = [await client.start("shop.agent", f"leave mark=leave-{number} count=4") for number in range(4)]
     await asyncio.gather(*(run.result() for run in runs))
@@ -72,8 +72,8 @@ async def test_no_id_is_left_behind(shop):
     assert not [line for line in left if set(line) & set(IDS)]
 
 
-async def test_a_run_that_goes_well_says_nothing(worker):
-    """At level info: a worker of a thousand runs writes no line for each; bad arguments are the planner's business."""
+async def test_a_run_without_problems_logs_nothing(worker):
+    """At level info a worker logs no line for a successful run, nor for bad arguments, which are the planner's mistake."""
     client, process = await worker("logging_app:app")
     runs = [
         await client.start("shop.agent", text) for text in ("nothing", "refuse word=x", "broken words=x") * 3
@@ -83,8 +83,8 @@ async def test_a_run_that_goes_well_says_nothing(worker):
     assert [line["event"] for line in process.lines] == ["worker_ready", "worker_draining", "worker_stopped"]
 
 
-async def test_level_debug_tells_each_plan_and_call(shop):
-    """One line each, with its duration and how it ended."""
+async def test_level_debug_logs_each_plan_and_call(shop):
+    """At level debug each plan and each call is one line, with its duration and outcome."""
     client, process = await shop(level="debug")
     run = await client.start("shop.agent", "refuse word=x", session_id="s-1")
     await run.result()
@@ -109,8 +109,8 @@ async def test_level_debug_tells_each_plan_and_call(shop):
         ("uninjected", "error", "injected_fields_wrong", {"fields": {"token": "missing_field"}}),
     ],
 )
-async def test_what_an_operator_can_mend_is_told(text, level, event, fields, shop):
-    """With the call that it was."""
+async def test_a_failure_that_an_operator_can_repair_is_logged(text, level, event, fields, shop):
+    """A bug, a time-out and an unfilled injected field are logged with the ids of the call."""
     client, process = await shop()
     run = await client.start("shop.agent", text)
     await run.result()
@@ -122,7 +122,7 @@ async def test_what_an_operator_can_mend_is_told(text, level, event, fields, sho
 
 
 async def test_a_bug_keeps_its_traceback(shop):
-    """Where in the tool it happened; of variables no value."""
+    """The line of a tool's bug has its place in the tool, but no values of variables."""
     client, process = await shop()
     run = await client.start("shop.agent", "broken word=x")
     await run.result()
@@ -134,19 +134,25 @@ async def test_a_bug_keeps_its_traceback(shop):
 
 
 async def test_a_retry_is_one_line(shop):
-    """The SDK writes forty, and without the session."""
+    """A repeated attempt is one line with all ids, in place of the SDK's forty lines without the session."""
     client, process = await shop(log_format="console")
     before = len(process.err.splitlines())
     run = await client.start("shop.agent", "limited", session_id="s-9")
     await run.result()
     (line,) = process.err.splitlines()[before:]
     assert "[warning  ] tool_retry" in line
-    said = ["reason='come back later'", "error=RateLimited", "attempt=1", "retry_in=0.01", f"run_id={run.id}"]
-    assert all(f" {each}" in f"{line} " for each in [*said, "session_id=s-9", "tool=shop.tools.limited"])
+    fields = [
+        "reason='come back later'",
+        "error=RateLimited",
+        "attempt=1",
+        "retry_in=0.01",
+        f"run_id={run.id}",
+    ]
+    assert all(f" {each}" in f"{line} " for each in [*fields, "session_id=s-9", "tool=shop.tools.limited"])
 
 
-async def test_a_planner_that_raises_is_told_with_its_place(shop):
-    """Tried again it is a warning; what ends the run is an error; each one line, the bug's place in it."""
+async def test_a_planner_that_raises_is_logged_with_its_place(shop):
+    """A planner's exception that is tried again is one warning, with the place of the bug."""
     client, process = await shop()
     run = await client.start("shop.agent", "plan")
     await run.result()
@@ -157,17 +163,17 @@ async def test_a_planner_that_raises_is_told_with_its_place(shop):
 
 
 async def test_a_run_that_fails_is_an_error(shop):
-    """After the last attempt; the others were warnings."""
+    """The last attempt of a failing planner is logged as an error, the others as warnings."""
     client, process = await shop()
     run = await client.start("shop.agent", "plan", labels={"fails": "always"})
     with pytest.raises(RunFailed):
         await run.result()
-    told = [(line["level"], line["event"]) for line in of_run(process, run)]
-    assert told == [("warning", "plan_retry")] * 4 + [("error", "plan_failed")]
+    logged = [(line["level"], line["event"]) for line in of_run(process, run)]
+    assert logged == [("warning", "plan_retry")] * 4 + [("error", "plan_failed")]
 
 
-async def test_debug_tells_no_payload_of_the_sdk(shop):
-    """It prints whole completions, results of tools among them; their size is enough."""
+async def test_debug_logs_no_payload_of_the_sdk(shop):
+    """At level debug the SDK's records, which hold results of tools, have only their size."""
     client, process = await shop(level="debug")
     mark = uuid.uuid4().hex
     run = await client.start("shop.agent", f"meet mark={mark} count=1")
@@ -179,7 +185,7 @@ async def test_debug_tells_no_payload_of_the_sdk(shop):
 
 @pytest.mark.parametrize("workers", [1, 2])
 async def test_a_replay_logs_nothing_again(workers, worker, tmp_path, traces):
-    """No run is kept in memory, so each step replays all before it, on either worker; all is told once."""
+    """When every workflow task replays the run, on one or two workers, each line is still written once."""
     client, first = await worker("replaying_worker.py", level="debug", MEETING=str(tmp_path))
     others = [
         (await worker("replaying_worker.py", queue=client.task_queue, level="debug", MEETING=str(tmp_path)))[

@@ -1,4 +1,4 @@
-"""The context of a call: bound inside, gone outside, with its mask."""
+"""The ids and the mask of a call are bound during the call only."""
 
 import pytest
 import structlog
@@ -19,7 +19,7 @@ def fail_in_a_call() -> None:
 
 
 def test_ids_and_mask_end_with_the_call():
-    """Also when it fails; what a program has bound around it is there again, and what is empty is not bound."""
+    """Ids and mask end even when the call fails; the program's own context is restored, and empty ids are not bound."""
     with structlog.contextvars.bound_contextvars(service="shop", run_id="outer"):
         with pytest.raises(ValueError, match="x"):
             fail_in_a_call()
@@ -27,8 +27,8 @@ def test_ids_and_mask_end_with_the_call():
     assert current_mask() is None
 
 
-def test_a_call_knows_no_mask_of_another():
-    """Nor one within another."""
+def test_a_call_does_not_use_the_mask_of_another():
+    """A call inside another call begins without the outer call's mask."""
     with call_context(run_id="r-1"):
         hide(str.upper)
         with call_context(run_id="r-2"):

@@ -1,4 +1,4 @@
-"""The core of Temporal's SDK: its lines are lines like any other, not colours on standard output."""
+"""The records of the SDK's core are lines of the log, not colored text on standard output."""
 
 import json
 
@@ -11,8 +11,8 @@ from sojourn.server import Server
 @pytest.mark.parametrize(
     "command", [["-m", "sojourn", "worker", "logging_app:app"], ["serving.py"]], ids=["worker", "serve"]
 )
-async def test_a_server_that_goes_away_is_told_in_one_format(command, worker_of, until, tmp_path):
-    """The worker notices, says so as JSON on standard error, and still ends well; of `app.serve()` too."""
+async def test_a_lost_server_is_logged_in_the_same_format(command, worker_of, until, tmp_path):
+    """A worker whose server stops logs that as JSON on standard error and ends with status 0, under `app.serve()` too."""
     async with Server(port=0, ui=False, attach=False) as server:
         process = worker_of(command, TEMPORAL_ADDRESS=server.address, MEETING=str(tmp_path))
         await until(lambda: "worker_ready" in process.err)

@@ -1,4 +1,4 @@
-"""The pipeline, in processes of its own: one format for all loggers, by setting; bounded, printable, no locals."""
+"""The pipeline, in processes: all loggers write the format that is set; lines are bounded, printable, and have no local variables."""
 
 import json
 import os
@@ -17,29 +17,29 @@ logging.getLogger("shop.stock").info("%d left", 4, extra={"part": "p-1"})
 
 
 def test_machines_get_json(program):
-    """One object a line for both libraries: when in UTC, how bad, who, what, then the fields."""
+    """Both libraries write one JSON object a line: time in UTC, level, logger and event, then the fields."""
     first, second = program(BOTH).lines
     assert list(first)[:4] == list(second)[:4] == ["timestamp", "level", "logger", "event"]
     assert datetime.fromisoformat(first["timestamp"]).utcoffset() == timedelta(0)
-    told = [{key: line[key] for key in line if key != "timestamp"} for line in (first, second)]
-    assert told == [
+    fields = [{key: line[key] for key in line if key != "timestamp"} for line in (first, second)]
+    assert fields == [
         {"level": "info", "logger": "shop.tools", "event": "order_placed", "order": "o-7", "count": 3},
         {"level": "info", "logger": "shop.stock", "event": "4 left", "part": "p-1"},
     ]
 
 
 def test_people_get_lines(program):
-    """The same, aligned and without colours where nobody looks."""
-    said = program(BOTH, SOJOURN_LOG_FORMAT="console")
-    first, second = said.err.splitlines()
+    """The console format has the same fields, aligned, and no colors outside a terminal."""
+    output = program(BOTH, SOJOURN_LOG_FORMAT="console")
+    first, second = output.err.splitlines()
     assert re.search(r"Z \[info +\] order_placed +\[shop.tools\] count=3 order=o-7$", first)
     assert re.search(r"Z \[info +\] 4 left +\[shop.stock\] part=p-1$", second)
-    assert "\x1b" not in said.err
+    assert "\x1b" not in output.err
 
 
-@pytest.mark.parametrize(("no_color", "colours"), [("", True), ("1", False)])
-def test_a_terminal_gets_colours(no_color, colours):
-    """Standard error is a terminal, and nothing is set: lines for people; `NO_COLOR` is obeyed."""
+@pytest.mark.parametrize(("no_color", "colors"), [("", True), ("1", False)])
+def test_a_terminal_gets_colors(no_color, colors):
+    """On a terminal the default is the console format with colors, or without them by `NO_COLOR`."""
     ours, theirs = pty.openpty()
     code = (
         "from sojourn.logs import configure_logs; configure_logs(); import logging; logging.warning('hello')"
@@ -47,47 +47,47 @@ def test_a_terminal_gets_colours(no_color, colours):
     env = {**os.environ, "NO_COLOR": no_color, "SOJOURN_LOG_FORMAT": "", "TERM": "xterm"}
     subprocess.run([sys.executable, "-c", code], stderr=theirs, stdin=subprocess.DEVNULL, env=env, check=True)
     os.close(theirs)
-    said = os.read(ours, 10_000).decode()
+    shown = os.read(ours, 10_000).decode()
     os.close(ours)
-    assert "hello" in said
-    assert not said.startswith("{")
-    assert ("\x1b[" in said) is colours
+    assert "hello" in shown
+    assert not shown.startswith("{")
+    assert ("\x1b[" in shown) is colors
 
 
 @pytest.mark.parametrize(
-    ("level", "told"),
+    ("level", "levels"),
     [
         ("", ["info", "warning", "error"]),
         ("DEBUG", ["debug", "info", "warning", "error"]),
         ("error", ["error"]),
     ],
 )
-def test_the_level_is_a_setting(level, told, program):
-    """For both libraries; info when nothing is set."""
+def test_the_level_is_a_setting(level, levels, program):
+    """`SOJOURN_LOG_LEVEL` sets the level of both libraries; the default is info."""
     text = """
     for name in ("debug", "info", "warning", "error"):
-        getattr(log, name)("said")
-        getattr(logging.getLogger("shop.stock"), name)("said")
+        getattr(log, name)("x")
+        getattr(logging.getLogger("shop.stock"), name)("x")
     """
     lines = program(text, SOJOURN_LOG_LEVEL=level).lines
     for logger in ("shop.tools", "shop.stock"):
-        assert [line["level"] for line in lines if line["logger"] == logger] == told
+        assert [line["level"] for line in lines if line["logger"] == logger] == levels
 
 
 @pytest.mark.parametrize(
-    ("setting", "value", "said"),
+    ("setting", "value", "message"),
     [
         ("SOJOURN_LOG_LEVEL", "loud", "'loud' is none of debug, info, warning, error, critical"),
         ("SOJOURN_LOG_FORMAT", "xml", "'xml' is none of console, json"),
     ],
 )
-def test_a_wrong_setting_is_told(setting, value, said, ended, tmp_path):
-    """By the command too, in one line, with the exit code of wrong usage; it is never another level in silence."""
+def test_a_wrong_setting_is_refused(setting, value, message, ended, tmp_path):
+    """A command with a wrong setting says so without a traceback, and exits with status 2."""
     app = "from sojourn import *\nasync def plan(turn): ...\napp = App(agents=[Agent('a.b', planner=plan)])"
     (tmp_path / "wrong_app.py").write_text(app)
     refused = ended("-m", "sojourn", "worker", "wrong_app:app", **{setting: value})
     assert refused.code == 2
-    assert f"{setting}: {said}" in refused.err
+    assert f"{setting}: {message}" in refused.err
     assert "Traceback" not in refused.err
 
 
@@ -113,29 +113,29 @@ except ValueError:
 
 
 def test_exceptions_are_fields(program):
-    """Type, message and the innermost places of what was raised and of its cause; never the values of variables."""
-    said = program(RAISES)
-    for line in said.lines:
+    """An exception and its cause are fields with type, message and the innermost frames, without values of variables."""
+    output = program(RAISES)
+    for line in output.lines:
         outer, inner = line["exception"]
         assert (outer["type"], outer["message"]) == ("ValueError", "no such part")
         assert (inner["type"], inner["message"]) == ("KeyError", "'part'")
         assert all(re.fullmatch(r"\S+program.py:\d+ (fail|<module>)", place) for place in outer["at"])
-    assert [len(line["exception"][0]["at"]) for line in said.lines] == [8, 4]
-    assert "a-value-of-a-local" not in said.err
+    assert [len(line["exception"][0]["at"]) for line in output.lines] == [8, 4]
+    assert "a-value-of-a-local" not in output.err
 
 
 def test_exceptions_are_short_on_a_console(program):
-    """A few lines in place of sixty."""
-    said = program(RAISES, SOJOURN_LOG_FORMAT="console")
-    assert len(said.err.splitlines()) == 2 * 7
-    assert "    ValueError: no such part\n        /" in said.err
-    assert "    from KeyError: 'part'\n" in said.err
-    assert "a-value-of-a-local" not in said.err
-    assert "Traceback" not in said.err
+    """On a console an exception takes a few lines, where its traceback would take sixty."""
+    output = program(RAISES, SOJOURN_LOG_FORMAT="console")
+    assert len(output.err.splitlines()) == 2 * 7
+    assert "    ValueError: no such part\n        /" in output.err
+    assert "    from KeyError: 'part'\n" in output.err
+    assert "a-value-of-a-local" not in output.err
+    assert "Traceback" not in output.err
 
 
-def test_a_group_tells_what_is_in_it(program):
-    """The failures of a task group, not only their number."""
+def test_a_group_is_logged_with_its_exceptions(program):
+    """The line of an exception group has each of its exceptions."""
     text = """
     async def main():
         import asyncio
@@ -152,8 +152,35 @@ def test_a_group_tells_what_is_in_it(program):
     assert [link["message"] for link in line["exception"][1:]] == ["one", "two"]
 
 
-def test_the_input_of_a_validation_error_is_not_told(program):
-    """Pydantic's own text repeats it."""
+@pytest.mark.parametrize("format", ["json", "console"])
+def test_a_programs_own_fields_are_logged_as_they_are(program, format):
+    """A program may name fields as the pipeline names its own: `raised`, `exception` and `says` hide nothing."""
+    text = """
+    log.info("bid", raised=7, says="", exception="none")
+    try:
+        {}["part"]
+    except KeyError:
+        log.exception("lookup failed", says=False, raised=["a"])
+    """
+    output = program(text, SOJOURN_LOG_FORMAT=format)
+    assert "cannot be written" not in output.err
+    assert "(left out)" not in output.err
+    assert "'part'" in output.err
+    if format == "json":
+        bid, failed = output.lines
+        assert (bid["raised"], bid["says"], bid["exception"]) == (7, "", "none")
+        assert (failed["raised"], failed["says"], failed["exception"][0]["type"]) == (
+            ["a"],
+            False,
+            "KeyError",
+        )
+    else:
+        assert "raised=7" in output.err
+        assert "\n    none" in output.err
+
+
+def test_the_input_of_a_validation_error_is_left_out(program):
+    """A validation error is logged without its input, which pydantic's own text quotes."""
     text = """
     from pydantic import BaseModel
     class Login(BaseModel):
@@ -163,13 +190,13 @@ def test_the_input_of_a_validation_error_is_not_told(program):
     except ValueError:
         log.exception("refused")
     """
-    said = program(text)
-    assert "age: Input should be a valid integer" in said.lines[0]["exception"][0]["message"]
-    assert "hunter2" not in said.err
+    output = program(text)
+    assert "age: Input should be a valid integer" in output.lines[0]["exception"][0]["message"]
+    assert "hunter2" not in output.err
 
 
 def test_hostile_values_are_harmless(program):
-    """Escape sequences, bells, direction marks and forged records: nothing but text, on one record's lines."""
+    """Escape sequences, bells, direction marks and forged records are logged as text within their own record."""
     text = r"""
     bad = "a\x1b[31mb\x07\u202ec\n2026-01-01T00:00:00Z [error    ] forged"
     log.info(bad, **{"key\x1b": bad, "nested": {bad: [bad]}})
@@ -189,7 +216,7 @@ def test_hostile_values_are_harmless(program):
 
 
 def test_large_values_are_cut(program):
-    """Texts, containers, depth and fields; the line says so, and stays small."""
+    """Long texts, large and deep containers and many fields are cut, and the line shows that they are."""
     text = """
     deep = []
     for _ in range(100):
@@ -204,8 +231,8 @@ def test_large_values_are_cut(program):
     assert len(wide) == 51
 
 
-def test_odd_values_cost_no_line(program):
-    """What is no JSON is text: infinities, models, exceptions, what cannot be shown at all."""
+def test_values_that_are_no_json_become_text(program):
+    """Infinities, exceptions, durations and objects whose `__repr__` raises are logged as texts."""
     text = """
     from datetime import timedelta
     class Rude:
@@ -223,36 +250,36 @@ def test_odd_values_cost_no_line(program):
     }
 
 
-def test_a_record_that_cannot_be_written_tells_none_of_its_arguments(program):
-    """The standard library would print them, with a traceback."""
-    said = program('logging.getLogger("shop.stock").error("%d", "a-secret-argument")')
-    (line,) = said.lines
+def test_a_record_that_cannot_be_formatted_is_logged_without_its_arguments(program):
+    """A wrong format string is one line with its place, where the standard library would print the arguments."""
+    output = program('logging.getLogger("shop.stock").error("%d", "a-secret-argument")')
+    (line,) = output.lines
     assert re.fullmatch(r"a record that cannot be written: TypeError at \S+program.py:5", line["event"])
-    assert "a-secret-argument" not in said.err + said.out
+    assert "a-secret-argument" not in output.err + output.out
 
 
 def test_warnings_are_logged(program):
-    """What Python says of deprecated calls is a line like any other."""
+    """Python's own warnings are lines of the log."""
     (line,) = program('import warnings; warnings.warn("old", UserWarning, stacklevel=1)').lines
     assert (line["level"], line["logger"]) == ("warning", "py.warnings")
     assert "UserWarning: old" in line["event"]
 
 
-@pytest.mark.parametrize(("level", "told"), [("info", []), ("debug", ["httpx2", "temporalio.worker"])])
-def test_libraries_are_quiet_until_asked(level, told, program):
-    """They write addresses with their query at level info."""
+@pytest.mark.parametrize(("level", "loggers"), [("info", []), ("debug", ["httpx2", "temporalio.worker"])])
+def test_verbose_libraries_are_limited_to_warnings(level, loggers, program):
+    """Records at level info of libraries that log URLs with their query are dropped, unless the level is debug."""
     text = """
     for name in ("httpx2", "temporalio.worker"):
         logging.getLogger(name).info("GET https://x/?key=1")
     """
-    assert [line["logger"] for line in program(text, SOJOURN_LOG_LEVEL=level).lines] == told
+    assert [line["logger"] for line in program(text, SOJOURN_LOG_LEVEL=level).lines] == loggers
 
 
-# What a program has configured itself.
+# A program's own configuration.
 
 
 def test_nothing_is_configured_on_import():
-    """Neither by the package nor by any part of it that a program imports."""
+    """Importing the package and its parts configures neither logging nor structlog."""
     text = """
 import logging, structlog, sojourn, sojourn.logs, sojourn.worker, sojourn.mcp
 from sojourn import App, Worker, Client
@@ -262,7 +289,7 @@ print(logging.getLogger().handlers, structlog.is_configured())
 
 
 def test_handlers_of_a_program_stay(program):
-    """Its own format, for Sojourn's lines too: as text, with an exception in short and no values of variables."""
+    """A program's own handlers keep their format and get Sojourn's lines as text, with short exceptions."""
     text = """
     import sys
     logging.basicConfig(format="MINE %(levelname)s %(name)s: %(message)s", stream=sys.stdout, level="INFO")
@@ -276,20 +303,20 @@ def test_handlers_of_a_program_stay(program):
     except KeyError:
         structlog.get_logger("sojourn.worker").exception("failed")
     """
-    said = program(text, configured=False)
-    lines = said.out.splitlines()
+    output = program(text, configured=False)
+    lines = output.out.splitlines()
     assert lines[:4] == [
         "MINE INFO sojourn.worker: worker_ready task_queue='q 100%'",
         "MINE INFO shop: mine",
         "MINE ERROR sojourn.worker: failed",
         "    KeyError: 'part'",
     ]
-    assert "a-value-of-a-local" not in said.out
-    assert said.err == ""
+    assert "a-value-of-a-local" not in output.out
+    assert output.err == ""
 
 
 def test_a_configuration_of_structlog_stays(program):
-    """A program that renders its own way goes on doing so."""
+    """A program's own configuration of structlog is not changed."""
     text = """
     structlog.configure(processors=[lambda logger, name, event: f"MINE {event['event']}"])
     configure_logs()
@@ -298,8 +325,8 @@ def test_a_configuration_of_structlog_stays(program):
     assert program(text, configured=False).out == "MINE worker_ready\n"
 
 
-def test_force_replaces_what_there_is(program):
-    """For who wants Sojourn's logs in spite of a library that has configured its own."""
+def test_force_replaces_the_configuration(program):
+    """`force=True` replaces handlers and structlog's configuration that a library has set."""
     text = """
     logging.basicConfig(format="THEIRS %(message)s")
     structlog.configure(processors=[lambda logger, name, event: "THEIRS"])
@@ -308,6 +335,6 @@ def test_force_replaces_what_there_is(program):
     structlog.get_logger("shop").warning("two")
     structlog.get_logger("shop").info("three")
     """
-    said = program(text, configured=False)
-    assert [line["event"] for line in said.lines] == ["one", "two"]
-    assert said.out == ""
+    output = program(text, configured=False)
+    assert [line["event"] for line in output.lines] == ["one", "two"]
+    assert output.out == ""

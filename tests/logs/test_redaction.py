@@ -1,7 +1,7 @@
-"""No secret leaves: one is sent through every path there is, and looked for in all that comes out.
+"""No secret gets out: each path is given a secret, and all output is searched for it.
 
-Beside each goes a word that may be known; where a test finds the word and not the secret, the secret was
-masked, and where the word is missing too, the test has looked in the wrong place and fails.
+Beside each secret goes a public marker. Where a test finds the marker but not the secret, the secret was
+masked; where the marker is missing too, the test has searched the wrong place and fails.
 """
 
 import asyncio
@@ -42,24 +42,24 @@ LOGGED = (
     "bursts",
     "prevented",
 )
-"""Ways of which the log tells the word."""
+"""Ways whose marker is in the log."""
 
-FOR_PEOPLE = ("logs", "chains", "aside")
-"""Ways whose lines are written for people too, by the same pipeline up to its last step: lines, exceptions, threads."""
+ON_CONSOLE = ("logs", "chains", "aside")
+"""Ways that also run on the worker that logs for a console, whose log pipeline differs only in its last step."""
 
 RECORDED = tuple(way for way in WAYS if way not in ("logs", "aside", "is_large", "slow", "asks"))
-"""Ways whose result tells the word."""
+"""Ways whose marker is in the result."""
 
 
 @dataclass
 class Campaign:
-    """All that came out of a worker and its runs, by where it came out."""
+    """All output of the workers and their runs, by its place."""
 
     seed: str
     outputs: dict[str, str] = field(default_factory=dict)
 
     def found(self, names: tuple[str, ...], where: str) -> list[str]:
-        """The secrets that are in an output, each with what stands around it."""
+        """Return the secrets that an output contains, each with the text around it."""
         text = self.outputs[where]
         cores = {name: core_of(name, self.seed) for name in names}
         return [
@@ -70,20 +70,20 @@ class Campaign:
 
 
 def as_text(value: Any) -> str:
-    """A pydantic value as text, less nothing."""
+    """Return all fields of a pydantic value as text."""
     return json.dumps(value.model_dump(mode="json", by_alias=True), ensure_ascii=False, default=repr)
 
 
-async def look_at(campaign: Campaign, run: Run) -> None:
-    """Take all that a run has left on its server."""
+async def collect(campaign: Campaign, run: Run) -> None:
+    """Add all that the server has of a run to the outputs."""
     handle = run.client.temporal.get_workflow_handle(run.id)
-    told = await handle.query("transcript", result_type=RawValue)
+    transcript = await handle.query("transcript", result_type=RawValue)
     history = [event.SerializeToString() async for event in handle.fetch_history_events()]
     outputs = {
         "history": b"".join(history).decode(errors="replace"),
         "events": "\n".join([as_text(event) async for event in run.events()]),
         "status": as_text(await run.status()),
-        "transcript": told.payload.data.decode(),
+        "transcript": transcript.payload.data.decode(),
         "described": str((await handle.describe()).raw_description),
     }
     for where, text in outputs.items():
@@ -91,26 +91,26 @@ async def look_at(campaign: Campaign, run: Run) -> None:
 
 
 async def heartbeat_of(run: Run) -> str:
-    """What the server knows of calls in flight, as soon as a beat of each has told how far it is."""
+    """Return the server's description of a run, once each of its calls in flight has sent a heartbeat with a note."""
     handle = run.client.temporal.get_workflow_handle(run.id)
 
-    async def beaten() -> str:
+    async def with_notes() -> str:
         described = (await handle.describe()).raw_description
         pending = described.pending_activities
-        told = pending and all(each.heartbeat_details.payloads for each in pending)
-        return str(described) if told else ""
+        have_notes = pending and all(each.heartbeat_details.payloads for each in pending)
+        return str(described) if have_notes else ""
 
-    return await until(beaten)
+    return await until(with_notes)
 
 
 def free_port() -> int:
-    """A loopback port that nobody listens on, and that no connection takes before its server starts."""
+    """Return a free loopback port that no outgoing connection takes before the server starts."""
     return ports.pick(0, 0)
 
 
 @pytest.fixture(scope="module")
 async def campaign(temporal_address, tmp_path_factory, worker, worker_of):
-    """Play every way at level debug, on a worker that logs as JSON, and some on one that logs for people; take all that comes out."""
+    """Run every way at level debug on a worker that logs JSON, and some on one that logs for a console; collect all output."""
     made = Campaign(uuid.uuid4().hex)
     hold = tmp_path_factory.mktemp("hold") / "hold"
     hold.touch()
@@ -138,12 +138,12 @@ async def campaign(temporal_address, tmp_path_factory, worker, worker_of):
                 await until(lambda command=command: not command.is_running)
                 made.outputs[name] = command.out + command.err
         for run in runs:
-            await look_at(made, run)
+            await collect(made, run)
         assert process.stop() == 0
         made.outputs[f"{log_format} log"] = process.err
         made.outputs[f"{log_format} output"] = process.out
 
-    await asyncio.gather(play("json", WAYS, with_held=True), play("console", FOR_PEOPLE, with_held=False))
+    await asyncio.gather(play("json", WAYS, with_held=True), play("console", ON_CONSOLE, with_held=False))
     served.kill()
     return made
 
@@ -155,61 +155,61 @@ EVERYWHERE = (*OUTPUTS, "history", "events", "transcript", "command --json", "co
 
 @pytest.mark.parametrize("where", EVERYWHERE)
 def test_no_injected_value_is_found(where, campaign):
-    """Of functions and of interceptors, in async, sync and local tools, in every way."""
+    """No value that a function or an interceptor injects gets out, from async, sync and local tools, in any way."""
     assert campaign.found(INJECTED, where) == []
 
 
 @pytest.mark.parametrize("where", EVERYWHERE)
-def test_nothing_given_to_a_server_in_confidence_is_found(where, campaign):
-    """Headers, user and query of an address, environment: though the servers repeat them."""
+def test_no_secret_of_an_mcp_server_is_found(where, campaign):
+    """An MCP server's headers, environment, user and query do not get out, although the servers repeat them."""
     assert campaign.found(SERVERS, where) == []
 
 
 @pytest.mark.parametrize("where", OUTPUTS)
 def test_no_marked_field_is_found(where, campaign):
-    """A `SecretStr` of the payload is in the call, and so in the history; elsewhere it is not told."""
+    """A `SecretStr` of the payload is in the call, and so in the history, but in no other output."""
     assert campaign.found(MARKED, where) == []
 
 
-def test_a_marked_field_is_told_in_the_call_alone(campaign):
-    """No error and no sentence of a hint repeats it, though the tool's code says it; the call itself holds it."""
+def test_a_marked_field_is_only_in_the_call(campaign):
+    """The call holds a marked field, but no error and no sentence of a hint does, although the tool's code repeats it."""
     events = [json.loads(line) for line in campaign.outputs["events"].splitlines()]
-    said = [event["result"] for event in events if event["type"] == "tool_end"]
-    for result in said:
+    results = [event["result"] for event in events if event["type"] == "tool_end"]
+    for result in results:
         for kept in ("prior_input", "example_input"):
             (result["retry_hint"] or {}).pop(kept, None)
-    text = json.dumps(said)
+    text = json.dumps(results)
     assert [name for name in MARKED if core_of(name, campaign.seed) in text] == []
     assert "seen-fails-login [password]" in text
     assert len(campaign.found(MARKED, "events")) == len(MARKED)
 
 
-# The words that may be known.
+# The public markers.
 
 
 @pytest.mark.parametrize(
     ("where", "way"),
     [
         *(("json log", way) for way in LOGGED),
-        *(("console log", way) for way in LOGGED if way in FOR_PEOPLE),
+        *(("console log", way) for way in LOGGED if way in ON_CONSOLE),
     ],
 )
 @pytest.mark.parametrize("tool", TOOLS)
-def test_the_log_tells_the_word(where, way, tool, campaign):
-    """Where it is, the secret had come too."""
+def test_the_log_has_the_marker(where, way, tool, campaign):
+    """The log of each way has the marker, beside which the secret was logged."""
     assert f"seen-{way}-{tool} [token]" in campaign.outputs[where]
 
 
 @pytest.mark.parametrize("where", ["history", "events", "transcript"])
 @pytest.mark.parametrize("way", RECORDED)
-def test_what_is_recorded_tells_the_word(where, way, campaign):
-    """Of each tool."""
+def test_the_results_have_the_marker(where, way, campaign):
+    """The result of each tool has the marker, beside which the secret was returned."""
     for tool in TOOLS:
         assert f"seen-{way}-{tool} [token]" in campaign.outputs[where]
 
 
 @pytest.mark.parametrize(
-    ("where", "word"),
+    ("where", "marker"),
     [
         ("heartbeat", "seen-held-patient [token]"),
         ("status", "seen-note-returned"),
@@ -220,7 +220,7 @@ def test_what_is_recorded_tells_the_word(where, way, campaign):
         ("json log", "too late"),
         ("json log", '"event": "thread_failed"'),
         ("json log", '"event": "Task exception was never retrieved"'),
-        ("json log", '"message": "(not told)"'),
+        ("json log", '"message": "(left out)"'),
         ("json log", "seen-writes-process ***"),
         ("json log", "seen-logs-login [password]"),
         ("heartbeat", "seen-reports-"),
@@ -231,6 +231,6 @@ def test_what_is_recorded_tells_the_word(where, way, campaign):
         ("transcript", "seen-raises-remote"),
     ],
 )
-def test_each_output_was_looked_at(where, word, campaign):
-    """With what must be there."""
-    assert word in campaign.outputs[where]
+def test_each_output_was_searched(where, marker, campaign):
+    """Each output has a text that must be in it."""
+    assert marker in campaign.outputs[where]

@@ -1,4 +1,4 @@
-"""What the settings hold in confidence is told in no error and no log: keys, certificates, metadata."""
+"""No error and no log holds the secrets of the settings: keys, certificates and metadata."""
 
 import os
 import time
@@ -24,21 +24,21 @@ APP = "from sojourn import *\nasync def plan(turn): ...\napp = App(agents=[Agent
 
 @pytest.fixture
 def ended(tmp_path):
-    """Run a command at level debug against an address where nobody listens; gives all that it prints."""
+    """Run a command at level debug with these settings, and return all that it prints before it waits for a server."""
     (tmp_path / "some_app.py").write_text(APP)
 
     def run(*arguments: str, **settings: str) -> str:
-        said = tmp_path / "said"
+        printed = tmp_path / "printed"
         others = {name: value for name, value in os.environ.items() if not name.startswith("TEMPORAL_")}
         env = {**others, "SOJOURN_LOG_LEVEL": "debug", "SOJOURN_LOG_FORMAT": "json", **settings}
-        process = Program("-m", "sojourn", *arguments, cwd=tmp_path, env=env, out=said, err=said)
+        process = Program("-m", "sojourn", *arguments, cwd=tmp_path, env=env, out=printed, err=printed)
         deadline = time.monotonic() + PATIENCE
         while process.poll() is None:
-            assert time.monotonic() < deadline, said.read_text()
-            if "waiting_for_server" in said.read_text():
+            assert time.monotonic() < deadline, printed.read_text()
+            if "waiting_for_server" in printed.read_text():
                 process.terminate()
             time.sleep(0.01)
-        return said.read_text()
+        return printed.read_text()
 
     return run
 
@@ -62,14 +62,14 @@ def ended(tmp_path):
     ],
     ids=["key", "bad key", "tls key", "ca", "metadata", "bad metadata"],
 )
-def test_no_setting_is_told(command, settings, ended):
-    """Well formed and not, whatever goes wrong with it; where the server would be is told."""
+def test_no_secret_setting_is_printed(command, settings, ended):
+    """A key, a certificate or metadata, valid or not, is never printed; the server's address or the fault is."""
     secret = f"sek-{uuid.uuid4().hex}"
     given = {name: value.replace("SECRET", secret) for name, value in settings.items()}
-    said = ended(*command, TEMPORAL_ADDRESS="127.0.0.1:1", **given)
-    told = ("127.0.0.1:1", "the Temporal settings cannot be read", "certificate")
-    assert any(each in said for each in told)
-    assert secret not in said
+    printed = ended(*command, TEMPORAL_ADDRESS="127.0.0.1:1", **given)
+    reasons = ("127.0.0.1:1", "the Temporal settings cannot be read", "certificate")
+    assert any(each in printed for each in reasons)
+    assert secret not in printed
 
 
 @pytest.mark.parametrize(
@@ -77,12 +77,12 @@ def test_no_setting_is_told(command, settings, ended):
     ["", "\n[broken", 'authorization = "{secret}"', 'x = "{secret}'],
     ids=["good", "broken", "twice", "open"],
 )
-def test_no_profile_is_told(end, ended, tmp_path):
-    """A settings file that cannot be read is told by its place, not by its text."""
+def test_no_text_of_a_profile_is_printed(end, ended, tmp_path):
+    """A settings file that cannot be read is reported without its text."""
     secret = f"sek-{uuid.uuid4().hex}"
     file = tmp_path / "temporal.toml"
     file.write_text(TOML.format(port=1, secret=secret) + end.format(secret=secret))
-    said = ended("run", "a.b", "hello", TEMPORAL_CONFIG_FILE=str(file))
-    told = ("127.0.0.1:1", "the Temporal settings cannot be read", "certificate")
-    assert any(each in said for each in told)
-    assert secret not in said
+    printed = ended("run", "a.b", "hello", TEMPORAL_CONFIG_FILE=str(file))
+    reasons = ("127.0.0.1:1", "the Temporal settings cannot be read", "certificate")
+    assert any(each in printed for each in reasons)
+    assert secret not in printed

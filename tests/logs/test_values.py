@@ -1,16 +1,16 @@
-"""Values of a line: as they are, or masked and made plain, wherever in it they stand."""
+"""The values of a line are masked and printable, wherever in the line they are."""
 
 from sojourn.logs.context import call_context, hide
 from sojourn.logs.values import masked
 
 
 def hidden(text: str) -> str:
-    """A mask as of a call with one secret."""
+    """Mask one secret, as the mask of a call does."""
     return text.replace("hunter2", "[token]")
 
 
-def test_names_of_fields_are_masked_and_plain_as_values_are():
-    """A secret that a tool logs as a key is no less one; a name is cut after the masking, not before."""
+def test_names_of_fields_are_masked_and_printable():
+    """A secret in a field's name is masked as in a value, and the name is cut only after it is masked."""
     with call_context(run_id="r"):
         hide(hidden)
         line = masked(None, "", {"event": "hunter2", "seen": {"hunter2": 1, "a\x1b[31m": ["hunter2"]}})

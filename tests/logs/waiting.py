@@ -1,4 +1,4 @@
-"""Wait for a condition, never for a time."""
+"""Waiting for a condition, never for a time."""
 
 import asyncio
 import inspect
@@ -12,7 +12,7 @@ PATIENCE = 60.0
 
 
 async def until(condition: Callable[[], Any]) -> Any:
-    """Wait until a condition, sync or async, is true; gives its value."""
+    """Wait until a condition, sync or async, is true, and return its value."""
     async with asyncio.timeout(PATIENCE):
         while True:
             value = condition()

@@ -1,8 +1,8 @@
-"""An MCP server that asks: `python asking_server.py NOTES stdio | http PORT`. It notes each call it gets in a file.
+"""An MCP server that asks for input: `python asking_server.py NOTES stdio | http PORT`.
 
-Its tool `ask` asks what its arguments say, round by round, and then answers with what it was given
-last. Nothing of a call is kept in the process: how far it is stands in the state that it hands out.
-`files_*` are tools that say of themselves what they do.
+It appends each call to the file NOTES. Its tool `ask` asks for the input that its arguments name, round by round,
+and then returns the last responses. The process keeps nothing of a call: its `requestState` starts with the number of
+the round. The tools `files_*` have annotations.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ TOOLS = [
 
 
 def request_of(asked: dict[str, Any]) -> Any:
-    """An input request: a form, an address, a completion, or roots."""
+    """Return an input request: a form, a URL, sampling, or roots."""
     message = asked.get("message", "What now?")
     if "form" in asked:
         params: Any = types.ElicitRequestFormParams(message=message, requested_schema=asked["form"])
@@ -44,9 +44,9 @@ def request_of(asked: dict[str, Any]) -> Any:
     if "url" in asked:
         return types.ElicitRequest(params=types.ElicitRequestURLParams(message=message, url=asked["url"]))
     if "complete" in asked:
-        said = types.SamplingMessage(role="user", content=types.TextContent(text=asked["complete"]))
+        prompt = types.SamplingMessage(role="user", content=types.TextContent(text=asked["complete"]))
         return types.CreateMessageRequest(
-            params=types.CreateMessageRequestParams(messages=[said], max_tokens=10)
+            params=types.CreateMessageRequestParams(messages=[prompt], max_tokens=10)
         )
     return types.ListRootsRequest()
 

@@ -1,4 +1,4 @@
-"""An MCP server as the SDK's guide has it: resolvers that ask, and a state sealed for this process alone."""
+"""An MCP server like that of the SDK's guide: resolvers elicit input, and only this process accepts its state."""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,4 @@
-"""Fixtures: servers as processes, toolsets that are closed again, and one way to call."""
+"""Fixtures: MCP servers as processes, toolsets that are closed after a test, and calls of their tools."""
 
 import asyncio
 import contextlib
@@ -34,7 +34,7 @@ Opened = Callable[..., Awaitable[mcp.McpToolset]]
 
 
 def find_port() -> int:
-    return ports.pick(0, 0)  # no ephemeral one: until its server starts, a connection might take that
+    return ports.pick(0, 0)  # not ephemeral: a connection might take such a port before the server starts
 
 
 class Served:
@@ -55,12 +55,12 @@ class Served:
         )
 
     def start(self) -> "Served":
-        """Start the usual server; returns when it can be reached."""
+        """Start the test server, and return when it can be reached."""
         self._start(SERVER, self.kind)
         return self
 
     def start_other(self, script: str, *arguments: str) -> mcp.Http:
-        """Start another server than the usual one on the port; returns when it can be reached."""
+        """Start another server on the port, and return its transport when it can be reached."""
         self._start(script, *arguments, "http")
         return mcp.Http(f"http://127.0.0.1:{self.port}/mcp")
 
@@ -80,38 +80,38 @@ class Served:
 
 
 class Asking:
-    """The server that asks what it is told to ask, and notes its calls in a folder."""
+    """The asking server, which asks what its arguments say, and records its calls in a file."""
 
     def __init__(self, folder: Path) -> None:
         self.notes = folder / "notes"
         self.notes.touch()
 
     def stdio(self, **env: str) -> mcp.Stdio:
-        """The server as a process of the toolset's."""
+        """Return the transport to the server in a process of the toolset."""
         return mcp.Stdio(sys.executable, ASKING, str(self.notes), "stdio", env=env)
 
     def http(self, served: Served) -> mcp.Http:
-        """The server on a port; started here."""
+        """Start the server on a port, and return its transport."""
         return served.start_other(ASKING, str(self.notes))
 
     def calls(self, mark: str = "") -> list[dict[str, Any]]:
-        """The calls that the server got, in all or with this mark."""
+        """Return the calls that the server got: all, or those with a mark."""
         noted = [json.loads(line) for line in self.notes.read_text().splitlines()]
         return [each for each in noted if not mark or each["arguments"].get("mark") == mark]
 
 
 def one_call(toolset: mcp.McpToolset, name: str, *, policy: RunPolicy, agent_id: str = "test.agent") -> Agent:
-    """An agent that calls a tool with the arguments that its message holds, and says how it was answered."""
+    """Return an agent that calls a tool with the arguments in its message, and answers with the call's result or error."""
 
     def call(turn: Turn) -> PlanResult:
         return PlanResult.calls(toolset.call(name, **json.loads(turn.messages[0].text)))
 
-    def told(turn: Turn) -> PlanResult:
+    def answer(turn: Turn) -> PlanResult:
         (result,) = turn.messages[-1].tool_results
         failure = {"error": result.error and result.error.model_dump(exclude_none=True)}
         return PlanResult.final(json.dumps(result.result if result.ok else failure))
 
-    return Agent(agent_id, planner=ScriptedPlanner([call, told]), uses=[toolset], policy=policy)
+    return Agent(agent_id, planner=ScriptedPlanner([call, answer]), uses=[toolset], policy=policy)
 
 
 @pytest.fixture
@@ -128,13 +128,13 @@ def shared_asking(tmp_path_factory: pytest.TempPathFactory) -> Asking:
 
 @pytest.fixture(scope="module")
 def calling() -> Callable[..., Agent]:
-    """Make an agent of one call."""
+    """Make an agent that makes one call."""
     return one_call
 
 
 @pytest.fixture
 def asked(status_when) -> Callable[..., Awaitable[Any]]:
-    """Wait for the one thing that a run asks, beside what it asked before."""
+    """Wait until a run has a new wait, and return it; it must be the only one."""
 
     async def wait(run: Run, *before: Any) -> Any:
         status = await status_when(run, lambda status: any(each not in before for each in status.awaits))
@@ -146,7 +146,7 @@ def asked(status_when) -> Callable[..., Awaitable[Any]]:
 
 @pytest.fixture
 def answered() -> Callable[..., ToolCallMeta]:
-    """The meta of a call that goes on, with the same response to each form."""
+    """Make the meta of a call that continues, with the same response to each form."""
 
     def meta(asking: Any, **response: Any) -> ToolCallMeta:
         needed = asking.input_required
@@ -159,13 +159,13 @@ def answered() -> Callable[..., ToolCallMeta]:
 
 @pytest.fixture
 def free_port() -> int:
-    """A loopback port that nobody listens on."""
+    """A loopback port on which nothing listens."""
     return find_port()
 
 
 @pytest.fixture
 def serving() -> Iterator[Callable[..., Served]]:
-    """Make a server of a kind; it is killed at the end, if it was started."""
+    """Make a server of a kind; it is killed after the test, if it was started."""
     made: list[Served] = []
 
     def make(kind: str, **env: str) -> Served:
@@ -178,8 +178,8 @@ def serving() -> Iterator[Callable[..., Served]]:
 
 
 @pytest.fixture(scope="session")
-def standing() -> Iterator[Callable[[str], Served]]:
-    """The server of a kind that stands for all tests which do it no harm."""
+def shared_server() -> Iterator[Callable[[str], Served]]:
+    """Return the server of a kind that all harmless tests share."""
     made: dict[str, Served] = {}
 
     def stand(kind: str) -> Served:
@@ -193,14 +193,14 @@ def standing() -> Iterator[Callable[[str], Served]]:
 
 
 @pytest.fixture
-def transport_of(standing, stdio) -> Callable[[str], mcp.Transport]:
-    """The test server by one of the transports, for tests which do it no harm."""
-    return lambda kind: stdio() if kind == "stdio" else standing(kind).transport
+def transport_of(shared_server, stdio) -> Callable[[str], mcp.Transport]:
+    """Return the transport to the shared server of a kind, or to a new process over stdio, for harmless tests."""
+    return lambda kind: stdio() if kind == "stdio" else shared_server(kind).transport
 
 
 @pytest.fixture
 async def opened() -> AsyncIterator[Opened]:
-    """Open a toolset on a transport; it is closed at the end."""
+    """Open a toolset on a transport; it is closed after the test."""
     made: list[mcp.McpToolset] = []
 
     async def make(transport: mcp.Transport, **options: Any) -> mcp.McpToolset:
@@ -216,13 +216,13 @@ async def opened() -> AsyncIterator[Opened]:
 
 @pytest.fixture
 def stdio() -> Callable[..., mcp.Stdio]:
-    """The test server as a process of the toolset's."""
+    """Return the transport to a test server in a process of the toolset."""
     return lambda **env: mcp.Stdio(sys.executable, SERVER, "stdio", env=env)
 
 
 @pytest.fixture
 def rogue() -> Callable[..., mcp.Stdio]:
-    """A server that does not keep to the protocol, in one of its ways."""
+    """Return the transport to a server that breaks the protocol in the given way."""
     return lambda way: mcp.Stdio(sys.executable, ROGUE, way)
 
 
@@ -245,7 +245,7 @@ def run() -> Callable[..., Awaitable[Any]]:
 
 @pytest.fixture
 def persist(run) -> Callable[..., Awaitable[Any]]:
-    """Call a tool as the activity does, which repeats what was unavailable."""
+    """Call a tool, and repeat the call while it is unavailable, as Temporal does."""
 
     async def call(toolset: mcp.McpToolset, name: str, **fields: Any) -> Any:
         for attempt in range(160):
@@ -262,7 +262,7 @@ def persist(run) -> Callable[..., Awaitable[Any]]:
 
 @pytest.fixture(scope="session")
 def everything(tmp_path_factory) -> str:
-    """The reference server of the MCP project, installed by npm; gives its script."""
+    """Install the MCP project's reference server with npm, and return the path of its script."""
     if shutil.which("npm") is None:
         pytest.skip("npm is not installed")
     folder = tmp_path_factory.mktemp("everything")

@@ -1,4 +1,8 @@
-"""An MCP server with the tools of a file: name to schema. It notes its calls in another; each answers how many pieces were ordered."""
+"""An MCP server whose tools a file declares: `python order_server.py SCHEMAS CALLS`.
+
+The file SCHEMAS maps names to schemas. The arguments of each call are appended to the file CALLS, and the result
+says how many pieces were ordered.
+"""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""A server over stdio that breaks the protocol, in the way its argument names; no SDK, only lines."""
+"""An MCP server over stdio, without the SDK, that breaks the protocol in one way: `python rogue.py WAY`."""
 
 import json
 import os
@@ -34,15 +34,15 @@ COSTLY = {
 }
 
 
-def say(message: dict[str, Any]) -> None:
+def send(message: dict[str, Any]) -> None:
     print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
 
 
 def answer(request: dict[str, Any], result: dict[str, Any]) -> None:
-    say({"id": request["id"], "result": result})
+    send({"id": request["id"], "result": result})
 
 
-def listed(request: dict[str, Any]) -> dict[str, Any]:
+def listing(request: dict[str, Any]) -> dict[str, Any]:
     cursor = (request.get("params") or {}).get("cursor")
     if WAY == "pages":
         number = int(cursor or 0)
@@ -57,7 +57,7 @@ def listed(request: dict[str, Any]) -> dict[str, Any]:
     return {"tools": [GOOD]}
 
 
-def called(request: dict[str, Any]) -> None:  # noqa: PLR0912
+def call(request: dict[str, Any]) -> None:  # noqa: PLR0912
     match WAY:
         case "silent":
             return
@@ -78,13 +78,13 @@ def called(request: dict[str, Any]) -> None:  # noqa: PLR0912
             print("x" * 20_000_000, flush=True)
             answer(request, {"content": [{"type": "text", "text": "after"}]})
         case "refuses":
-            say({"id": request["id"], "error": {"code": -32602, "message": "`a` is \x1b[31mtoo small"}})
+            send({"id": request["id"], "error": {"code": -32602, "message": "`a` is \x1b[31mtoo small"}})
         case "unknown":
-            say({"id": request["id"], "error": {"code": -32601, "message": "no such method"}})
+            send({"id": request["id"], "error": {"code": -32601, "message": "no such method"}})
         case "unknown-tool":
-            say({"id": request["id"], "error": {"code": -32000, "message": "Unknown tool: good"}})
+            send({"id": request["id"], "error": {"code": -32000, "message": "Unknown tool: good"}})
         case "asks":
-            say(
+            send(
                 {
                     "id": "q1",
                     "method": "elicitation/create",
@@ -96,7 +96,7 @@ def called(request: dict[str, Any]) -> None:  # noqa: PLR0912
             answer(request, {"content": [{"type": "text", "text": json.dumps(capabilities)}]})
         case "changes":
             for _ in range(200):
-                say({"method": "notifications/tools/list_changed"})
+                send({"method": "notifications/tools/list_changed"})
             answer(request, {"content": [{"type": "text", "text": str(listings)}]})
         case _:
             answer(request, {"content": [{"type": "text", "text": "done"}]})
@@ -125,11 +125,11 @@ for line in sys.stdin:
             tools = {"tools": {"listChanged": True}}
             answer(message, {"protocolVersion": version, "capabilities": tools, "serverInfo": server})
         case "server/discover" if WAY != "mute":
-            say({"id": message["id"], "error": {"code": -32601, "message": "Method not found"}})
+            send({"id": message["id"], "error": {"code": -32601, "message": "Method not found"}})
         case "tools/list":
             listings += 1
-            answer(message, listed(message))
+            answer(message, listing(message))
         case "tools/call":
-            called(message)
+            call(message)
 if WAY == "stubborn":
     time.sleep(600)

@@ -1,7 +1,7 @@
 """An MCP server on the official SDK, for tests: `python server.py stdio | http PORT | sse PORT`.
 
-Its tools show what a client must bear: every kind of content, results that break their own
-schema, slowness, crashes, lists that change, names and schemas that are none.
+Its tools have what a client must handle: every kind of content, results that break their schema, slow and
+crashing calls, lists that change, and invalid names and schemas.
 """
 
 import asyncio
@@ -185,7 +185,9 @@ async def call_tool(ctx: Any, params: types.CallToolRequestParams) -> types.Call
             return text("changed")
         case "noise":
             for line in range(given.get("lines", 1)):
-                print(f"noise {line} {os.environ.get('TOKEN', '')} \x1b[31m", file=sys.stderr, flush=True)
+                start, end = "x" * given.get("before", 0), "y" * given.get("after", 0)
+                token = os.environ.get("TOKEN", "")
+                print(f"{start}noise {line} {token} \x1b[31m{end}", file=sys.stderr, flush=True)
             return text("done")
         case name:
             return text(name)

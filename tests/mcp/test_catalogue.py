@@ -1,4 +1,4 @@
-"""Discovery: what a server lists becomes tools, whatever the transport, and stays fresh (SR-12, SR-15)."""
+"""Discovery: the tools of a server are listed over every transport, and kept fresh (SR-12, SR-15)."""
 
 import asyncio
 import subprocess
@@ -25,7 +25,7 @@ KINDS = ["stdio", "http", "sse"]
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_tools_are_found_over_every_transport(kind, transport_of, opened, run, until):
-    """The same tools are there and can be called, with the server's schema as it is."""
+    """Over every transport the same tools are listed, with the server's unchanged schema, and can be called."""
     toolset = await opened(transport_of(kind))
     await until(lambda: toolset.tools)
     assert toolset.unavailable is None
@@ -39,7 +39,7 @@ async def test_tools_are_found_over_every_transport(kind, transport_of, opened, 
 
 
 async def test_a_spec_holds_what_the_server_says(opened, stdio):
-    """Title, description without control characters, annotations, and what the toolset adds."""
+    """A spec has title, description without control characters, and annotations of the server, and the toolset's options."""
     retry = Retry(max_attempts=5)
     toolset = await opened(stdio(), timeout=timedelta(seconds=7), retry=retry, task_queue="elsewhere")
     spec = toolset["echo"].spec
@@ -52,8 +52,8 @@ async def test_a_spec_holds_what_the_server_says(opened, stdio):
     assert toolset["structured"].spec.result.json_schema["required"] == ["count"]
 
 
-async def test_what_can_be_no_tool_is_left_out_and_named(opened, stdio, until):
-    """A name of another form and a schema that points elsewhere are one warning each."""
+async def test_what_cannot_be_a_tool_is_left_out_and_logged(opened, stdio, until):
+    """A tool with an invalid name or a remote `$ref` is left out, with one warning for any number of listings."""
     with capture_logs() as logs:
         toolset = await opened(stdio())
         before = toolset.tools
@@ -67,7 +67,7 @@ async def test_what_can_be_no_tool_is_left_out_and_named(opened, stdio, until):
 
 
 async def test_a_broken_entry_does_not_break_the_list(opened, rogue):
-    """Every entry that breaks the protocol or has a schema that cannot be enforced is left out, alone."""
+    """Entries that break the protocol, or whose schema cannot be enforced, are left out; the others are kept."""
     with capture_logs() as logs:
         toolset = await opened(rogue("broken-tools"))
     assert toolset.tools.keys() == {"good"}
@@ -79,19 +79,28 @@ async def test_a_broken_entry_does_not_break_the_list(opened, rogue):
 
 @pytest.mark.parametrize(("way", "count"), [("pages", 1_000), ("circle", 1)])
 async def test_endless_pages_end(way, count, opened, rogue):
-    """A listing is followed so far and no further."""
+    """A listing without end is cut at 1,000 tools, or where a cursor repeats."""
     toolset = await opened(rogue(way))
     assert len(toolset.tools) == count
 
 
 async def test_tools_are_taken_and_left_by_name(opened, stdio):
-    """`include` and `exclude` take names and patterns."""
+    """`include` and `exclude` accept names and patterns."""
     toolset = await opened(stdio(), include=["echo", "structured*"], exclude=["*-as-text"])
     assert toolset.tools.keys() == {"echo", "structured"}
 
 
-async def test_what_is_bounded_is_said_by_name(opened, stdio, run):
-    """Results of the named tools carry their bounds; a name of which nothing comes is told (SR-22)."""
+async def test_a_single_text_is_one_pattern(opened, stdio):
+    """`include`, `exclude` and `bounded` accept a text in place of a list, and an iterator is read once for all tools."""
+    toolset = await opened(stdio(), include="*structured*", exclude="structured-*", bounded="page*")
+    assert toolset.tools.keys() == {"structured", "badly-structured"}
+    once = await opened(stdio(), include=iter(["pages", "echo"]), bounded="page*")
+    assert once.tools.keys() == {"pages", "echo"}
+    assert once["pages"].spec.bounded
+
+
+async def test_bounded_tools_are_named(opened, stdio, run):
+    """Results of the named tools carry their bounds; a name without effect is logged (SR-22)."""
     with capture_logs() as logs:
         toolset = await opened(stdio(), bounded=["page*", "structured", "nothing-of-this"])
     bounded = {name for name, tool in toolset.tools.items() if tool.spec.bounded}
@@ -104,13 +113,13 @@ async def test_what_is_bounded_is_said_by_name(opened, stdio, run):
         "pages": Bounds(returned=2, total=9, truncated=True, next_cursor="p2"),
         "structured": None,
     }
-    told = [log["names"] for log in logs if log["event"] == "mcp_bounded_unused"]
-    assert told == [["structured", "nothing-of-this"]]
+    unused = [log["names"] for log in logs if log["event"] == "mcp_bounded_unused"]
+    assert unused == [["structured", "nothing-of-this"]]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_server_says_that_its_tools_changed(kind, transport_of, opened, persist, until):
-    """The new list replaces the old as a whole; tools that stayed as they were stay the same objects."""
+    """The new list replaces the whole old list; unchanged tools stay the same objects."""
     toolset = await opened(transport_of(kind))
     await until(lambda: toolset.tools)
     before = toolset.tools
@@ -125,7 +134,7 @@ async def test_a_server_says_that_its_tools_changed(kind, transport_of, opened, 
 
 
 async def test_an_old_list_is_asked_for_again(opened, stdio, run, until):
-    """The list is fetched when it has reached its age, and not for each call."""
+    """Tools are listed again when the list reaches `ttl`, and not for each call."""
     toolset = await opened(stdio(), ttl=timedelta(seconds=4))
     for _ in range(5):
         await run(toolset, "echo")
@@ -138,7 +147,7 @@ async def test_an_old_list_is_asked_for_again(opened, stdio, run, until):
 
 
 async def test_a_storm_of_changes_is_a_few_lists(opened, rogue, run):
-    """However often a server says that its tools changed, there is a second between two lists."""
+    """However often a server says that its tools changed, listings are at least a second apart."""
     toolset = await opened(rogue("changes"))
     began = time.monotonic()
     for _ in range(3):
@@ -149,7 +158,7 @@ async def test_a_storm_of_changes_is_a_few_lists(opened, rogue, run):
 
 
 async def test_a_list_that_fails_leaves_the_old_one(opened, serving, run, until):
-    """The server that no longer lists its tools still has those it listed."""
+    """If listing fails, the tools of the old list stay."""
     served = serving("http").start()
     toolset = await opened(served.transport)
     await until(lambda: toolset.tools)
@@ -172,7 +181,7 @@ async def test_a_list_that_fails_leaves_the_old_one(opened, serving, run, until)
 
 
 class Listing:
-    """A session of which nothing is asked but pages of tools."""
+    """A session that only lists pages of tools."""
 
     def __init__(self, *pages: list[types.Tool]) -> None:
         self._pages = pages
@@ -189,7 +198,7 @@ def listed(name: str, **schema: Any) -> types.Tool:
 
 @pytest.fixture
 def catalogue():
-    """The catalogue of a toolset whose server was never reached."""
+    """Make the catalogue of a toolset whose server was never reached."""
 
     def make(**options: Any) -> Catalogue:
         return mcp.McpToolset("ops.test", transport=mcp.Stdio("x"), **options)._catalogue
@@ -208,8 +217,8 @@ class Failing(Listing):
         raise self._error
 
 
-async def test_a_server_that_is_gone_is_not_taken_for_one_that_does_not_list(catalogue):
-    """The connection has to learn of the one; the other goes on with the old list, if there was one."""
+async def test_a_lost_server_is_distinguished_from_one_that_does_not_list(catalogue):
+    """The loss of a server is raised; if a server refuses to list, the old list stays, if there is one."""
     gone, refuses = Failing(ToolUnavailable("broke off")), Failing(ErrorResponse("no list today", -32_000))
     known = catalogue()
     for session in (gone, refuses):
@@ -225,7 +234,7 @@ async def test_a_server_that_is_gone_is_not_taken_for_one_that_does_not_list(cat
 
 
 async def test_a_tool_that_changed_is_checked_by_its_new_schema(catalogue):
-    """One that changed is another object with another validator; one that did not keeps what was compiled."""
+    """A changed tool is a new object with a new validator; an unchanged tool stays the same object."""
     known = catalogue()
     await known.refresh(Listing([listed("same"), listed("changed", required=["a"])]))
     before = known.tools
@@ -236,20 +245,20 @@ async def test_a_tool_that_changed_is_checked_by_its_new_schema(catalogue):
     assert known.tools["changed"].validator.is_valid({"b": 1})
 
 
-async def test_a_listing_goes_as_far_as_its_limit_and_says_so(catalogue, monkeypatch):
-    """The tool at the limit is taken, the one after it is not, and only then is it told."""
+async def test_a_listing_is_cut_at_its_limit_with_a_warning(catalogue, monkeypatch):
+    """The last tool within the limit is used; a further tool is left out, with a warning."""
     monkeypatch.setattr(catalogue_module, "MAX_TOOLS", 5)
     tools = [listed(f"tool-{number}") for number in range(6)]
-    for count, told in ((5, []), (6, ["tools/list"])):
+    for count, warned in ((5, []), (6, ["tools/list"])):
         known = catalogue()
         with capture_logs() as logs:
             await known.refresh(Listing(tools[:3], [tools[0], *tools[3:count]]))
         assert list(known.tools) == [tool.name for tool in tools[:5]]
-        assert [log["tool"] for log in logs if log["event"] == "mcp_tool_skipped"] == told
+        assert [log["tool"] for log in logs if log["event"] == "mcp_tool_skipped"] == warned
 
 
 async def test_the_last_page_that_is_read_is_the_fiftieth(catalogue):
-    """A tool on the page after it is not there."""
+    """A tool on page 51 is left out."""
     known = catalogue()
     await known.refresh(Listing(*([listed(f"tool-{number}")] for number in range(MAX_PAGES + 1))))
     assert list(known.tools) == [f"tool-{number}" for number in range(MAX_PAGES)]
@@ -269,13 +278,13 @@ async def test_the_last_page_that_is_read_is_the_fiftieth(catalogue):
     ],
 )
 def test_a_wrong_declaration_is_refused_at_once(declare):
-    """Nothing has to be reached to see it."""
+    """A wrong declaration raises before anything is connected."""
     with pytest.raises(DefinitionError):
         declare()
 
 
 def test_a_call_needs_no_discovery():
-    """A planner may name a tool that nobody has seen."""
+    """A planner may call a tool by name before it was listed."""
     toolset = mcp.McpToolset("ops.test", transport=mcp.Stdio("x"))
     assert toolset.call("echo", a=1).name == "ops.test.echo"
     assert toolset["echo"].call(a=1) == toolset.call("echo", a=1)
@@ -284,6 +293,6 @@ def test_a_call_needs_no_discovery():
 
 
 def test_declaring_a_toolset_loads_no_protocol():
-    """The SDK costs most of a second, which `import sojourn` and commands do not pay."""
+    """The SDK takes most of a second to load, so `import sojourn` and commands do not load it."""
     code = "import sys; from sojourn import mcp; mcp.Http('http://x'); sys.exit('mcp' in sys.modules or 'httpx2' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,4 +1,4 @@
-"""Restarts: a server that goes is `tool_unavailable`, one that comes back is used again."""
+"""Connections: calls of a server that is down are `tool_unavailable`, and succeed when it is back."""
 
 import asyncio
 import os
@@ -21,13 +21,13 @@ from sojourn.mcp.connection import Connection
 from sojourn.mcp.errors import SessionRefused
 
 
-class Conversation:
-    """A session in this process; its server has forgotten it where it is told so."""
+class FakeSession:
+    """A session without a server; each call of a forgotten one is refused."""
 
-    def __init__(self, number: int, story: list[str], *, is_forgotten: bool = False) -> None:
+    def __init__(self, number: int, events: list[str], *, is_forgotten: bool = False) -> None:
         self.lost = asyncio.Event()
         self._number = number
-        self._story = story
+        self._events = events
         self._is_forgotten = is_forgotten
         self.breaks_off = False
 
@@ -40,11 +40,11 @@ class Conversation:
         return f"{name} in session {self._number}"
 
     async def close(self) -> None:
-        self._story.append(f"close {self._number}")
+        self._events.append(f"close {self._number}")
 
 
-class Telling(Connection):
-    """A connection that tells when it opens, lists and closes sessions, and reaches its server where it is up."""
+class RecordingConnection(Connection):
+    """A connection that records when it opens, lists and closes sessions; it opens them only while `is_up`."""
 
     def __init__(self, *, is_up: bool = True, forgotten: int = 0) -> None:
         patience = timedelta(hours=1)
@@ -57,29 +57,29 @@ class Telling(Connection):
             on_drop=lambda *_: None,
         )
         self.is_up = is_up
-        self.story: list[str] = []
+        self.events: list[str] = []
         self._forgotten = forgotten
 
     async def _listed(self, _session: object) -> int:
-        self.story.append("list")
+        self.events.append("list")
         return 1
 
     async def _open_session(self) -> Any:
-        number = sum(line.startswith("open") for line in self.story) + 1
-        self.story.append(f"open {number}")
+        number = sum(line.startswith("open") for line in self.events) + 1
+        self.events.append(f"open {number}")
         if not self.is_up:
             raise ToolUnavailable("down")
         self._listed_at = time.monotonic()
-        return Conversation(number, self.story, is_forgotten=number <= self._forgotten)
+        return FakeSession(number, self.events, is_forgotten=number <= self._forgotten)
 
 
 @pytest.fixture
-async def telling() -> AsyncIterator[Callable[..., Telling]]:
-    """Make connections; they are closed at the end."""
-    made: list[Telling] = []
+async def recording() -> AsyncIterator[Callable[..., RecordingConnection]]:
+    """Make connections; they are closed after the test."""
+    made: list[RecordingConnection] = []
 
-    def make(**options: Any) -> Telling:
-        made.append(Telling(**options))
+    def make(**options: Any) -> RecordingConnection:
+        made.append(RecordingConnection(**options))
         return made[-1]
 
     yield make
@@ -87,57 +87,57 @@ async def telling() -> AsyncIterator[Callable[..., Telling]]:
         await each.close()
 
 
-async def test_the_old_session_ends_before_a_new_one_begins(telling):
-    """A server may hold a lock, so there are never two of one toolset."""
-    made = telling()
+async def test_the_old_session_ends_before_a_new_one_begins(recording):
+    """A toolset never has two sessions, since its server may hold a lock."""
+    made = recording()
     (await made.session()).lost.set()
     await made.session()
-    assert made.story == ["open 1", "close 1", "open 2"]
+    assert made.events == ["open 1", "close 1", "open 2"]
     await made.close()
-    assert made.story[3:] == ["close 2"]
+    assert made.events[3:] == ["close 2"]
 
 
-async def test_who_asks_just_after_a_failure_is_told_of_that_one(telling, monkeypatch):
-    """Many calls of a server that is down are one attempt to reach it; a while later there is another."""
+async def test_a_call_just_after_a_failure_gets_the_same_error(recording, monkeypatch):
+    """Many calls of a server that is down make one attempt to connect; after `_COOL` seconds there is another."""
     monkeypatch.setattr(connection, "_COOL", 3_600.0)
-    made = telling(is_up=False)
+    made = recording(is_up=False)
     for _ in range(3):
         with pytest.raises(ToolUnavailable, match="down"):
             await made.session()
-    assert made.story == ["open 1"]
+    assert made.events == ["open 1"]
     monkeypatch.setattr(connection, "_COOL", 0.0)
     made.is_up = True
     await made.session()
-    assert made.story == ["open 1", "open 2"]
+    assert made.events == ["open 1", "open 2"]
 
 
-async def test_a_forgotten_session_costs_one_more_attempt(telling):
-    """A call that the server did not look at is sent once more, on a new session, and no oftener."""
-    assert await telling(forgotten=1).send("echo", {}, None) == "echo in session 2"
-    always = telling(forgotten=9)
+async def test_a_forgotten_session_costs_one_more_attempt(recording):
+    """A call that the server did not execute is sent once more, on a new session, and only once."""
+    assert await recording(forgotten=1).send("echo", {}, None) == "echo in session 2"
+    always = recording(forgotten=9)
     with pytest.raises(ToolUnavailable, match="closes each session"):
         await always.send("echo", {}, None)
-    assert [line for line in always.story if line.startswith("open")] == ["open 1", "open 2"]
+    assert [line for line in always.events if line.startswith("open")] == ["open 1", "open 2"]
 
 
-async def test_a_session_that_is_lost_at_once_is_opened_again_after_a_pause(telling, monkeypatch, until):
-    """A server that dies as soon as it was listed is not started without end; one that lived for a while is, at once."""
+async def test_a_session_that_is_lost_at_once_is_opened_again_after_a_pause(recording, monkeypatch, until):
+    """A session lost soon after a listing is opened again after a delay, a session lost later at once."""
     monkeypatch.setattr(connection, "_FIRST_DELAY", 3_600.0)
     for brief, further in ((3_600.0, []), (-1.0, ["close 1", "open 2"])):
         monkeypatch.setattr(connection, "_BRIEF", brief)
-        made = telling()
+        made = recording()
         (await made.session()).lost.set()
         await until(lambda made=made: made._tried.is_set())
         for _ in range(20):
             await asyncio.sleep(0)
-        await until(lambda made=made, further=further: len(made.story) > len(further))
-        assert made.story == ["open 1", *further]
+        await until(lambda made=made, further=further: len(made.events) > len(further))
+        assert made.events == ["open 1", *further]
 
 
-async def test_after_a_call_that_broke_off_the_tools_are_listed_again(telling, monkeypatch, until):
-    """It may be that the server has changed the tool; a call that went well is no reason to ask."""
+async def test_after_a_call_that_broke_off_the_tools_are_listed_again(recording, monkeypatch, until):
+    """A call that broke off causes a listing, since the tool may have changed; a successful call does not."""
     monkeypatch.setattr(connection, "_CALM", 0.0)
-    made = telling()
+    made = recording()
     session = await made.session()
     await until(made._tried.is_set)
     await made.send("echo", {}, None)
@@ -145,13 +145,13 @@ async def test_after_a_call_that_broke_off_the_tools_are_listed_again(telling, m
     session.breaks_off = True
     with pytest.raises(ToolUnavailable):
         await made.send("echo", {}, None)
-    await until(lambda: "list" in made.story)
-    assert made.story == ["open 1", "list"]
+    await until(lambda: "list" in made.events)
+    assert made.events == ["open 1", "list"]
 
 
 @pytest.mark.parametrize("kind", ["http", "sse"])
 async def test_a_server_restarts_between_calls(kind, serving, opened, run, persist, until):
-    """The next call is carried out, by the new server."""
+    """A call after the restart is executed by the new server."""
     served = serving(kind).start()
     toolset = await opened(served.transport)
     await until(lambda: toolset.tools)
@@ -168,7 +168,7 @@ async def test_a_server_restarts_between_calls(kind, serving, opened, run, persi
 
 @pytest.mark.parametrize("kind", ["http", "sse"])
 async def test_a_server_dies_during_calls(kind, serving, opened, run, persist, until):
-    """All calls in flight end as unavailable, at once, and a repetition succeeds."""
+    """All calls in flight raise `ToolUnavailable` at once, and a repetition succeeds."""
     served = serving(kind).start()
     toolset = await opened(served.transport)
     await until(lambda: toolset.tools)
@@ -202,7 +202,7 @@ async def process(shared) -> mcp.McpToolset:
 
 
 async def test_a_process_is_started_again(process, run, persist):
-    """A server that crashes fails the call in flight; all who wait then get the same new process."""
+    """A crash fails the call in flight; all calls after it share one new process."""
     first = (await run(process, "counts")).result["pid"]
     with pytest.raises(ToolUnavailable):
         await run(process, "crash")
@@ -214,8 +214,8 @@ async def test_a_process_is_started_again(process, run, persist):
     assert third not in (first, second)
 
 
-async def test_a_server_that_is_down_stops_nobody(serving, opened, run, until):
-    """Opening returns; calls are unavailable, and work as soon as the server is up."""
+async def test_a_server_that_is_down_does_not_stop_the_worker(serving, opened, run, until):
+    """`open` returns without the server; calls are unavailable, and work as soon as the server is up."""
     served = serving("http")
     toolset = await opened(served.transport, connect_timeout=timedelta(seconds=5))
     assert toolset.unavailable == "its MCP server cannot be reached: nothing answers at its address"
@@ -229,7 +229,7 @@ async def test_a_server_that_is_down_stops_nobody(serving, opened, run, until):
 
 
 async def test_a_call_before_discovery_is_checked_after_it(serving, opened, persist):
-    """What stands in for a tool finds the tool, its schema, or that there is none."""
+    """A stand-in uses the listed tool and its schema, or answers that there is no such tool."""
     served = serving("http")
     toolset = await opened(served.transport)
     early = toolset["order"], toolset["nonsense"]
@@ -251,7 +251,7 @@ async def test_a_call_before_discovery_is_checked_after_it(serving, opened, pers
     ids=repr,
 )
 async def test_the_reason_is_one_sentence(transport, reason, opened):
-    """Whoever reads it learns what is wrong, without addresses."""
+    """`unavailable` says what is wrong, without addresses."""
     toolset = await opened(transport)
     assert toolset.unavailable is not None
     assert toolset.unavailable.endswith(reason)
@@ -259,7 +259,7 @@ async def test_the_reason_is_one_sentence(transport, reason, opened):
 
 
 async def test_closing_ends_the_process_and_its_children(process, persist, until):
-    """Nothing that was started is left."""
+    """No process of a closed toolset is left."""
     started = (await persist(process, "child")).result
     assert psutil.pid_exists(started["own"])
     assert psutil.pid_exists(started["pid"])
@@ -268,7 +268,7 @@ async def test_closing_ends_the_process_and_its_children(process, persist, until
 
 
 async def test_a_process_that_will_not_end_is_killed(opened, rogue, until, monkeypatch):
-    """Neither the end of its input nor SIGTERM ends it; SIGKILL does, for its child too."""
+    """A process that survives the end of its input and SIGTERM is killed, with its child."""
     monkeypatch.setattr(stdio, "_GRACE", 0.3)
     toolset = await opened(rogue("stubborn"))
     pids = [int(pid) for pid in toolset["good"].spec.description.split()]
@@ -278,7 +278,7 @@ async def test_a_process_that_will_not_end_is_killed(opened, rogue, until, monke
 
 
 async def test_a_toolset_can_be_opened_again(process, persist):
-    """Closing is not for ever."""
+    """A closed toolset starts a new process when it is opened again."""
     first = (await persist(process, "counts")).result["pid"]
     await process.close()
     await process.open()

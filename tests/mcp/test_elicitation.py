@@ -1,4 +1,4 @@
-"""Input: a server's tool that asks a person waits in its run, and goes on with the answer."""
+"""Elicitation: a call whose tool asks a person waits in its run, and continues with the answer."""
 
 import json
 import uuid
@@ -51,23 +51,23 @@ class Desk:
         self.asking = asking
 
     async def start(self, *rounds: dict[str, Any], agent_id: str = "test.asks", **arguments: Any) -> Run:
-        """A run whose call asks this."""
+        """Start a run whose call asks these rounds."""
         mark = uuid.uuid4().hex
-        said = {"rounds": rounds, "state": STATE, "mark": mark, **arguments}
-        return await self.client.start(agent_id, json.dumps(said), run_id=mark)
+        payload = {"rounds": rounds, "state": STATE, "mark": mark, **arguments}
+        return await self.client.start(agent_id, json.dumps(payload), run_id=mark)
 
     def calls(self, run: Run) -> list[dict[str, Any]]:
-        """What the server got of a run."""
+        """Return the calls that the server got from a run."""
         return self.asking.calls(run.id)
 
     async def given(self, run: Run) -> dict[str, Any]:
-        """What the server was given in the end."""
+        """Return the responses that the server got last, when the run has ended."""
         return json.loads((await run.result()).text)["given"]
 
 
 @pytest.fixture(scope="module")
 async def desk(temporal_address, shared_asking, calling):
-    """A worker with an agent that may ask and one that may not."""
+    """A worker with two agents: interrupts are allowed to `test.asks`, and not to `test.alone`."""
     toolset = mcp.McpToolset("ops.asking", transport=shared_asking.stdio())
     agents = [
         calling(toolset, "ask", policy=ASKS, agent_id="test.asks"),
@@ -79,7 +79,7 @@ async def desk(temporal_address, shared_asking, calling):
 
 
 async def test_a_form_is_asked_and_the_call_goes_on(desk, asked, traces):
-    """The person sees the server's words and fields; the server gets the answer, its state and the same call."""
+    """The person sees the server's message and fields; the server gets the answer, its state and the same call."""
     run = await desk.start({"seat": seat()})
     wait = await asked(run)
     assert wait.question == "Where will you sit?"
@@ -95,7 +95,7 @@ async def test_a_form_is_asked_and_the_call_goes_on(desk, asked, traces):
 
 
 async def test_the_call_is_one_call(desk, asked, traces):
-    """One start, one end and one answer in the transcript, in one turn; asked twice, it waits twice."""
+    """A call that asks twice waits twice, with one start, one end and one answer in the transcript, in one turn."""
     run = await desk.start({"a": seat()}, {"b": {"form": NAME, "message": "Who?"}})
     first = await asked(run)
     await run.answer(first.id, SEATED)
@@ -105,9 +105,9 @@ async def test_the_call_is_one_call(desk, asked, traces):
     assert await desk.given(run) == {"b": accepted(name="Ana")}
     assert [call["given"] for call in desk.calls(run)][1] == {"a": accepted(**SEATED)}
     events = [event async for event in run.events()]
-    told = ("tool_start", "await_clarification", "await_answered", "tool_end")
-    kinds = [event.type for event in events if event.type in told]
-    assert kinds == [told[0], *told[1:3], *told[1:3], told[3]]
+    expected = ("tool_start", "await_clarification", "await_answered", "tool_end")
+    kinds = [event.type for event in events if event.type in expected]
+    assert kinds == [expected[0], *expected[1:3], *expected[1:3], expected[3]]
     (start,) = [event.call for event in events if event.type == "tool_start"]
     questions = [event.question for event in events if event.type == "await_clarification"]
     assert {(each.server, each.tool_call_id) for each in questions} == {("ops.asking", start.tool_call_id)}
@@ -117,7 +117,7 @@ async def test_the_call_is_one_call(desk, asked, traces):
 
 
 async def test_a_person_may_decline(desk, asked):
-    """The server is told, in its protocol's word, and decides what that means."""
+    """The server gets the response `decline`."""
     run = await desk.start({"seat": seat()})
     wait = await asked(run)
     await run.decline(wait.id, "not today", by="ana")
@@ -125,7 +125,7 @@ async def test_a_person_may_decline(desk, asked):
 
 
 async def test_two_forms_at_once(desk, asked):
-    """Each is asked, one after the other, and the server gets both answers together."""
+    """Two forms are asked one after the other, and the server gets both answers together."""
     run = await desk.start({"seat": seat(), "name": {"form": NAME}})
     first = await asked(run)
     await run.answer(first.id, SEATED)
@@ -149,7 +149,7 @@ WRONG = [
 
 
 async def test_a_wrong_answer_is_refused_and_the_run_waits_on(desk, asked):
-    """Whoever sent it learns why; the server learns nothing, and a right answer is taken afterwards."""
+    """The sender gets the reason, the server gets nothing, and a valid answer is accepted afterwards."""
     run = await desk.start({"seat": seat()})
     wait = await asked(run)
     for answer, why in WRONG:
@@ -171,7 +171,7 @@ async def test_a_wrong_answer_is_refused_and_the_run_waits_on(desk, asked):
     ids=["text", "number", "json"],
 )
 async def test_a_text_answers_a_form_of_one_field(form, text, content, desk, asked):
-    """As the one field's value; for more fields, as JSON."""
+    """A text is the value of a form's only field; for a form with more fields it is JSON."""
     run = await desk.start({"q": {"form": form}})
     await asked(run)
     await run.answer(None, text)
@@ -179,40 +179,40 @@ async def test_a_text_answers_a_form_of_one_field(form, text, content, desk, ask
 
 
 async def test_a_form_without_fields_asks_for_a_yes(desk, asked):
-    """Nothing is filled, and that is an answer."""
+    """An empty object accepts a form without fields."""
     run = await desk.start({"sure": {"form": NOTHING}})
     wait = await asked(run)
     await run.answer(wait.id, {})
     assert await desk.given(run) == {"sure": accepted()}
 
 
-async def test_what_no_person_fills_is_declined_at_once(desk):
-    """An address to visit, a completion and folders are never asked about; the call goes on, as often as it takes."""
+async def test_requests_that_need_no_person_are_answered_at_once(desk):
+    """Elicitation by URL and sampling are declined, roots are empty; the call continues each time."""
     run = await desk.start(OTHERS, {}, OTHERS, agent_id="test.alone")
     assert await desk.given(run) == DECLINED
     assert [call["given"] for call in desk.calls(run)] == [{}, DECLINED, {}, DECLINED]
     assert not [event async for event in run.events() if event.type == "await_clarification"]
 
 
-async def test_the_rest_is_declined_beside_a_form(desk, asked):
-    """A person is asked what a person can answer; the server gets all answers at once."""
+async def test_other_requests_beside_a_form_are_declined(desk, asked):
+    """A person is asked only the form; the server gets all responses at once."""
     run = await desk.start({**OTHERS, "seat": seat()})
     wait = await asked(run)
     await run.answer(wait.id, SEATED)
     assert await desk.given(run) == {**DECLINED, "seat": accepted(**SEATED)}
 
 
-async def test_a_server_that_asks_on_and_on_is_answered(desk):
-    """After a bounded number of rounds the call is an error, and the run goes on."""
+async def test_a_server_that_asks_without_end_gets_an_error(desk):
+    """After ten requests the call ends with an error, and the run continues."""
     run = await desk.start(OTHERS, forever=True)
     error = json.loads((await run.result()).text)["error"]
     assert error["code"] == "input_required"
-    assert "on and on" in error["message"]
+    assert "again and again" in error["message"]
     assert len(desk.calls(run)) == 10
 
 
-async def test_where_nobody_may_be_asked_the_call_says_so(desk, traces):
-    """Interrupts are off: the answer is an error with a code, and the run ends by itself."""
+async def test_without_interrupts_the_call_gets_an_error(desk, traces):
+    """Without interrupts the call gets the error `input_required`, and the run ends by itself."""
     run = await desk.start({"seat": seat()}, agent_id="test.alone")
     error = json.loads((await run.result()).text)["error"]
     assert error["code"] == "input_required"
@@ -222,8 +222,8 @@ async def test_where_nobody_may_be_asked_the_call_says_so(desk, traces):
     assert len(desk.calls(run)) == 1
 
 
-async def test_who_watches_sees_the_question_and_no_state(desk, asked):
-    """Neither the status nor an event holds what the server wants back."""
+async def test_no_status_or_event_holds_the_state(desk, asked):
+    """Neither the status nor an event holds the server's state."""
     run = await desk.start({"seat": seat()})
     wait = await asked(run)
     await run.decline(wait.id)
@@ -234,15 +234,15 @@ async def test_who_watches_sees_the_question_and_no_state(desk, asked):
     assert not [each for each in shown if "request_state" in each or handed_out in each]
 
 
-async def test_a_server_is_told_that_forms_can_be_filled(desk):
-    """And nothing else: no address is visited here, no completion made, no folder shared."""
+async def test_a_request_declares_elicitation_by_form_only(desk):
+    """A request declares elicitation by form, and no other capability."""
     run = await desk.start({})
     await run.result()
     assert desk.calls(run)[0]["can"] == {"elicitation": {"form": {}}}
 
 
 class Script:
-    """A server's answers to one call, in order; keeps what it was given."""
+    """A server's answers to one call, in order; records the responses that it got."""
 
     def __init__(self, *answers: Any) -> None:
         self._answers = list(answers)
@@ -265,8 +265,8 @@ ROOTS = types.ListRootsRequest()
 REFUSED = ErrorResponse("unknown state", INVALID_PARAMS)
 
 
-async def test_a_call_begins_anew_once(monkeypatch):
-    """A server that refuses its state again after the restart has the last word."""
+async def test_a_call_is_restarted_once(monkeypatch):
+    """A second refusal of the state, after the restart of the call, is raised."""
     monkeypatch.setattr(elicitation, "_PAUSE", 0.0)
     given = ToolInput(responses={}, request_state='{"state": true, "asked": {}}\nfirst')
     server = Script(REFUSED, asks("second", roots=ROOTS), REFUSED, DONE)
@@ -275,8 +275,8 @@ async def test_a_call_begins_anew_once(monkeypatch):
     assert [each and each.request_state for each in server.given] == ["first", None, "second"]
 
 
-async def test_only_a_refused_state_is_worth_a_restart():
-    """Another error, or arguments refused where no state was sent, is the answer."""
+async def test_only_a_refused_state_restarts_a_call():
+    """Another error is raised, and so is a refusal of a request that carried no state."""
     stateless = ToolInput(responses={}, request_state='{"state": false, "asked": {}}\n')
     stateful = ToolInput(responses={}, request_state='{"state": true, "asked": {}}\ns')
     for given, error in ((stateful, ErrorResponse("no", -32_000)), (stateless, REFUSED), (None, REFUSED)):
@@ -287,18 +287,18 @@ async def test_only_a_refused_state_is_worth_a_restart():
 
 
 async def test_the_tenth_answer_of_a_call_may_be_its_result(monkeypatch):
-    """Ten rounds are made, the last of which may answer; there is no eleventh."""
+    """At most ten requests are made, and the tenth answer may be the result."""
     monkeypatch.setattr(elicitation, "_PAUSE", 0.0)
     asking = [asks("s", roots=ROOTS)] * (MAX_INPUT_ROUNDS - 1)
     assert await Rounds(Script(*asking, DONE).send, (), None).finish() is DONE
     server = Script(*asking, asks("s", roots=ROOTS), DONE)
-    with pytest.raises(UnsupportedElicitation, match="on and on"):
+    with pytest.raises(UnsupportedElicitation, match="again and again"):
         await Rounds(server.send, (), None).finish()
     assert len(server.given) == MAX_INPUT_ROUNDS
 
 
-def test_a_state_has_to_fit_with_what_is_kept_beside_it():
-    """What the run keeps is the server's state and what was asked: together they may be as long as a state may."""
+def test_a_state_and_its_digests_have_a_common_limit():
+    """The server's state and the digests of the questions together have at most `MAX_REQUEST_STATE` characters."""
 
     def kept(size: int) -> int:
         form = InputForm(key="q", message="Who?", form=NAME)

@@ -1,4 +1,4 @@
-"""Input over restarts: whatever goes between question and answer, the answer reaches a server once it is given."""
+"""Elicitation across restarts: an answer reaches the server, whichever process ends before it is given."""
 
 import json
 import sys
@@ -20,7 +20,7 @@ SEATED = {"row": 3, "place": "window"}
 
 @pytest.fixture
 def asking_app(calling):
-    """An app of one call to the asking server."""
+    """Make an app whose agent makes one call to the asking server."""
 
     def make(transport: mcp.Transport) -> App:
         toolset = mcp.McpToolset("ops.asking", transport=transport, retry=Retry(max_attempts=10))
@@ -31,7 +31,7 @@ def asking_app(calling):
 
 @pytest.fixture
 def booking_app(calling):
-    """An app of one call to a server whose state dies with its process, as the SDK's own do."""
+    """Make an app whose agent makes one call to a server that accepts only the state of its own process, like the SDK's."""
 
     def make() -> App:
         toolset = mcp.McpToolset("ops.booking", transport=mcp.Stdio(sys.executable, BOOKING))
@@ -47,8 +47,8 @@ async def client(temporal_address):
 
 
 @pytest.mark.parametrize("kind", ["stdio", "http"])
-async def test_another_worker_and_another_server_go_on(kind, client, asking, asking_app, asked, serving):
-    """The worker that asked is gone and its server with it; others take the answer, with the state as it was."""
+async def test_another_worker_and_another_server_continue(kind, client, asking, asking_app, asked, serving):
+    """A new worker with a new server process continues the call, with the answer and the unchanged state."""
     served = serving("http")
 
     def transport() -> mcp.Transport:
@@ -68,7 +68,7 @@ async def test_another_worker_and_another_server_go_on(kind, client, asking, ask
 
 
 async def test_a_server_that_is_down_when_the_answer_comes(client, asking, asking_app, asked, serving):
-    """The answer is taken, and reaches the server as soon as it is there again."""
+    """The run accepts the answer, and the server gets it when it is up again."""
     served = serving("http")
     async with Worker(asking_app(asking.http(served)), client):
         run = await client.start("test.agent", ASKED)
@@ -79,8 +79,8 @@ async def test_a_server_that_is_down_when_the_answer_comes(client, asking, askin
         assert json.loads((await run.result()).text)["given"] == GIVEN
 
 
-async def test_a_tool_that_is_not_known_yet_goes_on(asking, run, answered):
-    """What stands in for a tool hands the answer on, once the server is reached."""
+async def test_a_stand_in_continues_a_call(asking, run, answered):
+    """A stand-in for a tool passes the answer on once the server has been reached."""
     toolset = mcp.McpToolset("ops.asking", transport=asking.stdio())
     early = toolset["ask"]
     call = toolset.call("ask", **json.loads(ASKED))
@@ -94,7 +94,7 @@ async def test_a_tool_that_is_not_known_yet_goes_on(asking, run, answered):
 
 
 async def test_resolvers_of_the_sdk_are_answered(client, booking_app, asked):
-    """A tool as the SDK's guide has it asks by the fields of a model, and is called with the model."""
+    """A resolver of the SDK elicits the fields of a model, and its tool is called with the model."""
     async with Worker(booking_app(), client):
         run = await client.start("test.agent", FLIGHT)
         wait = await asked(run)
@@ -105,7 +105,7 @@ async def test_resolvers_of_the_sdk_are_answered(client, booking_app, asked):
 
 
 async def test_a_state_that_died_with_its_process_costs_no_second_answer(client, booking_app, asked):
-    """The new server refuses the old state, is called from the start, asks the same and is told at once."""
+    """A new server process refuses the old state, is called from the start, asks the same, and gets the existing answer."""
     async with Worker(booking_app(), client):
         run = await client.start("test.agent", FLIGHT)
         wait = await asked(run)
@@ -116,7 +116,7 @@ async def test_a_state_that_died_with_its_process_costs_no_second_answer(client,
 
 
 async def test_an_answer_is_given_to_its_own_question_only(asking, opened, run, answered):
-    """A server that lost its state and now asks something else has a person asked again."""
+    """If a server has lost its state and then asks another question, the person is asked again."""
     toolset = await opened(asking.stdio())
 
     def arguments(message: str) -> dict:
@@ -129,7 +129,7 @@ async def test_an_answer_is_given_to_its_own_question_only(asking, opened, run, 
     again = await run(toolset, "ask", meta=meta, **arguments("Delete 300 files?"))
     assert [form.message for form in again.input_required.forms] == ["Delete 300 files?"]
     assert [call["given"] for call in asking.calls()] == [{}, GIVEN, {}]
-    # The same question again, and again its state is refused: once is enough.
+    # The same question, and its state is refused twice: a call is restarted only once.
     refused = await run(toolset, "ask", meta=meta, **arguments("Delete 3 files?"))
     assert refused.error.code == "mcp_-32602"
     assert [call["given"] for call in asking.calls()][3:] == [GIVEN, {}, GIVEN]

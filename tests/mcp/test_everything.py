@@ -1,4 +1,4 @@
-"""The MCP project's own reference server, in its own language, over its three transports."""
+"""The MCP project's reference server, a Node program, over its three transports."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ from sojourn import mcp
 
 @pytest.mark.parametrize("kind", ["stdio", "streamableHttp", "sse"])
 async def test_the_reference_server_is_a_toolset(kind, everything, free_port, opened, run, until):
-    """Its tools are found and called, its older handshake and draft-07 schemas included."""
+    """The tools of a server with the older handshake and draft-07 schemas are listed and called."""
     process = None
     if kind == "stdio":
         transport = mcp.Stdio("node", everything, "stdio", env={"TOKEN": "one"})

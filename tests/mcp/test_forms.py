@@ -1,4 +1,4 @@
-"""Forms: what a server may ask is a flat form that can be shown; nothing else reaches a person, or stays."""
+"""Forms: only a flat form that can be shown reaches a person."""
 
 import json
 from typing import Any
@@ -18,7 +18,7 @@ NAME = {"type": "object", "properties": {"name": {"type": "string"}}}
 
 @pytest.fixture(scope="module")
 async def shared(shared_asking):
-    """One asking server for all that only look at what it asks."""
+    """A toolset on one asking server, for all tests of this module."""
     transport = shared_asking.stdio(TOKEN="secret-token")
     toolset = mcp.McpToolset("ops.asking", transport=transport)
     await toolset.open()
@@ -26,7 +26,7 @@ async def shared(shared_asking):
     await toolset.close()
 
 
-def one(**field: Any) -> dict[str, Any]:
+def form_with(**field: Any) -> dict[str, Any]:
     return {"type": "object", "properties": {"x": field}}
 
 
@@ -34,19 +34,19 @@ def one(**field: Any) -> dict[str, Any]:
     ("schema", "why"),
     [
         ({"type": "object", "properties": {f"f{n}": {"type": "string"} for n in range(51)}}, "50 fields"),
-        (one(type="object", properties={}), "`x` is not a text, a number"),
-        (one(type="array", items={"type": "integer"}), "`x` is a list of values"),
-        (one(type="array"), "`x` is a list of values"),
-        (one(type=["string", "null"]), "`x` is not a text, a number"),
-        (one(), "`x` is not a text, a number"),
+        (form_with(type="object", properties={}), "`x` is not a text, a number"),
+        (form_with(type="array", items={"type": "integer"}), "`x` is a list of values"),
+        (form_with(type="array"), "`x` is a list of values"),
+        (form_with(type=["string", "null"]), "`x` is not a text, a number"),
+        (form_with(), "`x` is not a text, a number"),
         ({"type": "object", "properties": {"x": True}}, "`x` has no type"),
         ({"type": "object", "properties": {"x\x1b[31m": {"type": "string"}}}, "a name that cannot be shown"),
         ({"type": "object", "properties": {"x" * 101: {"type": "string"}}}, "a name that cannot be shown"),
-        (one(type="string", enum=["a", "\x1b[31m"]), "`x` is not a choice"),
-        (one(type="string", enum=[]), "`x` is not a choice"),
-        (one(type="string", enum=[str(n) for n in range(101)]), "`x` is not a choice"),
-        (one(type="string", oneOf=[{"type": "integer"}]), "`x` is not a choice"),
-        ({**one(type="string"), "required": ["y"]}, "`required` must name"),
+        (form_with(type="string", enum=["a", "\x1b[31m"]), "`x` is not a choice"),
+        (form_with(type="string", enum=[]), "`x` is not a choice"),
+        (form_with(type="string", enum=[str(n) for n in range(101)]), "`x` is not a choice"),
+        (form_with(type="string", oneOf=[{"type": "integer"}]), "`x` is not a choice"),
+        ({**form_with(type="string"), "required": ["y"]}, "`required` must name"),
         (
             {
                 "type": "object",
@@ -74,7 +74,7 @@ def one(**field: Any) -> dict[str, Any]:
     ],
 )
 async def test_a_form_that_cannot_be_shown_is_the_servers_fault(schema, why, shared, run):
-    """The call is answered with what is wrong; nobody is asked, and the state is not told."""
+    """The call gets an error that says what is wrong, without the state; nobody is asked."""
     result = await run(shared, "ask", rounds=[{"q": {"form": schema}}], state=STATE)
     assert result.error.code == result.retry_hint.reason == "malformed_response"
     assert why in result.error.message
@@ -94,7 +94,7 @@ async def test_a_form_that_cannot_be_shown_is_the_servers_fault(schema, why, sha
     ids=["requests", "what is carried", "key", "state", "state without a form"],
 )
 async def test_too_much_at_once_is_the_servers_fault(asked, state, shared, run):
-    """So many questions, or such a state, are not kept for anybody."""
+    """Too many requests, or too long a key or state, are `malformed_response`."""
     result = await run(shared, "ask", rounds=[asked], state=state)
     assert result.error.code == "malformed_response"
 
@@ -150,9 +150,9 @@ async def test_too_much_at_once_is_the_servers_fault(asked, state, shared, run):
     ],
     ids=["text", "titled", "legacy", "const", "integer", "number", "huge", "boolean", "several", "texts"],
 )
-async def test_of_a_field_what_a_person_needs_is_kept(field, shown, shared, run):
-    """Its kind, choices, bounds and texts, cleaned; no pattern of a stranger's, and no word of another kind."""
-    result = await run(shared, "ask", rounds=[{"q": {"form": one(**field)}}], state="s")
+async def test_a_field_keeps_what_a_person_needs(field, shown, shared, run):
+    """A field keeps its type, choices, bounds and cleaned texts; patterns and keywords of other types are dropped."""
+    result = await run(shared, "ask", rounds=[{"q": {"form": form_with(**field)}}], state="s")
     assert result.input_required.forms[0].form["properties"]["x"] == shown
 
 
@@ -172,8 +172,8 @@ FIELD = st.fixed_dictionaries({"type": TYPES}, optional=dict.fromkeys(WORDS, JSO
         optional={"required": JSON},
     )
 )
-def test_whatever_is_asked_is_a_form_or_refused(schema):
-    """No schema breaks anything else, and a form is JSON of simple fields that can be checked."""
+def test_any_schema_is_a_form_or_refused(schema):
+    """Any schema gives a form of simple fields, which is valid JSON, or a ValueError."""
     try:
         form = form_of(schema, lambda text, limit: text[:limit])
     except ValueError:
@@ -185,8 +185,28 @@ def test_whatever_is_asked_is_a_form_or_refused(schema):
         assert all(each.isprintable() for each in field.get("enum", []) if isinstance(each, str))
 
 
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}, "default": ["a", "c"]},
+        {"type": "array", "items": {"anyOf": [{"const": "a"}]}, "default": ["A"]},
+        {"type": "array", "items": {"type": "string"}, "minItems": 2, "default": ["a"]},
+        {"type": "array", "items": {"type": "string"}, "maxItems": 1, "default": ["a", "b"]},
+        {"type": "string", "maxLength": 3, "default": "long"},
+        {"type": "string", "minLength": 3, "default": "x"},
+        {"type": "integer", "minimum": 5, "default": 4},
+        {"type": "number", "maximum": 5, "default": 5.5},
+        {"type": "integer", "enum": [1, 2], "default": 3},
+    ],
+    ids=["an item", "a titled item", "few", "many", "long", "short", "low", "high", "choice"],
+)
+def test_a_default_that_would_be_refused_as_an_answer_is_left_out(field):
+    """A default outside of a field's choices or bounds, also an item of several, does not reach a person."""
+    assert "default" not in form_of(form_with(**field), lambda text, _: text)["properties"]["x"]
+
+
 async def test_a_message_is_shown_clean(shared, run):
-    """Without what acts on a terminal and what the server was given in confidence; and never empty."""
+    """A message has no escape characters and no secrets, and an empty message is replaced."""
     asked = {
         "a": {"form": NAME, "message": "\x1b[31mYour secret-token?\n\u202eNow"},
         "b": {"form": NAME, "message": "\x07 "},
@@ -196,8 +216,18 @@ async def test_a_message_is_shown_clean(shared, run):
     assert messages == ["[31mYour ***?\n Now", "Input for b"]
 
 
-async def test_an_answer_that_the_protocol_cannot_say_is_an_error(shared, shared_asking, run, answered):
-    """A list of numbers is no answer to any form; the server does not see it, and no error repeats it."""
+async def test_a_name_that_holds_a_secret_is_masked(shared, run):
+    """The name of a field that cannot be shown, and the key of a form without a message, are shown without secrets."""
+    refused = {"type": "object", "properties": {f"{'x' * 95} secret-token": {"type": "string"}}}
+    result = await run(shared, "ask", rounds=[{"a": {"form": refused}}])
+    assert "a name that cannot be shown" in result.error.message
+    assert "secret" not in result.model_dump_json()
+    result = await run(shared, "ask", rounds=[{"secret-token": {"form": NAME, "message": " "}}])
+    assert result.input_required.forms[0].message == "Input for ***"
+
+
+async def test_an_answer_that_the_protocol_cannot_express_is_an_error(shared, shared_asking, run, answered):
+    """A list of numbers is not sent to the server, and the error does not repeat it."""
     arguments: dict[str, Any] = {"rounds": [{"q": {"form": NAME}}], "state": STATE, "mark": "unsayable"}
     first = await run(shared, "ask", **arguments)
     wrong = answered(first, action="accept", content={"name": [4711]})
@@ -210,8 +240,8 @@ async def test_an_answer_that_the_protocol_cannot_say_is_an_error(shared, shared
 
 
 @pytest.mark.parametrize("kind", ["tool", "protocol"])
-async def test_a_state_is_never_told(kind, shared, run, answered):
-    """Not even where a server repeats it in an error, however long it is."""
+async def test_a_state_is_never_shown(kind, shared, run, answered):
+    """A state that a server repeats in an error is masked, however long it is, and it is not logged."""
     arguments: dict[str, Any] = {
         "rounds": [{"q": {"form": NAME}}],
         "state": STATE * 200,
@@ -227,7 +257,7 @@ async def test_a_state_is_never_told(kind, shared, run, answered):
 
 
 async def test_a_state_that_is_refused_is_not_the_arguments_fault(shared, run, answered):
-    """What a server says of an answer is told as it is: no hint says that the arguments were wrong."""
+    """An error about a person's answer is passed on, without a hint that the arguments were wrong."""
     arguments: dict[str, Any] = {
         "rounds": [{"q": {"form": NAME}}],
         "error": "no such name",
@@ -242,7 +272,7 @@ async def test_a_state_that_is_refused_is_not_the_arguments_fault(shared, run, a
     assert result.retry_hint is None
 
 
-async def test_a_server_of_the_older_protocol_is_told_of_no_forms(opened, rogue, run):
-    """It would ask in the middle of a call and wait, where a person may take weeks."""
+async def test_a_server_of_an_older_protocol_gets_no_form_capability(opened, rogue, run):
+    """An older server would hold the call open until it gets an answer, and a person may take weeks."""
     toolset = await opened(rogue("can"))
     assert (await run(toolset, "good")).result == "{}"

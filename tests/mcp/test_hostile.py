@@ -1,4 +1,4 @@
-"""Hostile servers: silent, garbled, endless or leaking ones harm neither the worker nor its secrets."""
+"""Hostile servers: silence, garbage, endless answers and repeated secrets do no harm to the worker."""
 
 import asyncio
 import contextlib
@@ -8,7 +8,7 @@ import logging
 import threading
 import time
 from datetime import timedelta
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import pytest
 from structlog.testing import capture_logs
@@ -18,8 +18,8 @@ from sojourn.core.schema.validate import Validator
 from sojourn.errors import RateLimited, ToolUnavailable
 
 
-async def test_silence_is_cut_short(opened, rogue, run):
-    """A call that is never answered ends with its time, and the session goes on."""
+async def test_a_silent_server_does_not_block_a_session(opened, rogue, run):
+    """A call that is never answered ends with its time-out, and the session continues."""
     toolset = await opened(rogue("silent"))
     for _ in range(2):
         with pytest.raises(TimeoutError):
@@ -28,8 +28,8 @@ async def test_silence_is_cut_short(opened, rogue, run):
     assert toolset.unavailable is None
 
 
-async def test_a_server_that_never_says_hello(opened, rogue):
-    """Opening ends in the time it has."""
+async def test_a_server_that_never_answers_the_handshake(opened, rogue):
+    """`open` returns after `connect_timeout`, and `unavailable` says why."""
     started = time.monotonic()
     toolset = await opened(rogue("mute"), connect_timeout=timedelta(seconds=1))
     assert time.monotonic() - started < 20
@@ -38,10 +38,10 @@ async def test_a_server_that_never_says_hello(opened, rogue):
 
 @pytest.mark.parametrize(
     ("way", "text"),
-    [("dies", "broke off"), ("too-new", "it speaks no version of the protocol that we know")],
+    [("dies", "broke off"), ("too-new", "it supports no known version of the protocol")],
 )
 async def test_a_server_that_cannot_be_used_says_why(way, text, opened, rogue, until):
-    """Its last words are in the log, the reason in the toolset."""
+    """What a dying server writes to standard error is logged, and `unavailable` has the reason."""
     with capture_logs() as logs:
         toolset = await opened(rogue(way))
         if way == "dies":
@@ -51,25 +51,25 @@ async def test_a_server_that_cannot_be_used_says_why(way, text, opened, rogue, u
 
 @pytest.mark.parametrize("way", ["garbage", "strange-content"])
 async def test_garbage_is_a_malformed_response(way, opened, rogue, run):
-    """What is no answer of the protocol is the server's fault, told without its bytes."""
+    """An answer that breaks the protocol is `malformed_response`, without the server's escape characters."""
     result = await run(await opened(rogue(way)), "good")
     assert result.retry_hint.reason == "malformed_response"
     assert "\x1b" not in result.error.message
 
 
-async def test_a_line_without_end_is_skipped(opened, rogue, run):
-    """Twenty megabytes of nothing do not hide the answer that follows."""
+async def test_an_overlong_line_is_skipped(opened, rogue, run):
+    """A line of 20 MB is skipped, and the answer after it is read."""
     assert (await run(await opened(rogue("long-line")), "good")).result == "after"
 
 
 async def test_deep_answers_are_handed_on_or_refused(opened, rogue, run):
-    """What can be read is handed to the boundary, which judges depth for all tools alike."""
+    """A deeply nested answer that can be parsed goes to the boundary, which limits the depth for all tools."""
     result = await run(await opened(rogue("deep")), "good")
     assert result.ok
 
 
-async def test_schemas_that_ask_for_much_work_hold_nobody_up(opened, rogue, run, monkeypatch):
-    """Thousands of rules times thousands of items are refused, clearly, and looked at beside the event loop."""
+async def test_costly_schemas_do_not_block_the_event_loop(opened, rogue, run, monkeypatch):
+    """Thousands of rules times thousands of items are refused with a clear error, from another thread."""
     where = set()
     for name in ("is_valid", "issues"):
         check = getattr(Validator, name)
@@ -91,7 +91,7 @@ async def test_schemas_that_ask_for_much_work_hold_nobody_up(opened, rogue, run,
 
 
 async def test_a_refusal_of_the_arguments_is_a_hint(opened, rogue, run):
-    """The server's word is told as the payload's fault, made fit to be shown."""
+    """The server's error about invalid params becomes an issue of the payload, with cleaned text."""
     result = await run(await opened(rogue("refuses")), "good", a=1)
     assert result.retry_hint.reason == "invalid_arguments"
     assert "a is [31mtoo small" in " ".join(result.error.message.split())
@@ -103,7 +103,7 @@ async def test_a_refusal_of_the_arguments_is_a_hint(opened, rogue, run):
     [("unknown", "mcp_-32601", "no such method"), ("unknown-tool", "mcp_-32000", "Unknown tool: good")],
 )
 async def test_a_protocol_error_is_an_error(way, code, text, opened, rogue, run, until):
-    """Its code is kept; a server that does not know a tool which it listed is asked for its tools again."""
+    """A JSON-RPC error keeps its code; if the tool is unknown to the server, the tools are listed again."""
     toolset = await opened(rogue(way))
     before = toolset.tools
     result = await run(toolset, "good")
@@ -111,13 +111,13 @@ async def test_a_protocol_error_is_an_error(way, code, text, opened, rogue, run,
     await until(lambda: toolset.tools is not before)
 
 
-async def test_a_server_that_asks_a_question_is_told_no(opened, rogue, run):
-    """Nobody is there to answer, and the call goes on."""
+async def test_a_question_in_the_middle_of_a_call_is_refused(opened, rogue, run):
+    """A server that asks in the middle of a call gets an error, and the call continues."""
     assert (await run(await opened(rogue("asks")), "good")).result == "asked"
 
 
 async def test_a_process_gets_the_environment_it_was_given(opened, stdio, run, monkeypatch):
-    """And `PATH`, and nothing else of the worker's."""
+    """A server process gets `env` and `PATH`, and no other variable of the worker."""
     monkeypatch.setenv("WORKER_SECRET", "not-for-servers")
     toolset = await opened(stdio(TOKEN="secret-token"))
     given = (await run(toolset, "environment")).result
@@ -127,13 +127,13 @@ async def test_a_process_gets_the_environment_it_was_given(opened, stdio, run, m
 
 
 async def test_a_process_may_get_another_path(opened, stdio, run):
-    """A `PATH` that is given is the one."""
+    """A `PATH` in `env` replaces the worker's."""
     toolset = await opened(stdio(PATH="/nowhere"))
     assert (await run(toolset, "environment")).result["PATH"] == "/nowhere"
 
 
 async def test_errors_of_a_process_are_logged_in_bounds(opened, stdio, run, until):
-    """Line by line, clean, without secrets, and not for ever."""
+    """Standard error is logged line by line, without escape characters and secrets, at most 200 lines a minute."""
     toolset = await opened(stdio(TOKEN="secret-token"))
     with capture_logs() as logs:
         await run(toolset, "noise", lines=1_000)
@@ -143,6 +143,69 @@ async def test_errors_of_a_process_are_logged_in_bounds(opened, stdio, run, unti
     assert 150 < len(lines) <= 200
 
 
+async def test_a_secret_across_the_end_of_what_is_logged_is_masked(opened, stdio, run, until):
+    """A line that is too long is masked before it is cut, wherever the secret stands in it."""
+    toolset = await opened(stdio(TOKEN="secret-token"))
+    befores = [*range(225, 245), *range(470, 490), *range(1_970, 1_990)]
+    with capture_logs() as logs:
+        for before in befores:
+            await run(toolset, "noise", before=before, after=5_000)
+        await until(lambda: sum(log["event"] == "mcp_server_stderr" for log in logs) == len(befores))
+    lines = [log["line"] for log in logs if log["event"] == "mcp_server_stderr"]
+    assert all(400 < len(line) <= 500 for line in lines)
+    assert not [line for line in lines if "sec" in line or "tok" in line]
+
+
+async def test_what_a_server_names_after_a_secret_is_masked_in_the_log(opened, run):
+    """A tool that is left out, and the place where its entry breaks the protocol, are logged without secrets."""
+    with capture_logs() as logs:
+        async with RogueHttp("named-by-secrets") as rogue:
+            toolset = await opened(rogue.transport)
+            assert toolset.tools.keys() == {"good"}
+    skipped = [log for log in logs if log["event"] == "mcp_tool_skipped"]
+    assert len(skipped) == 2
+    assert not [log for log in skipped if "secret-" in str(log)]
+
+
+NOTE = {
+    "jsonrpc": "2.0",
+    "method": "notifications/message",
+    "params": {"level": "info", "data": "x" * 900_000},
+}
+OWN, NULL, NONE = "the request's", "null", "none"
+
+
+class Refusal(NamedTuple):
+    """How a server refuses a request: the status, the id in its JSON-RPC error or `NONE` for no such error, and the text."""
+
+    status: str
+    id: str
+    text: str
+
+
+FORGETFUL = {
+    "forgets": Refusal("404 Gone", NONE, ""),
+    "forgets-in-json": Refusal("404 Gone", NULL, "Session not found"),
+    "forgets-for-a-request": Refusal("404 Gone", OWN, "Session not found"),
+    "forgets-badly": Refusal("400 No", NONE, ""),
+    "forgets-in-words": Refusal("400 No", NONE, "Bad Request: No valid session ID provided"),
+    "forgets-badly-in-json": Refusal("400 No", NULL, "Bad Request: No valid session ID provided"),
+    "forgets-without-a-word": Refusal("400 No", NULL, "Bad Request: Server not initialized"),
+    "forgets-badly-for-a-request": Refusal("400 No", OWN, "Invalid sessionId"),
+}
+"""How servers answer a request in a session that they do not know, none of which they execute."""
+
+REFUSING = {
+    "refuses-a-request": Refusal("400 No", OWN, "it went wrong"),
+    "does-not-find": Refusal("404 No", OWN, "it went wrong"),
+    "has-no-pings": Refusal("400 No", OWN, "it went wrong"),
+    "refuses-unread": Refusal("400 No", NULL, "Parse error"),
+    "names-its-own-sessions": Refusal("400 No", OWN, "no such browser session"),
+    "refuses-in-front": Refusal("400 No", NONE, "<html>"),
+}
+"""How servers answer a request that they refuse in a session that they know."""
+
+
 class RogueHttp:
     """A web server that answers each request to call a tool in one way."""
 
@@ -150,6 +213,10 @@ class RogueHttp:
         self.way = way
         self.seen: list[str] = []
         self.sessions = 0
+        self.calls = 0
+        """How often a tool was called in a session that the server knew."""
+        self.release = asyncio.Event()
+        """Set when calls with the argument `waits` may end."""
 
     async def __aenter__(self) -> Self:
         self.server = await asyncio.start_server(self.serve, "127.0.0.1", 0)
@@ -168,6 +235,8 @@ class RogueHttp:
                 }
                 body = await reader.readexactly(int(headers.get("content-length", "0")))
                 self.seen.append(lines[0])
+                if b'"waits"' in body:
+                    await self.release.wait()
                 status, extra, data = self.reply(lines[0].split()[0], headers, json.loads(body or "{}"))
                 text = "".join(f"{name}: {value}\r\n" for name, value in extra.items())
                 writer.write(f"HTTP/1.1 {status}\r\n{text}".encode())
@@ -183,6 +252,8 @@ class RogueHttp:
     ) -> tuple[str, dict[str, str], bytes]:
         kind = {"content-type": "application/json"}
         method = message.get("method")
+        if self.way == "resumes-nowhere" and verb == "GET":
+            return "404 Gone" if "last-event-id" in headers else "405 No", {}, b""
         if verb != "POST" or method == "server/discover":
             return "405 No", {}, b""
         if "id" not in message:
@@ -192,15 +263,25 @@ class RogueHttp:
         if method == "initialize":
             self.sessions += 1
             info = {"name": "rogue", "version": "1"}
-            result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info}
+            can: dict[str, Any] = {"tools": {}}
+            if self.way == "leaks-in-a-key":
+                can["experimental"] = {f"{'x' * 400} {headers['x-token']}": 5}
+            result = {"protocolVersion": "2025-06-18", "capabilities": can, "serverInfo": info}
             return "200 OK", {**kind, "mcp-session-id": f"s-{self.sessions}"}, self.result(message, result)
         if method == "tools/list":
-            return (
-                "200 OK",
-                kind,
-                self.result(message, {"tools": [{"name": "good", "inputSchema": {"type": "object"}}]}),
-            )
+            tools = [{"name": "good", "inputSchema": {"type": "object"}}]
+            if self.way == "named-by-secrets":
+                tools += [{"name": f"{headers['x-token']} of {'x' * 200}", "inputSchema": {"type": "object"}}]
+                tools += [{"name": f"{'x' * 90} {headers['x-token']}"}]
+            return "200 OK", kind, self.result(message, {"tools": tools})
         good = self.result(message, {"content": [{"type": "text", "text": headers["mcp-session-id"]}]})
+        if self.way in FORGETFUL and headers["mcp-session-id"] == "s-1":
+            return self.refused(message, FORGETFUL[self.way])
+        self.calls += method == "tools/call"
+        if self.way in REFUSING and "waits" not in json.dumps(message):
+            if method == "ping" and self.way != "has-no-pings":
+                return "200 OK", kind, self.result(message, {})
+            return self.refused(message, REFUSING[self.way])
         match self.way:
             case "rate-limited":
                 return "429 Slow", {"retry-after": "7"}, b""
@@ -215,8 +296,7 @@ class RogueHttp:
                 data = json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error})
                 return "500 Oh", kind, data.encode()
             case "many-events":
-                note = {"method": "notifications/message", "params": {"level": "info", "data": "x" * 900_000}}
-                event = b"data: " + json.dumps({"jsonrpc": "2.0", **note}).encode() + b"\n\n"
+                event = b"data: " + json.dumps(NOTE).encode() + b"\n\n"
                 return (
                     "200 OK",
                     {"content-type": "text/event-stream"},
@@ -230,20 +310,32 @@ class RogueHttp:
                 return "200 OK", {**kind, "content-encoding": "gzip"}, gzip.compress(b" " * 50_000_000)
             case "large-event":
                 return "200 OK", {"content-type": "text/event-stream"}, b"data: " + b"x" * 9_000_000 + b"\n\n"
-            case "forgets" if headers["mcp-session-id"] == "s-1":
-                return "404 Gone", {}, b""
-            case "forgets-badly" if headers["mcp-session-id"] == "s-1":
-                return "400 No", {}, b""
+            case "forgets-after-the-call" if headers["mcp-session-id"] == "s-1":
+                return self.refused(message, Refusal("400 No", OWN, "it went wrong"))
+            case "resumes-nowhere":
+                return "200 OK", {"content-type": "text/event-stream"}, b"retry: 1\nid: 1\ndata:\n\n"
+            case "events-without-an-answer":
+                event = b": so far\r\ndata: " + json.dumps(NOTE).encode() + b"\r\n\r\n"
+                return "200 OK", {"content-type": "text/event-stream"}, event * 10
             case "forgets-always":
                 return "404 Gone", {}, b""
             case "redirects":
                 return "307 There", {"location": "http://127.0.0.1:9/elsewhere"}, b""
             case "leaks":
-                text = f"bad token {headers['authorization']} for ?key=secret-query"
+                text = f"bad token {headers['authorization']} for /secret-path?key=secret-query"
                 error = {"code": -32000, "message": text}
                 data = json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error})
                 return "200 OK", kind, data.encode()
         return "200 OK", kind, good
+
+    def refused(self, message: dict[str, Any], refusal: "Refusal") -> tuple[str, dict[str, str], bytes]:
+        if refusal.id == NONE:
+            return refusal.status, {"content-type": "text/html"}, refusal.text.encode()
+        own = message["id"] if refusal.id == OWN else None
+        is_ping = message["method"] == "ping" and self.way == "has-no-pings"
+        error = {"code": -32601 if is_ping else -32000, "message": refusal.text}
+        data = json.dumps({"jsonrpc": "2.0", "id": own, "error": error})
+        return refusal.status, {"content-type": "application/json"}, data.encode()
 
     def result(self, message: dict[str, Any], result: dict[str, Any]) -> bytes:
         return json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}).encode()
@@ -262,11 +354,12 @@ class RogueHttp:
         ("crashes", ToolUnavailable, "HTTP 500"),
         ("breaks-off", ToolUnavailable, "broke off"),
         ("compressed", ToolUnavailable, "compressed"),
+        ("events-without-an-answer", ToolUnavailable, "broke off"),
         ("forgets-always", ToolUnavailable, "closes each session"),
     ],
 )
-async def test_what_may_pass_is_raised_for_a_repetition(way, error, text, opened, run):
-    """A limit, a busy server, half an answer: the activity repeats the call, by policy."""
+async def test_transient_errors_are_raised(way, error, text, opened, run):
+    """A rate limit, a busy server and half an answer are raised, so that Temporal repeats the call."""
     async with RogueHttp("") as rogue:
         toolset = await opened(rogue.transport)
         rogue.way = way
@@ -279,7 +372,7 @@ async def test_what_may_pass_is_raised_for_a_repetition(way, error, text, opened
 
 
 async def test_a_limit_may_name_a_date(opened, run):
-    """`Retry-After` has two forms (RFC 9110)."""
+    """`Retry-After` may be a date instead of seconds (RFC 9110)."""
     async with RogueHttp("rate-limited-until") as rogue:
         toolset = await opened(rogue.transport)
         with pytest.raises(RateLimited) as raised:
@@ -297,8 +390,8 @@ async def test_a_limit_may_name_a_date(opened, run):
         ("error", None),
     ],
 )
-async def test_what_will_not_pass_is_answered(way, reason, opened, run):
-    """The planner learns it, and the session goes on for other calls."""
+async def test_permanent_errors_are_answered(way, reason, opened, run):
+    """An error that a repetition cannot change is a result, and the session continues for other calls."""
     async with RogueHttp("") as rogue:
         toolset = await opened(rogue.transport)
         rogue.way = way
@@ -309,19 +402,55 @@ async def test_what_will_not_pass_is_answered(way, reason, opened, run):
         assert (await run(toolset, "good")).result == "s-1"
 
 
-@pytest.mark.parametrize("way", ["forgets", "forgets-badly"])
+@pytest.mark.parametrize("way", FORGETFUL)
 async def test_a_session_that_was_forgotten_is_opened_again(way, opened, run):
-    """A call that the server did not look at is carried out on a new session, unseen by anyone.
+    """A call that the server did not execute succeeds on a new session, without an error, and runs once.
 
-    The protocol's answer for it is 404; some servers give 400.
+    The protocol's status for a forgotten session is 404; some servers send 400.
     """
     async with RogueHttp(way) as rogue:
         toolset = await opened(rogue.transport)
         assert (await run(toolset, "good")).result == "s-2"
+        assert rogue.calls == 1
+
+
+@pytest.mark.parametrize("way", REFUSING)
+async def test_a_request_that_is_refused_ends_no_session(way, opened, run, until):
+    """A refused call is answered and not sent again, and the other calls in flight end as they would have."""
+    async with RogueHttp(way) as rogue:
+        toolset = await opened(rogue.transport)
+        other = asyncio.create_task(run(toolset, "good", waits=True))
+        await until(lambda: len([line for line in rogue.seen if line.startswith("POST")]) == 5)
+        refused = await run(toolset, "good")
+        text = "HTTP 400" if way == "refuses-in-front" else REFUSING[way].text
+        assert text in refused.error.message
+        assert rogue.calls == 1
+        rogue.release.set()
+        assert (await other).result == "s-1"
+        assert (rogue.calls, rogue.sessions) == (2, 1)
+
+
+async def test_a_call_that_may_have_run_is_not_sent_again_though_its_session_is_gone(opened, run):
+    """An error about the call itself is answered; the next call opens a session."""
+    async with RogueHttp("forgets-after-the-call") as rogue:
+        toolset = await opened(rogue.transport)
+        assert (await run(toolset, "good")).error.message == "it went wrong"
+        assert rogue.calls == 1
+        assert (await run(toolset, "good")).result == "s-2"
+        assert rogue.calls == 2
+
+
+async def test_a_call_whose_answer_cannot_be_resumed_is_not_sent_again(opened, run):
+    """A session that is gone when the stream of an answer is asked for says nothing about the call, which has begun."""
+    async with RogueHttp("resumes-nowhere") as rogue:
+        toolset = await opened(rogue.transport)
+        with pytest.raises(ToolUnavailable, match="broke off"):
+            await run(toolset, "good")
+        assert (rogue.calls, rogue.sessions) == (1, 1)
 
 
 async def test_a_long_stream_of_small_events_is_no_large_answer(opened, run):
-    """What a server tells on the way to its answer may be more than one message may hold."""
+    """The events before an answer may together be larger than one message may be."""
     async with RogueHttp("many-events") as rogue:
         assert (await run(await opened(rogue.transport), "good")).result == "s-1"
 
@@ -330,7 +459,7 @@ async def test_a_long_stream_of_small_events_is_no_large_answer(opened, run):
 async def test_the_environments_proxy_is_asked_but_for_the_hosts_that_it_spares(
     spared, is_reached, opened, free_port, monkeypatch
 ):
-    """`NO_PROXY` names hosts that are reached directly; nobody listens where the proxy should be."""
+    """Hosts in `NO_PROXY` are reached directly; here nothing listens at the proxy's address."""
     monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{free_port}")
     monkeypatch.setenv("no_proxy", spared)
     async with RogueHttp("") as rogue:
@@ -340,21 +469,30 @@ async def test_the_environments_proxy_is_asked_but_for_the_hosts_that_it_spares(
 
 
 async def test_wrong_credentials_are_named(opened):
-    """The operator learns the status."""
+    """`unavailable` has the HTTP status."""
     async with RogueHttp("unauthorized") as rogue:
         toolset = await opened(rogue.transport)
-        assert toolset.unavailable == "its MCP server refuses our credentials (HTTP 401)"
+        assert toolset.unavailable == "its MCP server refuses the credentials (HTTP 401)"
+
+
+async def test_a_secret_in_the_place_of_an_issue_is_masked(opened):
+    """An answer that breaks the protocol under a key with a secret is reported without it."""
+    async with RogueHttp("leaks-in-a-key") as rogue:
+        toolset = await opened(rogue.transport)
+    assert "breaks the protocol at capabilities.experimental.x" in toolset.unavailable
+    assert "***" in toolset.unavailable
+    assert "secret" not in toolset.unavailable
 
 
 async def test_secrets_show_nowhere(opened, run, caplog):
-    """No repr, log, error or spec holds what a server was given, not even where the server repeats it."""
+    """No repr, log, error or spec holds a secret, even if the server repeats it."""
     shown: list[str] = []
     caplog.set_level(logging.INFO)
     with capture_logs() as logs:
         async with RogueHttp("leaks") as rogue:
             toolset = await opened(rogue.transport)
             result = await run(toolset, "good")
-            assert result.error.message == "bad token Basic *** for ?***"
+            assert result.error.message == "bad token Basic *** for ***?***"
             shown += [
                 result.error.message,
                 repr(toolset),

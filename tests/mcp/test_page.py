@@ -1,4 +1,4 @@
-"""What docs/mcp.md says is so: its toolsets can be declared, and its figures are those of the code."""
+"""docs/mcp.md: its toolsets can be declared, and its figures are those of the code."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 
 
 def test_its_toolsets_are_declared_as_they_stand():
-    """Each block that declares toolsets runs, in order; nothing is started by that."""
+    """Each block that declares toolsets runs, in order, and starts nothing."""
     scope: dict = {}
     for block in BLOCKS:
         if "await" not in block:
@@ -32,11 +32,11 @@ def test_its_toolsets_are_declared_as_they_stand():
     ],
 )
 def test_its_figures_are_those_of_the_code(text):
-    """A bound that is changed is changed on the page."""
+    """A limit that changes in the code must change on the page."""
     assert text in PAGE
 
 
-def test_ten_rounds_are_told():
-    """In a word."""
+def test_its_number_of_rounds_is_that_of_the_code():
+    """The page writes the number as a word."""
     assert limits.MAX_INPUT_ROUNDS == 10
     assert "ten times in a row" in PAGE

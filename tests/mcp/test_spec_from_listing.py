@@ -1,4 +1,4 @@
-"""Trust: who is asked before a call is for the app to say, and not for the server unless the app trusts it."""
+"""Trust: the app decides who is asked before a call; the server's annotations count only if the app trusts them."""
 
 import json
 import uuid
@@ -19,7 +19,7 @@ CHANGES = ApprovalPolicy(asks_for="changes")
 
 @pytest.fixture(scope="module")
 def declared(shared_asking):
-    """The asking server as a toolset with other terms."""
+    """Declare the asking server as a toolset with the given terms."""
 
     def declare(name: str = "files", **terms: Any) -> mcp.McpToolset:
         return mcp.McpToolset(f"ops.{name}", transport=shared_asking.stdio(), **terms)
@@ -29,9 +29,9 @@ def declared(shared_asking):
 
 @pytest.fixture(scope="module")
 def toolsets(declared):
-    """One server, declared in three ways."""
+    """Three toolsets of one server, with different terms."""
     return {
-        "strange": declared("strange"),
+        "untrusted": declared("untrusted"),
         "trusted": declared("trusted", trusted=True),
         "confirmed": declared("confirmed", confirmation=CONFIRMATION),
     }
@@ -39,7 +39,7 @@ def toolsets(declared):
 
 @pytest.fixture(scope="module")
 async def desk(temporal_address, toolsets, calling):
-    """A worker with an agent for each of them and each tool, such as `test.trusted-read`."""
+    """A client, and a worker with an agent for each toolset and tool, such as `test.trusted-read`."""
     agents = []
     for way, toolset in toolsets.items():
         approval = ApprovalPolicy() if way == "confirmed" else CHANGES
@@ -55,19 +55,19 @@ async def desk(temporal_address, toolsets, calling):
 
 @pytest.fixture(scope="module")
 def known(desk, toolsets):
-    """The three, once their server is known."""
+    """The toolsets, after their server was listed."""
     del desk
     return toolsets
 
 
-async def test_a_servers_word_is_shown_and_counts_only_where_it_is_trusted(known):
-    """The catalogue says the same of both, and which of them is believed."""
-    strange, trusted = known["strange"].tools, known["trusted"].tools
+async def test_annotations_are_shown_and_marked_as_trusted_or_not(known):
+    """The specs of a trusted and an untrusted server have the same annotations, and differ in `trusted`."""
+    untrusted, trusted = known["untrusted"].tools, known["trusted"].tools
     for name in ("files_read", "files_delete", "files_touch"):
-        assert strange[name].spec.annotations == trusted[name].spec.annotations
-        assert (strange[name].spec.trusted, trusted[name].spec.trusted) == (False, True)
-    assert strange["files_read"].spec.annotations.read_only
-    assert strange["files_delete"].spec.annotations.destructive
+        assert untrusted[name].spec.annotations == trusted[name].spec.annotations
+        assert (untrusted[name].spec.trusted, trusted[name].spec.trusted) == (False, True)
+    assert untrusted["files_read"].spec.annotations.read_only
+    assert untrusted["files_delete"].spec.annotations.destructive
 
 
 @pytest.mark.parametrize(
@@ -80,14 +80,14 @@ async def test_a_servers_word_is_shown_and_counts_only_where_it_is_trusted(known
     ],
 )
 async def test_a_name_goes_before_a_pattern(name, sentence, known, declared):
-    """Of patterns the first that fits counts; also for a tool that nobody has seen yet."""
+    """A name has priority, then the first pattern that fits; also for a tool that was not listed yet."""
     assert known["confirmed"][name].spec.confirmation == sentence
     assert declared(confirmation=CONFIRMATION)[name].spec.confirmation == sentence
 
 
 @pytest.mark.parametrize("trusted", [False, True])
-async def test_what_stands_in_is_as_much_trusted(trusted, declared):
-    """A tool that nobody has seen yet says nothing of itself, and is believed no more than later."""
+async def test_a_stand_in_is_as_trusted_as_its_toolset(trusted, declared):
+    """A tool that was not listed yet has the toolset's `trusted`, and no annotations."""
     spec = declared(trusted=trusted)["files_read"].spec
     assert (spec.trusted, spec.annotations.read_only) == (trusted, None)
 
@@ -103,24 +103,43 @@ async def test_what_stands_in_is_as_much_trusted(trusted, declared):
         ({"confirmation": {"files_*": " "}}, "the confirmation of 'files_\\*' is a sentence"),
         ({"confirmation": {"files_*": True}}, "the confirmation of 'files_\\*' is a sentence"),
         ({"confirmation": {"files_*": "x" * 501}}, "at most 500 characters"),
+        ({"include": 5}, "include takes names or patterns"),
+        ({"include": [""]}, "include takes names or patterns"),
+        ({"exclude": [None]}, "exclude takes names or patterns"),
+        ({"exclude": ""}, "exclude takes names or patterns"),
+        ({"bounded": {3: "x"}}, "bounded takes names or patterns"),
     ],
-    ids=["trusted", "text", "list", "no name", "number", "blank", "bool", "long"],
+    ids=[
+        "trusted",
+        "text",
+        "list",
+        "no name",
+        "number",
+        "blank",
+        "bool",
+        "long",
+        "include a number",
+        "include an empty name",
+        "exclude nothing",
+        "exclude an empty name",
+        "bounded by number",
+    ],
 )
-def test_what_says_nothing_is_refused(terms, why, declared):
-    """At once, with the toolset's name and what is wrong."""
+def test_invalid_terms_are_refused(terms, why, declared):
+    """Invalid terms raise at once, with the toolset's id and the reason."""
     with pytest.raises(DefinitionError, match=f"toolset ops.files: .*{why}"):
         declared(**terms)
 
 
-async def test_a_confirmation_of_no_tool_is_told(declared):
-    """A name that is misspelt asks about nothing: the log says so, once."""
+async def test_a_confirmation_of_no_tool_is_logged(declared):
+    """A name or pattern that fits no tool is logged, once."""
     toolset = declared(confirmation={"files_delete": "Delete {path}?", "file_*": "Sure?"})
     with capture_logs() as logs:
         for _ in range(2):
             await toolset.open()
             await toolset.close()
-    told = [log for log in logs if log["event"] == "mcp_confirmation_unused"]
-    assert [log["names"] for log in told] == [["file_*"]]
+    unused = [log for log in logs if log["event"] == "mcp_confirmation_unused"]
+    assert [log["names"] for log in unused] == [["file_*"]]
 
 
 # In runs.
@@ -130,9 +149,9 @@ def arguments(**beside: Any) -> str:
     return json.dumps({"path": "/tmp/x", **beside})
 
 
-@pytest.mark.parametrize("agent", ["strange-read", "strange-touch", "trusted-touch", "trusted-delete"])
+@pytest.mark.parametrize("agent", ["untrusted-read", "untrusted-touch", "trusted-touch", "trusted-delete"])
 async def test_a_person_is_asked(agent, desk, asked, shared_asking):
-    """Where whatever may change something is asked about, a stranger's `read_only` spares nobody the question."""
+    """With `asks_for="changes"`, the tools of an untrusted server need approval, and a trusted one's unless read-only."""
     mark = uuid.uuid4().hex
     run = await desk.start(f"test.{agent}", arguments(mark=mark))
     wait = await asked(run)
@@ -142,8 +161,8 @@ async def test_a_person_is_asked(agent, desk, asked, shared_asking):
     assert len(shared_asking.calls(mark)) == 1
 
 
-async def test_a_trusted_server_is_believed(desk):
-    """Its tool that only reads runs unasked."""
+async def test_a_trusted_servers_annotations_count(desk):
+    """A trusted server's read-only tool runs without a question."""
     output = await desk.execute("test.trusted-read", arguments())
     assert json.loads(output.text) == "done"
 
@@ -157,7 +176,7 @@ async def test_a_trusted_server_is_believed(desk):
     ],
 )
 async def test_the_apps_own_sentence_is_asked(agent, prompt, desk, asked, shared_asking):
-    """Whatever the server says of itself; its arguments stand in the sentence, and a denial keeps it from the call."""
+    """The app's sentence is asked whatever the annotations, with the call's arguments; a denied call is not sent."""
     mark = uuid.uuid4().hex
     run = await desk.start(f"test.{agent}", arguments(mode={"a": [1]}, mark=mark))
     wait = await asked(run)
@@ -168,7 +187,7 @@ async def test_the_apps_own_sentence_is_asked(agent, prompt, desk, asked, shared
 
 
 async def test_a_call_may_be_confirmed_and_then_ask(declared, calling, temporal_address, asked):
-    """First whether, then what: two waits of one call, one after the other."""
+    """A call that needs an approval and then input has two waits, one after the other."""
     toolset = declared("both", confirmation={"ask": "Let it ask?"})
     app = App(agents=[calling(toolset, "ask", policy=RunPolicy(interrupts_allowed=True))])
     client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")

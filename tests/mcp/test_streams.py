@@ -1,4 +1,4 @@
-"""Streams: a server's bytes, cut into lines of a bounded size."""
+"""Streams: a server's bytes are split into lines of bounded length."""
 
 from sojourn.mcp.streams import Lines, Overlong
 
@@ -13,7 +13,7 @@ def test_lines_are_cut_wherever_the_chunks_are():
 
 
 def test_a_long_line_is_counted_and_not_kept():
-    """Its two ends are known, and the line after it is whole."""
+    """Of an overlong line the ends and the length are kept, and the next line is whole."""
     lines = Lines(1_000)
     found = []
     for chunk in [b"head" + b"x" * 996, *[b"y" * 5_000] * 100, b"tail\nnext\n"]:

@@ -1,4 +1,4 @@
-"""Calls: arguments as they were written, results as they were meant, errors as of any other tool."""
+"""Calls: arguments reach the server unchanged, and results and errors are those of any other tool."""
 
 import asyncio
 import json
@@ -38,7 +38,7 @@ async def order(args: Order) -> str:
 
 @pytest.fixture(scope="module")
 async def toolset():
-    """The test server as one process for all that do it no harm."""
+    """A toolset on one test server, for all tests of this module."""
     server = str(Path(__file__).with_name("server.py"))
     transport = mcp.Stdio(sys.executable, server, "stdio", env={"TOKEN": "secret-token"})
     shared = mcp.McpToolset("ops.test", transport=transport)
@@ -56,7 +56,7 @@ async def toolset():
     ],
 )
 async def test_a_models_own_text_reaches_the_server(raw, toolset, run):
-    """What a model wrote is read once, here, and the server gets the same JSON values."""
+    """The server gets the same JSON values that the model wrote."""
     assert (await run(toolset, "echo", raw=raw)).result == json.loads(raw)
 
 
@@ -93,14 +93,14 @@ async def test_a_bad_payload_is_answered_as_by_any_other_tool(call, toolset):
 
 
 async def test_a_refused_call_is_never_sent(toolset, run):
-    """The server does not see what breaks its schema (SR-14)."""
+    """A call that breaks the server's schema is not sent (SR-14)."""
     before = (await run(toolset, "counts")).result["call"]
     assert not (await run(toolset, "order", sku="abc")).ok
     assert (await run(toolset, "counts")).result["call"] == before + 1
 
 
 async def test_an_older_draft_is_enforced(toolset, run):
-    """Draft-07's lists of items, definitions and dependencies say what they say there."""
+    """Lists of `items`, `definitions` and `dependencies` have their meaning of draft-07."""
     assert (await run(toolset, "draft-7", pair=["a", 1], site="ab")).ok
     for wrong in ({"pair": ["a", "b"]}, {"pair": ["a", 1, 2]}, {"site": "a", "pair": []}, {"site": "ab"}):
         result = await run(toolset, "draft-7", **wrong)
@@ -112,19 +112,19 @@ async def test_an_older_draft_is_enforced(toolset, run):
     [("structured", {"count": 3}), ("structured-as-text", {"count": 4}), ("nothing", None), ("slow", "done")],
 )
 async def test_results(name, result, toolset, run):
-    """Structured content, JSON in a text where a shape is declared, no content, a text."""
+    """Structured content, JSON in a text of a tool with an `outputSchema`, no content, and a text are results."""
     assert (await run(toolset, name, seconds=0)).result == result
 
 
 async def test_a_result_that_breaks_its_schema_is_malformed(toolset, run):
-    """The server's fault is told as such, with the place."""
+    """A result that breaks the `outputSchema` is `malformed_response`, with the field."""
     result = await run(toolset, "badly-structured")
     assert result.retry_hint.reason == "malformed_response"
     assert [issue.field for issue in result.retry_hint.issues] == ["/count"]
 
 
 async def test_pictures_and_files_go_beside_the_result(toolset, run):
-    """The result describes them, in order; the artifacts are they."""
+    """The result describes images, audio and files in order; the artifacts hold their data."""
     given = await run(toolset, "several")
     assert isinstance(given, WithArtifacts)
     assert [part if isinstance(part, str) else part["type"] for part in given.result] == [
@@ -143,14 +143,14 @@ async def test_pictures_and_files_go_beside_the_result(toolset, run):
 
 
 async def test_a_tools_own_error_is_an_error(toolset, run):
-    """Its text is kept, less what would act on a terminal and what we sent in confidence."""
+    """The text of an `isError` answer is kept, without escape characters and secrets."""
     result = await run(toolset, "fails", what="secret-token")
     assert result.error.code == "mcp_tool_error"
     assert result.error.message == "no  ]0;x such ***"
 
 
 async def test_an_answer_of_ten_megabytes_is_too_large(toolset, run):
-    """It is not held, the session goes on, and the hint says what to do."""
+    """An answer that is too large is dropped with a hint, and the session continues."""
     result = await run(toolset, "large", size=10_000_000)
     assert result.retry_hint.reason == "malformed_response"
     assert "Ask for a smaller part" in result.retry_hint.message
@@ -158,7 +158,7 @@ async def test_an_answer_of_ten_megabytes_is_too_large(toolset, run):
 
 
 async def test_calls_share_a_session(toolset, run):
-    """Many calls at once are one process, and none waits for another."""
+    """Parallel calls share one server process, and none waits for another."""
     slow = asyncio.create_task(run(toolset, "slow", seconds=600))
     pids = {
         result.result["pid"] for result in await asyncio.gather(*(run(toolset, "counts") for _ in range(50)))
@@ -170,7 +170,7 @@ async def test_calls_share_a_session(toolset, run):
 
 @pytest.mark.parametrize("kind", ["stdio", "http", "sse"])
 async def test_a_cancelled_call_is_cancelled_at_the_server(kind, transport_of, opened, run, until):
-    """The tool that nobody waits for any more is stopped."""
+    """The cancellation of a call stops the tool at the server."""
     toolset = await opened(transport_of(kind))
     before = (await run(toolset, "counts")).result["slow"]
     call = asyncio.create_task(run(toolset, "slow", mark="mine"))
@@ -188,19 +188,19 @@ async def test_a_cancelled_call_is_cancelled_at_the_server(kind, transport_of, o
 
 
 async def test_progress_goes_out_with_the_calls_heartbeats(toolset, run):
-    """Each notification is one line, as if the tool had said it with `sojourn.progress`."""
-    told: list[str] = []
-    token = reporter.set(lambda said: told.append(said.note))
+    """Each progress notification becomes a note, like that of `sojourn.progress`."""
+    notes: list[str] = []
+    token = reporter.set(lambda progress: notes.append(progress.note))
     try:
         await run(toolset, "progress")
     finally:
         reporter.reset(token)
-    assert told == ["1 of 3: step 1", "2 of 3: step 2", "3 of 3: step 3"]
+    assert notes == ["1 of 3: step 1", "2 of 3: step 2", "3 of 3: step 3"]
 
 
 @pytest.mark.parametrize("kind", ["stdio", "http"])
 async def test_the_trace_goes_on_at_the_server(kind, transport_of, opened, run):
-    """The current span is named in `_meta`, over HTTP in a header too, in W3C's form."""
+    """The current span is in `_meta` and, over HTTP, in a header too, in the format of W3C Trace Context."""
     toolset = await opened(transport_of(kind))
     span = trace.NonRecordingSpan(
         trace.SpanContext(0xABC, 0xDEF, is_remote=False, trace_flags=trace.TraceFlags(1))

@@ -1,4 +1,4 @@
-"""Fixtures: a provider that speaks real HTTP, the protocols that it speaks, and how to ask it."""
+"""Fixtures: a stand-in for providers over HTTP, its protocols, and requests to it."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
@@ -16,7 +16,7 @@ Ask = Callable[..., Awaitable[ModelResponse]]
 
 @pytest.fixture
 async def standin() -> AsyncIterator[Standin]:
-    """A provider of its own for the test: set `standin.script`, ask `standin.model(protocol)`."""
+    """A stand-in for one test: set `standin.script`, and send requests with `standin.model(protocol)`."""
     async with Standin() as standin:
         yield standin
     for error in standin.errors:
@@ -25,19 +25,19 @@ async def standin() -> AsyncIterator[Standin]:
 
 @pytest.fixture(params=PROTOCOLS)
 def protocol(request: pytest.FixtureRequest) -> Protocol:
-    """Each protocol in turn."""
+    """Each protocol of the stand-in."""
     return request.param
 
 
 @pytest.fixture(params=[False, True], ids=["plain", "streamed"])
 def streamed(request: pytest.FixtureRequest) -> bool:
-    """Whether the answer is streamed."""
+    """Whether the response is streamed."""
     return request.param
 
 
 @pytest.fixture
 def ask() -> Ask:
-    """Ask a model for its next message, plain or streamed; by default it reads a greeting."""
+    """Send messages, by default a greeting, to a model, and return its response, streamed or not."""
 
     async def send(
         model: Model,
@@ -46,14 +46,14 @@ def ask() -> Ask:
         streamed: bool = False,
         tools: Sequence[ToolDefinition] = (),
     ) -> ModelResponse:
-        read = messages or [ModelRequest.user_text_prompt("Hello")]
-        # Few tokens: the SDK of Anthropic streams a plain request that may take long.
+        sent = messages or [ModelRequest.user_text_prompt("Hello")]
+        # Few tokens: Anthropic's SDK streams a request by itself if it may take long.
         settings = ModelSettings(max_tokens=1000)
         offered = ModelRequestParameters(function_tools=list(tools))
         if not streamed:
-            return await model_request(model, read, model_settings=settings, model_request_parameters=offered)
+            return await model_request(model, sent, model_settings=settings, model_request_parameters=offered)
         async with model_request_stream(
-            model, read, model_settings=settings, model_request_parameters=offered
+            model, sent, model_settings=settings, model_request_parameters=offered
         ) as stream:
             async for _ in stream:
                 pass

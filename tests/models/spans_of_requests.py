@@ -1,4 +1,4 @@
-"""Ask a stand-in for three answers in a process with a tracer of its own, and print the spans."""
+"""A program with its own tracer that sends three requests to a stand-in and prints the spans."""
 
 import asyncio
 import json
@@ -22,23 +22,26 @@ trace.set_tracer_provider(provider)
 
 
 async def main() -> None:
-    model, asked = guarded(infer_model("openai-chat:gpt-5-mini")), [ModelRequest.user_text_prompt("SECRET")]
+    model, messages = (
+        guarded(infer_model("openai-chat:gpt-5-mini")),
+        [ModelRequest.user_text_prompt("SECRET")],
+    )
     with trace.get_tracer("test").start_as_current_span("plan"):
-        await model_request(model, asked)
-        async with model_request_stream(model, asked) as stream:
+        await model_request(model, messages)
+        async with model_request_stream(model, messages) as stream:
             async for _ in stream:
                 pass
         with suppress(ModelAPIError):
-            await model_request(model, asked)
+            await model_request(model, messages)
     for span in spans.get_finished_spans():
         print(
             json.dumps(
                 {
                     "name": span.name,
-                    "below": span.parent is not None,
+                    "has_parent": span.parent is not None,
                     "kind": span.kind.name,
                     "status": span.status.status_code.name,
-                    "said": span.status.description,
+                    "description": span.status.description,
                     "events": len(span.events),
                     "attributes": dict(span.attributes or {}),
                 }

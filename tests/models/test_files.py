@@ -1,4 +1,4 @@
-"""Images and documents on their way to a model; no URL is ever fetched here."""
+"""Images and documents as content for a model; no URL is ever downloaded here."""
 
 import base64
 from typing import Any
@@ -28,12 +28,12 @@ def document(media_type: str = "application/pdf", **fields: Any) -> DocumentPart
     return DocumentPart(type="document", media_type=media_type, **fields)
 
 
-def handed(*parts: Any) -> list[theirs.ModelMessage]:
+def messages_with(*parts: Any) -> list[theirs.ModelMessage]:
     return to_messages([Message(role="user", parts=list(parts))], Names([]), result_text=str)
 
 
-def test_data_goes_as_bytes() -> None:
-    """An image's and a document's bytes, type and title reach the model's adapter."""
+def test_data_is_sent_as_bytes() -> None:
+    """The bytes, the type and the title of an image or a document reach the model's adapter."""
     picture = user_file(image(data=DATA, url="https://example.org/a.png"))
     assert picture == theirs.BinaryImage(PNG, media_type="image/png")
     paper = user_file(document(data=DATA, title="Rules"))
@@ -42,7 +42,7 @@ def test_data_goes_as_bytes() -> None:
 
 
 def test_base64_in_lines_is_read() -> None:
-    """The `base64` command wraps its lines."""
+    """Base64 with line breaks, as the `base64` command writes it, is decoded."""
     picture = user_file(image(data=base64.encodebytes(PNG * 20).decode()))
     assert isinstance(picture, theirs.BinaryImage)
     assert picture.data == PNG * 20
@@ -59,20 +59,20 @@ def test_base64_in_lines_is_read() -> None:
         document(data=""),
     ],
 )
-def test_what_cannot_be_read_is_told(part: Any) -> None:
-    """A model is told of a file that is none; nothing fails."""
+def test_a_file_that_cannot_be_read_becomes_a_text(part: Any) -> None:
+    """In place of a file without valid data or URL, the model gets a text that says so."""
     assert user_file(part) == f"({part.type} that cannot be read)"
 
 
 def test_a_url_keeps_its_type() -> None:
-    """Nothing is guessed from a URL's ending where the part says the type."""
+    """The media type of a URL is that of the part, not guessed from the URL's ending."""
     file = user_file(image(url="https://example.org/picture"))
     assert isinstance(file, theirs.ImageUrl)
     assert (file.url, file.media_type) == ("https://example.org/picture", "image/png")
 
 
 async def test_a_download_is_refused() -> None:
-    """The one function by which every adapter would fetch a file gives up before it looks up a name."""
+    """pydantic-ai's function by which every adapter downloads files raises before it looks up the host."""
     for part in (image(url="https://example.org/a.png"), document(url="https://example.org/a.pdf")):
         file = user_file(part)
         assert isinstance(file, theirs.FileUrl)
@@ -81,11 +81,12 @@ async def test_a_download_is_refused() -> None:
 
 
 @pytest.mark.parametrize("kind", ["openai-responses", "openai-chat", "anthropic"])
-async def test_a_picture_s_url_goes_to_those_who_take_it(standin: Any, kind: Any) -> None:
-    """The URL is in the request as it is."""
+async def test_a_provider_that_accepts_urls_gets_the_url(standin: Any, kind: Any) -> None:
+    """An image's URL is in the request unchanged."""
     standin.script = ["A dog."]
     url = "https://example.org/a.png"
-    await model_request(standin.model(kind), handed(image(url=url)), model_settings={"max_tokens": 100})
+    messages = messages_with(image(url=url))
+    await model_request(standin.model(kind), messages, model_settings={"max_tokens": 100})
     assert url in str(standin.requests[0].body)
 
 
@@ -97,13 +98,15 @@ async def test_a_picture_s_url_goes_to_those_who_take_it(standin: Any, kind: Any
         ("google", image(url="https://example.org/a.png")),
     ],
 )
-async def test_nothing_is_fetched_for_those_who_take_no_url(standin: Any, kind: Any, part: Any) -> None:
-    """Where the adapter would download the file, the request fails with what to do, and nothing is sent."""
+async def test_nothing_is_downloaded_for_a_provider_that_accepts_no_urls(
+    standin: Any, kind: Any, part: Any
+) -> None:
+    """Where the adapter would download the file, `UrlNotFetched` is raised, and nothing is sent."""
     model: Model = (
         standin.model(kind)
         if kind != "google"
         else GoogleModel("gemini-3-pro", provider=GoogleProvider(api_key="k"))
     )
     with pytest.raises(UrlNotFetched):
-        await model_request(model, handed(part), model_settings={"max_tokens": 100})
+        await model_request(model, messages_with(part), model_settings={"max_tokens": 100})
     assert not standin.requests

@@ -1,4 +1,4 @@
-"""A model with guards, over real HTTP: one request is one, each provider has its own limits, models in order."""
+"""Guarded models over HTTP: one request for each call, limits for each provider, and fallbacks."""
 
 import asyncio
 from datetime import timedelta
@@ -20,13 +20,13 @@ from tests.models.standin import HttpError, Usage, says
 
 
 def refusing(after=None, error="rate_limit"):
-    """An answer of a provider that is asked too much."""
+    """Return a refusal, by default for the rate limit, with a `Retry-After` in seconds."""
     return HttpError(error=error, headers={} if after is None else {"retry-after": str(after)})
 
 
 @pytest.mark.parametrize("error", ["rate_limit", "server_error", "overloaded"])
 async def test_a_failing_request_is_one_request(standin, ask, protocol, streamed, error):
-    """The SDK would make three: exactly one layer repeats, and it is Temporal."""
+    """A request that fails is sent once, where the SDK alone would send three: only Temporal repeats."""
     standin.script = lambda _: refusing(0, error)
     model = guarded(standin.model(protocol, max_retries=2))
     with pytest.raises(ApplicationError), translate_provider_errors(model.system):
@@ -35,8 +35,8 @@ async def test_a_failing_request_is_one_request(standin, ask, protocol, streamed
 
 
 @pytest.mark.parametrize("error", ["rate_limit", "server_error"])
-async def test_without_guards_the_sdk_repeats(standin, ask, protocol, error):
-    """What the guard is for: else this test says nothing of it."""
+async def test_without_a_guard_the_sdk_repeats(standin, ask, protocol, error):
+    """An unguarded model's SDK repeats a failed request, which shows that the guard prevents it."""
     standin.script = lambda _: HttpError(error=error, headers={"retry-after-ms": "1"})
     with pytest.raises(ApplicationError), translate_provider_errors("x"):
         await ask(standin.model(protocol, max_retries=2))
@@ -44,7 +44,7 @@ async def test_without_guards_the_sdk_repeats(standin, ask, protocol, error):
 
 
 async def test_the_time_out_is_the_providers(standin, ask, protocol, streamed, monkeypatch):
-    """The setting of the environment is what a request keeps to."""
+    """The read time-out of `SOJOURN_TIMEOUT_<PROVIDER>` applies to a request."""
     standin.script = [says("late", hold=0)]
     model = guarded(standin.model(protocol))
     monkeypatch.setenv(f"SOJOURN_TIMEOUT_{model.system.upper()}", "10/0.1/10")
@@ -54,7 +54,7 @@ async def test_the_time_out_is_the_providers(standin, ask, protocol, streamed, m
 
 
 async def test_a_guard_changes_nothing_else(standin, ask, protocol, streamed):
-    """Name, provider and answer are the model's; guarding twice guards once."""
+    """A guarded model has the model's name, provider and answer, and is not guarded again."""
     standin.script = [says("Hello to you")]
     model = standin.model(protocol)
     ours = guarded(model)
@@ -64,13 +64,13 @@ async def test_a_guard_changes_nothing_else(standin, ask, protocol, streamed):
 
 
 @pytest.mark.filterwarnings("error")
-async def test_a_model_that_takes_no_settings_is_not_warned_of(ask):
-    """Such as pydantic-ai's own for tests."""
+async def test_a_model_without_settings_causes_no_warning(ask):
+    """A model that supports no settings, such as pydantic-ai's `TestModel`, is given none."""
     assert (await ask(guarded(TestModel(call_tools=[])))).text
 
 
-async def test_a_refusal_holds_the_next_request_back(standin, ask, protocol, streamed):
-    """Another planner's model of the same provider and key obeys: nothing is sent, Temporal is told when to."""
+async def test_a_refusal_delays_the_next_request(standin, ask, protocol, streamed):
+    """After a refusal, another model with the same provider and key sends nothing, and Temporal gets the delay."""
     standin.script = [refusing(60)]
     one, two = guarded(standin.model(protocol)), guarded(standin.model(protocol))
     with pytest.raises(ModelRateLimitError):
@@ -80,11 +80,11 @@ async def test_a_refusal_holds_the_next_request_back(standin, ask, protocol, str
     assert len(standin.requests) == 1
     assert timedelta(seconds=55) < caught.value.next_retry_delay <= timedelta(seconds=60)
     assert (caught.value.type, caught.value.non_retryable) == ("ModelRateLimited", False)
-    assert "by this worker's count" in caught.value.message
+    assert "by this worker's own limit" in caught.value.message
 
 
 async def test_no_more_requests_than_allowed_are_in_flight(standin, ask, protocol, streamed):
-    """The provider itself counts them."""
+    """As the provider counts them, no more requests are in flight than the limit."""
     standin.script = lambda _: says("Hello", hold=0)
     models = [guarded(standin.model(protocol), RateLimits(concurrency=2)) for _ in range(3)]
     tasks = [asyncio.create_task(ask(each, streamed=streamed)) for each in models * 2]
@@ -98,8 +98,8 @@ async def test_no_more_requests_than_allowed_are_in_flight(standin, ask, protoco
     assert len(standin.requests) == 6
 
 
-async def test_what_was_used_counts(standin, ask, protocol, streamed):
-    """The provider's own number takes the estimate's place."""
+async def test_the_provider_s_usage_replaces_the_estimate(standin, ask, protocol, streamed):
+    """After a response the bucket is charged with the tokens that the provider counted."""
     standin.script = [says("Hello", usage=Usage(input=39_000, output=1000))]
     model = standin.model(protocol)
     await ask(guarded(model, RateLimits(tokens_per_minute=60_000)), streamed=streamed)
@@ -107,9 +107,9 @@ async def test_what_was_used_counts(standin, ask, protocol, streamed):
     assert 20 < allowance.wait(60_000, now) <= 40  # less by the time that has passed
 
 
-async def test_a_cancelled_request_gives_its_slot_back(standin, ask, protocol, streamed):
-    """The next one does not wait for ever."""
-    standin.script = [says("never heard", hold=0), says("Hello")]
+async def test_a_cancelled_request_releases_its_slot(standin, ask, protocol, streamed):
+    """After a request is cancelled, the next one gets its slot."""
+    standin.script = [says("never read", hold=0), says("Hello")]
     model = guarded(standin.model(protocol), RateLimits(concurrency=1))
     task = asyncio.create_task(ask(model, streamed=streamed))
     await standin.held()
@@ -120,7 +120,7 @@ async def test_a_cancelled_request_gives_its_slot_back(standin, ask, protocol, s
 
 
 def test_a_model_serves_one_event_loop_after_the_other(monkeypatch):
-    """A client of pydantic-ai's making is made anew: its connections belong to a loop that is gone."""
+    """A client that pydantic-ai has made is replaced in another event loop, since its connections belong to the first."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
     model = guarded(infer_model("openai:gpt-5"))
 
@@ -133,13 +133,13 @@ def test_a_model_serves_one_event_loop_after_the_other(monkeypatch):
 
 
 def test_the_client_of_a_model_has_room_for_every_activity(monkeypatch):
-    """500 activities at once, a connection each."""
+    """The HTTP client allows a connection for each of 500 activities."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-none")
     pool = infer_model("anthropic:claude-sonnet-4-5").client._client._transport._pool
     assert pool._max_connections >= 500
 
 
-# Models in order.
+# Fallbacks.
 
 
 @pytest.mark.parametrize(
@@ -147,24 +147,24 @@ def test_the_client_of_a_model_has_room_for_every_activity(monkeypatch):
     ["rate_limit", "server_error", "overloaded", "quota", "unauthorized", "unknown_model", "bad_request"],
 )
 async def test_the_next_model_answers_when_one_fails(standin, ask, streamed, error):
-    """After one request to the first, whatever it failed with."""
+    """The fallback is asked after one failed request to the first model, whatever the error is."""
     standin.script = [refusing(0, error), says("Hello")]
     model = guarded(FallbackModel(standin.model("openai-chat"), standin.model("anthropic")))
     assert (await ask(model, streamed=streamed)).text == "Hello"
     assert [request.protocol for request in standin.requests] == ["openai-chat", "anthropic"]
 
 
-async def test_a_provider_that_waits_is_passed_over_without_a_request(standin, ask, streamed):
-    """Each model keeps to its own provider's limits."""
+async def test_a_provider_at_its_limit_is_skipped_without_a_request(standin, ask, streamed):
+    """Each model of a `FallbackModel` obeys the limits of its own provider."""
     standin.script = [refusing(60), says("one"), says("two")]
     model = guarded(FallbackModel(standin.model("openai-chat"), standin.model("anthropic")))
     assert [(await ask(model, streamed=streamed)).text for _ in range(2)] == ["one", "two"]
-    asked = [request.protocol for request in standin.requests]
-    assert asked == ["openai-chat", "anthropic", "anthropic"]
+    protocols = [request.protocol for request in standin.requests]
+    assert protocols == ["openai-chat", "anthropic", "anthropic"]
 
 
-async def test_when_every_model_fails_the_soonest_tells_the_delay(standin, ask, streamed):
-    """One error for Temporal, that names each; one request for each model."""
+async def test_when_every_model_fails_the_shortest_delay_applies(standin, ask, streamed):
+    """After one request to each model there is one error for Temporal, which names them all."""
     standin.script = [refusing(45), refusing(20, "overloaded")]
     model = guarded(FallbackModel(standin.model("openai-chat"), standin.model("anthropic")))
     with pytest.raises(ApplicationError) as caught, translate_provider_errors(model.system):
@@ -175,8 +175,8 @@ async def test_when_every_model_fails_the_soonest_tells_the_delay(standin, ask, 
     assert len(standin.requests) == 2
 
 
-async def test_when_no_model_can_be_mended_by_waiting_the_run_is_told_at_once(standin, ask, streamed):
-    """Two wrong keys are wrong an hour later."""
+async def test_when_every_model_fails_for_good_the_error_is_final(standin, ask, streamed):
+    """The error is not repeated when no repetition can help any of the models."""
     standin.script = [refusing(error="unauthorized"), refusing(error="unknown_model")]
     model = guarded(FallbackModel(standin.model("openai-chat"), standin.model("anthropic")))
     with pytest.raises(ApplicationError) as caught, translate_provider_errors(model.system):
@@ -184,9 +184,9 @@ async def test_when_no_model_can_be_mended_by_waiting_the_run_is_told_at_once(st
     assert (caught.value.type, caught.value.non_retryable) == ("ModelUnauthorized", True)
 
 
-async def test_a_stream_that_breaks_off_is_not_taken_up_by_the_next_model(standin, ask):
-    """Its text was told already: the whole request is repeated, by Temporal."""
-    standin.script = [says("A long answer that nobody hears to its end", cut=0.7)]
+async def test_a_broken_stream_is_not_continued_by_the_fallback(standin, ask):
+    """Since its text was already sent to followers, a broken stream is an error, and Temporal repeats the request."""
+    standin.script = [says("A long answer that nobody reads to its end", cut=0.7)]
     model = guarded(FallbackModel(standin.model("openai-chat"), standin.model("anthropic")))
     with pytest.raises(ApplicationError) as caught, translate_provider_errors(model.system):
         await ask(model, streamed=True)
@@ -194,8 +194,8 @@ async def test_a_stream_that_breaks_off_is_not_taken_up_by_the_next_model(standi
     assert len(standin.requests) == 1
 
 
-async def test_a_users_models_in_order_are_left_as_they_were(standin):
-    """The guards are around copies."""
+async def test_a_user_s_fallback_model_is_not_changed(standin):
+    """The guarded models are in a copy of the user's `FallbackModel`."""
     given = FallbackModel(standin.model("openai-chat"), standin.model("anthropic"))
     ours = guarded(given)
     assert [type(each) is GuardedModel for each in (*given.models, *ours.models)] == [
@@ -206,8 +206,8 @@ async def test_a_users_models_in_order_are_left_as_they_were(standin):
     ]
 
 
-async def test_limits_hold_for_each_of_models_in_order(standin):
-    """The fallbacks of a model object have the limits of its planner too."""
+async def test_limits_apply_to_each_model_of_a_fallback_model(standin):
+    """The planner's limits apply to each model of a `FallbackModel` object."""
     given = FallbackModel(standin.model("openai-chat"), standin.model("anthropic"))
     ours = guarded(given, RateLimits(tokens_per_minute=500))
     for each in ours.models:
@@ -219,7 +219,7 @@ async def test_limits_hold_for_each_of_models_in_order(standin):
 
 
 def test_the_estimate_is_a_third_of_the_characters_and_500():
-    """Texts, arguments, instructions; images are not counted."""
+    """Texts and arguments are counted, images are not."""
     assert estimate([]) == 500
     texts = [ModelRequest.user_text_prompt("x" * 300), ModelResponse(parts=[TextPart("y" * 300)])]
     assert estimate(texts) == 700
@@ -232,11 +232,12 @@ def test_the_estimate_is_a_third_of_the_characters_and_500():
     assert all(estimate(more) > estimate(less) for less, more in pairwise([[], texts[:1], texts]))
 
 
-def test_the_tools_that_are_offered_count_in_the_estimate():
-    """Their schemas and descriptions are sent with every request."""
+def test_the_estimate_counts_the_tools():
+    """The schemas and descriptions of tools, which every request holds, are counted."""
     schema = {"type": "object", "properties": {"a": {"type": "string", "description": "x" * 300}}}
     tool = ToolDefinition(name="t", description="y" * 300, parameters_json_schema=schema)
     bare = ToolDefinition(name="t", parameters_json_schema=schema)
     for tools, characters in (([bare], len(str(schema))), ([tool, tool], 2 * len(str(schema)) + 600)):
         offered = ModelRequestParameters(function_tools=tools)
         assert estimate([], offered) == 500 + characters // 3
+        assert estimate([], ModelRequestParameters(output_tools=tools)) == estimate([], offered)

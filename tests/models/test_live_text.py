@@ -1,4 +1,4 @@
-"""A model's answer while it is written: streamed from a real provider to whoever follows the run."""
+"""A model's answer is streamed from its provider to the followers of the run."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ from tests.models.standin import Reply, Text, Thinking, ToolCall, calls, says
 
 
 class Followed(ModelPlanner):
-    """Decides once somebody follows, who may come later than the first step."""
+    """A planner that waits until the run is followed, which may be after the first plan begins."""
 
     async def plan_start(self, turn):
         while current_deltas() is None:
@@ -32,7 +32,7 @@ def adds():
 
 @pytest.fixture
 def followed(serve, standin, protocol, adds):
-    """A run that a model decides for, and all that a follower is told who wants deltas."""
+    """Start a run with a model as the planner, and return the run with all its events and deltas."""
 
     async def start(*script):
         standin.script = list(script)
@@ -44,21 +44,21 @@ def followed(serve, standin, protocol, adds):
     return start
 
 
-def told(events, kind: str) -> str:
+def joined(events, kind: str) -> str:
     return "".join(event.text for event in events if event.type == kind)
 
 
-async def test_text_and_calls_are_told_as_they_come(followed, standin, protocol):
-    """In pieces, before the message that holds them all; the history tells the same without them."""
+async def test_text_and_calls_are_streamed(followed, standin, protocol):
+    """Text, thinking and calls come as deltas before the message; all other events are those of the history."""
     add = ToolCall(name="test__tools__add", arguments='{"a": 1, "b": 2}')
     answer = "It is 3, since 1 and 2 are 3."
     run, events = await followed(
         Reply(parts=(Thinking(text="I have to add."), Text(text="Let me add."), add)), says(answer, piece=4)
     )
-    assert told(events, "text_delta") == "Let me add." + answer
-    assert told(events, "tool_call_delta") == '{"a": 1, "b": 2}'
+    assert joined(events, "text_delta") == "Let me add." + answer
+    assert joined(events, "tool_call_delta") == '{"a": 1, "b": 2}'
     assert {event.tool_name for event in events if event.type == "tool_call_delta"} == {"test.tools.add"}
-    assert told(events, "thinking_delta") == ("" if protocol == "openai-chat" else "I have to add.")
+    assert joined(events, "thinking_delta") == ("" if protocol == "openai-chat" else "I have to add.")
     assert all(request.stream for request in standin.requests)
     kinds = [event.type for event in events]
     assert kinds.index("text_delta") < kinds.index("assistant_message")
@@ -67,22 +67,22 @@ async def test_text_and_calls_are_told_as_they_come(followed, standin, protocol)
     assert (await run.result()).usage.input_tokens == 20
 
 
-async def test_a_broken_stream_begins_anew(followed, standin):
-    """A stream that is cut, one that ends early as if it were whole: what was told is taken back, and told once."""
+async def test_a_broken_stream_is_restarted(followed, standin):
+    """After a cut stream, and after one that ends early as if complete, the text begins again after a restart."""
     answer = "It is 3, since 1 and 2 are 3."
     run, events = await followed(
         says(answer, piece=4, cut=0.5), says(answer, piece=4, ends=0.5), says(answer, piece=4)
     )
     restarts = [place for place, event in enumerate(events) if event.type == "stream_restarted"]
     assert restarts
-    assert told(events[restarts[-1] :], "text_delta") == answer
+    assert joined(events[restarts[-1] :], "text_delta") == answer
     assert (await run.result()).text == answer
     assert len(standin.requests) == 3
     assert [message.role for message in await run.transcript()] == ["user", "assistant"]
 
 
-async def test_a_corrected_answer_begins_anew(followed, serve, standin, protocol):
-    """What a response said that cannot be used is taken back too, though it is the same attempt."""
+async def test_a_corrected_answer_is_restarted(followed, serve, standin, protocol):
+    """The text of a response that is corrected is replaced after a restart, although the attempt is the same."""
     standin.script = ["It is three.", calls(ToolCall(name="final_result", arguments='{"answer": 3}'))]
     planner = Followed(standin.model(protocol), settings={"max_tokens": 1000}, result=int)
     client = await serve(planner=planner)
@@ -94,8 +94,8 @@ async def test_a_corrected_answer_begins_anew(followed, serve, standin, protocol
     assert kinds.index("stream_restarted") < kinds.index("tool_call_delta")
 
 
-async def test_nobody_follows_and_nothing_is_streamed(serve, standin, protocol):
-    """A plain request is made where nobody wants to see it grow."""
+async def test_without_a_follower_nothing_is_streamed(serve, standin, protocol):
+    """The request of a run that nobody follows is not streamed."""
     standin.script = ["It is 3."]
     client = await serve(planner=ModelPlanner(standin.model(protocol), settings={"max_tokens": 1000}))
     run = await client.start("test.agent", "1 + 2?")

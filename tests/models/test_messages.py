@@ -1,4 +1,4 @@
-"""Our transcript and pydantic-ai's messages, both ways."""
+"""Transcripts as pydantic-ai's messages, and responses as messages of a transcript."""
 
 import base64
 from typing import Any
@@ -27,7 +27,7 @@ PNG = b"\x89PNG\r\n\x1a\n picture"
 
 
 def outcome_text(result: ToolResult) -> Any:
-    """What a model reads of a result, for tests."""
+    """Return the content of a tool's answer, for tests."""
     return result.error.message if result.error else result.result
 
 
@@ -36,13 +36,13 @@ def sent(*messages: Message) -> list[theirs.ModelMessage]:
 
 
 def stored(message: Message) -> Message:
-    """A message that has been in a history."""
+    """Return a message after encoding and decoding, as a history stores it."""
     [back] = decode_messages(encode([message]))
     return back
 
 
 def sent_back(response: theirs.ModelResponse) -> theirs.ModelResponse:
-    """A response as the next request holds it, after it has been in a history."""
+    """Return a response as the next request holds it, after it was stored in a history."""
     [back] = [m for m in sent(stored(from_response(response, NAMES))) if isinstance(m, theirs.ModelResponse)]
     return back
 
@@ -129,8 +129,8 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_what_a_provider_gave_goes_back_to_it(shape: str) -> None:
-    """Ids, signatures, details, citations and arguments come back as they were, through a history's JSON."""
+def test_a_response_is_sent_back_unchanged(shape: str) -> None:
+    """Ids, signatures, details, citations and arguments are unchanged after the JSON of a history."""
     response = SHAPES[shape]
     back = sent_back(response)
     assert [without_time(part) for part in back.parts] == [without_time(part) for part in response.parts]
@@ -147,8 +147,8 @@ def without_time(part: Any) -> Any:
     return part
 
 
-def test_what_is_stored_is_ours() -> None:
-    """A history holds plain JSON under our own keys, readable without the library."""
+def test_a_stored_message_has_sojourn_s_own_keys() -> None:
+    """A history holds plain JSON under Sojourn's own keys, which can be read without pydantic-ai."""
     message = from_response(SHAPES["openai reasoning, encrypted"], NAMES)
     assert [part.model_dump(exclude_defaults=True) for part in message.parts] == [
         {
@@ -185,8 +185,8 @@ def test_what_is_stored_is_ours() -> None:
     ]
 
 
-def test_arguments_are_kept_as_they_were_written() -> None:
-    """Text stays text, JSON or not; an object is an object; half a character does no harm."""
+def test_arguments_are_kept_as_the_model_wrote_them() -> None:
+    """A text stays in `raw`, JSON or not; an object becomes the payload; a lone surrogate is replaced."""
     arguments: list[Any] = ['{"a": 1, }', "", "not JSON", {"a": [1]}, None, '"\ud800"', {"a": "\ud800"}]
     response = of_openai(
         *[theirs.ToolCallPart("ops__devices__list", given, f"c{n}") for n, given in enumerate(arguments)]
@@ -204,8 +204,8 @@ def test_arguments_are_kept_as_they_were_written() -> None:
     assert [call.payload for call in calls] == [{}, {}, {}, {"a": [1]}, {}, {}, {}]
 
 
-def test_a_tool_that_nobody_has_keeps_its_name() -> None:
-    """The run answers a call of an unknown tool, so that the name is what the model wrote."""
+def test_an_unknown_tool_keeps_its_name() -> None:
+    """A call of an unknown tool has the name that the model wrote, since the run answers for it."""
     message = from_response(of_openai(theirs.ToolCallPart("getDevices", "{}", "c")), NAMES)
     assert [call.name for call in message.tool_calls] == ["getDevices"]
     assert (
@@ -213,8 +213,8 @@ def test_a_tool_that_nobody_has_keeps_its_name() -> None:
     )
 
 
-def test_details_that_are_no_json_are_left_out_or_written_as_text() -> None:
-    """What an adapter keeps for itself does not break a history."""
+def test_details_that_are_no_json_are_left_out_or_become_text() -> None:
+    """An adapter's details of any type can be stored in a history."""
     details = {
         "when": theirs.ModelResponse([]).timestamp,
         "bytes": b"\xff",
@@ -232,8 +232,8 @@ def test_details_that_are_no_json_are_left_out_or_written_as_text() -> None:
     assert "details" not in (kept.provider_metadata or {})
 
 
-def test_of_the_response_only_what_is_read_later_is_kept() -> None:
-    """Log probabilities and figures do not fill a history; a container's id is wanted again."""
+def test_only_the_details_that_later_requests_read_are_kept() -> None:
+    """A container's id is kept, but no log probabilities and no time stamps, which would fill a history."""
     details = {
         "container_id": "c1",
         "logprobs": [1.0] * 1000,
@@ -246,12 +246,12 @@ def test_of_the_response_only_what_is_read_later_is_kept() -> None:
 
 
 def test_an_empty_response_is_an_empty_message() -> None:
-    """A model that says nothing has said nothing; there is no part to keep anything beside."""
+    """A response without parts is a message without parts, and so without metadata."""
     assert from_response(of_openai(), NAMES) == Message(role="assistant", parts=[])
 
 
 def test_metadata_of_another_origin_is_left_out() -> None:
-    """A client's transcript may hold anything there; what is not of our form is not sent."""
+    """Metadata of another form, as a client's transcript may have it, is not sent."""
     odd = {
         "id": 7,
         "provider": ["x"],
@@ -268,7 +268,7 @@ def test_metadata_of_another_origin_is_left_out() -> None:
     assert response.provider_name is None
 
 
-# Laws.
+# Properties.
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 JSON = st.recursive(
@@ -319,8 +319,8 @@ RESPONSES = st.builds(
 
 
 @given(RESPONSES)
-def test_a_message_comes_back_from_a_model_that_repeats_it(response: theirs.ModelResponse) -> None:
-    """There and back again is where one was, whatever the parts: the response, and the message of it."""
+def test_conversion_there_and_back_is_the_identity(response: theirs.ModelResponse) -> None:
+    """A response, whatever its parts, is the same after it was a message, and the message after it was a response."""
     message = from_response(response, NAMES)
     assert stored(message) == message
     back = sent_back(response)
@@ -381,8 +381,8 @@ TRANSCRIPTS = st.lists(st.builds(Message, role=ROLES, parts=st.lists(ANY_PART, m
 @example([Message(role="user", parts=[ImagePart(type="image", media_type="", data="0000")])])
 @example([Message.system("Be brief.")])
 @example([Message.assistant("Hello"), Message.assistant("again")])
-def test_whatever_the_transcript_what_goes_out_is_well_formed(transcript: list[Message]) -> None:
-    """Requests and responses alternate, none is empty, and each call is answered once, next and first."""
+def test_the_messages_of_any_transcript_are_well_formed(transcript: list[Message]) -> None:
+    """Requests and responses alternate, none is empty, and each call is answered once, at the start of the next request."""
     messages = to_messages(transcript, NAMES, result_text=outcome_text)
     assert len(messages) % 2 == 1
     assert all(
@@ -416,8 +416,8 @@ TALK = st.lists(
 @settings(max_examples=60)
 @given(TALK, TALK)
 @example([Message.assistant("a")], [Message.assistant("b")])
-def test_a_longer_transcript_begins_as_the_shorter_did(talk: list[Message], more: list[Message]) -> None:
-    """What was sent stays as it was when more is said, so that a provider's prompt cache holds."""
+def test_a_longer_transcript_begins_like_the_shorter(talk: list[Message], more: list[Message]) -> None:
+    """The messages that were sent do not change when more follow, so that a provider's prompt cache applies."""
     shorter, longer = sent(*talk), sent(*talk, Message.assistant("so"), *more)
     assert [parts_of(message) for message in longer[: len(shorter)]] == [
         parts_of(message) for message in shorter

@@ -1,4 +1,4 @@
-"""Transcripts as models are sent them, and what a second request carries back of the first answer."""
+"""The messages that are sent for a transcript, and what of a response the next request sends back."""
 
 from typing import Any
 
@@ -17,11 +17,11 @@ from tests.models.standin import Reply, Text, Thinking, ToolCall
 
 NAMES = Names(["ops.devices.list"])
 NAME = "ops__devices__list"
-ASKED = Message.user("Why is it dark?")
+QUESTION = Message.user("Why is it dark?")
 
 
 def outcome_text(result: ToolResult) -> Any:
-    """What a model reads of a result, for tests."""
+    """Return the content of a tool's answer, for tests."""
     return result.error.message if result.error else result.result
 
 
@@ -30,7 +30,7 @@ def sent(*messages: Message) -> list[theirs.ModelMessage]:
 
 
 def shape(messages: list[theirs.ModelMessage]) -> list[list[tuple[str, Any]]]:
-    """Kinds and contents of the parts, message by message."""
+    """Return the kinds and contents of the parts of each message."""
     return [
         [(part.part_kind, getattr(part, "content", None)) for part in message.parts] for message in messages
     ]
@@ -45,9 +45,11 @@ def done(id: str, result: Any = "ok") -> ToolResult:
 
 
 def test_instructions_and_notices_stay_system_messages() -> None:
-    """System messages keep their place; what a later one means to a provider is the adapter's matter."""
+    """System messages keep their place; how a provider gets a later one is decided by its adapter."""
     notice = Message.system("Answer now.")
-    messages = sent(Message.system("Be brief."), ASKED, calling("c1"), Message.results([done("c1")]), notice)
+    messages = sent(
+        Message.system("Be brief."), QUESTION, calling("c1"), Message.results([done("c1")]), notice
+    )
     assert shape(messages) == [
         [("system-prompt", "Be brief."), ("user-prompt", "Why is it dark?")],
         [("tool-call", None)],
@@ -56,10 +58,10 @@ def test_instructions_and_notices_stay_system_messages() -> None:
 
 
 def test_results_come_in_the_order_of_their_calls() -> None:
-    """Failures are marked; a notice between the results comes after them."""
+    """Results are sent in call order, failed ones marked, and a notice between them comes after them."""
     failed = ToolResult(tool_call_id="c2", error=ToolError(message="no such site"))
     answers = [Message.results([failed]), Message.system("Slow."), Message.results([done("c1", {"n": 1})])]
-    [_, response, request] = sent(ASKED, calling("c1", "c2"), *answers)
+    [_, response, request] = sent(QUESTION, calling("c1", "c2"), *answers)
     assert [part.part_kind for part in request.parts] == ["tool-return", "tool-return", "system-prompt"]
     first, second = (part for part in request.parts if isinstance(part, theirs.ToolReturnPart))
     assert (first.tool_name, first.tool_call_id, first.content, first.outcome) == (
@@ -80,26 +82,26 @@ def test_results_come_in_the_order_of_their_calls() -> None:
     ]
 
 
-def test_a_call_without_an_answer_is_told_to_have_none() -> None:
-    """A client's transcript may end in the midst of a step; no provider takes a call without its result."""
-    assert shape(sent(ASKED, calling("c1"), Message.user("Well?")))[-1] == [
+def test_a_call_without_an_answer_gets_a_text() -> None:
+    """A call without an answer, as a client's transcript may have it, gets one, since no provider accepts it otherwise."""
+    assert shape(sent(QUESTION, calling("c1"), Message.user("Well?")))[-1] == [
         ("tool-return", "No result was recorded for this call."),
         ("user-prompt", "Well?"),
     ]
 
 
 def test_an_answer_without_a_call_is_left_out() -> None:
-    """Nor a result that nothing asked for, or the second of two."""
+    """A result without a call, and the second result of a call, are left out."""
     twice = Message.results([done("c1", "first"), done("c1", "second"), done("c9")])
-    assert shape(sent(Message.results([done("c8")]), ASKED, calling("c1"), twice)) == [
+    assert shape(sent(Message.results([done("c8")]), QUESTION, calling("c1"), twice)) == [
         [("user-prompt", "Why is it dark?")],
         [("tool-call", None)],
         [("tool-return", "first")],
     ]
 
 
-def test_a_short_word_stands_where_a_request_has_none() -> None:
-    """A model that speaks first, twice, or last is still asked in between: some providers refuse anything else."""
+def test_a_request_without_content_gets_a_short_text() -> None:
+    """Before, between and after messages of the model there is a request, since some providers require it."""
     assert shape(sent(Message.assistant("Hello!"), Message.assistant("Still there?"))) == [
         [("user-prompt", "(The conversation begins.)")],
         [("text", "Hello!")],
@@ -110,17 +112,17 @@ def test_a_short_word_stands_where_a_request_has_none() -> None:
 
 
 def test_empty_messages_are_left_out() -> None:
-    """A message with nothing in it is none, and what surrounds it is one request."""
+    """A message without content is left out, and its neighbors become one request."""
     empty = [
         Message(role=role, parts=[TextPart(type="text", text="")]) for role in ("system", "user", "assistant")
     ]
-    assert shape(sent(ASKED, *empty, Message(role="assistant", parts=[]), Message.user("Well?"))) == [
+    assert shape(sent(QUESTION, *empty, Message(role="assistant", parts=[]), Message.user("Well?"))) == [
         [("user-prompt", "Why is it dark?"), ("user-prompt", "Well?")]
     ]
 
 
-def test_a_message_of_text_and_a_picture_is_one() -> None:
-    """Parts of one message stay together, in order; a role of a newer version is read as a person's."""
+def test_text_and_image_of_a_message_stay_together() -> None:
+    """The parts of a message are one user prompt, in order, also for an unknown role."""
     parts: list[Any] = [
         TextPart(type="text", text="Look:"),
         ImagePart(type="image", media_type="image/png", data="cGlj"),
@@ -130,7 +132,7 @@ def test_a_message_of_text_and_a_picture_is_one() -> None:
 
 
 def test_the_provider_s_own_id_is_on_call_and_result() -> None:
-    """A call that the run gave a new id goes out under the one its provider knows."""
+    """A call whose id the run has replaced is sent with the provider's id, and so is its result."""
     given = Message(
         role="assistant",
         parts=[ToolCallPart(type="tool_call", tool_call_id="functions.list:0", name="ops.devices.list")],
@@ -142,18 +144,18 @@ def test_the_provider_s_own_id_is_on_call_and_result() -> None:
     message = restamped(plan, calls)
     assert message
     assert message.tool_calls[0].tool_call_id == calls[0].tool_call_id != "functions.list:0"
-    [_, response, request] = sent(ASKED, message, Message.results([done(calls[0].tool_call_id)]))
+    [_, response, request] = sent(QUESTION, message, Message.results([done(calls[0].tool_call_id)]))
     assert [part.tool_call_id for part in (*response.parts, *request.parts)] == ["functions.list:0"] * 2  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def test_an_id_that_a_provider_repeats_is_sent_once() -> None:
-    """Where a provider numbers its calls anew each turn, the later one goes by the run's id."""
+    """When a provider repeats an id in a later response, the later call is sent with the run's id."""
     kept = {"tool_call_id": "call_0"}
     again = ToolCallPart(
         type="tool_call", tool_call_id="call_x", name="ops.devices.list", provider_metadata=kept
     )
     messages = sent(
-        ASKED,
+        QUESTION,
         calling("call_0"),
         Message.results([done("call_0", 1)]),
         Message(role="assistant", parts=[again]),
@@ -163,7 +165,7 @@ def test_an_id_that_a_provider_repeats_is_sent_once() -> None:
     assert [(part.tool_call_id, part.content) for part in answers] == [("call_0", 1), ("call_x", 2)]
 
 
-# On the wire.
+# Over HTTP.
 
 ANSWER = Reply(
     parts=(
@@ -185,21 +187,19 @@ async def ask(model: Model, messages: list[theirs.ModelMessage], *, streamed: bo
         return stream.get()
 
 
-async def test_the_next_request_carries_back_what_was_given(
-    standin: Any, protocol: Any, streamed: bool
-) -> None:
-    """Thinking with its signature, text, calls and ids go back as they came, each result beside its call."""
+async def test_the_next_request_sends_the_response_back(standin: Any, protocol: Any, streamed: bool) -> None:
+    """Thinking with its signature, text, calls and ids are sent back unchanged, with the result of each call."""
     standin.script = [ANSWER, "Done."]
     model = standin.model(protocol)
-    said = from_response(await ask(model, sent(ASKED), streamed=streamed), NAMES)
-    assert [(call.name, call.tool_call_id) for call in said.tool_calls] == [
+    message = from_response(await ask(model, sent(QUESTION), streamed=streamed), NAMES)
+    assert [(call.name, call.tool_call_id) for call in message.tool_calls] == [
         ("ops.devices.list", "call_1"),
         ("ops.devices.list", "call_2"),
     ]
     failed = ToolResult(tool_call_id="call_2", error=ToolError(message="no such site"))
     transcript = [
-        ASKED,
-        said,
+        QUESTION,
+        message,
         Message.results([done("call_1", "dark"), failed]),
         Message.system("Answer now."),
     ]
@@ -212,21 +212,23 @@ async def test_the_next_request_carries_back_what_was_given(
         ("call_1", True, False),
         ("call_2", False, True),
     ]
-    spoken = [message for message in second.messages if message.role == "assistant"]
-    assert "I look." in [message.text for message in spoken]
-    if protocol != "openai-chat":  # its wire has no place for thinking
-        assert [m.thinking for m in spoken if m.thinking] == ["I look at the devices."]
-        assert [m.signature for m in spoken if m.signature] == ["c2lnbmF0dXJl"]
+    assistant = [message for message in second.messages if message.role == "assistant"]
+    assert "I look." in [message.text for message in assistant]
+    if protocol != "openai-chat":  # Chat Completions has no thinking
+        assert [m.thinking for m in assistant if m.thinking] == ["I look at the devices."]
+        assert [m.signature for m in assistant if m.signature] == ["c2lnbmF0dXJl"]
     assert "Answer now." in str(second.body)
 
 
 async def test_the_items_of_responses_go_back_by_their_ids(standin: Any) -> None:
-    """OpenAI's Responses joins a reasoning item to the call after it by the ids of both."""
+    """The items of OpenAI's Responses API are sent back with their ids, by which it joins reasoning and calls."""
     standin.script = [ANSWER, "Done."]
     model = standin.model("openai-responses")
-    response = await ask(model, sent(ASKED), streamed=False)
-    said = from_response(response, NAMES)
-    await ask(model, sent(ASKED, said, Message.results([done("call_1"), done("call_2")])), streamed=False)
+    response = await ask(model, sent(QUESTION), streamed=False)
+    message = from_response(response, NAMES)
+    await ask(
+        model, sent(QUESTION, message, Message.results([done("call_1"), done("call_2")])), streamed=False
+    )
     given = [part.id for part in response.parts if not isinstance(part, theirs.SpeechPart)]
     items = [item for item in standin.requests[1].body["input"] if item.get("id")]
     assert len(given) == 4
@@ -234,11 +236,13 @@ async def test_the_items_of_responses_go_back_by_their_ids(standin: Any) -> None
 
 
 @pytest.mark.parametrize("arguments", ['{"site": ', "[1]", "null", ""])
-async def test_arguments_that_are_no_object_can_go_back(standin: Any, protocol: Any, arguments: str) -> None:
-    """What a model wrote wrongly is in the next request too, in a form that providers take."""
+async def test_arguments_that_are_no_object_can_be_sent_back(
+    standin: Any, protocol: Any, arguments: str
+) -> None:
+    """A call with wrong arguments is in the next request too, in a form that providers accept."""
     standin.script = [Reply(parts=(ToolCall(id="call_1", name=NAME, arguments=arguments),)), "Sorry."]
     model = standin.model(protocol)
-    said = from_response(await ask(model, sent(ASKED), streamed=True), NAMES)
-    assert [call.raw for call in said.tool_calls] == [arguments]
-    await ask(model, sent(ASKED, said, Message.results([done("call_1")])), streamed=True)
+    message = from_response(await ask(model, sent(QUESTION), streamed=True), NAMES)
+    assert [call.raw for call in message.tool_calls] == [arguments]
+    await ask(model, sent(QUESTION, message, Message.results([done("call_1")])), streamed=True)
     assert [call.id for call in standin.requests[1].tool_calls] == ["call_1"]

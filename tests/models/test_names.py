@@ -1,4 +1,4 @@
-"""Names of tools as providers take them."""
+"""Names of tools for providers."""
 
 import re
 
@@ -11,13 +11,13 @@ from sojourn.models.names import Names, wire_name
 
 LEGAL = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}\Z")
 
-# Ids of few letters, so that joints with `_`, dots and slashes meet often; and any ids at all.
+# Ids of few letters, in which `_`, dots and slashes often meet; and any ids.
 TIGHT = st.from_regex(r"[aA][a_-]{0,3}\.[a_][a_-]{0,3}\.[a_][a_./-]{0,4}", fullmatch=True)
 ANY = st.tuples(st.from_regex(TOOLSET_ID, fullmatch=True), st.from_regex(TOOL_NAME, fullmatch=True)).map(
     ".".join
 )
 IDS = TIGHT | ANY
-# What a model or a client may write: ids, names of ours, names that look like them, anything.
+# Names that a model or a client may write: ids, Sojourn's own names, similar names, any text.
 WRITTEN = (
     IDS
     | st.sampled_from(
@@ -39,8 +39,8 @@ WRITTEN = (
         ("ops.dev__ices.list", "ops_dev_ices_list_cc8e01fab2"),
     ],
 )
-def test_a_tool_is_called_by_its_id_with_the_dots_replaced(id: str, name: str) -> None:
-    """The plain rule, and the readable beginning with a digest where the rule cannot be undone; both stay for good."""
+def test_a_tool_s_name_is_its_id_with_the_dots_replaced(id: str, name: str) -> None:
+    """A name is the id with `__` for dots, or a readable beginning with a digest where that is ambiguous; neither may change."""
     assert wire_name(id) == name
 
 
@@ -53,8 +53,8 @@ def test_a_tool_is_called_by_its_id_with_the_dots_replaced(id: str, name: str) -
 @example("ops.devices.li__st")
 @example("ops.mcp.a.b/c")
 @example(f"{'a' * 60}.{'b' * 60}.{'c' * 100}")
-def test_every_provider_takes_the_name(id: str) -> None:
-    """A name is legal at every provider, whatever the id holds, and never one of our own."""
+def test_every_provider_accepts_the_name(id: str) -> None:
+    """Every provider accepts the name of any id, and the name is never one of Sojourn's own tools."""
     assert LEGAL.match(wire_name(id))
     assert wire_name(id) not in {"ask_user", "final_result"}
 
@@ -64,22 +64,22 @@ def test_every_provider_takes_the_name(id: str) -> None:
 @example(["a._b.c", "a_.b.c", "a.b_.c", "a.b._c", "a_b.c.d"])
 @example(["a.b.c/d", wire_name("a.b.c/d")])
 def test_two_tools_have_two_names(written: list[str]) -> None:
-    """No name stands for two tools, nor for a tool and something that a model wrote."""
+    """Different tools, and different texts that a model wrote, have different names."""
     names = {wire_name(name) for name in written}
     assert len(names) == len(written)
     assert all(LEGAL.match(name) for name in names)
 
 
 @given(st.lists(WRITTEN, max_size=8))
-def test_a_known_name_leads_back(written: list[str]) -> None:
-    """What is offered or in the transcript is found again by its name."""
+def test_a_known_name_leads_to_its_id(written: list[str]) -> None:
+    """The id of every tool of a request is found by its name."""
     names = Names(written)
     assert [names.id_of(wire_name(name)) for name in written] == written
 
 
 @given(IDS)
-def test_a_plain_name_leads_back_even_when_it_is_not_known(id: str) -> None:
-    """A tool that is not offered is told to the run by its id, where the name says it."""
+def test_a_plain_name_leads_to_its_id_even_when_unknown(id: str) -> None:
+    """The id of a tool that is not offered is read from its name, unless the name has a digest."""
     name = wire_name(id)
     back = Names([]).id_of(name)
     assert back == (id if "__" in name else name)
@@ -91,13 +91,13 @@ def test_a_plain_name_leads_back_even_when_it_is_not_known(id: str) -> None:
 @example("a___b__c")
 @example("x" * 300)
 def test_an_unknown_name_is_kept_as_the_model_wrote_it(written: str) -> None:
-    """A name of no tool stays what it is, cut at 200 characters: the run answers it."""
+    """A name of no tool is kept, cut at 200 characters, since the run answers the call."""
     back = Names(["ops.devices.list"]).id_of(written)
     assert back == written[:200] or (ToolId(back) and wire_name(back) == written)
 
 
 @pytest.mark.parametrize("name", ["ask_user", "final_result", "get_weather"])
-def test_a_name_that_is_no_id_stays(name: str) -> None:
-    """Our own tools, and those that a model made up, go back to it under the name it used."""
+def test_a_name_that_is_no_id_is_kept(name: str) -> None:
+    """Sojourn's own tools, and those that a model invented, keep their names in both directions."""
     assert wire_name(name) == name
     assert Names([]).id_of(name) == name

@@ -1,4 +1,4 @@
-"""What a model may call in a turn, and what it is reminded of."""
+"""The tools of a request, and its notices."""
 
 import pytest
 
@@ -48,15 +48,15 @@ def hint(tool: str, *, restricts: bool) -> RetryHint:
 
 
 def test_tools_are_offered_with_their_schema_and_an_example():
-    """Less injected fields; nobody but the boundary knows those."""
+    """A tool's schema has no injected fields, and its description has the author's example."""
     first, _ = definitions(turn(), wire_name, asks=True)
     assert first.name == "shop__orders__place"
     assert first.description == 'Place an order for one article.\nArguments such as {"sku": "ABC"}'
     assert set(first.parameters_json_schema["properties"]) == {"sku"}
 
 
-def test_a_person_is_asked_only_where_run_and_planner_let_it():
-    """`ask_user` needs `interrupts_allowed`, and a planner that asks."""
+def test_ask_user_is_offered_only_where_run_and_planner_allow_it():
+    """`ask_user` needs a run with `interrupts_allowed` and a planner with `asks`."""
     assert names(turn(asks=True))[-1] == "ask_user"
     assert "ask_user" not in names(turn(asks=False))
     assert "ask_user" not in names(turn(asks=True), asks=False)
@@ -72,13 +72,13 @@ def test_a_person_is_asked_only_where_run_and_planner_let_it():
     ],
     ids=["one", "both", "not all restrict", "none is left"],
 )
-def test_hints_take_tools_away(hints, offered):
-    """Only when all of them restrict; and never all tools (SR-124)."""
+def test_hints_restrict_the_tools(hints, offered):
+    """Hints restrict the tools only when all of them do, and never to none (SR-124)."""
     assert names(turn(hints=hints)) == (offered or ["shop__orders__place", "shop__orders__cancel"])
 
 
-def test_the_last_turn_names_the_tools_that_were_called():
-    """It may call none; providers refuse a conversation with calls of tools that they are not told of."""
+def test_the_last_turn_defines_the_tools_that_were_called():
+    """In the last turn the tools of the transcript are defined as unavailable, since providers refuse calls of undefined tools."""
     (only,) = definitions(
         turn(asks=True, tools=[], finalize=Finalize(reason="max_tool_calls", message="Answer now.")),
         wire_name,
@@ -87,14 +87,14 @@ def test_the_last_turn_names_the_tools_that_were_called():
     assert (only.name, only.description) == ("shop__orders__place", "Not available any more.")
 
 
-def test_a_partial_result_is_a_reminder():
-    """How much there is, how to narrow it, where it goes on; by the tool's name as the model knows it."""
+def test_a_partial_result_has_a_notice():
+    """The notice says how much a partial result holds, how to narrow it and where the next part begins."""
     bounds = Bounds(
         returned=50, total=812, truncated=True, refinement_hint="filter by site", next_cursor="p2"
     )
     given = turn(tool_results=[ToolResult(name="shop.orders.place", result=[], bounds=bounds)])
-    (told,) = reminders(given, wire_name)
-    assert told == (
+    (notice,) = reminders(given, wire_name)
+    assert notice == (
         "The result of shop__orders__place is a part: 50 of 812 items. To narrow it: filter by site."
         " The next part begins at cursor 'p2'."
     )
@@ -102,8 +102,8 @@ def test_a_partial_result_is_a_reminder():
     assert reminders(whole, wire_name) == []
 
 
-def test_a_call_to_mend_is_a_reminder():
-    """Unless the turn is the last, which may call nothing."""
+def test_a_call_to_repair_has_a_notice():
+    """A restricting hint has a notice, except in the last turn, in which no tool may be called."""
     hints = [hint("shop.orders.place", restricts=True)]
     assert reminders(turn(hints=hints), wire_name) == [
         "Correct the call of shop__orders__place as its answer says, or answer without it."

@@ -1,4 +1,4 @@
-"""What a response comes to, where no run is needed to see it: what each call is told, what a type itself refuses."""
+"""The outcome of a response: the answers to its calls, and the validators of its type, tested without a run."""
 
 import json
 from typing import Any
@@ -33,7 +33,7 @@ def reply(*calls: ToolRequest, text: str = "", finish: str | None = None) -> Rep
     return Reply(Message.calls(list(calls)) if calls else Message.assistant(text), finish)
 
 
-def judged(given: Reply, expected: Expected | None = None) -> PlanResult | Correction:
+def outcome(given: Reply, expected: Expected | None = None) -> PlanResult | Correction:
     return plan_of(given, NAMES, expected=expected, may_ask=True)
 
 
@@ -42,27 +42,27 @@ def judged(given: Reply, expected: Expected | None = None) -> PlanResult | Corre
     [("ask_user", {"question": " "}), ("final_result", {"n": "two"})],
     ids=["question", "typed answer"],
 )
-def test_only_the_wrong_call_is_told_what_is_wrong(name: str, wrong: dict[str, Any]) -> None:
-    """The calls beside it learn that they were not executed, and why: they need no correction themselves."""
+def test_only_the_wrong_call_gets_the_correction(name: str, wrong: dict[str, Any]) -> None:
+    """The other calls of the response are answered as not executed, with the reason."""
     calls = [
         call("c1", "test.tools.add", a=1),
         call("c2", name, **wrong),
         call("c3", "test.tools.add", a=2),
     ]
-    correction = judged(reply(*calls), Expected.of(Even))
+    correction = outcome(reply(*calls), Expected.of(Even))
     assert isinstance(correction, Correction)
     assert correction.answers["c2"] == correction.text
-    beside = f"not executed: `{name}` beside it was not right"
+    beside = f"not executed: the call of `{name}` in the same response was not valid"
     assert (correction.answers["c1"], correction.answers["c3"]) == (beside, beside)
 
 
 @pytest.mark.parametrize("is_called", [True, False], ids=["called", "written"])
-def test_what_the_type_itself_refuses_is_corrected(is_called: bool) -> None:
-    """No schema tells what a validator refuses; an answer that only the schema takes is none."""
+def test_an_answer_that_the_type_s_validator_refuses_is_corrected(is_called: bool) -> None:
+    """An answer that fits the schema but not the type's own validator is corrected."""
 
     def answer(n: int) -> PlanResult | Correction:
         given = reply(call("c1", "final_result", n=n)) if is_called else reply(text=json.dumps({"n": n}))
-        return judged(given, Expected.of(Even))
+        return outcome(given, Expected.of(Even))
 
     correction, plan = answer(3), answer(4)
     assert isinstance(correction, Correction)
@@ -72,9 +72,9 @@ def test_what_the_type_itself_refuses_is_corrected(is_called: bool) -> None:
     assert plan.result == {"n": 4}
 
 
-def test_a_schema_without_a_type_is_judged_by_itself() -> None:
-    """As an agent that asks another sends it: nothing but the schema is known of what it wants."""
+def test_without_a_type_only_the_schema_applies() -> None:
+    """An answer for a calling agent, of which only the schema is known, need only fit the schema."""
     expected = Expected(Expected.of(Even).answer)
-    plan = judged(reply(call("c1", "final_result", n=3)), expected)
+    plan = outcome(reply(call("c1", "final_result", n=3)), expected)
     assert isinstance(plan, PlanResult)
     assert plan.result == {"n": 3}

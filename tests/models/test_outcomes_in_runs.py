@@ -1,4 +1,4 @@
-"""What a model says in a real run, over real HTTP and the providers' own SDKs: every row of the tables in docs/models.md."""
+"""The responses of models in runs, over HTTP and the providers' SDKs: every row of the tables in docs/models.md."""
 
 import json
 
@@ -33,7 +33,7 @@ def add(a: object, b: object, **fields) -> ToolCall:
 
 @pytest.fixture
 def decided(serve, standin, protocol):
-    """An agent that a model of the stand-in decides for: its client."""
+    """Serve an agent whose planner is a model of the stand-in, and return a client."""
 
     async def start(*script, policy: RunPolicy | None = None, **options):
         standin.script = list(script)
@@ -49,13 +49,13 @@ async def run_of(client, text: str = "1 + 2?"):
 
 
 async def results(run) -> list[str]:
-    """The tools' answers, as a person reads them."""
+    """Return the tools' answers as texts."""
     messages = await run.transcript()
-    return [str(one.error or one.result) for message in messages for one in message.tool_results]
+    return [str(each.error or each.result) for message in messages for each in message.tool_results]
 
 
 async def test_happy_path(decided, standin, traces):
-    """A call, its result, the answer: what went out holds the instructions, the tool and the result."""
+    """A run has a call, its result and the answer, and its requests hold the instructions, the tool and the result."""
     client = await decided(
         Reply(parts=(Text(text="Let me add."), add(1, 2))), "It is 3.", instructions="Use the tool."
     )
@@ -73,34 +73,34 @@ async def test_happy_path(decided, standin, traces):
 
 
 async def test_parallel_calls(decided, standin):
-    """All run, and each result stands with its own call."""
+    """All calls of a response are carried out, and each result has the id of its call."""
     client = await decided(calls(add(1, 2), add(3, 4), add(5, "x")), "Done.")
     _, out = await run_of(client)
     assert out.tool_calls == 3
-    told = standin.requests[1].tool_results
-    assert [result.text for result in told[:2]] == ["3", "7"]
-    assert "must be integer" in told[2].text
-    assert [call.id for call in standin.requests[1].tool_calls] == [result.id for result in told]
+    answered = standin.requests[1].tool_results
+    assert [result.text for result in answered[:2]] == ["3", "7"]
+    assert "must be integer" in answered[2].text
+    assert [call.id for call in standin.requests[1].tool_calls] == [result.id for result in answered]
 
 
 @pytest.mark.parametrize("written", ['{"a": 1, "b"', "[1, 2]", "1 + 2"], ids=["cut", "array", "no JSON"])
 async def test_arguments_that_are_no_payload(decided, standin, protocol, written):
-    """They are `invalid_arguments`, never `{}` and never a crash, and the model mends them."""
+    """Arguments that are no JSON object are `invalid_arguments`, and the model repairs the call."""
     client = await decided(calls(ToolCall(name=ADD, arguments=written)), calls(add(1, 2)), "It is 3.")
     run, out = await run_of(client)
     assert out.text == "It is 3."
-    (told,) = standin.requests[1].tool_results
-    assert told.text.count("failed: ") == 1
-    assert "invalid_arguments" in told.text or protocol == "anthropic"
+    (answered,) = standin.requests[1].tool_results
+    assert answered.text.count("failed: ") == 1
+    assert "invalid_arguments" in answered.text or protocol == "anthropic"
     assert (await results(run))[-1] == "3"
 
 
-async def test_wrong_types_are_repaired_by_what_is_told(decided, standin):
-    """The model reads which field is wrong and what fits, and what it sent."""
+async def test_wrong_types_are_repaired_by_the_hint(decided, standin):
+    """The answer to a wrong call has the field, the expected type, valid arguments, and the arguments sent."""
     client = await decided(calls(add("one", 2)), calls(add(1, 2)), "It is 3.")
     _, out = await run_of(client)
     assert out.text == "It is 3."
-    (told,) = standin.requests[1].tool_results
+    (answered,) = standin.requests[1].tool_results
     for fact in (
         "failed: invalid_arguments",
         f"call {ADD} again",
@@ -109,21 +109,21 @@ async def test_wrong_types_are_repaired_by_what_is_told(decided, standin):
         "one",
         "arguments that fit: ",
     ):
-        assert fact in told.text.replace('\\"', '"')
+        assert fact in answered.text.replace('\\"', '"')
     assert [tool.name for tool in standin.requests[1].tools] == [ADD]
 
 
 async def test_an_unknown_tool_is_answered_with_close_names(decided, standin):
-    """The run answers for a tool that does not exist, as for any other failure."""
+    """The run answers a call of an unknown tool, as it answers any other failure."""
     client = await decided(calls(ToolCall(name="test__tools__ad", arguments="{}")), "I cannot.")
     _, out = await run_of(client)
     assert out.text == "I cannot."
-    (told,) = standin.requests[1].tool_results
-    assert f"Did you mean {ADD}?" in told.text
+    (answered,) = standin.requests[1].tool_results
+    assert f"Did you mean {ADD}?" in answered.text
 
 
 async def test_a_rate_limit_is_waited_for(decided, standin, traces):
-    """HTTP 429 with Retry-After is a retry of Temporal's, after that time; one plan in the history."""
+    """After HTTP 429 Temporal repeats the attempt when `Retry-After` has passed, within one plan of the history."""
     limit = HttpError(error="rate_limit", headers={"Retry-After": "1"})
     client = await decided(limit, calls(add(1, 2)), "It is 3.")
     run, out = await run_of(client)
@@ -133,8 +133,8 @@ async def test_a_rate_limit_is_waited_for(decided, standin, traces):
     assert len(await traces(run).check()) == 4
 
 
-async def test_a_server_that_errs_is_asked_again(decided, standin):
-    """HTTP 500, a connection that is cut in mid-answer, one that never answers: the run goes on."""
+async def test_a_failing_server_is_asked_again(decided, standin):
+    """After HTTP 500, an overload and a cut connection the run continues."""
     soon = {"retry-after-ms": "10"}
     client = await decided(
         HttpError(error="server_error", headers=soon),
@@ -148,7 +148,7 @@ async def test_a_server_that_errs_is_asked_again(decided, standin):
 
 
 async def test_a_slow_first_byte_times_out_and_is_asked_again(serve, standin, protocol):
-    """The time-out is the provider's, and Temporal repeats."""
+    """A request whose answer does not begin within the time-out is repeated by Temporal."""
     standin.script = [says("too late", hold=0), "In time."]
     model = standin.model(protocol)
     planner = ModelPlanner(model, settings={"max_tokens": 1000, "timeout": 1.5})
@@ -167,8 +167,8 @@ async def test_a_slow_first_byte_times_out_and_is_asked_again(serve, standin, pr
         ("quota", "QuotaExceeded"),
     ],
 )
-async def test_what_waiting_does_not_mend_fails_the_run(decided, standin, error, code):
-    """After one request, with a sentence for a person."""
+async def test_an_error_that_does_not_pass_fails_the_run(decided, standin, error, code):
+    """An error that only a person can repair fails the run after one request."""
     client = await decided(HttpError(error=error))
     run = await client.start("test.agent", "1 + 2?")
     with pytest.raises(RunFailed) as failed:
@@ -178,38 +178,38 @@ async def test_what_waiting_does_not_mend_fails_the_run(decided, standin, error,
 
 
 async def test_a_refusal_is_the_answer(decided, protocol):
-    """In the model's own words, with a note."""
+    """A model's refusal is the run's answer, with a note."""
     client = await decided(Reply(parts=(Refusal(text="I will not do that."),)))
     _, out = await run_of(client)
     assert out.text == "I will not do that."
     assert "refused" in str(out.notes) or protocol == "anthropic"
 
 
-async def test_an_answer_at_the_output_limit_is_given_as_far_as_it_goes(decided):
-    """With a note; nobody pays for another."""
+async def test_an_answer_that_is_cut_off_is_the_answer(decided):
+    """An answer that ends at the output limit is the run's answer, with a note."""
     client = await decided(says("The first half", finish="length"))
     _, out = await run_of(client)
     assert out.text == "The first half"
     assert out.notes == ["the answer was cut off at the model's output limit"]
 
 
-async def test_nothing_at_the_output_limit_says_what_to_allow(decided):
-    """All was spent on thinking, say: the failure tells which setting."""
+async def test_an_empty_answer_at_the_output_limit_fails_the_run(decided):
+    """An empty answer at the output limit is the error `OutputLimit`, which names the setting."""
     client = await decided(Reply(parts=(), finish="length"))
     with pytest.raises(RunFailed, match="max_tokens") as failed:
         await run_of(client)
     assert failed.value.code == "OutputLimit"
 
 
-async def test_an_unknown_finish_reason_is_no_matter(decided):
-    """What the parts say counts."""
+async def test_an_unknown_finish_reason_is_ignored(decided):
+    """With an unknown finish reason, the parts of the response decide."""
     client = await decided(calls(add(1, 2), finish="because"), says("It is 3.", finish="because"))
     _, out = await run_of(client)
     assert (out.text, out.tool_calls) == ("It is 3.", 1)
 
 
 async def test_an_empty_answer_is_corrected_once(decided, standin, traces):
-    """In the same turn, so that the transcript holds one answer; its tokens are counted too."""
+    """The correction is part of the same plan, so that the transcript has one answer; the tokens of both are counted."""
     client = await decided(Reply(), "Here I am.")
     run, out = await run_of(client)
     assert out.text == "Here I am."
@@ -219,7 +219,7 @@ async def test_an_empty_answer_is_corrected_once(decided, standin, traces):
 
 
 async def test_two_empty_answers_fail_the_run(decided, standin):
-    """A model that says nothing is not asked for ever."""
+    """After one correction a second empty answer fails the run."""
     client = await decided(Reply(), Reply(parts=(Thinking(text="hm"),)))
     with pytest.raises(RunFailed) as failed:
         await run_of(client)
@@ -235,7 +235,7 @@ def final(**fields) -> ToolCall:
 
 
 async def test_a_typed_answer(decided, standin):
-    """Given by the answer tool, validated, and in the run's output as JSON."""
+    """The arguments of `final_result` are validated, and are the run's result."""
     client = await decided(calls(add(1, 2)), calls(final(total=3)), result=Sum)
     _, out = await run_of(client)
     assert out.result == {"total": 3}
@@ -244,16 +244,16 @@ async def test_a_typed_answer(decided, standin):
 
 
 async def test_a_typed_answer_is_corrected_once(decided, standin):
-    """The faults are told field by field, on the call that was wrong."""
+    """The faults of a typed answer are the result of its call, field by field."""
     client = await decided(calls(final(total=-3)), calls(final(total=3, how="added")), result=Sum)
     _, out = await run_of(client)
     assert out.result == {"total": 3, "how": "added"}
-    (told,) = standin.requests[1].tool_results
-    assert "`total` must be at least 0" in told.text
+    (answered,) = standin.requests[1].tool_results
+    assert "`total` must be at least 0" in answered.text
 
 
 async def test_a_typed_answer_that_stays_wrong_fails_the_run(decided, standin):
-    """After one correction."""
+    """After one correction a second wrong answer fails the run."""
     client = await decided(calls(final(total="three")), calls(final()), result=Sum)
     with pytest.raises(RunFailed) as failed:
         await run_of(client)
@@ -261,15 +261,15 @@ async def test_a_typed_answer_that_stays_wrong_fails_the_run(decided, standin):
     assert len(standin.requests) == 2
 
 
-async def test_a_text_that_is_the_answer_counts(decided):
-    """A model that does not call the answer tool, and writes the same."""
+async def test_a_text_that_is_a_valid_answer_counts(decided):
+    """A text that is one valid JSON object counts as the typed answer."""
     client = await decided('```json\n{"total": 3}\n```', result=Sum)
     _, out = await run_of(client)
     assert out.result == {"total": 3}
 
 
-async def test_another_text_is_asked_for_the_answer_tool(decided, standin):
-    """Once."""
+async def test_any_other_text_is_corrected(decided, standin):
+    """For any other text the model is asked once to call `final_result`."""
     client = await decided("It is three.", calls(final(total=3)), result=Sum)
     _, out = await run_of(client)
     assert out.result == {"total": 3}
@@ -277,7 +277,7 @@ async def test_another_text_is_asked_for_the_answer_tool(decided, standin):
 
 
 async def test_an_answer_that_is_no_object(decided, standin):
-    """Providers take objects: it is wrapped on the wire, and the run's result is the value."""
+    """An answer that is no object is the field `answer` of the arguments, and the run's result is its value."""
     client = await decided(calls(final(answer=[1, "x"])), calls(final(answer=[1, 2])), result=list[int])
     _, out = await run_of(client)
     assert out.result == [1, 2]
@@ -285,7 +285,7 @@ async def test_an_answer_that_is_no_object(decided, standin):
 
 
 async def test_calls_beside_the_answer_are_left_out(decided):
-    """The answer ends the run; a note says what was not done."""
+    """Calls in the same response as the typed answer are not carried out, and a note says so."""
     client = await decided(calls(add(1, 2), final(total=3)), result=Sum)
     _, out = await run_of(client)
     assert (out.result, out.tool_calls, out.notes) == (
@@ -299,7 +299,7 @@ async def test_calls_beside_the_answer_are_left_out(decided):
 
 
 async def test_a_question(decided, standin, status_when, traces):
-    """`ask_user` parks the run; the answer is the result of that call."""
+    """After `ask_user` the run waits, and the answer is the result of that call."""
     ask = ToolCall(
         name="ask_user",
         arguments='{"question": "Which?", "missing_fields": ["a"], "tool": "test__tools__add"}',
@@ -326,7 +326,7 @@ async def test_a_question(decided, standin, status_when, traces):
 
 
 async def test_without_interrupts_nobody_is_asked(decided, standin):
-    """The tool is not offered, and a model that calls it all the same is told that there is none."""
+    """Without `interrupts_allowed`, `ask_user` is not offered, and a call of it is a call of an unknown tool."""
     ask = ToolCall(name="ask_user", arguments='{"question": "Which?"}')
     client = await decided(calls(ask), "I decided myself.")
     _, out = await run_of(client)
@@ -335,8 +335,8 @@ async def test_without_interrupts_nobody_is_asked(decided, standin):
     assert "there is no tool" in standin.requests[1].tool_results[0].text.lower()
 
 
-async def test_a_question_that_says_nothing_is_corrected(decided, standin, status_when):
-    """Once, in the same turn."""
+async def test_an_empty_question_is_corrected(decided, standin, status_when):
+    """An empty question is corrected once, within the same plan."""
     bad, good = ('{"question": ""}', '{"question": "Which?"}')
     client = await decided(
         *(calls(ToolCall(name="ask_user", arguments=written)) for written in (bad, good)),
@@ -350,11 +350,11 @@ async def test_a_question_that_says_nothing_is_corrected(decided, standin, statu
     assert "question" in standin.requests[1].tool_results[0].text
 
 
-# The run's own limits and agents.
+# Limits, and agents as tools.
 
 
 async def test_the_last_turn_only_answers(decided, standin):
-    """When calls are used up the model is told so, keeps its tools' names, and is not let call them."""
+    """When the run's calls are used up, a call is answered as not executed, and the model's text ends the run."""
     client = await decided(calls(add(1, 2)), "It is 3.", policy=RunPolicy(max_tool_calls=0))
     _, out = await run_of(client)
     assert (out.text, out.reason) == ("It is 3.", "max_tool_calls")
@@ -362,7 +362,7 @@ async def test_the_last_turn_only_answers(decided, standin):
 
 
 async def test_an_agent_as_a_tool(serve, standin, protocol):
-    """The child is another model run: its system and user messages, its typed answer, its tokens in the sum."""
+    """A child run has its own system and user messages and its typed answer, and its tokens are in the total usage."""
     standin.script = [
         calls(ToolCall(name="test__experts__ask", arguments='{"question": "1 + 2?"}')),
         calls(final(total=3)),
@@ -391,7 +391,7 @@ async def test_an_agent_as_a_tool(serve, standin, protocol):
 
 
 async def test_tokens_are_a_limit(decided, standin):
-    """A run that has used up its tokens answers with what it knows; a request may write no more than is left."""
+    """A run that has used up its tokens answers in its last turn, and `max_tokens` of a request is at most what is left."""
     used = Usage(input=900, output=50)
     client = await decided(calls(add(1, 2), usage=used), "It is 3.", policy=RunPolicy(max_tokens=940))
     _, out = await run_of(client)

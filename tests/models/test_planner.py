@@ -1,4 +1,4 @@
-"""The planner and its model, turn by turn: what a request allows, and whether there is another."""
+"""The planner and its model, plan by plan: the settings of a request, and whether there is a correction."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,15 +22,15 @@ class Own(BaseModel):
     own: int
 
 
-class Wanted(BaseModel):
-    wanted: int
+class Callers(BaseModel):
+    callers: int
 
 
 class Model:
-    """A model of a provider whose prices are known; keeps what it was asked."""
+    """A model whose price is known, and which records its requests."""
 
     def __init__(self, *answers: ModelResponse) -> None:
-        self.asked: list[AgentInfo] = []
+        self.requests: list[AgentInfo] = []
         self._answers = list(answers)
 
     @property
@@ -41,12 +41,12 @@ class Model:
         return make
 
     def _answer(self, _messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        self.asked.append(info)
+        self.requests.append(info)
         return self._answers.pop(0)
 
 
 def says(text: str, tokens: int = 0) -> ModelResponse:
-    """A response of OpenAI, whose tokens have a price."""
+    """Return a response of OpenAI, whose tokens have a price."""
     used = RequestUsage(input_tokens=tokens)
     parts = [TextPart(text)] if text else []
     return ModelResponse(parts=parts, usage=used, model_name="gpt-5", provider_name="openai")
@@ -58,7 +58,7 @@ def turn(kind: type[PlanInput] = PlanInput, *, answer: Any = None, **fields: Any
 
 
 @pytest.mark.parametrize(
-    ("left", "asked"),
+    ("left", "requests"),
     [
         (Caps(), 2),
         (Caps(tokens=1_000_001), 2),
@@ -70,10 +70,10 @@ def turn(kind: type[PlanInput] = PlanInput, *, answer: Any = None, **fields: Any
     ],
     ids=["no limit", "a token", "no token", "money", "no money", "tokens, no money", "money, no tokens"],
 )
-async def test_a_correction_is_asked_for_only_within_the_limits(left, asked):
-    """A response that used up the run's tokens or its money is not put right: that would be another request."""
+async def test_a_correction_is_requested_only_within_the_limits(left, requests):
+    """After a response that used up the run's tokens or money there is no request for a correction."""
     model = Model(says("", tokens=1_000_000), says("Here I am.", tokens=1))
-    if asked == 1:
+    if requests == 1:
         with pytest.raises(ApplicationError) as failed:
             await model.planner().plan_start(turn(caps=left))
         assert failed.value.type == "EmptyAnswer"
@@ -81,11 +81,11 @@ async def test_a_correction_is_asked_for_only_within_the_limits(left, asked):
         plan = await model.planner().plan_start(turn(caps=left))
         assert plan.usage.input_tokens == 1_000_001
         assert plan.usage.cost > 0.01
-    assert len(model.asked) == asked
+    assert len(model.requests) == requests
 
 
 async def test_the_last_turn_is_corrected_whatever_is_left():
-    """It is there to answer with what is known, beyond the limit that ended the run."""
+    """In the last turn a response is corrected even if the limits are used up."""
     model = Model(says("", tokens=1_000_000), says("Here I am."))
     plan = await model.planner().plan_resume(turn(PlanResumeInput, caps=Caps(tokens=0), finalize=LAST))
     assert plan.final_response.text == "Here I am."
@@ -103,21 +103,21 @@ async def test_the_last_turn_is_corrected_whatever_is_left():
     ],
 )
 async def test_a_response_may_be_as_long_as_the_tokens_left(left, finalize, settings, allowed):
-    """But for that of the last turn: a run whose tokens are used up still gets a whole answer."""
+    """`max_tokens` is at most the run's tokens left, except in the last turn, which may have a complete answer."""
     model = Model(says("Here I am."))
     given = turn(PlanResumeInput, caps=Caps(tokens=left), finalize=finalize)
     await model.planner(settings=settings).plan_resume(given)
-    assert model.asked[0].model_settings.get("max_tokens") == allowed
+    assert model.requests[0].model_settings.get("max_tokens") == allowed
 
 
-async def test_the_answer_is_of_the_type_that_the_caller_wants():
-    """What the asking agent expects goes before the planner's own type, which holds where nobody says."""
+async def test_the_calling_agent_s_type_is_the_answer_s_type():
+    """The type that a calling agent requires replaces the planner's own, which applies otherwise."""
     model = Model(
-        *[ModelResponse(parts=[ToolCallPart("final_result", {name: 1}, "c1")]) for name in ("own", "wanted")]
+        *[ModelResponse(parts=[ToolCallPart("final_result", {name: 1}, "c1")]) for name in ("own", "callers")]
     )
     planner = model.planner(result=Own)
     assert (await planner.plan_start(turn())).result == {"own": 1}
-    wanted = Wanted.model_json_schema()
-    assert (await planner.plan_start(turn(answer=wanted))).result == {"wanted": 1}
-    offered = [info.output_tools[0].parameters_json_schema["required"] for info in model.asked]
-    assert offered == [["own"], ["wanted"]]
+    callers = Callers.model_json_schema()
+    assert (await planner.plan_start(turn(answer=callers))).result == {"callers": 1}
+    offered = [info.output_tools[0].parameters_json_schema["required"] for info in model.requests]
+    assert offered == [["own"], ["callers"]]

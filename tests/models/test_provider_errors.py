@@ -1,4 +1,4 @@
-"""What a failed model request becomes: one row of the table each."""
+"""Failed model requests become the errors of the table in `provider_errors`."""
 
 import json
 import socket
@@ -28,19 +28,20 @@ from tests.models.standin.sdk import model_of
 
 
 def http(category, status, **fields):
-    """An error of a provider, as pydantic-ai raises it."""
+    """Return an error with a status, as pydantic-ai raises it."""
     return raised.ModelHTTPError.for_category(category, status_code=status, model_name="gpt-5", **fields)
 
 
 def api(category, **fields):
-    """An error without a status, as inside a stream."""
+    """Return an error without a status, as inside a stream."""
     return category("gpt-5", "it failed", **fields)
 
 
 TRANSIENT = [
     (http(raised.ModelRateLimitError, 429), "ModelRateLimited", "over its rate limit (HTTP 429"),
-    (api(raised.ModelRateLimitError, in_stream=True), "ModelRateLimited", "(said in its answer)"),
-    (api(raised.ModelRateLimitError), "ModelRateLimited", "(by this worker's count)"),
+    (api(raised.ModelRateLimitError, in_stream=True), "ModelRateLimited", "(reported in its stream)"),
+    (api(raised.ModelRateLimitError), "ModelRateLimited", "(by this worker's own limit)"),
+    (api(raised.ModelOverloadedError), "ModelOverloaded", "(reported without a status)"),
     (raised.ConcurrencyLimitExceeded("full"), "ModelRateLimited", "over its rate limit"),
     (http(raised.ModelOverloadedError, 529), "ModelOverloaded", "cannot answer now (HTTP 529)"),
     (http(raised.ModelUnavailableError, 503), "ModelUnavailable", "HTTP 503 Service Unavailable"),
@@ -90,36 +91,36 @@ UNEXPLAINED = [
 ]
 
 
-@pytest.mark.parametrize(("error", "kind", "said"), TRANSIENT)
-def test_what_waiting_mends_is_repeated_at_a_time_of_its_own(error, kind, said):
-    """With a type, a sentence and a delay, so that Temporal's attempts outlast an outage."""
+@pytest.mark.parametrize(("error", "kind", "text"), TRANSIENT)
+def test_an_error_that_may_pass_is_repeated_after_a_delay(error, kind, text):
+    """An error that may pass has a type, a sentence and a delay, with which Temporal's attempts outlast an outage."""
     known = application_error_of(error, "openai")
     assert (known.type, known.non_retryable) == (kind, False)
     assert timedelta(seconds=1) <= known.next_retry_delay <= timedelta(seconds=1.3)
-    assert said in known.message
+    assert text in known.message
 
 
-@pytest.mark.parametrize(("error", "kind", "said"), PERMANENT)
-def test_what_a_person_has_to_mend_is_not_repeated(error, kind, said):
-    """It says what to do next."""
+@pytest.mark.parametrize(("error", "kind", "text"), PERMANENT)
+def test_an_error_that_a_person_must_repair_is_not_repeated(error, kind, text):
+    """An error that a person must repair is final, and its sentence says what to do."""
     known = application_error_of(error, "openai")
     assert (known.type, known.non_retryable, known.next_retry_delay) == (kind, True, None)
-    assert said in known.message
+    assert text in known.message
 
 
-@pytest.mark.parametrize(("error", "kind", "said"), UNEXPLAINED)
-def test_what_nobody_explains_is_repeated_as_a_planners_exceptions_are(error, kind, said):
-    """No delay of its own: five attempts, then the run fails with it."""
+@pytest.mark.parametrize(("error", "kind", "text"), UNEXPLAINED)
+def test_an_error_without_a_known_cause_is_repeated_like_a_planner_s_exception(error, kind, text):
+    """An error without a known cause is not final, and has no delay of its own."""
     known = application_error_of(error, "openai")
     assert (known.type, known.non_retryable, known.next_retry_delay) == (kind, False, None)
-    assert said in known.message
+    assert text in known.message
 
 
 @pytest.mark.parametrize(
     "error", [ValueError("x"), KeyError("x"), raised.ModelRetry("x"), FileNotFoundError("x")]
 )
-def test_what_is_no_fault_of_a_request_passes(error):
-    """A mistake of the program keeps its own type."""
+def test_an_exception_that_is_no_failure_of_a_request_passes(error):
+    """An exception of the program is not translated."""
     assert application_error_of(error, "openai") is None
     with pytest.raises(type(error)) as caught, translate_provider_errors("openai"):
         raise error
@@ -136,14 +137,14 @@ def test_what_is_no_fault_of_a_request_passes(error):
         ({"retry-after": "86400"}, LONGEST_RETRY_AFTER),
     ],
 )
-def test_the_providers_time_is_kept(headers, delay):
-    """A wait of minutes too: it is Temporal's timer; a day is asked again each hour."""
+def test_the_delay_is_the_provider_s(headers, delay):
+    """The delay is what the provider asks for, at most an hour."""
     known = application_error_of(http(raised.ModelRateLimitError, 429, headers=headers), "openai")
     assert known.next_retry_delay == delay
 
 
-def test_the_sentence_tells_the_providers_time():
-    """For whoever looks at the attempt."""
+def test_the_sentence_has_the_provider_s_delay():
+    """The error's text says in how many seconds the attempt is repeated."""
     known = application_error_of(
         http(raised.ModelRateLimitError, 429, headers={"retry-after": "7"}), "anthropic"
     )
@@ -151,7 +152,7 @@ def test_the_sentence_tells_the_providers_time():
 
 
 def test_delays_grow_and_the_attempts_of_an_activity_outlast_an_outage_of_100_minutes():
-    """1 s, doubled, up to 10 minutes."""
+    """The delays begin with 1 s, double, and end at 10 minutes."""
     error = http(raised.ModelServerError, 500)
     delays = [application_error_of(error, "openai", attempt).next_retry_delay for attempt in range(1, 20)]
     assert all(two > one or two == LONGEST_DELAY for one, two in pairwise(delays))
@@ -159,21 +160,21 @@ def test_delays_grow_and_the_attempts_of_an_activity_outlast_an_outage_of_100_mi
     assert sum(delays, timedelta(0)) >= timedelta(minutes=100)
 
 
-def test_a_short_retry_after_is_not_believed_for_ever():
-    """Else a provider that says one second for an hour uses up every attempt in twenty."""
+def test_a_short_retry_after_is_used_for_five_attempts():
+    """From the sixth attempt on the growing delay is the minimum, so that an hour's outage does not use up all attempts."""
     error = http(raised.ModelRateLimitError, 429, headers={"retry-after": "1"})
     assert application_error_of(error, "openai", 5).next_retry_delay == timedelta(seconds=1)
     assert application_error_of(error, "openai", 6).next_retry_delay >= timedelta(seconds=32)
 
 
-def test_the_time_of_the_provider_is_the_least_there_is():
-    """However small the growing delay would be."""
+def test_the_provider_s_delay_is_the_minimum():
+    """A provider's delay is not shortened to the growing delay."""
     error = http(raised.ModelRateLimitError, 429, headers={"retry-after": "1800"})
     assert application_error_of(error, "openai", 9).next_retry_delay == timedelta(minutes=30)
 
 
-async def test_the_attempt_is_the_activitys():
-    """Nobody has to hand it over."""
+async def test_the_attempt_is_the_activity_s():
+    """Inside an activity the delay grows with the number of its attempt."""
     environment = ActivityEnvironment()
     environment.info = replace(environment.info, attempt=4)
 
@@ -190,12 +191,12 @@ async def test_the_attempt_is_the_activitys():
 
 
 def group(*errors):
-    """What pydantic-ai raises when every model failed."""
+    """Return the error that pydantic-ai raises when every model failed."""
     return raised.FallbackExceptionGroup("All models failed", list(errors))
 
 
 def test_several_models_are_repeated_as_soon_as_one_may_answer():
-    """With the shortest delay, and its type; each is told."""
+    """The error of several models has the shortest delay and the type of that failure, and names each failure."""
     known = application_error_of(
         group(
             http(raised.ModelAuthenticationError, 401),
@@ -206,20 +207,20 @@ def test_several_models_are_repeated_as_soon_as_one_may_answer():
     )
     assert (known.type, known.non_retryable) == ("ModelUnavailable", False)
     assert known.next_retry_delay == timedelta(seconds=5)
-    for said in ("Every model failed.", "HTTP 401", "in 60 s", "in 5 s"):
-        assert said in known.message
+    for text in ("Every model failed.", "HTTP 401", "in 60 s", "in 5 s"):
+        assert text in known.message
 
 
-def test_several_models_that_a_person_has_to_mend_are_not_repeated():
-    """The type is the first's."""
+def test_several_errors_that_a_person_must_repair_are_not_repeated():
+    """The error of several final failures is final, with the type of the first."""
     known = application_error_of(
         group(http(raised.ModelNotFoundError, 404), http(raised.ModelAuthenticationError, 401)), "openai"
     )
     assert (known.type, known.non_retryable, known.next_retry_delay) == ("ModelNotFound", True, None)
 
 
-def test_several_models_of_which_one_is_unexplained_are_repeated():
-    """A group in the group counts as well."""
+def test_several_errors_of_which_one_has_no_known_cause_are_repeated():
+    """A failure without a known cause makes the error repeatable, even in a group inside the group."""
     known = application_error_of(
         group(http(raised.ModelNotFoundError, 404), group(api(raised.ModelAPIError), ValueError("s3cret"))),
         "openai",
@@ -228,11 +229,11 @@ def test_several_models_of_which_one_is_unexplained_are_repeated():
     assert "s3cret" not in known.message
 
 
-# What is said.
+# Texts.
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "text"),
     [
         ({"error": {"message": "Unknown parameter: 'x'."}}, "Unknown parameter: 'x'"),
         ({"message": "too\n\x1b[31mmany `tools`"}, "too [31mmany tools"),
@@ -249,14 +250,14 @@ def test_several_models_of_which_one_is_unexplained_are_repeated():
         ({"message": "word " * 100}, ("word " * 32)[:159].rstrip() + "…"),
     ],
 )
-def test_a_bounded_piece_of_the_providers_words_is_told(body, said):
-    """Neither keys nor addresses, nor what it quotes of a prompt."""
+def test_the_excerpt_is_bounded_and_harmless(body, text):
+    """An excerpt of a provider's message has no keys, no URLs and no quotation of a prompt."""
     error = http(raised.ModelRequestRejectedError, 400, body=body)
-    assert error_excerpt(error) == said
+    assert error_excerpt(error) == text
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "text"),
     [
         (
             "openai:gpt-5",
@@ -265,19 +266,19 @@ def test_a_bounded_piece_of_the_providers_words_is_told(body, said):
         ("gpt-55:x", "Unknown model: gpt-55:x"),
     ],
 )
-def test_a_model_that_cannot_be_made_is_told_to_a_person(name, said, monkeypatch):
-    """No key, no such provider: by pydantic-ai's own words, less its advertisement."""
+def test_a_model_that_cannot_be_made_is_misconfigured(name, text, monkeypatch):
+    """A missing key and an unknown provider are final errors with pydantic-ai's own text, without its advertisement."""
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     with pytest.raises(ApplicationError) as caught, translate_provider_errors(name.split(":")[0]):
         infer_model(name)
     assert (caught.value.type, caught.value.non_retryable) == ("ModelMisconfigured", True)
-    assert said in caught.value.message
+    assert text in caught.value.message
     assert "Pydantic AI" not in caught.value.message
 
 
 def test_an_error_about_credentials_quotes_nothing():
-    """OpenAI's repeats a part of the key."""
+    """The provider's message about credentials is left out, since OpenAI's repeats a part of the key."""
     body = {"error": {"message": "Incorrect API key provided: abc."}}
     assert (
         "abc"
@@ -286,7 +287,7 @@ def test_an_error_about_credentials_quotes_nothing():
 
 
 @pytest.mark.parametrize(
-    ("provider", "title", "mend"),
+    ("provider", "title", "repair"),
     [
         ("anthropic", "Anthropic", "set ANTHROPIC_API_KEY to a key that may use gpt-5."),
         ("google", "Google", "set GOOGLE_API_KEY to a key"),
@@ -297,13 +298,13 @@ def test_an_error_about_credentials_quotes_nothing():
         ("", "The model's provider", "give it credentials"),
     ],
 )
-def test_each_provider_is_called_by_its_name(provider, title, mend):
-    """And one that nobody knows by its own, made plain."""
+def test_each_provider_has_its_title(provider, title, repair):
+    """An unknown provider's title is its own name, made printable."""
     assert provider_title(provider) == title
-    assert mend in application_error_of(http(raised.ModelAuthenticationError, 401), provider).message
+    assert repair in application_error_of(http(raised.ModelAuthenticationError, 401), provider).message
 
 
-# Over real HTTP.
+# Over HTTP.
 
 ROWS = [
     ("rate_limit", "ModelRateLimited", False),
@@ -320,7 +321,7 @@ ROWS = [
 
 @pytest.fixture
 def failing(standin, ask, protocol, streamed):
-    """Ask a provider that answers so; gives the error that Temporal acts on."""
+    """Send a request to a provider with these answers, and return the error that Temporal acts on."""
 
     async def fail(*answers, **options):
         standin.script = list(answers)
@@ -332,45 +333,45 @@ def failing(standin, ask, protocol, streamed):
     return fail
 
 
-@pytest.mark.parametrize(("word", "kind", "is_final"), ROWS)
-async def test_genuine_errors_of_providers(failing, standin, word, kind, is_final):
-    """Each provider's own status and body, through its own SDK, is the row of the table."""
-    known = await failing(HttpError(error=word, headers={"retry-after": "3"}))
+@pytest.mark.parametrize(("error", "kind", "is_final"), ROWS)
+async def test_errors_of_providers_through_their_sdks(failing, standin, error, kind, is_final):
+    """Each provider's own status and body, through its SDK, becomes the error of the table's row."""
+    known = await failing(HttpError(error=error, headers={"retry-after": "3"}))
     assert (known.type, known.non_retryable) == (kind, is_final)
     assert known.next_retry_delay == (None if is_final else timedelta(seconds=3))
-    for told in (known.message, json.dumps(str(ToolError.from_error(known)))):
-        assert "sk-" not in told
-        assert standin.url not in told
-        assert "s3cret" not in told
+    for text in (known.message, json.dumps(str(ToolError.from_error(known)))):
+        assert "sk-" not in text
+        assert standin.url not in text
+        assert "s3cret" not in text
 
 
 async def test_a_connection_cut_in_mid_answer(failing):
-    """It may be another one soon."""
-    known = await failing(says("A long answer that nobody hears", cut=0.5))
+    """A connection that is cut in mid-answer is `ModelUnavailable`, which is repeated."""
+    known = await failing(says("A long answer that nobody reads", cut=0.5))
     assert (known.type, known.non_retryable) == ("ModelUnavailable", False)
 
 
 async def test_a_connection_cut_before_the_answer(failing):
-    """As a provider restarts."""
+    """A connection that is cut before the answer, as when a provider restarts, is repeated after a delay."""
     known = await failing(says("", cut=0))
     assert (known.type, known.next_retry_delay is not None) == ("ModelUnavailable", True)
 
 
 async def test_an_answer_that_does_not_come(failing):
-    """The SDK's time-out."""
+    """The read time-out of the SDK is `ModelTimeout`."""
     known = await failing(says("late", hold=0), timeout=Timeout(30, read=0.1))
     assert known.type == "ModelTimeout"
     assert "timed out" in known.message
 
 
 async def test_an_answer_that_is_no_json(failing):
-    """As of a proxy that shows its own page."""
+    """A response that is no JSON, such as a proxy's page, is `ModelFailed`, which is repeated."""
     known = await failing(Body(content="<html>", content_type="text/html"))
     assert (known.type, known.non_retryable) == ("ModelFailed", False)
 
 
-async def test_nobody_listens(ask, protocol):
-    """The server is away."""
+async def test_a_refused_connection(ask, protocol):
+    """A refused connection is `ModelUnavailable`, and its text has no port."""
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]

@@ -1,4 +1,4 @@
-"""A model's faults in real runs: Temporal repeats what waiting mends, a person is told the rest."""
+"""Errors of models in runs: Temporal repeats those that may pass, and the others fail the run."""
 
 import pytest
 from temporalio.api.enums.v1 import EventType
@@ -11,7 +11,7 @@ from tests.models.standin import HttpError, says
 
 @pytest.fixture
 def planner(standin, ask, protocol):
-    """A planner that asks a model of the stand-in, and answers with what it says."""
+    """A planner that returns the text of a model of the stand-in as the answer."""
     model = guarded(standin.model(protocol))
 
     async def plan(turn):
@@ -22,8 +22,8 @@ def planner(standin, ask, protocol):
     return plan
 
 
-async def test_a_run_goes_on_when_its_provider_does(serve, traces, standin, planner):
-    """One request an attempt, and one plan in the history."""
+async def test_a_run_continues_when_its_provider_recovers(serve, traces, standin, planner):
+    """Each attempt is one request, and the history has one plan."""
     soon = {"retry-after-ms": "20"}
     standin.script = [
         says("cut off", cut=0.5),
@@ -40,8 +40,8 @@ async def test_a_run_goes_on_when_its_provider_does(serve, traces, standin, plan
     await traces(run).check()
 
 
-async def test_a_person_is_told_at_once_what_waiting_does_not_mend(serve, traces, standin, planner):
-    """In one sentence that says what to do, and holds neither the key nor the address; after one request."""
+async def test_an_error_that_a_person_must_repair_fails_the_run_at_once(serve, traces, standin, planner):
+    """The run fails after one request, with a sentence that says what to do and has neither the key nor the URL."""
     standin.script = [HttpError(error="unauthorized")]
     client = await serve(planner=planner)
     run = await client.start("test.agent", "go")

@@ -1,4 +1,4 @@
-"""How much a worker asks of a provider: the rate that adapts, the queue before it, and who shares it."""
+"""Rate limits: the rate that adapts, the queue of requests, and the limiters that models share."""
 
 import asyncio
 
@@ -17,7 +17,7 @@ from sojourn.models.rate_limits import LONGEST_CLOSED, LONGEST_WAIT, Limiter, Ra
 
 
 class Time:
-    """A clock that only a sleep moves on."""
+    """A clock that only a sleep advances."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -27,14 +27,14 @@ class Time:
         return self.now
 
     async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(0)  # let the others join the queue
+        await asyncio.sleep(0)  # lets other requests join the queue
         self.slept.append(seconds)
         self.now += seconds
 
 
 @pytest.fixture
 def time():
-    """A clock for the test."""
+    """The test's clock."""
     return Time()
 
 
@@ -49,7 +49,7 @@ def limiter(time):
 
 
 async def refused(limiter, retry_after=None, tokens=500):
-    """A request that the provider refuses for its rate."""
+    """Make a request that the provider refuses for its rate limit."""
     with pytest.raises(ModelRateLimitError):
         async with limiter.request(tokens):
             raise ModelRateLimitError("gpt-5", "slow down", retry_after=retry_after)
@@ -59,15 +59,15 @@ async def refused(limiter, retry_after=None, tokens=500):
 
 
 def test_nothing_is_limited_before_the_first_refusal():
-    """Whatever is sent."""
+    """Without a set rate no request waits before the first refusal, however much is sent."""
     allowance = Allowance()
     for _ in range(100):
         assert allowance.wait(1e6, 0.0) == 0
         allowance.take(1e6, 0.0)
 
 
-def test_a_bucket_holds_a_minutes_worth():
-    """A burst of it may go at once; the rest as it fills."""
+def test_a_bucket_holds_the_tokens_of_a_minute():
+    """The tokens of a minute may be sent at once, and further ones as the bucket fills."""
     allowance = Allowance()
     allowance.limit(600)
     allowance.take(600, 0.0)
@@ -77,8 +77,8 @@ def test_a_bucket_holds_a_minutes_worth():
     assert allowance.wait(60, 0.0, ahead=60) > allowance.wait(60, 6.0)
 
 
-def test_one_larger_than_the_bucket_waits_for_a_full_one():
-    """It is sent all the same, and what comes after it pays."""
+def test_a_request_larger_than_the_bucket_waits_for_a_full_bucket():
+    """A request larger than the bucket is sent when the bucket is full, and later requests wait for its debt."""
     allowance = Allowance()
     allowance.limit(600)
     assert allowance.wait(6000, 0.0) == 0
@@ -86,8 +86,8 @@ def test_one_larger_than_the_bucket_waits_for_a_full_one():
     assert allowance.wait(1, 0.0) == pytest.approx(540.1)
 
 
-def test_what_was_not_used_is_given_back():
-    """The estimate is corrected by what the provider counted, either way."""
+def test_the_estimate_is_corrected_in_both_directions():
+    """Tokens that were estimated too high are put back, and those too low are taken."""
     allowance = Allowance()
     allowance.limit(600)
     allowance.take(600, 0.0)
@@ -97,8 +97,8 @@ def test_what_was_not_used_is_given_back():
     assert allowance.wait(60, 0.0) == pytest.approx(66)
 
 
-def test_a_refusal_halves_the_rate_and_successes_give_it_back():
-    """5 % of the full rate for each, never more than all."""
+def test_a_refusal_halves_the_rate_and_successes_raise_it():
+    """A refusal halves the rate; each success adds 5 % of the full rate, up to the full rate."""
     allowance = Allowance()
     allowance.limit(1000)
     allowance.refused(10.0, sent=9.0, retry_after=None)
@@ -111,7 +111,7 @@ def test_a_refusal_halves_the_rate_and_successes_give_it_back():
 
 
 def test_a_refusal_empties_the_bucket():
-    """What was saved up before it is not sent on top: the next request waits for tokens at the halved rate."""
+    """After a refusal the next request waits for its tokens at the halved rate, even if the bucket was full."""
     allowance = Allowance()
     allowance.limit(1000)
     assert allowance.wait(100, 10.0) == 0
@@ -120,7 +120,7 @@ def test_a_refusal_empties_the_bucket():
 
 
 def test_the_rate_never_falls_below_a_tenth():
-    """However often it is refused."""
+    """After any number of refusals the rate is a tenth of the full rate."""
     allowance = Allowance()
     allowance.limit(1000)
     for second in range(1, 20):
@@ -128,8 +128,8 @@ def test_the_rate_never_falls_below_a_tenth():
     assert allowance.rate == 100
 
 
-def test_requests_that_were_on_their_way_together_halve_once():
-    """Fifty refusals of one burst are one."""
+def test_refusals_of_requests_in_flight_together_halve_once():
+    """The refusals of requests that were sent before the last halving do not halve the rate again."""
     allowance = Allowance()
     allowance.limit(1000)
     for _ in range(50):
@@ -139,8 +139,8 @@ def test_requests_that_were_on_their_way_together_halve_once():
 
 
 @pytest.mark.parametrize(("sent", "full"), [(500, LEAST_KNOWN), (90_000, 90_000)])
-def test_an_unset_rate_is_learned_from_the_minute_before(sent, full):
-    """At least 60,000: others may use the same account. Recovered, the limit goes."""
+def test_an_unset_rate_is_learned_from_the_last_minute(sent, full):
+    """At the first refusal the full rate is what was sent in the last minute, at least 60,000; recovered, the limit ends."""
     allowance = Allowance()
     allowance.take(sent, 0.0)
     allowance.refused(0.5, sent=0.0, retry_after=None)
@@ -153,16 +153,16 @@ def test_an_unset_rate_is_learned_from_the_minute_before(sent, full):
     assert allowance.wait(1e9, 0.5) == 0
 
 
-def test_what_was_sent_long_ago_is_not_of_the_minute_before():
-    """The memory is a minute long."""
+def test_tokens_sent_longer_than_a_minute_ago_do_not_count():
+    """The full rate is learned only from the tokens of the last minute."""
     allowance = Allowance()
     allowance.take(1_000_000, 0.0)
     allowance.refused(61.0, sent=60.9, retry_after=None)
     assert allowance.full_rate == LEAST_KNOWN
 
 
-def test_nothing_is_sent_before_the_moment_that_the_provider_named():
-    """A later, shorter one does not open the door again."""
+def test_nothing_is_sent_before_retry_after_has_passed():
+    """A later, shorter `Retry-After` does not end an earlier one."""
     allowance = Allowance()
     allowance.refused(10.0, sent=9.0, retry_after=20.0)
     allowance.refused(11.0, sent=9.0, retry_after=2.0)
@@ -170,8 +170,8 @@ def test_nothing_is_sent_before_the_moment_that_the_provider_named():
     assert allowance.wait(1, 30.0) == 0
 
 
-def test_the_strictest_rate_holds():
-    """Of several planners for one provider; a looser one says nothing."""
+def test_the_strictest_rate_applies():
+    """Of the rates of several planners for one provider, the lowest applies."""
     allowance = Allowance()
     allowance.limit(1000)
     allowance.take(900, 0.0)
@@ -195,8 +195,8 @@ def test_the_strictest_rate_holds():
         max_size=60,
     )
 )
-def test_a_wait_is_as_long_as_it_says(events):
-    """After whatever came before: when it has passed, the request may go; and the rate keeps its bounds."""
+def test_after_a_wait_the_request_may_be_sent(events):
+    """After any events, the request may be sent when its wait has passed, and the rate stays within its bounds."""
     allowance, now = Allowance(), 0.0
     allowance.limit(6000)
     for what, value in events:
@@ -217,15 +217,15 @@ def test_a_wait_is_as_long_as_it_says(events):
 # The queue.
 
 
-async def test_without_limits_nobody_waits(limiter, time):
-    """As many at once as there are."""
+async def test_without_limits_no_request_waits(limiter, time):
+    """Without limits requests are sent at the same time."""
     free = limiter()
     async with free.request(500), free.request(500), free.request(500):
         assert time.slept == []
 
 
 async def test_a_request_waits_for_its_tokens(limiter, time):
-    """As long as the bucket needs, and no longer."""
+    """A request waits exactly until the bucket has its tokens."""
     set_ = limiter(tokens_per_minute=6000)
     async with set_.request(6000):
         pass
@@ -235,7 +235,7 @@ async def test_a_request_waits_for_its_tokens(limiter, time):
 
 
 async def test_first_come_first_served(limiter, time):
-    """A small request does not pass a large one by."""
+    """A small request does not overtake a large one."""
     set_, order = limiter(tokens_per_minute=6000), []
     async with set_.request(6000):
         pass
@@ -259,8 +259,8 @@ async def test_real_usage_corrects_the_estimate(limiter, time):
     assert time.slept == [pytest.approx(6)]
 
 
-async def test_a_refusal_holds_every_other_request_back(limiter, time):
-    """Nothing goes out before the moment that the provider named, whichever run asks."""
+async def test_a_refusal_delays_every_other_request(limiter, time):
+    """After a refusal no request is sent before `Retry-After` has passed."""
     free = limiter()
     await refused(free, retry_after=20)
     async with free.request(500):
@@ -268,7 +268,7 @@ async def test_a_refusal_holds_every_other_request_back(limiter, time):
 
 
 async def test_a_long_wait_is_handed_over(limiter, time):
-    """At once, with the time to come back: it would hold a slot of the worker for nothing."""
+    """A request that would wait for more than 30 s raises at once with its delay, and keeps no slot of the worker."""
     free = limiter()
     await refused(free, retry_after=90)
     with pytest.raises(ModelRateLimitError) as caught:
@@ -280,8 +280,8 @@ async def test_a_long_wait_is_handed_over(limiter, time):
     assert free.allowance.rate == LEAST_KNOWN / 2
 
 
-async def test_those_handed_over_come_back_one_after_the_other(limiter):
-    """As fast as tokens do, not all in one second."""
+async def test_requests_handed_over_come_back_one_after_the_other(limiter):
+    """The delays of requests handed over differ by the time that the bucket needs for their tokens."""
     free = limiter(tokens_per_minute=6000)
     await refused(free, retry_after=90)
     waits = []
@@ -294,7 +294,7 @@ async def test_those_handed_over_come_back_one_after_the_other(limiter):
 
 
 async def test_a_queue_that_grows_too_long_is_handed_over(limiter):
-    """What stands before a request counts."""
+    """The tokens of earlier requests in the queue count in the wait of a request."""
     set_ = limiter(tokens_per_minute=6000)
     async with set_.request(6000):
         pass
@@ -309,8 +309,8 @@ async def test_a_queue_that_grows_too_long_is_handed_over(limiter):
     assert done[2].retry_after > LONGEST_WAIT
 
 
-async def test_a_refusal_that_comes_while_others_wait_hands_them_over(limiter, time):
-    """They look again before they go."""
+async def test_a_refusal_while_a_request_waits_hands_it_over(limiter, time):
+    """A waiting request computes its wait again before it is sent."""
     set_ = limiter(tokens_per_minute=6000)
     async with set_.request(6000):
         pass
@@ -327,15 +327,15 @@ async def test_a_refusal_that_comes_while_others_wait_hands_them_over(limiter, t
     assert caught.value.retry_after == pytest.approx(294)
 
 
-async def test_a_providers_moment_is_bounded(limiter, time):
-    """A provider that says a year does not stop the worker for one."""
+async def test_retry_after_is_bounded(limiter, time):
+    """A `Retry-After` stops the requests of a worker for at most an hour."""
     free = limiter()
     await refused(free, retry_after=1e7)
     assert free.allowance.closed_until == time.now + LONGEST_CLOSED
 
 
 async def test_a_cancelled_wait_leaves_nothing_behind(limiter):
-    """Neither its place in the queue nor its tokens."""
+    """A cancelled wait leaves neither a place in the queue nor taken tokens."""
     set_ = limiter(tokens_per_minute=6000, concurrency=1)
     async with set_.request(6000):
         pass
@@ -361,8 +361,8 @@ async def test_a_cancelled_wait_leaves_nothing_behind(limiter):
     assert await send()
 
 
-async def test_other_failures_say_nothing_of_the_rate(limiter):
-    """A server error neither halves it nor gives any back."""
+async def test_other_failures_do_not_change_the_rate(limiter):
+    """A failure that is no refusal neither lowers nor raises the rate."""
     set_ = limiter(tokens_per_minute=6000)
     await refused(set_)
     with pytest.raises(ValueError, match="odd"):
@@ -371,11 +371,11 @@ async def test_other_failures_say_nothing_of_the_rate(limiter):
     assert set_.allowance.rate == 3000
 
 
-# At once.
+# Requests in flight.
 
 
 async def test_no_more_requests_are_in_flight_than_allowed(limiter):
-    """The others wait until one has ended."""
+    """Beyond the limit of requests in flight, a request waits until another has ended."""
     two, flying, most = limiter(concurrency=2), 0, 0
 
     async def send():
@@ -392,7 +392,7 @@ async def test_no_more_requests_are_in_flight_than_allowed(limiter):
 
 
 async def test_a_slot_that_does_not_come_is_handed_over(limiter, monkeypatch):
-    """The activity's own slot is worth more."""
+    """A request that gets no slot within the longest wait raises with its delay."""
     monkeypatch.setattr(module, "LONGEST_WAIT", 0.01)
     one = limiter(concurrency=1)
     async with one.request(500):
@@ -404,8 +404,8 @@ async def test_a_slot_that_does_not_come_is_handed_over(limiter, monkeypatch):
         pass
 
 
-async def test_the_strictest_concurrency_holds(limiter):
-    """Of several planners for one provider."""
+async def test_the_strictest_concurrency_applies(limiter):
+    """Of the limits of several planners for one provider, the lowest applies."""
     some = limiter(concurrency=3)
     some.limit(RateLimits(concurrency=5))
     assert some._slots.max_running == 3
@@ -413,11 +413,11 @@ async def test_the_strictest_concurrency_holds(limiter):
     assert some._slots.max_running == 1
 
 
-# Who shares it.
+# Shared limiters.
 
 
 async def test_models_of_one_provider_and_key_share_a_limiter(standin):
-    """And no others: another key, another address and another provider have their own."""
+    """Models with another key or of another provider have another limiter."""
     chat = standin.model("openai-chat")
     assert limiter_for(chat) is limiter_for(standin.model("openai-responses"))
     assert limiter_for(chat) is not limiter_for(standin.model("openai-chat", api_key="another"))
@@ -425,8 +425,8 @@ async def test_models_of_one_provider_and_key_share_a_limiter(standin):
     assert limiter_for(standin.model("anthropic"), RateLimits(tokens_per_minute=500)).allowance.rate == 500
 
 
-def test_each_event_loop_has_its_own():
-    """What waits in one cannot be woken from another."""
+def test_each_event_loop_has_its_own_limiters():
+    """A model has another limiter in another event loop, whose tasks cannot wake each other."""
     model = FunctionModel(lambda *_: ModelResponse(parts=[]))
 
     async def limiter():
@@ -446,15 +446,15 @@ def test_each_event_loop_has_its_own():
         ({"SOJOURN_MODEL_CONCURRENCY": "8", "SOJOURN_MODEL_TPM": "90000"}, (2, None), RateLimits(2, 90_000)),
     ],
 )
-def test_what_is_given_wins_over_the_environment(monkeypatch, environment, given, expected):
-    """And an empty setting says nothing."""
+def test_a_given_limit_replaces_that_of_the_environment(monkeypatch, environment, given, expected):
+    """A given limit replaces the environment variable, and an empty variable sets no limit."""
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert RateLimits.given(*given) == expected
 
 
 @pytest.mark.parametrize(
-    ("environment", "given", "said"),
+    ("environment", "given", "message"),
     [
         ({"SOJOURN_MODEL_CONCURRENCY": "many"}, (None, None), "SOJOURN_MODEL_CONCURRENCY is 'many'"),
         ({"SOJOURN_MODEL_TPM": "-1"}, (None, None), "SOJOURN_MODEL_TPM is '-1'"),
@@ -463,11 +463,11 @@ def test_what_is_given_wins_over_the_environment(monkeypatch, environment, given
         ({}, (None, -5), "tokens_per_minute is -5"),
     ],
 )
-def test_a_limit_that_is_none_is_refused(monkeypatch, environment, given, said):
-    """Where it is declared, not in the middle of a run."""
+def test_a_limit_that_is_no_number_above_0_is_refused(monkeypatch, environment, given, message):
+    """A wrong limit is refused when it is declared, not in the middle of a run."""
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(DefinitionError, match=said):
+    with pytest.raises(DefinitionError, match=message):
         RateLimits.given(*given)
 
 
@@ -481,7 +481,7 @@ def test_a_limit_that_is_none_is_refused(monkeypatch, environment, given, said):
     ],
 )
 def test_the_settings_of_a_request(given, ignored, expected):
-    """The provider's time-out, unless one is given; the SDK repeats nothing, whatever is given."""
+    """The time-out is the given one, else the provider's, and the SDK's retries are always off."""
     assert settings_for("anthropic", given, ignored) == expected
 
 
@@ -495,5 +495,5 @@ def test_the_settings_of_a_request(given, ignored, expected):
     ],
 )
 async def test_the_row_of_the_table_of_timeouts(standin, protocol, name, row):
-    """A family of models that thinks long does so at every provider."""
+    """A family of models with its own time-outs has them at every provider but Anthropic."""
     assert timeouts_name(standin.model(protocol, name)) == row

@@ -1,4 +1,4 @@
-"""The tasks by which repair is measured: each bad call is refused, with what is needed to repair it."""
+"""The tasks of the repair benchmark: each bad call is refused with what is needed to repair it."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ each_task = pytest.mark.parametrize("task", TASKS, ids=lambda task: task.id)
 
 
 def answered(task, **call):
-    """What the boundary makes of a call: the payload, or the refusal."""
+    """Return the boundary's answer to a call: the payload, or the refusal."""
     tool = TOOLS.get(task.called)
     request = ToolRequest(name=task.called, tool_call_id="c", **call)
     if tool is None:
@@ -31,8 +31,8 @@ def answered(task, **call):
     return boundary.checked(tool.spec, tool.validator, request)
 
 
-def test_there_are_sixty_of_eleven_kinds_the_same_each_time():
-    """Ten for each tool; the first few are of all tools and of several kinds."""
+def test_there_are_sixty_tasks_of_eleven_kinds():
+    """There are ten tasks for each tool, always the same, and the first six have six different tools."""
     assert len({task.id for task in TASKS}) == 60
     assert {task.kind for task in TASKS} == set(KINDS)
     assert [sum(task.tool == tool for task in TASKS) for tool in TOOLS] == [10] * 6
@@ -42,18 +42,18 @@ def test_there_are_sixty_of_eleven_kinds_the_same_each_time():
 
 
 @each_task
-def test_the_right_payload_is_taken(task):
-    """And each of its values is in the words of the task."""
+def test_the_right_payload_is_accepted(task):
+    """The boundary accepts the right payload, and the task's text has each of its values."""
     tool = TOOLS[task.tool]
     request = ToolRequest(name=task.tool, payload=task.right)
     assert boundary.checked(tool.spec, tool.validator, request) == task.right
     for value in values(task.right):
-        said = task.wanted.lower()
-        assert str(value).lower() in said or str(value).replace("_", " ") in said
+        text = task.wanted.lower()
+        assert str(value).lower() in text or str(value).replace("_", " ") in text
 
 
 def values(payload):
-    """The values of a payload; the kind of a union is in the sentence's form."""
+    """Return the values of a payload, without the kind of a union, which the text does not have literally."""
     match payload:
         case dict():
             union = payload.get("kind") in {"agency", "weekly"}
@@ -67,7 +67,7 @@ def values(payload):
 
 @each_task
 def test_the_bad_call_is_refused_with_what_repairs_it(task):
-    """Which field, and what would fit; or the tools there are; or that it is to be one whole JSON object."""
+    """A refusal names each field and what would be valid, or the known tools, or that one JSON object is required."""
     call = {"raw": task.raw} if task.raw else {"payload": task.sent}
     refused = answered(task, **call)
     assert not isinstance(refused, dict)
@@ -81,22 +81,22 @@ def test_the_bad_call_is_refused_with_what_repairs_it(task):
         assert wire_name(task.tool) in text
 
 
-@pytest.mark.parametrize("told", ["no", "arguments that fit: `cabin`", "`name` is required"])
-async def test_the_stand_in_repairs_only_what_is_named(ask, told):
-    """A text that names nothing that is wrong gets the same call again; an example is not looked at."""
+@pytest.mark.parametrize("answer", ["no", "arguments that fit: `cabin`", "`name` is required"])
+async def test_the_stand_in_repairs_only_the_fields_that_are_named(ask, answer):
+    """After an answer that names no wrong field, the stand-in repeats its call; it does not read the example."""
     task = next(task for task in TASKS if task.id == "travel.trips.book:wrong_enum")
     call = ToolCallPart(wire_name(task.called), json.dumps(task.sent), "c")
     messages = [
         ModelRequest([UserPromptPart(task.wanted)]),
         ModelResponse([call]),
-        ModelRequest([ToolReturnPart(call.tool_name, told, "c")]),
+        ModelRequest([ToolReturnPart(call.tool_name, answer, "c")]),
     ]
     [again] = (await ask(reader(TASKS), messages)).parts
     assert (again.tool_name, json.loads(again.args)) == (call.tool_name, task.sent)
 
 
-async def test_each_kind_is_repaired_by_its_hint_in_one_turn_and_several_faults_one_by_one_without(serve):
-    """Real runs, judged by what the tool was called with."""
+async def test_hints_repair_each_kind_in_one_turn_and_plain_errors_one_fault_at_a_time(serve):
+    """In runs, a call is repaired in one turn with its hint, and fault by fault without it."""
     chosen = [next(task for task in TASKS if task.kind == kind) for kind in KINDS]
     client = await serve(repair.app_of(reader(chosen), chosen))
     attempts = [repair.attempt(client, task, arm) for task in chosen for arm in repair.ARMS]
@@ -110,13 +110,13 @@ async def test_each_kind_is_repaired_by_its_hint_in_one_turn_and_several_faults_
     assert all(each.input_tokens and each.output_tokens for each in done)
 
 
-async def test_it_reports_as_json():
-    """From the command line: figures of both arms, and every attempt."""
+async def test_the_benchmark_reports_as_json():
+    """The command prints the summary of both arms and every attempt as JSON."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "bench.repair", "--tasks", "2", "--json", stdout=asyncio.subprocess.PIPE
     )
     printed, _ = await process.communicate()
-    told = json.loads(printed)
-    assert told["model"] == "standin"
-    assert [told["summary"][arm]["repaired"] for arm in ("hints", "plain")] == [1, 1]
-    assert len(told["attempts"]) == 4
+    report = json.loads(printed)
+    assert report["model"] == "standin"
+    assert [report["summary"][arm]["repaired"] for arm in ("hints", "plain")] == [1, 1]
+    assert len(report["attempts"]) == 4

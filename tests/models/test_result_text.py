@@ -1,4 +1,4 @@
-"""What a model reads of a tool's answer: compact, complete, by the tools' names as it knows them (SR-124, SR-128)."""
+"""The text of a tool's answer for a model: compact, complete, and with the tools' names for the model (SR-124, SR-128)."""
 
 import json
 from datetime import timedelta
@@ -46,24 +46,24 @@ def read(payload: dict) -> str:
 
 
 def test_a_success_is_its_result():
-    """A text as it is, anything else as JSON on one line."""
+    """A result that is a text is unchanged, and any other is JSON on one line."""
     assert result_text(ToolResult(name="a.b.c", result="as it is"), NAMES) == "as it is"
     assert result_text(ToolResult(name="a.b.c", result={"ä": [1, None]}), NAMES) == '{"ä":[1,null]}'
     assert result_text(ToolResult(name="a.b.c"), NAMES) == "null"
 
 
 def test_artifacts_are_named():
-    """A model knows that there is more than it is shown."""
+    """The text of a result with artifacts names their kinds and sizes."""
     chart = Artifact(kind="chart", source_tool="a.b.c", size=2048)
-    told = result_text(ToolResult(name="a.b.c", result="done", artifacts=[chart]), NAMES)
-    assert told.splitlines() == [
+    text = result_text(ToolResult(name="a.b.c", result="done", artifacts=[chart]), NAMES)
+    assert text.splitlines() == [
         "done",
         "[kept for the people who follow the run, and not shown to you: chart (2,048 bytes)]",
     ]
 
 
-def test_a_refusal_says_all_that_mends_it():
-    """The reason, each fault with what fits, arguments that fit, and what was sent."""
+def test_a_refusal_says_all_that_a_repair_needs():
+    """A refusal has the reason, each fault with what would be valid, valid arguments, and the arguments sent."""
     sent = {"customer": 7, "speed": "fats", "lines": [{"sku": "abc", "count": 100}]}
     first, second, example, prior = read(sent).splitlines()
     assert first == "failed: invalid_arguments"
@@ -83,20 +83,20 @@ def test_a_refusal_says_all_that_mends_it():
 
 
 def test_missing_fields_are_named():
-    """With the reason that says that nothing else is wrong."""
-    told = read({"customer": "c-1"})
-    assert told.startswith("failed: missing_fields\n")
-    assert "`speed`" in told
-    assert "`lines`" in told
+    """Missing fields are named under their own reason, `missing_fields`."""
+    text = read({"customer": "c-1"})
+    assert text.startswith("failed: missing_fields\n")
+    assert "`speed`" in text
+    assert "`lines`" in text
 
 
 def test_many_faults_are_listed_one_by_one():
-    """Where one sentence has no room for all, each has a line; to a bound."""
+    """When one sentence cannot hold all faults, each has a line, up to a bound."""
     sent = {"customer": "c-1", "speed": "slow", "lines": [{"sku": "abc", "count": 0}] * 60}
     lines = read(sent).splitlines()
-    told = [line for line in lines if line.startswith("- ")]
-    assert len(told) == MAX_ISSUES
-    assert told[0].startswith("- `lines[0].")
+    faults = [line for line in lines if line.startswith("- ")]
+    assert len(faults) == MAX_ISSUES
+    assert faults[0].startswith("- `lines[0].")
     assert "and 10 more" in lines
     assert max(map(len, lines)) <= MAX_JSON + 30
 
@@ -115,29 +115,29 @@ def test_many_faults_are_listed_one_by_one():
     ids=["timeout", "rate limited", "unavailable", "unknown"],
 )
 def test_other_failures(failure, facts):
-    """Each says what to do; arguments are not repeated where they are not at fault."""
+    """Each failure says what to do, without the arguments sent, which are not at fault."""
     error, hint = failure
-    told = result_text(ToolResult(name="shop.orders.place", error=error, retry_hint=hint), NAMES)
-    assert [fact for fact in facts if fact not in told] == []
-    assert "you sent" not in told
-    assert "shop.orders." not in told.replace("shop.orders.plaice", "")
+    text = result_text(ToolResult(name="shop.orders.place", error=error, retry_hint=hint), NAMES)
+    assert [fact for fact in facts if fact not in text] == []
+    assert "you sent" not in text
+    assert "shop.orders." not in text.replace("shop.orders.plaice", "")
 
 
-def test_an_error_without_a_hint_is_told_with_its_causes():
-    """What a tool raised, and why."""
+def test_an_error_without_a_hint_has_its_causes():
+    """The text of an error without a hint has its message and its cause's."""
     error = ToolError.with_cause("cannot place", ToolError.new("no stock"))
-    told = result_text(ToolResult(name="shop.orders.place", error=error), NAMES)
-    assert told.startswith("failed\n")
-    assert "cannot place" in told
-    assert "no stock" in told
+    text = result_text(ToolResult(name="shop.orders.place", error=error), NAMES)
+    assert text.startswith("failed\n")
+    assert "cannot place" in text
+    assert "no stock" in text
 
 
 def test_only_whole_ids_are_renamed():
-    """A text of a tool that looks like an id, and is not one that the model knows, stays."""
+    """Only the ids of known tools are replaced by names, not texts that merely contain such an id."""
     error = ToolError.new(
         "see shop.orders.place2, xshop.orders.place and shop.orders.place/x; or shop.orders.cancel."
     )
-    told = result_text(ToolResult(name="other.tools.it", error=error), NAMES)
+    text = result_text(ToolResult(name="other.tools.it", error=error), NAMES)
     assert (
-        "see shop.orders.place2, xshop.orders.place and shop.orders.place/x; or shop__orders__cancel." in told
+        "see shop.orders.place2, xshop.orders.place and shop.orders.place/x; or shop__orders__cancel." in text
     )

@@ -1,4 +1,4 @@
-"""Each request to a model is a span below its plan's, and says nothing of what was asked or answered."""
+"""Each request to a model is a span below the plan's span, without any text of the request or the answer."""
 
 import asyncio
 import json
@@ -12,7 +12,7 @@ SCRIPT = Path(__file__).with_name("spans_of_requests.py")
 
 
 async def test_requests_are_spans(standin):
-    """A plain answer, a streamed one and a refusal, by the conventions for generative AI."""
+    """A plain, a streamed and a refused request have spans by OpenTelemetry's conventions for generative AI."""
     standin.script = [says("SECRET 1"), says("SECRET 2"), HttpError(error="bad_request")]
     process = await asyncio.create_subprocess_exec(
         sys.executable, str(SCRIPT), env={**os.environ, **standin.environment}, stdout=asyncio.subprocess.PIPE
@@ -23,7 +23,7 @@ async def test_requests_are_spans(standin):
     plain, streamed, refused, plan = map(json.loads, out.splitlines())
     assert plan["name"] == "plan"
     for span, streams in ((plain, False), (streamed, True)):
-        assert (span["name"], span["kind"], span["below"]) == ("chat gpt-5-mini", "CLIENT", True)
+        assert (span["name"], span["kind"], span["has_parent"]) == ("chat gpt-5-mini", "CLIENT", True)
         assert span["status"] == "UNSET"
         assert span["attributes"] == {
             "gen_ai.operation.name": "chat",
@@ -35,5 +35,5 @@ async def test_requests_are_spans(standin):
             "gen_ai.response.model": "gpt-5-mini",
             "gen_ai.response.finish_reasons": ["stop"],
         }
-    assert (refused["status"], refused["said"], refused["events"]) == ("ERROR", None, 0)
+    assert (refused["status"], refused["description"], refused["events"]) == ("ERROR", None, 0)
     assert "Rejected" in refused["attributes"]["error.type"]

@@ -1,4 +1,4 @@
-"""The stand-in, asked by the genuine SDKs: what comes back is what was scripted."""
+"""The stand-in's answers reach the providers' SDKs as scripted."""
 
 import pytest
 from pydantic_ai import (
@@ -40,7 +40,7 @@ RICH = Reply(
 
 
 async def test_a_text_comes_back(standin, protocol, streamed, ask) -> None:
-    """A text is the model's text, and the answer is the one that was asked for."""
+    """A scripted text is the response's text, and the response is streamed only when requested."""
     standin.script = ["Good morning, what can I do for you today?"]
     response = await ask(standin.model(protocol), streamed=streamed)
     assert response.text == "Good morning, what can I do for you today?"
@@ -74,16 +74,16 @@ async def test_tool_calls_come_back_with_their_ids(standin, protocol, streamed, 
     assert response.finish_reason == ("stop" if protocol == "openai-responses" else "tool_call")
 
 
-async def test_arguments_that_are_no_json_come_back_as_written(standin, protocol, streamed, ask) -> None:
-    """What a model writes badly stays bad, but where the wire has no place for it."""
+async def test_arguments_that_are_no_json_come_back_unchanged(standin, protocol, streamed, ask) -> None:
+    """Arguments that are no JSON are unchanged, except in an unstreamed response of Anthropic, which needs an object."""
     standin.script = [calls(ToolCall(name="orders__find", arguments='{"id": 7'))]
     response = await ask(standin.model(protocol), streamed=streamed, tools=(FIND,))
-    whole = protocol == "anthropic" and not streamed
-    assert response.tool_calls[0].args == ({"INVALID_JSON": '{"id": 7'} if whole else '{"id": 7')
+    needs_object = protocol == "anthropic" and not streamed
+    assert response.tool_calls[0].args == ({"INVALID_JSON": '{"id": 7'} if needs_object else '{"id": 7')
 
 
 async def test_thinking_comes_back_with_its_signature(standin, protocol, streamed, ask) -> None:
-    """What signs the thinking is there, to be sent back; Chat Completions has no thinking."""
+    """Thinking has its signature, with which it can be sent back; Chat Completions has no thinking."""
     standin.script = [RICH]
     response = await ask(standin.model(protocol), streamed=streamed)
     thought = [part for part in response.parts if isinstance(part, ThinkingPart)]
@@ -92,7 +92,7 @@ async def test_thinking_comes_back_with_its_signature(standin, protocol, streame
 
 
 async def test_a_refusal_is_filtered_content(standin, protocol, streamed, ask) -> None:
-    """A refusal has no text; its words are beside it."""
+    """A refusal has the finish reason `content_filter` and no text; the details have its text."""
     standin.script = [Reply(parts=(Refusal(text="I cannot help with that."),))]
     response = await ask(standin.model(protocol), streamed=streamed)
     assert (response.text, response.finish_reason) == (None, "content_filter")
@@ -108,32 +108,32 @@ FINISHES = {
 
 @pytest.mark.parametrize("finish", FINISHES)
 async def test_a_finish_comes_back(standin, protocol, streamed, finish, ask) -> None:
-    """A finish is told in the provider's word; one that nobody knows is no known reason."""
+    """The finish reason is the provider's own value; an unknown one is no finish reason of pydantic-ai."""
     standin.script = [says("It was a dark and", finish=finish)]
     response = await ask(standin.model(protocol), streamed=streamed)
-    word = dict(zip(("openai-chat", "openai-responses", "anthropic"), FINISHES[finish], strict=True))[
+    value = dict(zip(("openai-chat", "openai-responses", "anthropic"), FINISHES[finish], strict=True))[
         protocol
     ]
-    assert (response.provider_details or {})["finish_reason"] == word
+    assert (response.provider_details or {})["finish_reason"] == value
     assert response.finish_reason == (None if finish == "surprised" else finish)
 
 
 async def test_usage_comes_back(standin, protocol, streamed, ask) -> None:
-    """The tokens are those of the script, the cached among those of the input."""
+    """The usage is that of the script, in which the input tokens include the cached tokens."""
     standin.script = [RICH]
     usage = (await ask(standin.model(protocol), streamed=streamed)).usage
     assert (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens) == (100, 20, 60)
 
 
-async def test_an_answer_may_say_nothing(standin, protocol, streamed, ask) -> None:
-    """No parts is a whole answer too."""
+async def test_an_answer_may_be_empty(standin, protocol, streamed, ask) -> None:
+    """An answer without parts is a complete response."""
     standin.script = [Reply()]
     response = await ask(standin.model(protocol), streamed=streamed)
     assert (list(response.parts), response.finish_reason) == ([], "stop")
 
 
 async def test_a_conversation_reads_the_same_in_every_protocol(standin, protocol, ask) -> None:
-    """A request is told in one shape: instructions, texts, calls, results, tools."""
+    """Requests of all protocols have the same instructions, texts, calls, results and tools."""
     model = standin.model(protocol)
     standin.script = ["It is on its way."]
     conversation: list[ModelMessage] = [
@@ -165,8 +165,8 @@ async def test_a_conversation_reads_the_same_in_every_protocol(standin, protocol
 
 
 @pytest.mark.parametrize("protocol", ["openai-responses", "anthropic"])
-async def test_thinking_goes_back_to_its_provider(standin, protocol, ask) -> None:
-    """A signature that came is sent back with the thinking."""
+async def test_thinking_is_sent_back_to_its_provider(standin, protocol, ask) -> None:
+    """The next request has the thinking with its signature."""
     model = standin.model(protocol)
     standin.script = [Reply(parts=RICH.parts[:2]), "Bye."]
     first = await ask(model)

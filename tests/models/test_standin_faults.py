@@ -1,4 +1,4 @@
-"""Each fault of a provider, and the exception that it becomes through the genuine SDKs."""
+"""Each fault of a provider, and the exception that it becomes through the SDKs."""
 
 import datetime as dt
 import email.utils
@@ -11,7 +11,7 @@ from pydantic_ai import exceptions as faults
 from tests.models.standin import Answer, Body, HttpError, Protocol, Reply, Text, ToolCall, says
 
 REFUSED = {
-    # error: the status of OpenAI and of Anthropic, and what pydantic-ai makes of it
+    # error: the status of OpenAI, the status of Anthropic, and pydantic-ai's exception
     "bad_request": (400, 400, faults.ModelRequestRejectedError),
     "context_length": (400, 400, faults.ModelContextWindowExceededError),
     "forbidden": (403, 403, faults.ModelAuthenticationError),
@@ -28,7 +28,7 @@ LONG = Reply(parts=(Text(text="I look for it. " * 20), ToolCall(name="orders__fi
 
 @pytest.fixture
 def fault_of(standin, ask):
-    """Ask for an answer, and give the exception that this raises."""
+    """Send a request to a stand-in with one answer, and return the exception that it raises."""
 
     async def raised_by(protocol: Protocol, answer: Answer, *, streamed: bool = True, **options: Any) -> Any:
         standin.script = [answer]
@@ -41,7 +41,7 @@ def fault_of(standin, ask):
 
 @pytest.mark.parametrize("error", REFUSED)
 async def test_a_refused_request_is_the_right_exception(standin, fault_of, protocol, streamed, error) -> None:
-    """The provider's status and body say what went wrong, and nobody asks twice."""
+    """The provider's status and body become the right exception after one request."""
     openai, anthropic, kind = REFUSED[error]
     raised = await fault_of(protocol, HttpError(error=error), streamed=streamed)
     assert isinstance(raised, kind)
@@ -50,22 +50,22 @@ async def test_a_refused_request_is_the_right_exception(standin, fault_of, proto
     assert len(standin.requests) == 1
 
 
-async def test_a_status_may_be_another(fault_of, protocol, streamed) -> None:
-    """A script may say the status of an error."""
+async def test_an_error_may_have_another_status(fault_of, protocol, streamed) -> None:
+    """A script may set the status of an error."""
     raised = await fault_of(protocol, HttpError(error="server_error", status=502), streamed=streamed)
     assert isinstance(raised, faults.ModelServerError)
     assert raised.status_code == 502
 
 
-async def test_the_time_to_wait_is_told(fault_of, protocol, streamed) -> None:
-    """Headers say when to ask again: in seconds, in milliseconds, or as a date."""
+async def test_the_exception_has_the_retry_after(fault_of, protocol, streamed) -> None:
+    """The exception has the seconds of the header, which has seconds, milliseconds or a date."""
     date = dt.datetime.now(dt.UTC) + dt.timedelta(hours=1)
-    told = [
+    forms = [
         {"Retry-After": "7"},
         {"retry-after-ms": "1500"},
         {"Retry-After": email.utils.format_datetime(date, usegmt=True)},
     ]
-    limited = [HttpError(error="rate_limit", headers=headers) for headers in told]
+    limited = [HttpError(error="rate_limit", headers=headers) for headers in forms]
     waits = [(await fault_of(protocol, answer, streamed=streamed)).retry_after for answer in limited]
     assert waits[:2] == [7, 1.5]
     assert 3000 < waits[2] <= 3600
@@ -73,7 +73,7 @@ async def test_the_time_to_wait_is_told(fault_of, protocol, streamed) -> None:
 
 @pytest.mark.parametrize("cut", [0, 0.5])
 async def test_a_cut_connection_is_a_connection_error(standin, fault_of, protocol, streamed, cut) -> None:
-    """A connection that ends before or in the answer is no answer."""
+    """A connection that is closed before or within the answer is a connection error."""
     raised = await fault_of(protocol, LONG.model_copy(update={"cut": cut}), streamed=streamed)
     assert type(raised) is faults.ModelConnectionError
     assert raised.phase == "read"
@@ -82,7 +82,7 @@ async def test_a_cut_connection_is_a_connection_error(standin, fault_of, protoco
 
 @pytest.mark.parametrize("hold", [0, 0.5])
 async def test_an_answer_that_does_not_come_is_a_timeout(standin, fault_of, protocol, streamed, hold) -> None:
-    """A client that waits too long goes away, and the stand-in tells so."""
+    """A client whose time-out passes disconnects, and the stand-in records it."""
     answer = LONG.model_copy(update={"hold": hold})
     raised = await fault_of(protocol, answer, streamed=streamed, timeout=HASTY)
     assert isinstance(raised, faults.ModelTimeoutError)
@@ -91,7 +91,7 @@ async def test_an_answer_that_does_not_come_is_a_timeout(standin, fault_of, prot
 
 
 async def test_a_slow_answer_arrives(standin, ask, protocol, streamed) -> None:
-    """Delay and pace change nothing of the answer, only when it comes."""
+    """Delay and pace change only the times of an answer."""
     standin.script = [says("slow but sure", delay=0.05, pace=0.01)]
     response = await ask(standin.model(protocol), streamed=streamed)
     (request,) = standin.requests
@@ -101,7 +101,7 @@ async def test_a_slow_answer_arrives(standin, ask, protocol, streamed) -> None:
 
 @pytest.mark.parametrize("error", ["context_length", "overloaded", "quota", "rate_limit", "server_error"])
 async def test_a_stream_may_break_with_an_error(fault_of, protocol, error) -> None:
-    """An error inside an open stream is the same error as before it, with its status."""
+    """An error within a stream is the same exception as one in place of the stream, with its status."""
     raised = await fault_of(protocol, LONG.model_copy(update={"breaks": error}))
     openai, anthropic, kind = REFUSED[error]
     assert isinstance(raised, kind)
@@ -110,14 +110,14 @@ async def test_a_stream_may_break_with_an_error(fault_of, protocol, error) -> No
 
 
 async def test_a_plain_answer_cannot_break(fault_of, protocol) -> None:
-    """Where nothing is streamed, the error is the answer."""
+    """An unstreamed answer that should break halfway is the error itself."""
     raised = await fault_of(protocol, LONG.model_copy(update={"breaks": "overloaded"}), streamed=False)
     assert isinstance(raised, faults.ModelOverloadedError)
     assert not raised.in_stream
 
 
-async def test_a_stream_may_end_as_if_it_were_whole(standin, ask, protocol) -> None:
-    """A stream that ends early is no error of the connection: only its end is missing."""
+async def test_a_stream_may_end_as_if_complete(standin, ask, protocol) -> None:
+    """A stream that ends early in order raises no error; only its finish reason is missing."""
     standin.script = [LONG.model_copy(update={"ends": 0.5})]
     response = await ask(standin.model(protocol), streamed=True)
     text = LONG.parts[0].text
@@ -136,15 +136,15 @@ NO_ANSWERS = {
 
 
 @pytest.mark.parametrize("body", NO_ANSWERS)
-async def test_a_stream_that_is_none_is_unexpected(fault_of, protocol, body) -> None:
-    """A body without events is a stream that never began."""
+async def test_a_stream_without_events_is_unexpected(fault_of, protocol, body) -> None:
+    """A body without events is `UnexpectedModelBehavior`."""
     raised = await fault_of(protocol, NO_ANSWERS[body])
     assert type(raised) is faults.UnexpectedModelBehavior
 
 
 @pytest.mark.parametrize("body", NO_ANSWERS)
-async def test_a_plain_answer_that_is_none_raises(standin, ask, protocol, body) -> None:
-    """Most are errors of the API; an object of another shape escapes as the code's own error."""
+async def test_a_wrong_unstreamed_answer_raises(standin, ask, protocol, body) -> None:
+    """Most wrong bodies are an API error; an object of another shape may raise a `TypeError` of the SDK."""
     kind = faults.ModelAPIError
     if protocol == "openai-chat" and body in {"no JSON", "another object"}:
         kind = faults.UnexpectedModelBehavior
@@ -156,8 +156,8 @@ async def test_a_plain_answer_that_is_none_raises(standin, ask, protocol, body) 
     assert caught.type is kind
 
 
-async def test_an_error_page_is_told_by_its_status(fault_of, protocol, streamed) -> None:
-    """What stands before a provider answers in no protocol; its status is enough."""
+async def test_an_error_page_is_recognized_by_its_status(fault_of, protocol, streamed) -> None:
+    """The page of a proxy, which is no JSON, becomes the exception for its status."""
     page = Body(content="<html>Bad gateway</html>", content_type="text/html", status=502)
     raised = await fault_of(protocol, page, streamed=streamed)
     assert isinstance(raised, faults.ModelServerError)

@@ -1,4 +1,4 @@
-"""The stand-in as a process of its own."""
+"""The stand-in in a process of its own."""
 
 import asyncio
 
@@ -16,8 +16,8 @@ def process():
         yield standin
 
 
-async def test_it_answers_and_tells_what_came(process, ask) -> None:
-    """A script travels as JSON, and so does what came."""
+async def test_script_and_state_are_sent_as_json(process, ask) -> None:
+    """A stand-in in another process answers by a script in JSON, and returns its requests as JSON."""
     found = calls(ToolCall(id="call_1", name="orders__find", arguments="{"), usage=Usage(input=3))
     process.load([found, "Bye.", HttpError(error="overloaded")])
     model, client = model_of("openai-chat", process.url)
@@ -32,16 +32,16 @@ async def test_it_answers_and_tells_what_came(process, ask) -> None:
     assert (state["in_flight"], state["most_in_flight"], state["errors"]) == (0, 1, [])
 
 
-async def test_it_may_be_a_little_model(process, ask) -> None:
-    """A task is told by its name."""
+async def test_the_script_may_be_a_task(process, ask) -> None:
+    """A deterministic model is loaded by the name of its task."""
     process.load({"task": "counts", "tool": "orders__find", "times": 0, "answer": "Nothing to do."})
     model, client = model_of("anthropic", process.url)
     async with client:
         assert (await ask(model)).text == "Nothing to do."
 
 
-async def test_what_it_was_doing_is_lost_with_it(process, ask, until) -> None:
-    """A provider that dies in an answer is a connection that ends."""
+async def test_a_killed_stand_in_is_a_connection_error(process, ask, until) -> None:
+    """When the stand-in is killed within an answer, its client gets a connection error."""
     process.load([says("never", hold=0.5)])
     model, client = model_of("openai-responses", process.url)
     async with client:

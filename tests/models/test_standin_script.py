@@ -1,4 +1,4 @@
-"""How a script is told, and what the stand-in tells of the requests."""
+"""The scripts of a stand-in, and its record of the requests."""
 
 import asyncio
 
@@ -18,7 +18,7 @@ FIND = ToolDefinition(
 
 @pytest.fixture
 def converse(ask):
-    """Talk until the model answers in text; a function gives the result of each call. Gives all answers."""
+    """Converse until the model makes no calls, with each call's result by a function, and return all responses."""
 
     async def until_text(model, result_of, **options) -> list[ModelResponse]:
         messages: list[ModelMessage] = [ModelRequest.user_text_prompt("Where is my order?")]
@@ -37,7 +37,7 @@ def converse(ask):
 
 
 async def test_answers_come_in_order(standin, ask) -> None:
-    """Each request gets the next answer; another script begins anew."""
+    """Each request gets the next answer of the script, from its beginning after it is replaced."""
     model = standin.model("openai-chat")
     standin.script = ["one", says("two")]
     assert [(await ask(model)).text for _ in range(2)] == ["one", "two"]
@@ -47,7 +47,7 @@ async def test_answers_come_in_order(standin, ask) -> None:
 
 
 async def test_a_function_may_answer(standin, ask, protocol, streamed) -> None:
-    """A function reads the request, and may wait."""
+    """A script may be a function of the request, also an async one."""
 
     async def echo(request) -> Reply:
         await asyncio.sleep(0)
@@ -57,8 +57,8 @@ async def test_a_function_may_answer(standin, ask, protocol, streamed) -> None:
     assert (await ask(standin.model(protocol), streamed=streamed)).text == "You said Hello"
 
 
-async def test_a_script_that_is_at_its_end_is_the_tests_error(ask) -> None:
-    """A request that nobody foresaw is refused, and noted."""
+async def test_a_request_beyond_the_script_is_an_error(ask) -> None:
+    """A request for which the script has no answer is refused, and recorded as an error of the test."""
     async with Standin() as standin:
         with pytest.raises(faults.ModelRequestRejectedError):
             await ask(standin.model("anthropic"))
@@ -67,7 +67,7 @@ async def test_a_script_that_is_at_its_end_is_the_tests_error(ask) -> None:
 
 
 async def test_answers_on_hold_are_counted(standin, ask, protocol) -> None:
-    """How many are answered at once is known, and each waits until it is released."""
+    """The requests in flight are counted, and an answer on hold waits until it is released."""
     model = standin.model(protocol)
     standin.script = [says("a", hold=0), says("b", hold=0), "c"]
     asking = [asyncio.create_task(ask(model)) for _ in range(2)]
@@ -79,8 +79,8 @@ async def test_answers_on_hold_are_counted(standin, ask, protocol) -> None:
     assert (standin.in_flight, standin.most_in_flight) == (0, 2)
 
 
-async def test_a_client_that_goes_is_noticed(standin, ask, protocol, streamed) -> None:
-    """A request that is given up ends at the stand-in too."""
+async def test_a_client_that_disconnects_is_noticed(standin, ask, protocol, streamed) -> None:
+    """A request that its client cancels ends at the stand-in as `left`."""
     standin.script = [says("never read" * 50, hold=0.5)]
     asking = asyncio.create_task(ask(standin.model(protocol), streamed=streamed))
     await standin.held()
@@ -91,12 +91,12 @@ async def test_a_client_that_goes_is_noticed(standin, ask, protocol, streamed) -
         await asking
 
 
-async def test_a_little_model_counts(standin, converse, protocol, streamed) -> None:
-    """It calls once a turn, so often as told, then answers."""
+async def test_the_task_counts(standin, converse, protocol, streamed) -> None:
+    """The task `counts` makes one call in each response, as often as set, then answers."""
     standin.script = tasks.counts("orders__find", 3, '{"id": {turn}}', answer="All found.")
     answers = await converse(standin.model(protocol), lambda call: "found", streamed=streamed)
-    asked = [call.args_as_dict() for answer in answers for call in answer.tool_calls]
-    assert asked == [{"id": 1}, {"id": 2}, {"id": 3}]
+    made = [call.args_as_dict() for answer in answers for call in answer.tool_calls]
+    assert made == [{"id": 1}, {"id": 2}, {"id": 3}]
     assert answers[-1].text == "All found."
 
 
@@ -104,21 +104,21 @@ BAD_CALLS = {"another field": '{"number": 7}', "no JSON": '{"id": 7'}
 
 
 @pytest.mark.parametrize("bad", BAD_CALLS)
-async def test_a_little_model_repairs_by_what_it_reads(standin, converse, protocol, streamed, bad) -> None:
-    """It makes the bad call until a result tells it the field, and then the good one."""
+async def test_the_task_repairs(standin, converse, protocol, streamed, bad) -> None:
+    """The task `repairs` repeats the bad call until a result has the facts, and then makes the good call."""
     standin.script = tasks.repairs("orders__find", BAD_CALLS[bad], '{"id": 7}', ["id", "integer"])
     results = iter(["Something is wrong.", "The field `id` is missing; it is an integer.", "Shipped."])
     answers = await converse(standin.model(protocol), lambda call: next(results), streamed=streamed)
-    asked = [call.args for answer in answers for call in answer.tool_calls]
-    assert len(asked) == 3
-    assert asked[0] == asked[1]
+    made = [call.args for answer in answers for call in answer.tool_calls]
+    assert len(made) == 3
+    assert made[0] == made[1]
     last = answers[2].tool_calls[0]
     assert last.args_as_dict() == {"id": 7}
     assert answers[-1].text == "Done."
 
 
-async def test_a_call_may_be_read_by_its_id(standin, converse) -> None:
-    """An id that a script gives is the id that the result answers."""
+async def test_a_call_may_have_a_scripted_id(standin, converse) -> None:
+    """The result of a call has the id that the script has given the call."""
     standin.script = [calls(ToolCall(id="call_x", name="orders__find")), "Done."]
     await converse(standin.model("openai-responses"), lambda call: "found")
     assert [(result.id, result.text) for result in standin.requests[1].tool_results] == [("call_x", "found")]
@@ -127,8 +127,8 @@ async def test_a_call_may_be_read_by_its_id(standin, converse) -> None:
 NAMES = {"openai-chat": "openai-chat:", "openai-responses": "openai-responses:", "anthropic": "anthropic:"}
 
 
-async def test_models_by_name_are_sent_here_by_variables(standin, ask, protocol, monkeypatch) -> None:
-    """What a program names, with the SDKs' own variables, asks the stand-in."""
+async def test_models_by_name_use_the_stand_in_by_variables(standin, ask, protocol, monkeypatch) -> None:
+    """A model by name uses the stand-in when the SDKs' own environment variables name it."""
     for name, value in standin.environment.items():
         monkeypatch.setenv(name, value)
     standin.script = ["Here."]

@@ -1,4 +1,4 @@
-"""What the stand-in sends, judged by the types of the genuine SDKs."""
+"""The stand-in's answers have the types of the SDKs."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ ASKED = {
 
 
 def unknown_in(value: Any) -> list[str]:
-    """The fields that the SDK's types do not know, however deep; these types would let them pass."""
+    """Return the fields, at any depth, that the SDK's types do not have, since validation accepts them."""
     if isinstance(value, BaseModel):
         within = [name for field in dict(value).values() for name in unknown_in(field)]
         return [*(value.model_extra or {}), *within]
@@ -49,7 +49,7 @@ def unknown_in(value: Any) -> list[str]:
 
 @pytest.mark.parametrize("answer", ANSWERS)
 def test_a_plain_answer_has_the_shape_of_the_sdk(protocol, answer) -> None:
-    """The SDK's own model takes the body, strictly."""
+    """The SDK's own type accepts the body in strict mode."""
     request = wire.read(protocol, ASKED, {}, 0)
     found = PLAIN_TYPES[protocol].model_validate_json(wire.plain(ANSWERS[answer], request), strict=True)
     assert unknown_in(found) == []
@@ -57,16 +57,16 @@ def test_a_plain_answer_has_the_shape_of_the_sdk(protocol, answer) -> None:
 
 @pytest.mark.parametrize("answer", ANSWERS)
 def test_every_event_has_the_shape_of_the_sdk(protocol, answer) -> None:
-    """The SDK's own model takes each event of a stream, strictly."""
+    """The SDK's own type accepts each event of a stream in strict mode."""
     request = wire.read(protocol, ASKED, {}, 0)
     adapter = TypeAdapter(EVENT_TYPES[protocol])
-    judged = 0
+    checked = 0
     for event in wire.stream(ANSWERS[answer], request):
         name, _, data = event.decode().rstrip().rpartition("data: ")
         if data == "[DONE]" or name == "event: ping\n":
             continue
         found = adapter.validate_json(data, strict=True)
         assert unknown_in(found) == []
-        judged += 1
+        checked += 1
         assert name == ("" if protocol == "openai-chat" else f"event: {found.type}\n")
-    assert judged >= 3
+    assert checked >= 3

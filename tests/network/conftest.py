@@ -1,4 +1,4 @@
-"""A server on 127.0.0.1 that plays a script, a connection at a time, and a sleep that takes no time."""
+"""Fixtures: a server on 127.0.0.1 with one scripted behaviour per connection, and a sleep that takes no time."""
 
 import asyncio
 import contextlib
@@ -17,18 +17,18 @@ HASTY = 0.1
 
 
 async def silent(reader, writer):
-    """Never answer; end with the client."""
+    """Never answer, until the client closes the connection."""
     await reader.read()
 
 
 async def deaf(reader, writer):
-    """Take nothing."""
+    """Read nothing of the request."""
     writer.transport.pause_reading()
     await reader.read()
 
 
 async def reset(reader, writer):
-    """Break the connection off in the middle of a request."""
+    """Reset the connection after the head of the request."""
     await reader.readuntil(b"\r\n\r\n")
     linger = struct.pack("ii", 1, 0)
     writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
@@ -41,19 +41,19 @@ async def hang_up(reader, writer):
 
 
 async def half(reader, writer):
-    """Announce more than is sent."""
+    """Send less than `Content-Length`."""
     await reader.readuntil(b"\r\n\r\n")
     writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
 
 
 async def plain_text(reader, writer):
-    """Speak no TLS."""
+    """Answer a TLS handshake in plain text."""
     await reader.read(1)
     writer.write(b"HTTP/1.1 400 This is not TLS\r\n\r\n")
 
 
 async def babble(reader, writer):
-    """Speak no HTTP."""
+    """Answer with something that is not HTTP."""
     await reader.readuntil(b"\r\n\r\n")
     writer.write(b"what?\r\n\r\n")
 
@@ -62,9 +62,9 @@ BEHAVIOURS = {each.__name__: each for each in (silent, deaf, reset, hang_up, hal
 
 
 class Loopback:
-    """Plays a part of its script for each connection, and the last one for all that follow.
+    """Plays one part of its script for each connection, and the last part for all further ones.
 
-    A part is a word of `BEHAVIOURS`, or what to answer: a status, a body, or a status with a `Retry-After`.
+    A part is a name in `BEHAVIOURS`, or an answer: a status, a body, or a status with a `Retry-After`.
     """
 
     def __init__(self, script: tuple[str | int | tuple[int, str], ...]) -> None:
@@ -75,22 +75,22 @@ class Loopback:
 
     @property
     def url(self) -> str:
-        """Its address."""
+        """The server's address."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
     def tls_url(self) -> str:
-        """Its address, for those who believe that it speaks TLS."""
+        """The server's address with `https`, though it does not speak TLS."""
         return f"https://127.0.0.1:{self.port}"
 
     @property
     def part(self) -> str | int | tuple[int, str]:
-        """What it plays next."""
+        """The part that is played next."""
         return self.script[min(self.count, len(self.script) - 1)]
 
     @property
     def timeout(self) -> httpx2.Timeout:
-        """Short for that which it will let wait, and for nothing else, however busy the machine is."""
+        """Time-outs that are short only where the next part makes the client wait, so that a busy machine exceeds no other."""
         read = HASTY if self.part == "silent" else PATIENT
         write = HASTY if self.part == "deaf" else PATIENT
         return httpx2.Timeout(PATIENT, read=read, write=write)
@@ -106,7 +106,7 @@ class Loopback:
         writer.close()
 
     async def end(self) -> None:
-        """Let nobody wait any longer."""
+        """Abort all connections."""
         for writer in self.playing.values():
             writer.transport.abort()
         if self.playing:
@@ -124,7 +124,7 @@ async def _answer(part: str | int | tuple[int, str], reader, writer) -> None:
 
 @pytest.fixture
 async def loopback() -> AsyncIterator[Callable[..., Awaitable[Loopback]]]:
-    """Start servers that play a script, such as `"reset", 503, 200`."""
+    """Start a server that plays a script, such as `"reset", 503, 200`."""
     async with AsyncExitStack() as stack:
 
         async def start(*script: str | int | tuple[int, str]) -> Loopback:
@@ -140,28 +140,28 @@ async def loopback() -> AsyncIterator[Callable[..., Awaitable[Loopback]]]:
 
 @pytest.fixture
 async def client():
-    """A client of ours, which no proxy of the machine gets between."""
+    """A client of `http_client` that uses no proxy of the machine."""
     async with http_client("loopback", timeout=PATIENT, trust_env=False) as made:
         yield made
 
 
 @pytest.fixture
 def refused_url():
-    """The address of a port where nobody listens, and nobody else can."""
+    """The address of a port on which nothing listens, and that no other process can take."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         yield f"http://127.0.0.1:{held.getsockname()[1]}"
 
 
 class Slept(list[float]):
-    """The delays that were asked for."""
+    """A sleep that takes no time, and the list of its delays in seconds."""
 
     async def __call__(self, seconds: float) -> None:
-        """Sleep, in no time."""
+        """Record the delay."""
         self.append(seconds)
 
 
 @pytest.fixture
 def slept() -> Slept:
-    """A sleep that notes how long it was to be."""
+    """A sleep that records its delays."""
     return Slept()

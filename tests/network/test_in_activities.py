@@ -1,4 +1,4 @@
-"""Inside an activity exactly one layer repeats, and it is Temporal."""
+"""Inside an activity only Temporal repeats a request."""
 
 from datetime import timedelta
 
@@ -35,10 +35,8 @@ from sojourn.testing import ScriptedPlanner
     ],
     ids=str,
 )
-async def test_what_a_repetition_may_mend_is_an_error_that_temporal_repeats(
-    loopback, client, part, raised, after
-):
-    """It carries the whole `Retry-After`; the tool's own bound decides whether to wait that long."""
+async def test_a_network_failure_is_an_error_that_temporal_repeats(loopback, client, part, raised, after):
+    """The error carries the whole `Retry-After`; the tool's retry policy decides whether to wait that long."""
     server = await loopback(part)
     with pytest.raises(raised) as caught, network_faults("weather"):
         (await client.get(server.url, timeout=server.timeout)).raise_for_status()
@@ -49,14 +47,14 @@ async def test_what_a_repetition_may_mend_is_an_error_that_temporal_repeats(
 
 @pytest.mark.parametrize("part", [400, 401, 404, 501, "babble"])
 async def test_every_other_failure_passes_as_it_is(loopback, client, part):
-    """A repetition would meet it again."""
+    """A failure that a repetition cannot change is raised unchanged."""
     server = await loopback(part)
     with pytest.raises(httpx2.HTTPError), network_faults("weather"):
         (await client.get(server.url)).raise_for_status()
 
 
-async def test_nothing_of_the_request_follows_the_error(loopback, client):
-    """The client's own text quotes the address with its key; the history shall not have it."""
+async def test_the_error_contains_nothing_of_the_request(loopback, client):
+    """The error has neither cause nor address: a key in the address must not get into a history."""
     server = await loopback(503)
     with pytest.raises(ToolUnavailable) as caught, network_faults("weather"):
         (await client.get(server.url, params={"key": "s3cret"})).raise_for_status()
@@ -65,7 +63,7 @@ async def test_nothing_of_the_request_follows_the_error(loopback, client):
 
 
 async def test_a_retry_inside_an_activity_calls_once(loopback, client, slept):
-    """The same call that repeats by itself elsewhere leaves it to Temporal here."""
+    """A call that `with_network_retry` repeats elsewhere is left to Temporal inside an activity."""
     server = await loopback((429, "7"))
 
     async def fetch():
@@ -83,7 +81,7 @@ async def test_a_retry_inside_an_activity_calls_once(loopback, client, slept):
 
 @pytest.fixture
 def asked(serve, loopback):
-    """Call a tool that fetches, in a real run; gives its result and the server it asked."""
+    """Call a tool that makes a request, in a real run; return its result and the server."""
 
     async def ask(*script):
         server = await loopback(*script)
@@ -103,22 +101,22 @@ def asked(serve, loopback):
     return ask
 
 
-async def test_temporal_repeats_a_tool_that_the_network_let_down(asked):
-    """The third attempt brings the value: three requests in all."""
+async def test_temporal_repeats_a_tool_after_a_network_failure(asked):
+    """The third attempt succeeds: three requests in all."""
     result, server = await asked(503, "reset", 200)
     assert (result.result, server.count) == (200, 3)
 
 
-async def test_what_stays_away_is_told_to_the_planner(asked):
-    """One request for each attempt that the tool is allowed, then a hint."""
+async def test_a_lasting_failure_is_answered_with_a_hint(asked):
+    """A lasting failure makes one request per attempt of the tool, and then a hint."""
     result, server = await asked(503)
     assert server.count == 3
     assert result.retry_hint.reason == RetryReason.TOOL_UNAVAILABLE
     assert "weather cannot answer now (HTTP 503 Service Unavailable)" in result.error.message
 
 
-async def test_a_long_rate_limit_is_told_at_once(asked):
-    """Nobody waits for an hour: the planner learns when to come back."""
+async def test_a_long_rate_limit_is_answered_at_once(asked):
+    """A rate limit of an hour is answered after one request, with the delay in the hint."""
     result, server = await asked((429, "3600"))
     assert server.count == 1
     assert result.retry_hint.reason == RetryReason.RATE_LIMITED

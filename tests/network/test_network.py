@@ -1,7 +1,7 @@
-"""What happens when the network lets a request down: the rules of retries, time-outs and texts, as a specification.
+"""Network failures: the specification of retries, time-outs and texts.
 
-This is the counterpart of `network_error_handler_spec.rb` (ME-27), to be read before a threshold is changed. The
-requests are real ones to a server on this machine; only the delays between them are not slept.
+This is the counterpart of `network_error_handler_spec.rb` (ME-27); read it before you change a threshold. The
+requests are real, to a server on this machine; only the delays between them take no time.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from sojourn.network import RETRIED_STATUSES, Timeouts, http_transport
 
 
 class Counted:
-    """A function that raises what it is given, call by call, and then returns a value."""
+    """A function that raises the given errors, one per call, and then returns a value."""
 
     def __init__(self, *errors: BaseException, value: object = "value") -> None:
         self.errors = errors
@@ -56,7 +56,7 @@ class Counted:
     ],
 )
 async def test_me_11_a_request_the_network_broke_is_made_again(loopback, client, slept, part, raised, kind):
-    """Silence, a reset, no answer and half an answer: the first two requests fail, the third brings the value."""
+    """After silence, a reset, no answer or half an answer to two requests, the third request succeeds."""
     server = await loopback(part, part, 200)
     response = await with_network_retry(
         lambda: client.get(server.url, timeout=server.timeout), max_retries=2, sleep=slept
@@ -72,7 +72,7 @@ async def test_me_11_a_request_the_network_broke_is_made_again(loopback, client,
 
 
 async def test_me_11_a_connect_timeout_is_repeated(loopback, client, slept):
-    """A server that never answers the TLS handshake."""
+    """A request whose TLS handshake is never answered is repeated."""
     server = await loopback("silent")
     timeout = httpx2.Timeout(30, connect=0.2)
     with pytest.raises(NetworkRetriesExhausted, match="timed out") as caught:
@@ -84,7 +84,7 @@ async def test_me_11_a_connect_timeout_is_repeated(loopback, client, slept):
 
 
 async def test_me_11_a_write_timeout_is_repeated(loopback, client, slept):
-    """A server that takes no more of a large body."""
+    """A request is repeated if the server stops reading its large body."""
     server = await loopback("deaf")
     body = b"x" * 30_000_000
     with pytest.raises(NetworkRetriesExhausted, match="timed out") as caught:
@@ -96,7 +96,7 @@ async def test_me_11_a_write_timeout_is_repeated(loopback, client, slept):
 
 
 async def test_me_11_a_pool_timeout_is_repeated(loopback, slept):
-    """The only connection a client may have is taken by another request."""
+    """A request is repeated if another one holds the client's only connection."""
     server = await loopback("silent")
     limits = httpx2.Limits(max_connections=1)
     timeout = httpx2.Timeout(None, pool=0.05)
@@ -113,14 +113,14 @@ async def test_me_11_a_pool_timeout_is_repeated(loopback, slept):
 
 
 async def test_me_11_a_refused_connection_is_repeated(refused_url, client, slept):
-    """Nobody listens."""
+    """A request to a port on which nothing listens is repeated."""
     with pytest.raises(NetworkRetriesExhausted, match="connection refused"):
         await with_network_retry(lambda: client.get(refused_url), max_retries=2, sleep=slept)
     assert len(slept) == 2
 
 
 async def test_me_11_a_tls_failure_is_repeated(loopback, client, slept):
-    """TLS spoken to a port that answers in plain text."""
+    """A request over TLS to a port that answers in plain text is repeated."""
     server = await loopback("plain_text")
     with pytest.raises(NetworkRetriesExhausted, match="SSL connection error"):
         await with_network_retry(lambda: client.get(server.tls_url), max_retries=2, sleep=slept)
@@ -144,7 +144,7 @@ async def test_me_11_a_tls_failure_is_repeated(loopback, client, slept):
     ids=repr,
 )
 async def test_me_11_the_errors_of_python_itself_are_repeated_too(slept, error):
-    """A function need not use our client."""
+    """A function may use other clients than `http_client`."""
     fn = Counted(error, error)
     assert await with_network_retry(fn, sleep=slept) == "value"
     assert (fn.executions, len(slept)) == (3, 2)
@@ -152,8 +152,8 @@ async def test_me_11_the_errors_of_python_itself_are_repeated_too(slept, error):
 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])
 @pytest.mark.parametrize("is_raised", [True, False], ids=["raised", "returned"])
-async def test_me_11_an_answer_that_may_change_is_asked_for_again(loopback, client, slept, status, is_raised):
-    """It is the same whether the function raises for the status or returns the response."""
+async def test_me_11_a_status_that_may_change_is_repeated(loopback, client, slept, status, is_raised):
+    """A status is repeated whether the function raises it or returns the response."""
 
     async def fetch():
         response = await client.get(server.url)
@@ -166,7 +166,7 @@ async def test_me_11_an_answer_that_may_change_is_asked_for_again(loopback, clie
 
 
 class ApiConnectionError(Exception):
-    """A provider's SDK wraps what its client raised, in this shape."""
+    """An error with the attributes of a provider SDK's connection error."""
 
     def __init__(self) -> None:
         super().__init__("Connection error.")
@@ -174,7 +174,7 @@ class ApiConnectionError(Exception):
 
 
 async def test_me_11_the_errors_of_a_provider_s_sdk_are_repeated(loopback, client, slept):
-    """An SDK's own class around a time-out counts as the time-out."""
+    """An SDK's error that a time-out caused counts as the time-out."""
 
     async def ask():
         try:
@@ -191,7 +191,7 @@ async def test_me_11_the_errors_of_a_provider_s_sdk_are_repeated(loopback, clien
 
 
 async def test_bad_json_is_raised_unchanged_after_one_execution(loopback, client, slept):
-    """An answer that is no JSON is none the next time either."""
+    """A JSON error is raised at once: the answer would be the same again."""
     caught: list[BaseException] = []
 
     async def fetch():
@@ -210,7 +210,7 @@ async def test_bad_json_is_raised_unchanged_after_one_execution(loopback, client
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 418, 422, 501, 505])
 async def test_other_statuses_are_raised_unchanged(loopback, client, slept, status):
-    """What the server has decided, it has decided; a response that nobody raises for is returned."""
+    """Another status is raised unchanged after one execution; a response that is not raised for is returned."""
 
     async def fetch():
         return (await client.get(server.url)).raise_for_status()
@@ -239,7 +239,7 @@ async def test_other_statuses_are_raised_unchanged(loopback, client, slept, stat
     ids=repr,
 )
 async def test_every_other_exception_is_raised_unchanged(slept, error):
-    """One execution, and the very same exception; its words alone make it no network error."""
+    """The same exception is raised after one execution, whatever its text says."""
     fn = Counted(error)
     with pytest.raises(type(error)) as raised:
         await with_network_retry(fn, sleep=slept)
@@ -247,8 +247,8 @@ async def test_every_other_exception_is_raised_unchanged(slept, error):
     assert (fn.executions, slept) == (1, [])
 
 
-async def test_what_is_no_http_is_not_repeated(loopback, client, slept):
-    """A server that speaks something else will do so again."""
+async def test_an_answer_that_is_not_http_is_not_repeated(loopback, client, slept):
+    """An answer that is not HTTP is raised at once: the server would send it again."""
     server = await loopback("babble")
     with pytest.raises(httpx2.RemoteProtocolError):
         await with_network_retry(lambda: client.get(server.url), sleep=slept)
@@ -256,7 +256,7 @@ async def test_what_is_no_http_is_not_repeated(loopback, client, slept):
 
 
 async def test_a_cancellation_is_not_repeated(loopback, slept):
-    """Who cancels is not asked to wait."""
+    """A cancellation ends the call at once, without a delay."""
     server = await loopback("silent")
     async with http_client(timeout=None, trust_env=False) as client:
         task = asyncio.create_task(with_network_retry(lambda: client.get(server.url), sleep=slept))
@@ -272,7 +272,7 @@ async def test_a_cancellation_is_not_repeated(loopback, slept):
 
 
 async def test_me_11_the_delays_double_and_none_follows_the_last_failure(slept):
-    """1, 2, 4, 8 and 16 s, each up to 30 % longer, between 6 executions."""
+    """Between 6 executions the delays are 1, 2, 4, 8 and 16 s, each up to 30 % longer."""
     fn = Counted(*[TimeoutError()] * 6)
     with pytest.raises(NetworkRetriesExhausted):
         await with_network_retry(fn, sleep=slept)
@@ -282,7 +282,7 @@ async def test_me_11_the_delays_double_and_none_follows_the_last_failure(slept):
 
 
 async def test_me_11_no_delay_is_over_30_s_and_all_are_under_300(slept):
-    """Even where very many repetitions are allowed."""
+    """With 1,000 repetitions allowed, a delay is at most 30 s, and all delays together are at most 300 s."""
     fn = Counted(*[TimeoutError()] * 1000)
     with pytest.raises(NetworkRetriesExhausted) as caught:
         await with_network_retry(fn, max_retries=1000, sleep=slept)
@@ -304,23 +304,23 @@ async def test_me_11_no_delay_is_over_30_s_and_all_are_under_300(slept):
 )
 @pytest.mark.parametrize("status", [429, 503])
 async def test_me_11_retry_after_wins_over_the_computed_delay(loopback, client, slept, status, after, delay):
-    """Seconds or a date, and 30 s at most."""
+    """`Retry-After` sets the delay, as seconds or as a date; at most 30 s."""
     server = await loopback((status, after), 200)
     await with_network_retry(lambda: client.get(server.url), sleep=slept)
     assert slept == [delay]
 
 
 @pytest.mark.parametrize("after", ["soon", "-5", "1.5", "Mon, 01 Jan 99999999999 00:00:00 GMT"])
-async def test_a_retry_after_that_says_nothing_is_passed_over(loopback, client, slept, after):
-    """The computed delay holds."""
+async def test_an_invalid_retry_after_is_ignored(loopback, client, slept, after):
+    """An invalid `Retry-After` leaves the computed delay."""
     server = await loopback((503, after), 200)
     await with_network_retry(lambda: client.get(server.url), sleep=slept)
     assert 1 <= slept[0] <= 1.3
 
 
 @pytest.mark.parametrize(("retries", "executions"), [(0, 1), (1, 2), (2, 3)])
-async def test_max_retries_is_what_follows_the_first_execution(slept, retries, executions):
-    """0 calls once."""
+async def test_max_retries_counts_what_follows_the_first_execution(slept, retries, executions):
+    """`max_retries` counts the repetitions: with 0 the function is called once; below 0 is an error."""
     fn = Counted(*[TimeoutError()] * 9)
     with pytest.raises(NetworkRetriesExhausted) as caught:
         await with_network_retry(fn, max_retries=retries, sleep=slept)
@@ -330,14 +330,14 @@ async def test_max_retries_is_what_follows_the_first_execution(slept, retries, e
 
 
 async def test_a_read_timeout_twice_then_a_value(slept):
-    """With 2 retries: 3 executions, and the value."""
+    """With 2 retries, a function that times out twice is executed 3 times and returns its value."""
     fn = Counted(httpx2.ReadTimeout(""), httpx2.ReadTimeout(""))
     assert await with_network_retry(fn, max_retries=2, sleep=slept) == "value"
     assert fn.executions == 3
 
 
 async def test_a_sync_function_is_repeated_as_well(slept):
-    """What it returns is the value."""
+    """The value of a sync function is returned."""
     errors = [TimeoutError(), ConnectionResetError()]
 
     def fetch() -> str:
@@ -353,7 +353,7 @@ async def test_a_sync_function_is_repeated_as_well(slept):
 
 
 async def test_nested_uses_do_not_multiply(slept):
-    """The inner one calls once and leaves the rest to the outer: 6 executions, not 36."""
+    """The inner use calls once and the outer one repeats: 6 executions, not 36."""
     fn = Counted(*[TimeoutError()] * 99)
 
     async def through_a_library():
@@ -366,7 +366,7 @@ async def test_nested_uses_do_not_multiply(slept):
 
 
 async def test_a_response_that_an_inner_use_returns_is_repeated_by_the_outer(loopback, client, slept):
-    """It is raised by the inner use, so that the outer one sees it."""
+    """The inner use raises the error of the response, so that the outer use repeats."""
     server = await loopback(503, 200)
 
     async def fetch():
@@ -378,7 +378,7 @@ async def test_a_response_that_an_inner_use_returns_is_repeated_by_the_outer(loo
 
 
 async def test_a_task_that_outlives_a_use_repeats_for_itself(slept):
-    """It was started within a use that is over."""
+    """A task started within a use repeats its own requests when that use is over."""
     goes_on = asyncio.Event()
 
     async def later():
@@ -395,7 +395,7 @@ async def test_a_task_that_outlives_a_use_repeats_for_itself(slept):
 
 
 async def test_neither_client_nor_transport_repeats_by_itself(refused_url):
-    """The transport's own retries cannot be switched on."""
+    """The option `retries` of httpx2's transport is refused."""
     async with http_transport() as transport:
         with pytest.raises(httpx2.ConnectError):
             await transport.handle_async_request(httpx2.Request("GET", refused_url))
@@ -403,11 +403,11 @@ async def test_neither_client_nor_transport_repeats_by_itself(refused_url):
         http_transport(retries=3)
 
 
-# -- When it was in vain (ME-14) ---------------------------------------------------------------------------------
+# -- When all attempts failed (ME-14) ---------------------------------------------------------------------------------
 
 
 async def test_me_14_a_runtime_error_with_the_friendly_text_names_the_provider(loopback, client, slept):
-    """Always a time-out: 6 executions, 5 delays, then the one error that a user is shown."""
+    """After 6 executions and 5 delays, the error has the sentence for users, the provider and the cause."""
     server = await loopback("silent")
     with pytest.raises(RuntimeError) as caught:
         await with_network_retry(
@@ -423,8 +423,8 @@ async def test_me_14_a_runtime_error_with_the_friendly_text_names_the_provider(l
     assert isinstance(error.__cause__, httpx2.ReadTimeout)
 
 
-async def test_me_14_it_tells_the_last_status(loopback, client, slept):
-    """A rate limit that did not go away."""
+async def test_me_14_the_error_has_the_last_status(loopback, client, slept):
+    """The error has the status and the sentence of the last failure."""
     server = await loopback(503, (429, "9"))
     with pytest.raises(NetworkRetriesExhausted) as caught:
         await with_network_retry(lambda: client.get(server.url), "OpenAI", max_retries=3, sleep=slept)
@@ -451,14 +451,14 @@ async def test_me_14_it_tells_the_last_status(loopback, client, slept):
     ],
 )
 async def test_me_12_slow_providers_have_more_time(provider, connect, read, write):
-    """Claude and DeepSeek have longer time-outs than the default, and a client is made with them."""
+    """Claude and DeepSeek have longer time-outs than the default, and so have their clients."""
     assert timeouts_for(provider) == Timeouts(connect, read, write)
     async with http_client(provider) as client:
         assert client.timeout == httpx2.Timeout(connect=connect, read=read, write=write, pool=connect)
 
 
 def test_me_12_a_setting_wins(monkeypatch):
-    """For one provider, or for all that have no line of their own; an empty one is none."""
+    """A setting is for one provider, or for all without an own one; an empty setting is ignored."""
     monkeypatch.setenv("SOJOURN_TIMEOUT_CLAUDE", "5/600/7.5")
     monkeypatch.setenv("SOJOURN_TIMEOUT_MY_OWN", " 1 / 2 / 3 ")
     monkeypatch.setenv("SOJOURN_TIMEOUT_DEEPSEEK", "")
@@ -476,7 +476,7 @@ def test_me_12_a_setting_wins(monkeypatch):
     ["300", "10/300", "10/300/300/300", "10/long/300", "0/1/1", "-1/1/1", "1/nan/1", "1/inf/1", "//"],
 )
 def test_me_12_a_setting_that_cannot_be_read_is_refused_at_the_start(monkeypatch, written):
-    """Whatever connects to a server, worker or client, says so first, whether or not the provider is used."""
+    """Workers and clients refuse it when they connect, whether or not the provider is used."""
     monkeypatch.setenv("SOJOURN_TIMEOUT_ACME", written)
     for start in (connect_options, lambda: timeouts_for("acme")):
         with pytest.raises(DefinitionError, match=r"SOJOURN_TIMEOUT_ACME is .* such as 10/300/300"):
@@ -487,7 +487,7 @@ def test_me_12_a_setting_that_cannot_be_read_is_refused_at_the_start(monkeypatch
 
 
 def answered(status: int, url: str = "https://api.example/v1") -> httpx2.HTTPStatusError:
-    """What `raise_for_status` raises."""
+    """Return the error that `raise_for_status` raises."""
     response = httpx2.Response(status, request=httpx2.Request("GET", url))
     with pytest.raises(httpx2.HTTPStatusError) as caught:
         response.raise_for_status()
@@ -495,7 +495,7 @@ def answered(status: int, url: str = "https://api.example/v1") -> httpx2.HTTPSta
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "sentence"),
     [
         (
             httpx2.ReadTimeout(""),
@@ -536,14 +536,14 @@ def answered(status: int, url: str = "https://api.example/v1") -> httpx2.HTTPSta
     ],
     ids=lambda each: repr(each)[:40],
 )
-def test_me_13_each_kind_of_error_has_one_friendly_sentence(error, said):
-    """It names the provider; where there is none, it reads API."""
-    assert format_network_error(error, "Claude") == said.format("Claude")
-    assert format_network_error(error) == format_network_error(error, None) == said.format("API")
+def test_me_13_each_kind_of_error_has_one_friendly_sentence(error, sentence):
+    """The sentence names the provider, or API."""
+    assert format_network_error(error, "Claude") == sentence.format("Claude")
+    assert format_network_error(error) == format_network_error(error, None) == sentence.format("API")
 
 
-def test_me_13_a_text_that_was_made_is_kept():
-    """What is exhausted has its sentence already."""
+def test_me_13_the_sentence_of_exhausted_retries_is_kept():
+    """The sentence of `NetworkRetriesExhausted` is returned unchanged."""
     assert format_network_error(NetworkRetriesExhausted("Claude request timed out."), "x") == (
         "Claude request timed out."
     )
@@ -564,5 +564,5 @@ def test_me_13_a_text_that_was_made_is_kept():
     ids=repr,
 )
 def test_me_13_no_text_holds_a_secret(error):
-    """Neither user nor query of an address, nor a header that cannot be sent, is repeated."""
+    """A sentence contains no address and no part of an invalid header."""
     assert "s3cret" not in format_network_error(error, "API")

@@ -1,4 +1,4 @@
-"""Rehearsals: real planners, tools and hints, without a server."""
+"""Rehearsals: runs of the deployment's planners, tools and hints in this process, without a Temporal server."""
 
 import inspect
 import shutil
@@ -43,13 +43,13 @@ def made_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def used_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Choose where the database of the current test is, for it and for the MCP server of all tests."""
+    """The path of the current test's database, which the MCP server of all tests uses too."""
     return tmp_path_factory.mktemp("used") / "ops.db"
 
 
 @pytest.fixture(autouse=True)
 def ops_database(made_database: Path, used_database: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Give every test a copy of its own, and no pauses."""
+    """Give each test a copy of the database, and tools without pauses."""
     shutil.copy(made_database, used_database)
     monkeypatch.setenv("SOJOURN_OPS_DB", str(used_database))
     monkeypatch.setenv("SOJOURN_OPS_SCAN_PAUSE", "0")
@@ -58,7 +58,7 @@ def ops_database(made_database: Path, used_database: Path, monkeypatch: pytest.M
 
 @pytest.fixture(scope="session")
 async def mcp_server(used_database: Path) -> AsyncIterator[None]:
-    """Open the toolset of the MCP server, a process on the database of the current test, once for all."""
+    """Open the MCP toolset once for all tests; its server is a process that uses the current test's database."""
     work_orders.transport = transport(used_database)
     await work_orders.open()
     assert work_orders.unavailable is None
@@ -67,24 +67,24 @@ async def mcp_server(used_database: Path) -> AsyncIterator[None]:
 
 
 class Rehearsal:
-    """One run of an agent, turn by turn; every turn sees only the transcript."""
+    """A run of an agent, plan by plan; each plan is made from the transcript alone."""
 
     def __init__(self, agent_id: str = "ops.assistant", *, may_ask: bool = True) -> None:
         self.agent_id = agent_id
         self.may_ask = may_ask
         self.broken: dict[str, RetryHint] = {}
-        """Tools that fail with this hint in place of being called."""
+        """The hints with which tools fail instead of being called, by tool id."""
         self.denied: dict[str, str] = {}
-        """Tools that a person does not approve, and why."""
+        """The reasons for which a person denies calls, by tool id."""
         self.stop_before_step: int | None = None
-        """The step that is refused, so that the run finalizes."""
+        """The number of the step, from 0, in place of which the last turn begins."""
         self.messages: list[Message] = []
         self.plans: list[PlanResult] = []
         self.results: list[ToolResult] = []
 
     @property
     def steps(self) -> list[list[str]]:
-        """The tools of each plan with calls, by their last name."""
+        """The tools of each plan with calls, by the last part of their ids."""
         return [
             [call.name.rsplit(".", 1)[-1] for call in plan.tool_calls]
             for plan in self.plans
@@ -92,23 +92,23 @@ class Rehearsal:
         ]
 
     def payloads(self, tool: str) -> list[dict[str, Any]]:
-        """What a tool was called with, in order."""
+        """Return the payloads of a tool's calls, in order."""
         return [
             call.payload for plan in self.plans for call in plan.tool_calls if call.name.endswith(f".{tool}")
         ]
 
     def result(self, tool: str) -> dict[str, Any]:
-        """The last successful result of a tool."""
+        """Return the last successful result of a tool."""
         return [r.result for r in self.results if r.name.endswith(f".{tool}") and not r.error][-1]
 
     async def ask(self, text: str) -> AwaitClarification:
-        """Say something; the run answers with a question."""
+        """Send a message to which the run answers with a question, and return the question."""
         plan = await self.say(text)
         assert plan.await_, plan
         return plan.await_
 
     async def finish(self, text: str) -> str:
-        """Say something; the run ends with an answer."""
+        """Send a message to which the run ends with an answer, and return its text."""
         plan = await self.say(text)
         assert plan.final_response, plan
         return plan.final_response.text
@@ -125,12 +125,12 @@ class Rehearsal:
             plan = await self.plan(results)
             assert self.may_ask or not plan.await_, "this agent may not ask"
             if not plan.tool_calls:
-                said = (
+                text = (
                     plan.await_.question
                     if plan.await_
                     else (plan.final_response or Message.assistant("")).text
                 )
-                self.messages.append(Message.assistant(said))
+                self.messages.append(Message.assistant(text))
                 return plan
             calls = [
                 call.model_copy(update={"tool_call_id": f"c{len(self.results) + n}"})
@@ -139,7 +139,7 @@ class Rehearsal:
             results = [await self.execute(call) for call in calls]
             self.results += results
             self.messages += [Message.calls(calls), Message.results(results)]
-        raise AssertionError(f"no end in sight: {self.steps}")
+        raise AssertionError(f"the run does not end: {self.steps}")
 
     async def plan(self, results: list[ToolResult], finalize: Finalize | None = None) -> PlanResult:
         agent = app.agent(self.agent_id)
@@ -188,5 +188,5 @@ class Rehearsal:
 
 @pytest.fixture
 def run(mcp_server: None) -> Rehearsal:
-    """Rehearse the assistant."""
+    """A rehearsal of the assistant."""
     return Rehearsal()

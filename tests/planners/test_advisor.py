@@ -8,13 +8,13 @@ from sojourn import Message, PlanInput, RunContext
 
 @pytest.fixture
 def advice(run: Any) -> Any:
-    """Rehearse the advisor."""
+    """A rehearsal of the advisor."""
     run.agent_id = "ops.advisor"
     return run
 
 
 async def test_advice_is_the_best_runbook(advice: Any):
-    """The advisor searches, reads the best runbook and gives its steps, as text and typed."""
+    """The advisor searches, reads the best runbook and answers with its steps, as text and as a typed result."""
     answer = await advice.finish("gateway battery flat after mains power failure")
     assert advice.steps == [["search_runbooks"], ["get_runbook"]]
     steps = advice.result("get_runbook")["steps"]
@@ -27,21 +27,21 @@ async def test_advice_is_the_best_runbook(advice: Any):
 
 
 async def test_no_runbook_fits(advice: Any):
-    """A case that no runbook knows is told as such."""
+    """When no runbook fits, the answer says so."""
     answer = await advice.finish("how to bake bread")
     assert answer == "No runbook fits this case."
     assert advice.plans[-1].result == {"answer": answer, "runbook_id": None, "steps": []}
 
 
-async def test_final_turn(advice: Any):
-    """In the final turn the advisor answers, with the typed answer its callers need."""
+async def test_last_turn(advice: Any):
+    """In the last turn the advisor answers that it had to stop."""
     advice.stop_before_step = 1
     answer = await advice.finish("gateway battery flat")
     assert answer.startswith("I had to stop here")
 
 
-async def test_nothing_asked():
-    """A run that asks nothing is answered, not failed."""
+async def test_without_a_question():
+    """A run without a user message is answered."""
     turn = PlanInput(
         run=RunContext(run_id="r", agent_id="ops.advisor"), messages=[Message.system("You advise.")], tools=[]
     )

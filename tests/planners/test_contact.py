@@ -10,8 +10,8 @@ from toolsets.profiles import profiles
 ALL = "register Ana <ana@example.org> as maintenance contact of s-19"
 
 
-async def test_register_asks_for_what_the_tool_misses(run: Any):
-    """A name alone is tried, the hint says what is missing, and only the email is asked for."""
+async def test_only_the_missing_field_is_asked_for(run: Any):
+    """A call with a name alone is made, its hint says what is missing, and only the email is asked for."""
     question = await run.ask("register ana as contact of s-7")
     assert run.payloads("upsert") == [{"site_id": "s-7", "name": "Ana"}]
     assert question.id == "fix-ops.profiles.upsert"
@@ -29,7 +29,7 @@ async def test_register_asks_for_what_the_tool_misses(run: Any):
 
 
 async def test_question_that_gives_all(run: Any):
-    """A question that gives everything is one call."""
+    """A question with all fields leads to one call."""
     answer = await run.finish("register Ana <ana@example.org> as maintenance contact of s-19")
     assert run.steps == [["upsert"]]
     assert run.plans[-1].result["role"] == "maintenance"
@@ -37,7 +37,7 @@ async def test_question_that_gives_all(run: Any):
 
 
 async def test_bad_email_is_asked_for_again(run: Any):
-    """An answer that the tool refuses is asked for again, with the tool's own question."""
+    """A value that the tool refuses is asked for again."""
     await run.ask("register ana as contact of s-7")
     question = await run.ask("ana at example")
     assert run.payloads("upsert")[-1]["email"] == "ana at example"
@@ -47,14 +47,14 @@ async def test_bad_email_is_asked_for_again(run: Any):
 
 
 async def test_role_of_the_answer_wins(run: Any):
-    """A role that the answer names stands in place of the assumed one."""
+    """A role in the answer replaces the default."""
     await run.ask("register ana as contact of s-7")
     answer = await run.finish("ana@example.org, as owner")
     assert "owner contact" in answer
 
 
-async def test_no_leaves_it(run: Any):
-    """A no ends the run with nothing registered."""
+async def test_no_registers_nobody(run: Any):
+    """A no ends the run, and nobody is registered."""
     await run.ask("register ana as contact of s-7")
     answer = await run.finish("never mind")
     assert answer == "Register a contact: left undone, as you said."
@@ -62,7 +62,7 @@ async def test_no_leaves_it(run: Any):
 
 
 async def test_repair_is_given_up(run: Any):
-    """A person who never gives a valid value is not asked for ever."""
+    """After several invalid values the run ends with the failure."""
     plan = await run.say("register ana as contact of s-7")
     answers = 0
     while plan.await_:
@@ -73,30 +73,30 @@ async def test_repair_is_given_up(run: Any):
 
 
 async def test_where_nobody_may_be_asked(run: Any):
-    """A run without interrupts says what it would need."""
+    """Without interrupts the answer says which field is missing."""
     run.may_ask = False
     assert await run.finish("register ana as contact of s-7") == (
         "To register a contact I need the email, which I do not have."
     )
 
 
-async def test_question_as_answer_changes_the_subject(run: Any):
-    """A question in place of an answer is answered."""
+async def test_question_in_place_of_an_answer(run: Any):
+    """A new question in place of an answer is answered itself."""
     await run.ask("register ana as contact of s-7")
     answer = await run.finish("which sites are dark?")
     assert answer.startswith("2 dark sites")
 
 
-async def test_a_contact_that_is_not_approved_is_told_so(run: Any):
-    """A denied call is not repaired, not asked about and not made again; the answer says why."""
+async def test_a_denied_contact_is_reported(run: Any):
+    """A denied call is neither repaired nor asked about nor made again, and the answer has the reason."""
     run.denied["ops.profiles.upsert"] = "Ana has left"
     answer = await run.finish(ALL)
     assert answer == "Register a contact: not approved, so it was not done (Ana has left)."
     assert run.steps == [["upsert"]]
 
 
-async def test_what_another_form_mends_is_not_asked(run: Any):
-    """A role in other letters is read as it was meant, and the email alone is asked for."""
+async def test_a_value_in_another_form_is_not_asked_for(run: Any):
+    """A role in upper case is understood, and only the email is asked for."""
     question = await run.ask("register ana as OWNER contact of s-7")
     assert question.missing_fields == ["email"]
     await run.finish("ana@example.org, +351 912 345 678")
@@ -106,7 +106,7 @@ async def test_what_another_form_mends_is_not_asked(run: Any):
 
 @pytest.fixture
 async def start(serve):
-    """Start a run of the assistant's planner, with this toolset alone, on a real server."""
+    """Start runs of the assistant's planner, with one toolset, on a Temporal server."""
     agent = Agent(
         "ops.assistant", planner=operations.plan, uses=[profiles], policy=RunPolicy(interrupts_allowed=True)
     )
@@ -115,7 +115,7 @@ async def start(serve):
 
 
 async def test_a_question_that_a_person_declines_is_a_no(start, status_when):
-    """Whoever will not answer is not asked again, and not taken for nobody."""
+    """A declined question is not asked again, and is not a missing answer."""
     run = await start("register ana as contact of s-7")
     await status_when(run, lambda status: status.awaits)
     await run.decline(None, "ask somebody else")
@@ -124,7 +124,7 @@ async def test_a_question_that_a_person_declines_is_a_no(start, status_when):
 
 @pytest.mark.parametrize("approved", [True, False])
 async def test_a_person_approves_what_is_registered(start, status_when, approved: bool):
-    """The call is shown as a sentence with its payload, and runs only when it is approved."""
+    """The approval shows the call as a sentence, and the tool runs only when the call is approved."""
     run = await start(ALL)
     (wait,) = (await status_when(run, lambda status: status.awaits)).awaits
     assert isinstance(wait, AwaitConfirmation)

@@ -17,12 +17,12 @@ STEPS = [
 
 
 def when(text: str) -> str:
-    """Word a tool's time as answers do."""
+    """Return a tool's time as answers show it."""
     return moment(datetime.fromisoformat(text))
 
 
 async def test_power_failure_from_question_to_contact(run: Any):
-    """A dark site is diagnosed step by step, one refused call is repaired, and a person names a contact."""
+    """A dark site is diagnosed step by step, a refused call is repaired, and a person names a contact."""
     question = await run.ask("Why is site s-7 dark?")
     assert run.steps == STEPS
     assert question.id == "contact-s-7"
@@ -46,7 +46,7 @@ async def test_power_failure_from_question_to_contact(run: Any):
 
 
 async def test_window_is_repaired_without_a_person(run: Any):
-    """A window that the question does not give comes back as missing, and is the last week of the data."""
+    """When the question has no time window, the tool refuses the call, which is repaired with the last week of the data."""
     await run.ask("Why is site s-7 dark?")
     first, second = run.payloads("get_time_series")
     assert first == {"device_id": "d-0700"}
@@ -56,22 +56,22 @@ async def test_window_is_repaired_without_a_person(run: Any):
     assert run.plans[3].notes == ["repaired ops.devices.get_time_series: start_time and end_time"]
 
 
-async def test_sibling_of_a_refused_call_is_used(run: Any):
-    """The scan asked for beside the refused call is made once, and its result is used."""
+async def test_call_beside_a_refused_call_is_used(run: Any):
+    """The scan in the same plan as the refused call is called once, and its result is used."""
     await run.ask("Why is site s-7 dark?")
     assert len(run.payloads("scan_site")) == 1
     assert run.result("scan_site")["silent_count"] == 13
 
 
 async def test_window_of_the_question_needs_no_repair(run: Any):
-    """A question with a window makes the call right at once."""
+    """A question with a time window leads to a valid call at once."""
     await run.ask("Why is site s-7 dark, over the last 3 days?")
     (payload,) = run.payloads("get_time_series")
     assert set(payload) == {"device_id", "start_time", "end_time"}
 
 
 async def test_uplink_failure_with_a_valid_contact(run: Any):
-    """Another cause gives another runbook, and a valid contact is told, not asked for."""
+    """Another cause leads to another runbook, and a known contact is named, not asked for."""
     answer = await run.finish("why is s-16 dark")
     assert run.plans[-1].result["cause"] == "uplink"
     assert run.plans[-1].result["runbook_id"] == "rb-02"
@@ -80,7 +80,7 @@ async def test_uplink_failure_with_a_valid_contact(run: Any):
 
 
 async def test_site_that_is_not_dark(run: Any):
-    """A site with devices online is not diagnosed: the answer corrects the question."""
+    """A site with devices online is not diagnosed, and the answer says that it is not dark."""
     answer = await run.finish("why is s-3 dark")
     assert run.steps == [["get_site"], ["list_devices"]]
     assert "s-3 (Cedar Point) is not dark: 10 of 13 devices online" in answer
@@ -90,7 +90,7 @@ async def test_site_that_is_not_dark(run: Any):
 
 
 async def test_declined_contact(run: Any):
-    """A no registers nobody."""
+    """After a no nobody is registered."""
     await run.ask("why is s-7 dark")
     answer = await run.finish("No.")
     assert "Nobody was registered" in answer
@@ -98,7 +98,7 @@ async def test_declined_contact(run: Any):
 
 
 async def test_contact_that_is_not_approved(run: Any):
-    """The diagnosis is the answer all the same, with its typed part; that nobody was registered is told."""
+    """After a denied contact the answer still has the diagnosis and its typed result, and says that nobody was registered."""
     run.denied["ops.profiles.upsert"] = "nobody approved it in time"
     await run.ask("why is s-7 dark")
     answer = await run.finish("Ana Lima <ana@example.org>")
@@ -108,8 +108,8 @@ async def test_contact_that_is_not_approved(run: Any):
     assert len(run.payloads("upsert")) == 1 + 1  # refused for want of a role, repaired, not approved
 
 
-async def test_contact_given_bit_by_bit(run: Any):
-    """An answer without an email leads to the tool's hint, and that to one more question."""
+async def test_contact_in_two_answers(run: Any):
+    """After an answer without an email, the tool's hint leads to another question."""
     await run.ask("why is s-7 dark")
     question = await run.ask("Ana Lima")
     assert question.id == "fix-ops.profiles.upsert"
@@ -119,7 +119,7 @@ async def test_contact_given_bit_by_bit(run: Any):
 
 
 async def test_where_nobody_may_be_asked(run: Any):
-    """A run without interrupts tells what it found, and that nobody was asked."""
+    """Without interrupts the answer has the diagnosis, and says that nobody may be asked."""
     run.may_ask = False
     answer = await run.finish("why is s-7 dark")
     assert "rb-01" in answer
@@ -134,8 +134,8 @@ async def test_where_nobody_may_be_asked(run: Any):
         ("tool_unavailable", "Scan a site is not available now: the store is down."),
     ],
 )
-async def test_failing_scan_is_told(run: Any, reason: str, words: str):
-    """A tool that does not answer is told and not called again; the cause stays open."""
+async def test_failing_scan_is_reported(run: Any, reason: str, words: str):
+    """A failed tool is named in the answer and not called again, and the cause stays unknown."""
     run.broken["ops.devices.scan_site"] = RetryHint(
         reason=reason, tool="ops.devices.scan_site", message="the store is down"
     )
@@ -147,8 +147,8 @@ async def test_failing_scan_is_told(run: Any, reason: str, words: str):
 
 
 @pytest.mark.parametrize("steps", range(1, 5))
-async def test_final_turn_tells_what_is_known(run: Any, steps: int):
-    """In the final turn the answer is what was found so far, at any step."""
+async def test_last_turn_answers_with_the_findings(run: Any, steps: int):
+    """In the last turn the answer has the findings so far, after any number of steps."""
     run.stop_before_step = steps
     answer = await run.finish("why is s-7 dark")
     assert "I had to stop here (max_tool_rounds)" in answer
@@ -156,8 +156,8 @@ async def test_final_turn_tells_what_is_known(run: Any, steps: int):
     assert ("So the gateway lost power" in answer) is (steps >= 4)
 
 
-async def test_final_turn_keeps_the_advice(run: Any):
-    """Advice that was had is in the answer of a final turn, though no tools are shown there."""
+async def test_last_turn_keeps_the_advice(run: Any):
+    """The answer of the last turn has earlier advice, although no tools are offered there."""
     await run.ask("why is s-7 dark")
     run.stop_before_step = len(STEPS)
     answer = await run.finish("Ana Lima <ana@example.org>")
@@ -165,15 +165,15 @@ async def test_final_turn_keeps_the_advice(run: Any):
 
 
 async def test_unknown_site_is_asked_for(run: Any):
-    """A site that does not exist is asked for with the tool's own question."""
+    """For a site that does not exist the tool's own question is asked."""
     question = await run.ask("why is s-70 dark")
     assert question.question == "There is no site s-70. Which site do you mean?"
     await run.ask("s-7")
     assert run.steps == [["get_site"], *STEPS]
 
 
-async def test_notes_are_told_once(run: Any):
-    """Each finding is a note of the plan that follows it, and of no other."""
+async def test_notes_are_not_repeated(run: Any):
+    """Each finding is a note of one plan only."""
     await run.ask("why is s-7 dark")
     await run.finish("Ana Lima <ana@example.org>")
     notes = [note for plan in run.plans for note in plan.notes]

@@ -10,7 +10,7 @@ EARLIER, LATER = NOON - timedelta(hours=9), NOON + timedelta(hours=9)
 
 
 def battery(last_time: datetime | None = NOON, low_since: datetime | None = None) -> Series:
-    """Make a battery that was well at noon."""
+    """Make the readings of a battery that was charged at noon."""
     return Series(
         device_id="d-1",
         metric="battery_voltage",
@@ -25,7 +25,7 @@ def battery(last_time: datetime | None = NOON, low_since: datetime | None = None
 
 
 def scan(*since: datetime | None) -> Scan:
-    """Make a scan with devices silent since these times."""
+    """Make a scan with devices that are silent since these times."""
     findings = [
         Finding(device_id=f"d-{n}", kind="level_sensor", condition="silent", since=time)
         for n, time in enumerate(since, start=2)
@@ -50,20 +50,20 @@ def scan(*since: datetime | None) -> Scan:
     ],
 )
 def test_cause(series: Series | None, found: Scan | None, cause: str):
-    """Only a silence that began at once, as the battery sank or while it was well, tells the cause."""
+    """The cause is known only when all devices fell silent at once, as the battery fell below its limit or while it was charged."""
     diagnosis = diagnose("d-1", series, found)
     assert diagnosis.cause == cause
     assert diagnosis.sentences
 
 
-def test_the_gateway_itself_is_not_behind_the_gateway():
-    """The gateway's own silence, which its monitor delays, is not counted among the devices behind it."""
+def test_the_gateway_s_own_silence_does_not_count():
+    """The gateway's own silence, which its monitor reports later, is not counted among those of the devices behind it."""
     own = Finding(device_id="d-1", kind="gateway", condition="silent", since=LATER)
     found = scan(NOON).model_copy(update={"findings": [own, *scan(NOON).findings]})
     assert diagnose("d-1", battery(low_since=NOON), found).cause == "power"
 
 
-def test_cut_scan_is_told():
-    """A scan that was cut is not passed off as the whole."""
+def test_partial_scan_is_reported():
+    """The diagnosis says that a truncated scan shows only a part of the findings."""
     found = scan(NOON).model_copy(update={"truncated": True, "total": 700})
     assert "The scan shows 1 of 700 findings." in diagnose("d-1", None, found).sentences

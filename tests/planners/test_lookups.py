@@ -2,7 +2,7 @@ from typing import Any
 
 
 async def test_dark_sites(run: Any):
-    """The dark sites are those that the tool lists."""
+    """The answer lists the dark sites as the tool does."""
     answer = await run.finish("which sites are dark?")
     assert run.payloads("list_sites") == [{"condition": "dark"}]
     listed = run.result("list_sites")["sites"]
@@ -13,7 +13,7 @@ async def test_dark_sites(run: Any):
 
 
 async def test_offline_devices(run: Any):
-    """The devices of one status are listed, with when each was last heard of."""
+    """The answer lists the devices of a status, with the time of each last report."""
     answer = await run.finish("list offline devices of s-3")
     assert run.payloads("list_devices") == [{"site_id": "s-3", "status": "offline"}]
     assert answer.startswith("s-3 has 3 offline devices:")
@@ -22,24 +22,24 @@ async def test_offline_devices(run: Any):
 
 
 async def test_no_such_devices(run: Any):
-    """A site without devices of a status says so."""
+    """For a site without devices of a status the answer says that there are 0."""
     assert await run.finish("list unknown devices of s-7") == "s-7 has 0 unknown devices."
 
 
 async def test_never_heard_of(run: Any):
-    """A device that never reported is told as such."""
+    """The answer says of a device without any report that it was never heard of."""
     assert "never heard of" in await run.finish("list unknown devices of s-5")
 
 
-async def test_cut_list_is_told(run: Any):
-    """A list that the tool cut is not passed off as the whole (SR-40)."""
+async def test_partial_list_is_reported(run: Any):
+    """The answer says that a list which the tool has truncated is only a part (SR-40)."""
     answer = await run.finish("list devices of s-1")
     assert "s-1 has 73 devices" in answer
     assert "Showing 50 of 73. Ask for one status, or raise limit (at most 500)." in answer
 
 
 async def test_limit_out_of_range_is_repaired(run: Any):
-    """A limit over the tool's maximum is moved to it, without a person."""
+    """A limit above the tool's maximum is repaired to the maximum, without a question."""
     answer = await run.finish("list 1000 devices of s-1")
     assert [payload["limit"] for payload in run.payloads("list_devices")] == [1000, 500]
     assert "- and 53 more" in answer
@@ -47,7 +47,7 @@ async def test_limit_out_of_range_is_repaired(run: Any):
 
 
 async def test_battery_over_a_week(run: Any):
-    """Readings are told over the asked time, counted back from the data's now."""
+    """The answer summarizes the readings of the time window, which ends at the data's current time."""
     answer = await run.finish("show the battery of device d-0700 over the last week")
     assert run.steps == [["get_device"], ["get_time_series"]]
     series = run.result("get_time_series")
@@ -57,26 +57,26 @@ async def test_battery_over_a_week(run: Any):
 
 
 async def test_no_window(run: Any):
-    """Without a time the hint is repaired with the last week."""
+    """Without a time window the refused call is repaired with the last week."""
     await run.finish("show the battery of d-0702")
     assert run.steps == [["get_device"], ["get_time_series"], ["get_time_series"]]
 
 
 async def test_nothing_reported(run: Any):
-    """A time without readings is told as such."""
+    """For a time window without readings the answer says so."""
     answer = await run.finish("show the battery of d-0509 over the last month")
     assert answer.endswith("reported no battery voltage in this time.")
 
 
 async def test_metric_the_device_lacks(run: Any):
-    """A metric that the device lacks is asked for, and the answer names what was read."""
+    """When the device lacks the metric, another is asked for, and the answer has its readings."""
     await run.ask("show the pressure of d-0700 over the last week")
     answer = await run.finish("battery_voltage")
     assert "readings of battery voltage" in answer
 
 
 async def test_bad_date(run: Any):
-    """A date that is none is refused by the tool and asked for."""
+    """An invalid date is refused by the tool and asked for."""
     question = await run.ask("show the battery of d-0700 from 2026-03-10 to 2026-13-77")
     assert question.missing_fields == ["end_time"]
     assert "511" not in await run.finish("2026-03-12T00:00:00Z")
@@ -84,7 +84,7 @@ async def test_bad_date(run: Any):
 
 
 async def test_question_not_understood(run: Any):
-    """What is not understood is said to be so, with what is."""
+    """For a question that is not understood the answer says so, with examples."""
     answer = await run.finish("sing a song")
     assert answer.startswith("I do not understand the question.")
     assert "why is site s-7 dark" in answer
@@ -92,7 +92,7 @@ async def test_question_not_understood(run: Any):
 
 
 async def test_later_run_of_a_conversation(run: Any):
-    """A new run answers the last thing said, not a question of before."""
+    """A later run answers the last message, not an earlier question."""
     await run.finish("which sites are dark?")
     run.plans.clear()
     assert (await run.finish("thanks")).startswith("I do not understand")

@@ -1,4 +1,4 @@
-"""The reference deployment decided by a model: which one the environment chooses, and whole runs by it."""
+"""The reference deployment with a model: the model that the environment chooses, and complete runs."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ from tests.programs import Program
 ROOT = Path(__file__).parents[2]
 CLAUDE, GPT, GEMINI = "anthropic:claude-sonnet-5-5", "openai:gpt-6.1-terra", "google:gemini-3.8-flash"
 
-# Which model.
+# The choice of the model.
 
 
 @pytest.mark.parametrize(
@@ -50,13 +50,13 @@ CLAUDE, GPT, GEMINI = "anthropic:claude-sonnet-5-5", "openai:gpt-6.1-terra", "go
     ],
 )
 def test_the_environment_chooses(environment, model):
-    """A named model, else the first key's, else rules."""
+    """The model is the named one, else that of the first key, else None for rules."""
     assert chosen_model(environment) == model
 
 
 @pytest.mark.parametrize("model", sorted(set(models.DEFAULTS.values())))
 def test_the_defaults_are_models(model, monkeypatch):
-    """Each is known, has a price, so that `max_cost` holds, and can be made with its key."""
+    """Each default model is known to pydantic-ai, has a price, which `max_cost` needs, and can be made with its key."""
     assert model in KnownModelName.__value__.__args__
     provider, name = model.split(":")
     assert calc_price(Usage(input_tokens=1_000), name, provider_id=provider).total_price > 0
@@ -67,7 +67,7 @@ def test_the_defaults_are_models(model, monkeypatch):
 
 
 def outcome(*, without_extra: bool = False, **environment: str) -> tuple[str, str]:
-    """Import the deployment in a process of its own; what decides, and what was said on standard error."""
+    """Import the deployment in another process, and return the classes of its planners and its standard error."""
     code = (
         f"import sys\nsys.modules.update({dict.fromkeys(['pydantic_ai']) if without_extra else {}})\n"
         "from worker import app\nprint(*(type(app.agent(id).planner).__name__ for id in app.list_agents()))"
@@ -85,23 +85,23 @@ def outcome(*, without_extra: bool = False, **environment: str) -> tuple[str, st
 
 
 def test_a_key_without_the_extra_means_rules():
-    """And one warning that says what to install."""
-    planners, said = outcome(without_extra=True, OPENAI_API_KEY="sk-secret")
+    """With a key but without the extra, rules decide, and one warning says what to install."""
+    planners, err = outcome(without_extra=True, OPENAI_API_KEY="sk-secret")
     assert planners == "_FunctionPlanner _FunctionPlanner"
-    assert said.count("OPENAI_API_KEY is set, and rules decide") == 1
-    assert "pip install 'sojourn[models]'" in said
-    assert "sk-secret" not in said
+    assert err.count("OPENAI_API_KEY is set, and rules decide") == 1
+    assert "pip install 'sojourn[models]'" in err
+    assert "sk-secret" not in err
 
 
 def test_a_named_model_without_the_extra_is_an_error():
-    """Nobody who asks for a model gets rules."""
-    planners, said = outcome(without_extra=True, SOJOURN_MODEL="openai:gpt-5")
+    """With a named model but without the extra, the deployment does not start."""
+    planners, err = outcome(without_extra=True, SOJOURN_MODEL="openai:gpt-5")
     assert planners == ""
-    assert re.search(r"DefinitionError: .*pip install 'sojourn\[models\]'", said)
+    assert re.search(r"DefinitionError: .*pip install 'sojourn\[models\]'", err)
 
 
 def test_rules_import_no_model_layer():
-    """A deployment without a model starts as fast as before, and says nothing."""
+    """A deployment without a model does not import pydantic-ai, and writes nothing."""
     code = "import sys, worker; print('pydantic_ai' in sys.modules)"
     env = {name: value for name, value in os.environ.items() if name not in MODEL_VARIABLES}
     done = subprocess.run(
@@ -110,27 +110,27 @@ def test_rules_import_no_model_layer():
     assert (done.stdout, done.stderr) == ("False\n", "")
 
 
-# Whole runs.
+# Complete runs.
 
 
 def call(tool: str, **arguments: object) -> ToolCall:
-    """A call as a model writes it."""
+    """Return a call as a model writes it."""
     return ToolCall(name=tool.replace(".", "__"), arguments=json.dumps(arguments))
 
 
-def read(told: str) -> str:
-    """What a result says; a failure reaches OpenAI's protocols as `{"error": text}`."""
-    return json.loads(told)["error"] if told.startswith('{"error":') else told
+def read(text: str) -> str:
+    """Return the text of a result; OpenAI's protocols have a failure as `{"error": text}`."""
+    return json.loads(text)["error"] if text.startswith('{"error":') else text
 
 
 def decide(request: Request) -> Answer:
-    """A little model for both agents, led by the results that it reads."""
+    """Answer as a model for both agents, which decides by the results in the request."""
     offered = {tool.name for tool in request.tools}
     return advise(request) if "ops__runbooks__search_runbooks" in offered else look(request)
 
 
 def advise(request: Request) -> Answer:
-    """Find the runbook, read it, answer by type."""
+    """Find the runbook, read it, and give a typed answer."""
     results = request.tool_results
     if not results:
         return calls(call("ops.runbooks.search_runbooks", query="gateway battery flat"))
@@ -144,17 +144,17 @@ def advise(request: Request) -> Answer:
 
 
 def look(request: Request) -> Answer:
-    """Why s-7 is dark, with one call that has to be repaired, and a person who is asked and approves."""
-    told = [read(result.text) for result in request.tool_results]
-    match len(told):
+    """Find out why s-7 is dark, with a call to repair, a question to a person, and a call to approve."""
+    texts = [read(result.text) for result in request.tool_results]
+    match len(texts):
         case 0:
             first = (call("ops.sites.get_site", site_id="s-7"), call("ops.devices.scan_site", site_id="s-7"))
             return Reply(parts=(Text(text="Let me look."), *first))
         case 2:
-            return calls(call("ops.devices.get_time_series", device_id=json.loads(told[0])["gateway_id"]))
+            return calls(call("ops.devices.get_time_series", device_id=json.loads(texts[0])["gateway_id"]))
         case 3:
-            example = re.search(r"^arguments that fit: (.*)$", told[2], re.MULTILINE)
-            assert example, told[2]
+            example = re.search(r"^arguments that fit: (.*)$", texts[2], re.MULTILINE)
+            assert example, texts[2]
             return calls(call("ops.devices.get_time_series", **json.loads(example[1])))
         case 4:
             return calls(call("ops.work_orders.list_work_orders", site_id="s-7", status="open"))
@@ -165,11 +165,11 @@ def look(request: Request) -> Answer:
                 call("ask_user", question="Whom shall I register?", missing_fields=["name", "email"])
             )
         case 7:
-            name, email = told[6].split(", ")
+            name, email = texts[6].split(", ")
             contact = {"site_id": "s-7", "name": name, "email": email, "role": "operations"}
             return calls(call("ops.profiles.upsert", **contact))
         case _:
-            advice, contact = json.loads(told[5]), json.loads(told[7])
+            advice, contact = json.loads(texts[5]), json.loads(texts[7])
             return says(
                 f"{advice['runbook_id']}: {len(advice['steps'])} steps. {contact['name']} is registered."
             )
@@ -177,14 +177,14 @@ def look(request: Request) -> Answer:
 
 @pytest.fixture(scope="module")
 async def provider() -> AsyncIterator[Standin]:
-    """A provider on an address that deployments keep."""
+    """A stand-in for providers, whose URL stays the same for all deployments of this file."""
     async with Standin() as standin:
         yield standin
 
 
 @pytest.fixture
 def standin(provider: Standin) -> Iterator[Standin]:
-    """The provider, whose model decides for both agents, and what a test's runs have asked of it."""
+    """The stand-in, as the model of both agents, without the requests of earlier tests."""
     provider.script = decide
     provider.requests.clear()
     yield provider
@@ -196,14 +196,14 @@ STARTS = 90.0
 """Seconds until a worker that has not started is a failure."""
 
 SDKS = ("sojourn.models", "pydantic_ai.models.anthropic", "pydantic_ai.models.openai")
-"""What takes three seconds of each start."""
+"""Modules whose import takes three seconds, loaded before a worker starts."""
 
 Deploy = Callable[..., Awaitable[tuple[Client, str]]]
 
 
 @pytest.fixture(scope="module")
 async def deploy(temporal_address: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Deploy]:
-    """Serve the deployment as a process, once for each environment; gives a client and the line of its start."""
+    """Serve the deployment as a process, once for each environment, and return a client and the line `worker_ready`."""
     started: list[Program] = []
     served: dict[tuple[tuple[str, str], ...], tuple[Client, str]] = {}
 
@@ -252,12 +252,12 @@ PROVIDERS = [
         id="ollama",
     ),
 ]
-"""The environment, its base URL's path, the model, and the protocol that is spoken."""
+"""The environment, with the path of the base URL, the model, and the protocol."""
 
 
 @pytest.mark.parametrize(("environment", "model", "protocol"), PROVIDERS)
-async def test_a_model_decides_a_whole_run(deploy, standin, traces, environment, model, protocol):
-    """Parallel calls, a repair, an MCP server, a child run by the same model, a question, an approval, an answer."""
+async def test_a_model_decides_a_complete_run(deploy, standin, traces, environment, model, protocol):
+    """A run by a model has parallel calls, a repair, an MCP server, a child run, a question, an approval and an answer."""
     at = {
         name: f"{standin.url}{value}" if name.endswith("_URL") else value
         for name, value in environment.items()
@@ -291,7 +291,7 @@ async def test_a_model_decides_a_whole_run(deploy, standin, traces, environment,
 
 
 async def test_without_a_model_rules_decide(deploy, standin):
-    """`off` keeps the rules, though a key is set; nobody is asked."""
+    """With `off` rules decide although a key is set, and no model is asked."""
     client, line = await deploy(SOJOURN_MODEL="off", **standin.environment)
     assert json.loads(line)["planners"] == {"ops.assistant": "code", "ops.advisor": "code"}
     assert "dark" in (await client.execute("ops.assistant", "which sites are dark")).text
@@ -299,7 +299,7 @@ async def test_without_a_model_rules_decide(deploy, standin):
 
 
 async def test_a_spent_budget_ends_with_an_answer(deploy, standin):
-    """The deployment's policy bounds what a run may use: its model gets one last turn."""
+    """A run that exceeds the tokens of the deployment's policy ends with the answer of its last turn."""
 
     def spend(request: Request) -> Answer:
         if any(tool.description == "Not available any more." for tool in request.tools):
@@ -313,8 +313,8 @@ async def test_a_spent_budget_ends_with_an_answer(deploy, standin):
     assert len(standin.requests) == 2
 
 
-async def test_a_model_that_cannot_be_made_is_told(deploy):
-    """Without its key a run fails at once, and says what to set."""
+async def test_a_model_without_its_key_fails_the_run(deploy):
+    """Without the model's key a run fails with `ModelMisconfigured`, which names the variable."""
     client, _ = await deploy(SOJOURN_MODEL="anthropic:claude-sonnet-5-5")
     with pytest.raises(RunFailed, match="ANTHROPIC_API_KEY") as failed:
         await client.execute("ops.assistant", "why is site s-7 dark")

@@ -61,13 +61,13 @@ NOW = datetime(2026, 3, 31, 6, tzinfo=UTC)
     ],
 )
 def test_questions(text: str, question: Question | None):
-    """Each kind of question is told from the others, with what the text gives and no more."""
+    """Each kind of question is recognized, with the values of its text and no others."""
     assert question_of(text) == question
 
 
 @pytest.mark.parametrize("text", EXAMPLES)
 def test_examples_are_understood(text: str):
-    """What people are told they can ask is understood."""
+    """Each of the example questions is understood."""
     assert question_of(text) is not None
 
 
@@ -82,6 +82,6 @@ def test_examples_are_understood(text: str):
     ],
 )
 def test_windows(text: str, start: str | None, end: str | None):
-    """A time is counted back from the data's now, or taken as written for the tool to judge."""
+    """A length of time ends at the data's current time, and dates are taken as written, for the tool to validate."""
     window = window_of(text)
     assert (window and window.bounds(NOW)) == (start and {"start_time": start, "end_time": end})

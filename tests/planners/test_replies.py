@@ -11,6 +11,7 @@ from planners.replies import declines, values_of
         ("ana@example.org", ["email"], {"email": "ana@example.org"}),
         ("It is ana@example.org.", ["email"], {"email": "ana@example.org"}),
         ('{"email": "ana@example.org", "role": ""}', ["email"], {"email": "ana@example.org"}),
+        ('{"name": [1], "email": null, "limit": 0}', ["name"], {"name": [1], "limit": 0}),
         ("Ana Lima <ana@example.org>", ["name", "email"], {"name": "Ana Lima", "email": "ana@example.org"}),
         ("ana, owner, ana@b.org", ["name", "email"], {"name": "Ana", "email": "ana@b.org", "role": "owner"}),
         ("Ana Lima", ["name", "email"], {"name": "Ana Lima"}),
@@ -22,7 +23,7 @@ from planners.replies import declines, values_of
     ],
 )
 def test_values(text: str, wanted: list[str], values: dict[str, Any]):
-    """An object is taken as it is, and a text gives what can be read out of it; nothing is made up."""
+    """The values of an answer are those of a JSON object, or those that can be read from a text, and no others."""
     assert values_of(text, wanted) == values
 
 
@@ -30,5 +31,5 @@ def test_values(text: str, wanted: list[str], values: dict[str, Any]):
     ("text", "no"), [("No.", True), ("never mind", True), ("Noah, noah@b.org", False), ("", False)]
 )
 def test_declines(text: str, no: bool):
-    """A plain no is told from an answer."""
+    """A plain no is distinguished from an answer."""
     assert declines(text) is no

@@ -24,7 +24,7 @@ READ_AS = {
 
 
 def fields(schema: dict[str, Any], root: dict[str, Any]) -> set[str]:
-    """Every field a schema names, however deep."""
+    """Return the fields of a schema, at any depth."""
     if "$ref" in schema:
         return fields(root["$defs"][schema["$ref"].removeprefix("#/$defs/")], root)
     found = set(schema.get("properties", {}))
@@ -34,21 +34,21 @@ def fields(schema: dict[str, Any], root: dict[str, Any]) -> set[str]:
 
 
 def test_every_tool_is_known():
-    """Every tool that the planners name is in the deployment, and read in one way."""
+    """Each tool id of the planners has one type for its result."""
     assert set(READ_AS) == {getattr(tool_ids, name) for name in tool_ids.__all__}
 
 
 @pytest.mark.parametrize("tool", READ_AS)
 def test_facts_are_in_the_results(tool: str):
-    """Every field that the planners read is one that the tool gives."""
+    """Every field that the planners read is in the result schema of its tool."""
     schemas = app.tool_schema(tool)
     assert schemas
     read = READ_AS[tool].model_json_schema()
     assert fields(read, read) <= fields(schemas["result"], schemas["result"])
 
 
-def test_every_tool_has_words_for_a_planner():
-    """Every tool, parameter and example of the deployment is described."""
+def test_every_tool_is_described():
+    """Every tool of the deployment has a description, an example unless it is of an MCP server, and described fields."""
     for entry in app.catalog():
         spec = app.tool_spec(entry["id"])
         assert spec

@@ -17,7 +17,7 @@ LATER = NOON.replace(hour=20)
 
 @pytest.fixture
 async def no_server(mcp_server: None) -> AsyncIterator[None]:
-    """Take the MCP server away for a test."""
+    """Make the MCP server unavailable for a test."""
     transport = work_orders.transport
     await work_orders.close()
     work_orders.transport = mcp.Stdio("no-such-program")
@@ -35,8 +35,8 @@ def order(**fields: Any) -> WorkOrder:
     return WorkOrder(**{**named, **cut, **fields})
 
 
-def words(given: dict[str, Any]) -> list[str]:
-    """Give what an answer tells of each work order."""
+def lines_of(given: dict[str, Any]) -> list[str]:
+    """Return the lines of an answer about work orders."""
     return [
         f"- {o['work_order_id']} {o['summary']}: {o['status']}, {o['priority']} priority, "
         + (
@@ -49,21 +49,21 @@ def words(given: dict[str, Any]) -> list[str]:
 
 
 def when(text: str) -> str:
-    """Word a tool's time as answers do."""
+    """Return a tool's time as answers show it."""
     return moment(datetime.fromisoformat(text))
 
 
 async def test_planned_work(run: Any):
-    """The open work orders of a site are told as the MCP server gives them, the latest first."""
+    """The answer lists the open work orders of a site in the MCP server's order."""
     answer = await run.finish("what work is planned at s-3")
     assert run.steps == [["get_site"], ["list_work_orders"]]
     listed = run.result("list_work_orders")
-    assert answer.splitlines() == ["s-3 (Cedar Point) has 2 open work orders:", *words(listed)]
+    assert answer.splitlines() == ["s-3 (Cedar Point) has 2 open work orders:", *lines_of(listed)]
     assert run.plans[-1].result["total"] == listed["total"] == 2
 
 
 async def test_closed_work(run: Any):
-    """Work that is done is told with when that was."""
+    """The answer has the time at which a work order was closed."""
     answer = await run.finish("work orders of s-3")
     assert "s-3 (Cedar Point) has 3 work orders:" in answer
     (closed,) = [o for o in run.result("list_work_orders")["work_orders"] if o["status"] == "closed"]
@@ -71,12 +71,12 @@ async def test_closed_work(run: Any):
 
 
 async def test_no_work(run: Any):
-    """A site without work orders says so."""
+    """For a site without work orders the answer says that there are 0."""
     assert await run.finish("work orders of s-2") == "s-2 (Birch Hollow) has 0 work orders."
 
 
 async def test_open_a_work_order(run: Any):
-    """A new work order is open at the site, and asked for once more it is the same one."""
+    """A new work order is open at the site, and the same request again leads to the same work order."""
     text = "open a high priority work order for s-7: replace the gateway battery"
     answer = await run.finish(text)
     number = run.result("open_work_order")["work_order_id"]
@@ -98,14 +98,14 @@ async def test_summary_is_asked_for(run: Any):
 
 
 async def test_unknown_site_is_asked_for(run: Any):
-    """A site that does not exist is asked for before the MCP server is."""
+    """For a site that does not exist a person is asked before the MCP server is called."""
     await run.ask("work orders of s-30")
     assert "s-3 (Cedar Point) has 3" in await run.finish("s-3")
     assert run.payloads("list_work_orders") == [{"site_id": "s-3"}]
 
 
 async def test_planned_outage_explains_a_dark_site(run: Any):
-    """A power cut that was planned, and is under way, is told as what a loss of power comes from."""
+    """A planned power cut that is under way is named as the explanation of a loss of power."""
     await run.ask("why is s-7 dark")
     answer = await run.finish("no")
     (cut,) = run.result("list_work_orders")["work_orders"]
@@ -116,16 +116,16 @@ async def test_planned_outage_explains_a_dark_site(run: Any):
 
 
 async def test_work_that_has_not_begun_explains_nothing(run: Any):
-    """Work that will cut the uplink in two days is told, and not taken for the cause."""
+    """Work that will cut the uplink in two days is listed, but is not named as the explanation."""
     answer = await run.finish("why is s-16 dark")
     lines = answer.splitlines()
     at = lines.index("None of the open work orders of s-16 explains it:")
-    assert lines[at + 1 : at + 2] == words(run.result("list_work_orders"))
+    assert lines[at + 1 : at + 2] == lines_of(run.result("list_work_orders"))
     assert run.plans[-1].result["work_order_id"] is None
 
 
 async def test_dark_site_while_the_cause_is_open(run: Any):
-    """Without the scan nothing tells the cause, and a cut under way is only a possible one."""
+    """Without the scan the cause is unknown, and a cut that is under way may explain it."""
     scan = "ops.devices.scan_site"
     run.broken[scan] = RetryHint(reason="tool_unavailable", tool=scan, message="the store is down")
     await run.ask("why is s-7 dark")
@@ -133,7 +133,7 @@ async def test_dark_site_while_the_cause_is_open(run: Any):
 
 
 async def test_without_the_server_a_diagnosis_goes_on(run: Any, no_server: None):
-    """With the MCP server down the answer says that work orders could not be read, and holds all else."""
+    """Without the MCP server the answer says that work orders could not be read, and has the diagnosis and the advice."""
     await run.ask("why is s-7 dark")
     answer = await run.finish("no")
     assert (
@@ -146,7 +146,7 @@ async def test_without_the_server_a_diagnosis_goes_on(run: Any, no_server: None)
 
 
 async def test_without_the_server_a_question_about_work_says_so(run: Any, no_server: None):
-    """With the MCP server down a question about work orders is answered with that."""
+    """Without the MCP server the answer to a question about work orders says that they are not available."""
     answer = await run.finish("work orders of s-3")
     assert answer.startswith("List work orders is not available now")
 
@@ -167,11 +167,11 @@ async def test_without_the_server_a_question_about_work_says_so(run: Any, no_ser
     ],
 )
 def test_what_explains_a_silence(given: WorkOrder, cause: str, since: datetime, expected: bool):
-    """Only work that cuts what was lost, while it was lost, explains a silence."""
+    """Only work that cuts the lost supply, at the time of the loss, explains a silence."""
     assert explains(given, Diagnosis(cause, [], "", since), LATER) is expected
 
 
 def test_silence_without_a_time():
-    """A silence whose begin nobody knows is one of now."""
+    """A silence without a known beginning is compared with the current time."""
     assert explains(order(), Diagnosis("unclear", [], "", None), LATER)
     assert not explains(order(ends_at=NOON), Diagnosis("unclear", [], "", None), LATER)

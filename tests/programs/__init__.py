@@ -1,7 +1,7 @@
-"""Start Python programs that need not import first: each is forked from a process that has imported Sojourn.
+"""Programs: start Python programs as forks of a process that has already imported Sojourn.
 
-Half a second to two of a program's time is its imports. What is tested of a program here begins after
-them; a test of what is imported, or of how a process starts, starts one itself.
+Imports take half a second to two seconds of a program's time. Only a test of imports, or of how a process starts,
+needs a new interpreter.
 """
 
 from tests.programs.command import Command

@@ -1,4 +1,4 @@
-"""Command: a process of its own with the face of asyncio's processes."""
+"""Command: a Python program as a process, with the interface of asyncio's processes."""
 
 import asyncio
 import contextlib
@@ -33,9 +33,14 @@ class Command:
     async def start(
         cls, *arguments: str, cwd: Path, env: Mapping[str, str], stdin: int, before: str = ""
     ) -> Self:
-        """Start what would follow `python`; it reads from a descriptor that the caller closes.
+        """Start a Python program.
 
-        `before` is code that runs in the process before the program.
+        Args:
+            arguments: The arguments of `python`: `-m MODULE`, `-c CODE` or the path of a script, and the program's own.
+            cwd: The working directory.
+            env: The whole environment.
+            stdin: The descriptor of standard input, which the caller closes.
+            before: Code that runs in the process before the program.
         """
         (out, stdout), (err, stderr) = await _output(), await _output()
         answers = fork(arguments, streams=(stdin, out, err), cwd=cwd, env=env, before=before)
@@ -45,36 +50,36 @@ class Command:
         return cls(number_in(await reader.readexactly(8)), stdout, stderr, reader)
 
     async def wait(self) -> int:
-        """Its exit status; negative is the signal that ended it."""
+        """Wait until the program ends, and return its exit status; negative is the signal that ended it."""
         if self.returncode is None:
             self.returncode = number_in(await self._answers.readexactly(8))
-            await self._answers.read()  # to its end, which closes it
+            await self._answers.read()  # reading to the end closes the pipe
         return self.returncode
 
     async def communicate(self) -> tuple[bytes, bytes]:
-        """All that it prints from now on, once it has ended."""
+        """Wait until the program ends, and return the rest of its standard output and standard error."""
         out, err = await asyncio.gather(self.stdout.read(), self.stderr.read())
         await self.wait()
         return out, err
 
     def send_signal(self, number: int) -> None:
-        """Signal it alone; nothing when it has ended, which it may do at any moment."""
+        """Signal the program, without its process group; do nothing if it has ended."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """SIGKILL it."""
+        """Send SIGKILL to the program."""
         self.send_signal(signal.SIGKILL)
 
 
 async def _output() -> tuple[int, asyncio.StreamReader]:
-    """The end of a pipe to write to, and a reader of the other."""
+    """Return the writing end of a new pipe, and a reader of its other end."""
     reading, writing = os.pipe()
     return writing, await _reader(reading)
 
 
 async def _reader(pipe: int) -> asyncio.StreamReader:
-    """A reader of a pipe, which it closes at its end."""
+    """Return a reader of a pipe, which is closed when it ends."""
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(pipe, "rb", buffering=0)

@@ -1,4 +1,4 @@
-"""Program: a process of its own that writes to files."""
+"""Program: a Python program as a process that writes to files."""
 
 import contextlib
 import os
@@ -14,7 +14,7 @@ __all__ = ["Program"]
 
 
 class Program:
-    """A program as a process and session of its own; it ends, at the latest, with the process that started it."""
+    """A Python program in a session of its own; on Linux it is killed, at the latest, with the process that started it."""
 
     def __init__(
         self,
@@ -26,16 +26,16 @@ class Program:
         input: str = "",
         imports: tuple[str, ...] = (),
     ) -> None:
-        """Start it.
+        """Start the program.
 
         Args:
-            arguments: What would follow `python`: `-m MODULE`, `-c CODE` or the path of a script, and its own.
-            cwd: Where it runs.
-            env: Its environment, whole.
-            out: The file to which its standard output is appended.
-            err: That of its standard error; both may be one.
-            input: What it reads on standard input.
-            imports: Modules that are imported before it too, and before every later program.
+            arguments: The arguments of `python`: `-m MODULE`, `-c CODE` or the path of a script, and the program's own.
+            cwd: The working directory.
+            env: The whole environment.
+            out: The file to which standard output is appended.
+            err: The file to which standard error is appended; it may be `out`.
+            input: The text on standard input.
+            imports: Further modules to import before this program and every later one.
         """
         with tempfile.TemporaryFile() as reading, out.open("ab") as writing, err.open("ab") as failing:
             reading.write(input.encode())
@@ -44,35 +44,35 @@ class Program:
                 arguments,
                 streams=(reading.fileno(), writing.fileno(), failing.fileno()),
                 cwd=cwd,
-                env={**env, "PYTHONUNBUFFERED": "1"},  # what it prints is in its file at once
+                env={**env, "PYTHONUNBUFFERED": "1"},  # output is in the files at once
                 imports=imports,
             )
         self._status: int | None = None
         self.pid = number_in(os.read(self._answers, 8))
-        """Its process id."""
+        """The process id."""
 
     def poll(self) -> int | None:
-        """Its status, once it has ended; negative is the signal that ended it."""
+        """Return the exit status, negative for the signal that ended the program; None while it runs."""
         return self._ended(0)
 
     def wait(self, timeout: float = 60) -> int:
-        """Wait until it ends, and give its status."""
+        """Wait until the program ends, at most `timeout` seconds, and return its exit status."""
         status = self._ended(timeout)
         assert status is not None, "the program did not end"
         return status
 
     def signal(self, number: int) -> None:
-        """Signal it; nothing when it has ended, which it may do at any moment."""
+        """Send the program a signal; do nothing if it has ended."""
         if self.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
+            with contextlib.suppress(ProcessLookupError):  # it may have ended since
                 os.kill(self.pid, number)
 
     def terminate(self) -> None:
-        """Ask it to end; nothing when it has ended."""
+        """Send SIGTERM to the program; do nothing if it has ended."""
         self.signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End it at once; nothing when it has ended."""
+        """Kill the program, and wait until it has ended; do nothing if it has."""
         self.signal(signal.SIGKILL)
         self.wait()
 

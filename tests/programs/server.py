@@ -1,7 +1,7 @@
-"""The process that has imported Sojourn, and forks each program that is asked for.
+"""Server: the process that has imported Sojourn, and forks a process for each requested program.
 
-A request is a line of JSON with four descriptors beside it: the program's three streams, and a pipe that gets its
-process id, and its status when it has ended.
+A request is a line of JSON, sent with four descriptors: the program's three streams, and a pipe to which the server
+writes the process id and, at the end, the exit status.
 """
 
 import atexit
@@ -51,17 +51,17 @@ def fork(
     imports: Sequence[str] = (),
     before: str = "",
 ) -> int:
-    """Start what would follow `python`; gives the end of a pipe on which its process id comes, and then its status.
+    """Start a Python program; return the end of a pipe from which its process id and then its exit status are read.
 
     Args:
-        arguments: `-m MODULE`, `-c CODE` or the path of a script, and its own.
-        streams: What it reads and writes; the caller closes them.
-        cwd: Where it runs.
-        env: Its environment, whole.
-        imports: Modules that are imported before it too, and before every later program.
-        before: Code that runs in its process before it.
+        arguments: The arguments of `python`: `-m MODULE`, `-c CODE` or the path of a script, and the program's own.
+        streams: The descriptors of its standard input, output and error; the caller closes them.
+        cwd: The working directory.
+        env: The whole environment.
+        imports: Further modules to import before this program and every later one.
+        before: Code that runs in the process before the program.
     """
-    answers, telling = os.pipe()
+    answers, reporting = os.pipe()
     request = {
         "arguments": list(arguments),
         "cwd": str(cwd),
@@ -69,18 +69,18 @@ def fork(
         "imports": list(imports),
         "before": before,
     }
-    _server().send(request, (*streams, telling))
-    os.close(telling)
+    _server().send(request, (*streams, reporting))
+    os.close(reporting)
     return answers
 
 
 def number_in(answer: bytes) -> int:
-    """A process id or status, as it comes on the pipe."""
+    """Return the process id or exit status in 8 bytes from the pipe."""
     return int.from_bytes(answer, signed=True, byteorder="big")
 
 
 class _Server:
-    """The process, as who asks it sees it."""
+    """The server process, from the view of its clients."""
 
     def __init__(self) -> None:
         self._asking, answering = socket.socketpair()
@@ -96,7 +96,7 @@ class _Server:
         atexit.register(self._asking.close)
 
     def send(self, request: dict[str, Any], descriptors: Sequence[int]) -> None:
-        """Ask for a program."""
+        """Send a request for a program."""
         line = json.dumps(request).encode() + b"\n"
         with self._lock:
             sent = socket.send_fds(self._asking, [line], list(descriptors))
@@ -105,13 +105,13 @@ class _Server:
 
 @cache
 def _server() -> _Server:
-    """The process, which starts with the first program."""
+    """Return the server process, which is started for the first program."""
     return _Server()
 
 
 def _serve(answering: socket.socket) -> None:
-    """Fork a keeper for each program that is asked for, until nobody asks any more."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the keepers
+    """Fork a process that runs and reports each requested program, until the socket is closed."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system reaps the forked processes
     _import_everything()
     while answering.recv(1, socket.MSG_PEEK):
         line, descriptors, _, _ = socket.recv_fds(answering, 1 << 16, 4)
@@ -122,7 +122,7 @@ def _serve(answering: socket.socket) -> None:
             importlib.import_module(module)
         if os.fork() == 0:
             answering.close()
-            _keep(*descriptors, request)
+            _run_and_report(*descriptors, request)
         for descriptor in descriptors:
             os.close(descriptor)
 
@@ -136,37 +136,41 @@ def _import_everything() -> None:
         importlib.import_module(module.name)
 
 
-def _keep(reading: int, writing: int, failing: int, telling: int, request: dict[str, Any]) -> NoReturn:
-    """Fork the program, and tell how it ends."""
+def _run_and_report(
+    reading: int, writing: int, failing: int, reporting: int, request: dict[str, Any]
+) -> NoReturn:
+    """Fork the program, and write its process id and exit status to the pipe."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    _leash()
+    _end_with_parent()
     streams = (reading, writing, failing)
     if (pid := os.fork()) == 0:
-        os.close(telling)
-        _leash()
-        os.setsid()  # a Ctrl-C in the terminal of the tests is for them
-        _be(streams, **request)
+        os.close(reporting)
+        _end_with_parent()
+        os.setsid()  # Ctrl-C in the terminal must reach only the tests
+        _become(streams, **request)
     for stream in streams:
         os.close(stream)
-    _tell(telling, pid)
+    _report(reporting, pid)
     _, ended = os.waitpid(pid, 0)
-    _tell(telling, os.waitstatus_to_exitcode(ended))
+    _report(reporting, os.waitstatus_to_exitcode(ended))
     os._exit(0)
 
 
-def _tell(telling: int, number: int) -> None:
-    with contextlib.suppress(BrokenPipeError):  # nobody waits any more
-        os.write(telling, number.to_bytes(8, signed=True, byteorder="big"))
+def _report(reporting: int, number: int) -> None:
+    with contextlib.suppress(BrokenPipeError):  # the reader has closed the pipe
+        os.write(reporting, number.to_bytes(8, signed=True, byteorder="big"))
 
 
-def _leash() -> None:
-    """Have the kernel kill this process with the one that forked it."""
+def _end_with_parent() -> None:
+    """Have the kernel kill this process when its parent ends (Linux)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _be(streams: Sequence[int], arguments: list[str], cwd: str, env: dict[str, str], before: str) -> NoReturn:
-    """Become the program: so far nothing but imports has happened in this process."""
+def _become(
+    streams: Sequence[int], arguments: list[str], cwd: str, env: dict[str, str], before: str
+) -> NoReturn:
+    """Run the program in this process, which has only imported modules so far, and exit."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.chdir(cwd)
     os.environ.clear()
@@ -185,13 +189,13 @@ def _be(streams: Sequence[int], arguments: list[str], cwd: str, env: dict[str, s
         status = 1
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):  # closed, or nobody reads
+        with contextlib.suppress(OSError, ValueError):  # the stream or its reader is closed
             stream.flush()
     os._exit(status)
 
 
 def _run(arguments: list[str], cwd: str) -> None:
-    """Run what follows `python`."""
+    """Run a module, code or a script, by the arguments of `python`."""
     folders = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
     match arguments:
         case ["-m", module, *rest]:
@@ -210,7 +214,7 @@ def _run(arguments: list[str], cwd: str) -> None:
 
 
 def _connect(streams: Sequence[int]) -> None:
-    """Put the program's streams in place of the standard ones, and open these anew."""
+    """Replace the standard streams by the program's, and open them again."""
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)

@@ -1,9 +1,10 @@
-"""Stored histories: how they are read, and what the fold tells of them in short.
+"""Stored histories: reading them, and their events in a short form.
 
-The short form leaves out times and payloads; whatever else of an event may go wrong stands in it.
+The short form leaves out times and payloads, and has all else of an event that may be wrong.
 """
 
 import json
+from functools import cache
 from pathlib import Path
 
 from temporalio.client import WorkflowHistory
@@ -27,9 +28,10 @@ from sojourn.events import (
 )
 from sojourn.events.history import HistoryReader
 
-__all__ = ["folded", "load", "told_by"]
+__all__ = ["event_lines", "folded", "load"]
 
 
+@cache
 def load(path: Path) -> WorkflowHistory:
     """A stored history; its first event names the run."""
     stored = json.loads(path.read_text())
@@ -44,18 +46,18 @@ async def folded(history: WorkflowHistory) -> list[Event]:
     return [event for record in records if record for event in fold.feed(record)]
 
 
-async def told_by(history: WorkflowHistory) -> list[str]:
-    """Each event in a line: its turn, its type, and what it is about."""
+async def event_lines(history: WorkflowHistory) -> list[str]:
+    """One line for each event: its turn, its type and its short form."""
     return [
         " ".join(filter(None, [event.turn_id, event.type, *about(event)])) for event in await folded(history)
     ]
 
 
 def about(event: Event) -> list[str]:
-    """What an event is about: ids, codes, reasons, decisions and figures; texts where there is nothing else."""
+    """The short form of an event: ids, codes, reasons, decisions and figures; texts where there is nothing else."""
     match event:
         case ToolEndEvent() | ToolResultReceivedEvent():
-            return answered(event.result)
+            return result_of(event.result)
         case ToolStartEvent():
             return [event.tool_call_id, event.tool_name]
         case AgentRunStartedEvent():
@@ -67,13 +69,13 @@ def about(event: Event) -> list[str]:
         case LimitReachedEvent() | RetriesStoppedEvent():
             return [event.limit.reason]
         case RunCompletedEvent():
-            return ended(event.output) if event.output else []
+            return output_of(event.output) if event.output else []
         case _:
-            return waited(event) or said(event)
+            return wait_of(event) or texts_of(event)
 
 
-def waited(event: Event) -> list[str]:
-    """What is waited for, or what became of it."""
+def wait_of(event: Event) -> list[str]:
+    """The short form of a wait, or of its answer; empty for other events."""
     match event:
         case AwaitClarificationEvent():
             return [event.question.id, *event.question.missing_fields]
@@ -83,13 +85,13 @@ def waited(event: Event) -> list[str]:
             return [event.external.id, *(item.tool_call_id for item in event.external.items)]
         case AwaitAnsweredEvent():
             decided = [] if event.approved is None else ["approved" if event.approved else "denied"]
-            return [event.await_id, *decided, *said(event)]
+            return [event.await_id, *decided, *texts_of(event)]
         case _:
             return []
 
 
-def said(event: Event) -> list[str]:
-    """The code of an event, what was said with it, and who said it, as far as it has these."""
+def texts_of(event: Event) -> list[str]:
+    """The code, the texts and the author of an event, as far as it has these."""
     error: ToolError | None = getattr(event, "error", None)
     code = codes(error) if error else getattr(event, "code", None)
     by = getattr(event, "by", None)
@@ -97,22 +99,26 @@ def said(event: Event) -> list[str]:
     return [each for each in (code, *texts, by and f"by {by}") if each]
 
 
-def answered(result: ToolResult) -> list[str]:
-    """A call, its outcome, and what it says of a repair and of what was done."""
+def result_of(result: ToolResult) -> list[str]:
+    """The short form of a result: call, error codes, hint, child run, figures and artifacts."""
     hint = result.retry_hint
     return [
         result.tool_call_id,
         codes(result.error) if result.error else "ok",
-        *([f"hint={hint.reason}", *(f"{one.field}:{one.constraint}" for one in hint.issues)] if hint else []),
+        *(
+            [f"hint={hint.reason}", *(f"{issue.field}:{issue.constraint}" for issue in hint.issues)]
+            if hint
+            else []
+        ),
         *([f"run={result.run_link.run_id}"] if result.run_link else []),
         *([f"calls={result.children_count}"] if result.children_count else []),
         *(figures(result.telemetry) if result.telemetry else []),
-        *(f"artifact={one.kind}" for one in result.artifacts),
+        *(f"artifact={artifact.kind}" for artifact in result.artifacts),
     ]
 
 
-def ended(output: RunOutput) -> list[str]:
-    """Why a run ended, and what it did."""
+def output_of(output: RunOutput) -> list[str]:
+    """The short form of a run's output: its reason, error, counts, figures and artifacts."""
     return [
         output.reason,
         *([f"error={codes(output.error)}"] if output.error else []),
@@ -120,12 +126,12 @@ def ended(output: RunOutput) -> list[str]:
         f"rounds={output.rounds}",
         *figures(output.telemetry),
         *(f"used.{each}" for each in figures(output.usage)),
-        *(f"artifact={one.kind}" for one in output.artifacts),
+        *(f"artifact={artifact.kind}" for artifact in output.artifacts),
     ]
 
 
 def figures(spent: ToolTelemetry | Usage) -> list[str]:
-    """What was used, less what is nothing; times are no one's."""
+    """The figures that are not zero, without durations, which differ in each recording."""
     used = spent.model_dump(exclude={"duration_ms"})
     return [f"{name}={used[name]}" for name in _FIGURES if used.get(name)]
 

@@ -1,4 +1,4 @@
-"""A workflow that does what no workflow may: the sandbox must find it."""
+"""A workflow that reads the clock, which the sandbox must refuse."""
 
 import time
 from typing import Any
@@ -8,9 +8,9 @@ from temporalio import workflow
 
 @workflow.defn(name="AgentRun")
 class LooksAtTheClock:
-    """Decides by the time of day."""
+    """Reads the time of day."""
 
     @workflow.run
     async def run(self, *_given: Any) -> None:
-        """Look."""
+        """Read the clock."""
         time.time()

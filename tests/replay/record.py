@@ -22,7 +22,7 @@ import temporalio.client
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1])]
 
-from folding import load, told_by  # noqa: E402
+from folding import event_lines, load  # noqa: E402
 from scenarios import SCENARIOS, Scenario, make_app, settled  # noqa: E402
 
 import activities.dispatch  # noqa: E402
@@ -51,7 +51,7 @@ async def main(names: list[str]) -> None:
 
 
 def hurry() -> None:
-    """Shorten what a recording would only wait for; nothing of it is read by a replay."""
+    """Shorten delays that a recording would only wait for; no replay reads them."""
     activities.dispatch.SCHEDULE_TO_START = timedelta(seconds=1)
     sojourn.core.run.retry.PLANNER_ATTEMPTS = 2
     activities.heartbeat.FIRST_BEAT = activities.heartbeat.INTERVAL = 0.2
@@ -83,7 +83,7 @@ async def started(client: Client, name: str, scenario: Scenario) -> Run:
 
 
 async def record_nothing(client: Client) -> None:
-    """A run that somebody started with no input."""
+    """Record a run that is started without input."""
     await client.temporal.start_workflow("AgentRun", id="no_input", task_queue=QUEUE)
     await settled(client.get_run("no_input"))
     await store(client, "no_input")
@@ -94,12 +94,12 @@ async def store(client: Client, run_id: str) -> None:
     history = await client.temporal.get_workflow_handle(run_id).fetch_history()
     file = f"{run_id.replace('/', '__')}.json"
     write(HERE / "histories" / file, without_traces(json.loads(history.to_json())))
-    write(HERE / "events" / file, await told_by(load(HERE / "histories" / file)))
+    write(HERE / "events" / file, await event_lines(load(HERE / "histories" / file)))
     print(f"{file}: {len(history.events)} history events")
 
 
 def without_traces(value: Any) -> Any:
-    """The history less the stack traces, which name files of the machine."""
+    """The history without the stack traces, which name files of the machine."""
     if isinstance(value, dict):
         return {key: without_traces(inner) for key, inner in value.items() if key != "stackTrace"}
     return [without_traces(inner) for inner in value] if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""The runs whose histories are stored: one agent a scenario, and what a caller does to its run."""
+"""The runs whose histories are stored: an agent for each scenario, and what a caller does to its run."""
 
 import asyncio
 import contextlib
@@ -52,13 +52,13 @@ class Scenario:
     steps: list[Step]
     """The script of its planner."""
     policy: RunPolicy = field(default_factory=RunPolicy)
-    """The agent's limits."""
+    """The agent's policy."""
     override: RunPolicyOverride | None = None
-    """The run's own."""
+    """The run's override of the policy."""
     deed: Deed | None = None
-    """What its caller does while it runs."""
+    """What the run's caller does while it runs."""
     bare: bool = False
-    """Whether it is started from outside, with no search attributes."""
+    """Whether the run is started without Sojourn's client, and so without search attributes."""
 
 
 # Tools.
@@ -195,7 +195,7 @@ def mend(turn: Any) -> PlanResult:
 
 
 def correct(turn: Any) -> PlanResult:
-    """Plan nothing, until told that this is no plan."""
+    """Return an empty plan, until a reminder says that it was refused."""
     return PlanResult.final("corrected") if turn.reminders else PlanResult()
 
 
@@ -213,8 +213,8 @@ def broken(turn: Any) -> PlanResult:
     raise ValueError("the planner is broken")
 
 
-def asks_with_own_message(turn: Any) -> PlanResult:
-    """Ask with a message as a model gives it, and an id that cannot be kept."""
+def calls_with_own_message(turn: Any) -> PlanResult:
+    """Call with a message as a model writes it, and with a call id that must be replaced."""
     requests = [call("add", "toolu 01", a=1, b=2), call("add", "c2", a=3, b=4)]
     thought = ThinkingPart(type="thinking", text="hm", signature="sig")
     message = Message.calls(requests)
@@ -306,7 +306,7 @@ async def cancel_in_wait(run: Run) -> None:
 
 
 async def waits(run: Run, count: int = 1) -> list[Await]:
-    """Wait until so many waits are open."""
+    """Wait until `count` waits are open, and return them."""
     while len(found := (await run.status()).awaits) < count:
         await asyncio.sleep(0.02)
     return found
@@ -377,14 +377,14 @@ async def terminate(run: Run) -> None:
 
 
 def asked_by_call() -> PlanResult:
-    """A question as a model asks it: by a call of its message, beside another one."""
-    said = Message.calls(
+    """A question as a model asks it: by a call in its message, beside another call."""
+    message = Message.calls(
         [
             ToolRequest(name="ask_user", payload={"question": "Which?"}, tool_call_id="c1"),
             call("quick", "c2"),
         ]
     )
-    return PlanResult(await_=QUESTION.model_copy(update={"tool_call_id": "c1"}), message=said)
+    return PlanResult(await_=QUESTION.model_copy(update={"tool_call_id": "c1"}), message=message)
 
 
 SCENARIOS = {
@@ -395,7 +395,7 @@ SCENARIOS = {
             PlanResult.final("done", result={"sum": 10}),
         ]
     ),
-    "own_message": Scenario([asks_with_own_message, FINAL]),
+    "own_message": Scenario([calls_with_own_message, FINAL]),
     "failing_calls": Scenario(
         [
             calls(call("add", "c1", a=1), call("fail", "c2"), call("add", "c3", a=1, b=1)),
@@ -564,13 +564,13 @@ SCENARIOS = {
     ),
     "retries_stopped": Scenario([*(calls(call("fail")) for _ in range(3)), FINAL]),
     "loop": Scenario([*(calls(call("add", a=1, b=2)) for _ in range(8)), FINAL]),
-    # Recorded under the first rules of the safeguards, by which the first is a loop and the second no pattern ...
+    # Recorded under the first rules of the safeguards, by which equal calls of a step are a loop, and unlike words no pattern ...
     "equal_calls": Scenario([calls(*[call("add", a=1, b=2)] * 8), *[never_final] * 9]),
     "unlike_words": Scenario(
         [*(calls(call("lose", what=what)) for what in ("map", "log", "key")), *[broken] * 9],
         policy=RunPolicy(max_consecutive_failed_tool_calls=None),
     ),
-    # ... and under today's.
+    # ... and under today's rules.
     "equal_calls_go_on": Scenario([calls(*[call("add", a=1, b=2)] * 8), *[broken] * 9]),
     "unlike_words_stop": Scenario(
         [*(calls(call("lose", what=what)) for what in ("map", "log", "key")), *[never_final] * 9],
@@ -637,7 +637,7 @@ TYPED = {"judge": Verdict, "vague": Verdict}
 
 
 def make_app() -> App:
-    """Every agent of the scenarios, and those that they ask."""
+    """Return an app of the scenarios' agents, and of the agents that they call."""
     agents, exports = list[Agent](), list[Any]()
     for name, steps in CHILDREN.items():
         agent = Agent(f"replay.{name}", planner=ScriptedPlanner(steps), uses=[tools], policy=ASKING)
@@ -649,11 +649,11 @@ def make_app() -> App:
         planner = ScriptedPlanner(scenario.steps)
         uses = [tools, unserved, outside, quick, *exports]
         agents.append(Agent(f"replay.{name}", planner=planner, uses=uses, policy=scenario.policy))
-    # Scenarios that ask nobody are denied what they would ask.
+    # Agents that may ask nobody use `wipe` too, which the app would refuse without `allow_loosening`.
     return App(agents=agents, allow_loosening=True)
 
 
 async def settled(run: Run) -> None:
-    """Wait for the end, whatever it is."""
+    """Wait for the end of a run, whatever it is."""
     with contextlib.suppress(RunError):
         await run.result()

@@ -1,4 +1,4 @@
-"""Stored histories replay on today's code, and tell the events they told when they were stored.
+"""Stored histories replay on today's code, and have the same events as when they were stored.
 
 A failure here means that a run begun by a stored version would stop at its next workflow task.
 Mend the code so that both histories replay; `record.py` says when histories may be recorded anew.
@@ -8,7 +8,7 @@ import importlib
 import importlib.util
 import json
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,10 @@ from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, WorkflowRunne
 from temporalio.worker.workflow_sandbox import (
     SandboxedWorkflowRunner,
     SandboxRestrictions,
+    _runner,
 )
+from temporalio.worker.workflow_sandbox._importer import Importer
+from temporalio.worker.workflow_sandbox._restrictions import RestrictionContext
 from temporalio.workflow import NondeterminismError
 
 from sojourn import App, data_converter
@@ -29,8 +32,8 @@ HISTORIES = sorted((HERE / "histories").glob("*.json"))
 MAX_BYTES = 200_000
 
 
-def beside(name: str) -> Any:
-    """A module of this folder."""
+def import_from_here(name: str) -> Any:
+    """Import a module of this folder."""
     spec = importlib.util.spec_from_file_location(f"replay_{name}", HERE / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
@@ -40,13 +43,13 @@ def beside(name: str) -> Any:
     return module
 
 
-folding = beside("folding")
-scenarios = beside("scenarios")
+folding = import_from_here("folding")
+scenarios = import_from_here("scenarios")
 
 
-# The sandbox forbids clocks, randomness and I/O in all modules that it loads anew for each history:
-# the shell and `sojourn.core`. The contracts and other people's libraries are let through, since loading them
-# takes most of a second; one test does without. pytest rewrites our modules to import it, and need not be judged.
+# The sandbox forbids clocks, randomness and I/O in all modules that it loads anew:
+# the shell and `sojourn.core`. The contracts and other libraries are passed through, since loading them takes
+# most of a second; one test loads them too. pytest rewrites our modules to import pytest, which is passed through.
 STRICT = SandboxRestrictions.default.with_passthrough_modules("_pytest")
 SANDBOX = STRICT.with_passthrough_modules(
     "sojourn.contracts", "attr", "jsonschema", "re2", "referencing", "structlog"
@@ -64,9 +67,27 @@ def replayer_in(runner: WorkflowRunner) -> Replayer:
     )
 
 
+@pytest.fixture(scope="module", autouse=True)
+def shared_imports() -> Iterator[None]:
+    """The sandbox imports the workflow once for all histories, not a quarter of a second for each."""
+    made: dict[tuple[int, str | None], Importer] = {}
+
+    def importer(
+        restrictions: SandboxRestrictions, context: RestrictionContext, workflow_module_name: str | None
+    ) -> Importer:
+        key = id(restrictions), workflow_module_name
+        if key not in made:
+            made[key] = Importer(restrictions, context, workflow_module_name)
+        return made[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_runner, "Importer", importer)
+        yield
+
+
 @pytest.fixture(scope="module", params=RUNNERS)
 async def failures(request: pytest.FixtureRequest) -> Mapping[str, Exception]:
-    """What was raised by the replays of all histories, by run id: as the worker runs workflows, and in the sandbox."""
+    """The exceptions of the replays of all histories, by run id: as the worker runs workflows, and in the sandbox."""
 
     async def every() -> AsyncIterator[WorkflowHistory]:
         for path in HISTORIES:
@@ -80,25 +101,27 @@ async def failures(request: pytest.FixtureRequest) -> Mapping[str, Exception]:
 
 @pytest.mark.parametrize("path", HISTORIES, ids=lambda path: path.stem)
 async def test_a_stored_history_replays(failures: Mapping[str, Exception], path: Path) -> None:
-    """Today's code makes the same decisions from the same record (design: Determinism)."""
+    """Today's code makes the same decisions from the same history."""
     if failure := failures.get(folding.load(path).run_id):
         raise failure
 
 
 def test_each_history_has_a_run_id_of_its_own() -> None:
-    """By which the failure of its replay is found."""
+    """The run id, by which the failure of a replay is found, is unique."""
     assert len({folding.load(path).run_id for path in HISTORIES}) == len(HISTORIES)
 
 
 @pytest.mark.parametrize("path", HISTORIES, ids=lambda path: path.stem)
-async def test_a_stored_history_tells_the_same_events(path: Path) -> None:
-    """The fold of a history is the same in every version: streams, status and tests agree on what happened."""
-    assert await folding.told_by(folding.load(path)) == json.loads((HERE / "events" / path.name).read_text())
+async def test_a_stored_history_has_the_same_events(path: Path) -> None:
+    """The fold of a history has the same events in every version."""
+    assert await folding.event_lines(folding.load(path)) == json.loads(
+        (HERE / "events" / path.name).read_text()
+    )
 
 
 @pytest.mark.parametrize("path", HISTORIES, ids=lambda path: path.stem)
-async def test_what_starts_in_a_stored_history_ends(path: Path) -> None:
-    """In every run that was played, each call started once and ended once, under ids that grow (SR-66)."""
+async def test_every_call_of_a_stored_history_ends(path: Path) -> None:
+    """In every stored run each call starts once and ends once, with ascending event ids (SR-66)."""
     events = await folding.folded(folding.load(path))
     started = [event.call.tool_call_id for event in events if event.type == "tool_start"]
     ended = [event.result.tool_call_id for event in events if event.type == "tool_end"]
@@ -111,7 +134,7 @@ async def test_what_starts_in_a_stored_history_ends(path: Path) -> None:
 
 @pytest.mark.parametrize("runner", RUNNERS)
 async def test_a_replay_finds_another_decision(runner: str) -> None:
-    """A history in which another tool was called does not replay: the test above can fail."""
+    """A history in which a call has another activity id does not replay: the test above can fail."""
     stored = json.loads((HERE / "histories" / "plain_calls.json").read_text())
     for event in stored["events"]:
         scheduled = event.get("activityTaskScheduledEventAttributes", {})
@@ -120,15 +143,15 @@ async def test_a_replay_finds_another_decision(runner: str) -> None:
             break
     wrong = WorkflowHistory.from_json("plain_calls", stored)
 
-    async def it() -> AsyncIterator[WorkflowHistory]:
+    async def histories() -> AsyncIterator[WorkflowHistory]:
         yield wrong
 
-    replayed = await replayer_in(RUNNERS[runner]).replay_workflows(it(), raise_on_replay_failure=False)
+    replayed = await replayer_in(RUNNERS[runner]).replay_workflows(histories(), raise_on_replay_failure=False)
     assert isinstance(replayed.replay_failures[wrong.run_id], NondeterminismError)
 
 
 async def test_a_history_replays_with_all_of_sojourn_in_the_sandbox() -> None:
-    """No module of ours is let through here, so that the sandbox judges the contracts too."""
+    """Here no module of Sojourn is passed through, so that the sandbox checks the contracts too."""
     through = {module.split(".")[0] for module in STRICT.passthrough_modules}
     assert not {"sojourn", "workflows", "jsonschema", "re2", "structlog"} & through
     replayer = replayer_in(SandboxedWorkflowRunner(restrictions=STRICT))
@@ -136,7 +159,7 @@ async def test_a_history_replays_with_all_of_sojourn_in_the_sandbox() -> None:
 
 
 async def test_the_sandbox_finds_a_forbidden_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A workflow that looks at the clock is stopped: the tests above can fail."""
+    """A workflow that reads the clock is stopped: the tests above can fail."""
     monkeypatch.syspath_prepend(HERE)  # the sandbox imports the workflow by its name
     forbidden = importlib.import_module("forbidden_clock").LooksAtTheClock
     runner = SandboxedWorkflowRunner(restrictions=SANDBOX)
@@ -154,7 +177,7 @@ def test_every_scenario_is_stored() -> None:
 
 @pytest.mark.parametrize("path", HISTORIES, ids=lambda path: path.stem)
 def test_a_stored_history_is_small_and_of_no_machine(path: Path) -> None:
-    """Histories are kept for ever: small, and without paths and names of where they were recorded."""
+    """Histories are kept for ever, so they are small, and without paths of the machine that recorded them."""
     text = path.read_text()
     assert len(text.encode()) < MAX_BYTES
     assert "stackTrace" not in text

@@ -1,4 +1,4 @@
-"""A run's status is one: what its worker tells is what its history tells, at every workflow task of every stored history."""
+"""The status that a worker returns equals the one folded from the history, at every workflow task of every stored history."""
 
 import asyncio
 import importlib.util
@@ -21,8 +21,8 @@ HERE = Path(__file__).parent
 HISTORIES = sorted((HERE / "histories").glob("*.json"))
 
 
-def beside(name: str) -> Any:
-    """A module of this folder."""
+def import_from_here(name: str) -> Any:
+    """Import a module of this folder."""
     if loaded := sys.modules.get(f"replay_{name}"):
         return loaded
     spec = importlib.util.spec_from_file_location(f"replay_{name}", HERE / f"{name}.py")
@@ -34,16 +34,16 @@ def beside(name: str) -> Any:
     return module
 
 
-folding = beside("folding")
-scenarios = beside("scenarios")
+folding = import_from_here("folding")
+scenarios = import_from_here("scenarios")
 
 
-class Asking(WorkflowRunner):
-    """Runs workflows bare, and asks each for its status after every activation, as a query would."""
+class StatusReader(WorkflowRunner):
+    """Runs workflows without the sandbox, and reads the status of each after every activation, as a query would."""
 
     def __init__(self) -> None:
-        self.told = dict[int, RunStatus]()
-        """By the number of the event that started the workflow task."""
+        self.statuses = dict[int, RunStatus]()
+        """By the id of the event that started the workflow task."""
         self._inner = UnsandboxedWorkflowRunner()
 
     def prepare_workflow(self, defn: Any) -> None:
@@ -56,18 +56,18 @@ class Asking(WorkflowRunner):
         instance: Any = self._inner.create_instance(det)
         activate = instance.activate
 
-        def asked(activation: Any) -> Any:
+        def activate_and_read(activation: Any) -> Any:
             completion = activate(activation)
             if not any(job.HasField("remove_from_cache") for job in activation.jobs):
-                self.told[activation.history_length] = status_in(instance)
+                self.statuses[activation.history_length] = status_in(instance)
             return completion
 
-        instance.activate = asked
+        instance.activate = activate_and_read
         return instance
 
 
 def status_in(instance: Any) -> RunStatus:
-    """The status, asked within the workflow's own event loop."""
+    """The status, read within the workflow's own event loop."""
     running = asyncio._get_running_loop()
     asyncio._set_running_loop(instance)
     try:
@@ -76,19 +76,19 @@ def status_in(instance: Any) -> RunStatus:
         asyncio._set_running_loop(running)
 
 
-async def asked(history: WorkflowHistory) -> dict[int, RunStatus]:
-    """What the workflow answers at each workflow task."""
-    runner = Asking()
+async def queried(history: WorkflowHistory) -> dict[int, RunStatus]:
+    """The workflow's own status at each workflow task."""
+    runner = StatusReader()
     workflows = list(shell(scenarios.make_app()).workflows)
     await Replayer(
         workflows=workflows, workflow_runner=runner, data_converter=data_converter
     ).replay_workflow(history)
-    return runner.told
+    return runner.statuses
 
 
 async def folded(history: WorkflowHistory) -> dict[int, RunStatus]:
-    """What the history tells once each workflow task is recorded, with the commands it gave."""
-    reader, fold, told = HistoryReader(data_converter), Fold(history.workflow_id), dict[int, RunStatus]()
+    """The status folded from the history up to the end of each workflow task and the events of its commands."""
+    reader, fold, statuses = HistoryReader(data_converter), Fold(history.workflow_id), dict[int, RunStatus]()
     task = 0
     for event, following in zip(history.events, [*history.events[1:], None], strict=True):
         record = await reader.record(event)
@@ -97,9 +97,9 @@ async def folded(history: WorkflowHistory) -> dict[int, RunStatus]:
         if event.HasField("workflow_task_completed_event_attributes"):
             task = event.workflow_task_completed_event_attributes.started_event_id
         if task and (following is None or not is_of_task(following)):
-            told[task] = fold.status()
+            statuses[task] = fold.status()
             task = 0
-    return told
+    return statuses
 
 
 def is_of_task(event: HistoryEvent) -> bool:
@@ -115,18 +115,18 @@ def is_of_task(event: HistoryEvent) -> bool:
 
 
 def compared(status: RunStatus) -> dict[str, Any]:
-    """All of a status but two fields.
+    """A status as a dict, without two fields that differ.
 
-    Why a run ended is known when the end is recorded. Time is the workflow's own clock here, and that of the
-    events there; they are some milliseconds apart.
+    `failure` is known only when the end is recorded. The time left differs by some milliseconds: the workflow
+    measures it by its own clock, the fold by the times of the events.
     """
-    told = status.model_dump(mode="json", exclude={"failure"})
-    told["caps"].pop("time")
-    return told
+    fields = status.model_dump(mode="json", exclude={"failure"})
+    fields["caps"].pop("time")
+    return fields
 
 
 def seconds_left(statuses: Sequence[RunStatus]) -> list[float]:
-    """What is left of the time budgets."""
+    """The time left of each status's time budget, in seconds; -1.0 without a budget."""
     return [status.caps.time.total_seconds() if status.caps.time is not None else -1.0 for status in statuses]
 
 
@@ -134,17 +134,17 @@ def seconds_left(statuses: Sequence[RunStatus]) -> list[float]:
 async def test_the_queried_status_is_the_folded_one(path: Path) -> None:
     """Phase, limits, rounds, calls, waits, notes and safeguards are equal at every workflow task."""
     history = folding.load(path)
-    live, told = await asked(history), await folded(history)
-    tasks = sorted({*live} & {*told})
+    live, read = await queried(history), await folded(history)
+    tasks = sorted({*live} & {*read})
     assert len(tasks) >= len(live) - 1  # the last may have been lost with its worker
     for task in tasks:
-        assert compared(live[task]) == compared(told[task]), f"at event {task}"
+        assert compared(live[task]) == compared(read[task]), f"at event {task}"
     assert seconds_left([live[task] for task in tasks]) == pytest.approx(
-        seconds_left([told[task] for task in tasks]), abs=1.0
+        seconds_left([read[task] for task in tasks]), abs=1.0
     )
 
 
 async def test_the_comparison_sees_a_difference() -> None:
     """Statuses of different moments are not equal: the test above can fail."""
-    live = await asked(folding.load(HERE / "histories" / "plain_calls.json"))
+    live = await queried(folding.load(HERE / "histories" / "plain_calls.json"))
     assert len({str(compared(status)) for status in live.values()}) > 1

@@ -1,4 +1,4 @@
-"""Fixtures: a Temporal server with its UI, a real browser, and what Temporal's screens are asked for."""
+"""Fixtures: a Temporal server with its UI, a real browser, and a run's pages and metadata."""
 
 import asyncio
 import os
@@ -15,12 +15,12 @@ from sojourn import Run
 from sojourn.server import Server
 
 ELSEWHERE = "elsewhere.invalid"
-"""Where hostile text would have a browser look."""
+"""The host to which links and images in hostile text lead."""
 
 
 @pytest.fixture(scope="session")
 def temporal_server(tmp_path_factory: pytest.TempPathFactory) -> Generator[Server]:
-    """In place of the tests' usual one: it has a UI."""
+    """A server with a UI, in place of the tests' usual one."""
     folder = tmp_path_factory.mktemp("temporal")
     server = Server(log_filename=folder / "temporal.log", port=0, ui_port=0, attach=False)
     with asyncio.Runner() as runner:
@@ -31,13 +31,13 @@ def temporal_server(tmp_path_factory: pytest.TempPathFactory) -> Generator[Serve
 
 @pytest.fixture(scope="session")
 def temporal_address(temporal_server: Server) -> str:
-    """Of that one: the usual fixture of this name may have been asked before, and then has the usual server's."""
+    """The address of this server; the usual fixture of this name may already have been made, for the usual server."""
     return temporal_server.address
 
 
 @pytest.fixture(scope="module")
 async def browser() -> AsyncIterator[BrowserContext]:
-    """The Chromium of this machine, which reaches nothing but this machine; it keeps the UI's code from page to page."""
+    """A Chromium that reaches nothing but this machine, with one context, which caches the UI's code for all pages."""
     chromium = shutil.which("chromium")
     if chromium is None:
         reason = "there is no Chromium on this machine: apt-get install chromium"
@@ -56,16 +56,18 @@ Look = Callable[..., Awaitable[Page]]
 
 @pytest.fixture
 async def look(browser: BrowserContext, temporal_server: Server) -> AsyncIterator[Look]:
-    """Open a page of a run in Temporal's UI, `look(run, "user-metadata")`, or any other; nothing it shows may come alive."""
+    """Open a page of a run, `look(run, "user-metadata")`, or a URL; fails if a page opens a dialog or requests `ELSEWHERE`."""
     page = await browser.new_page()
-    alive: list[str] = []
+    effects: list[str] = []
 
     async def opened(dialog) -> None:
-        alive.append(dialog.message)
+        effects.append(dialog.message)
         await dialog.dismiss()
 
     page.on("dialog", opened)
-    page.on("request", lambda request: alive.append(request.url) if _host(request.url) == ELSEWHERE else None)
+    page.on(
+        "request", lambda request: effects.append(request.url) if _host(request.url) == ELSEWHERE else None
+    )
 
     async def look(run: Run | str, tab: str = "") -> Page:
         url = run
@@ -78,7 +80,7 @@ async def look(browser: BrowserContext, temporal_server: Server) -> AsyncIterato
 
     yield look
     await page.close()
-    assert alive == []
+    assert effects == []
 
 
 def _host(url: str) -> str:
@@ -87,7 +89,7 @@ def _host(url: str) -> str:
 
 @pytest.fixture
 def metadata() -> Callable[[Run], Awaitable[WorkflowMetadata]]:
-    """What a run says of itself at this moment: current details, and how it can be reached."""
+    """Query a run's metadata: its current details, signals, queries and updates."""
 
     async def ask(run: Run) -> WorkflowMetadata:
         handle = run.client.temporal.get_workflow_handle(run.id)

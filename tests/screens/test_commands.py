@@ -1,4 +1,4 @@
-"""The commands in a run's current details, pasted into a real shell: each does what stands above it."""
+"""The commands in a run's current details, pasted into a real shell: each does what the text above it says."""
 
 import json
 import re
@@ -29,7 +29,7 @@ IDS = {
     "letters": "größe ☃ {0} %s",
     "fences": "``` ```` # *x*",
 }
-"""Of waits, as planners choose them."""
+"""Ids of waits, as planners may choose them."""
 
 stores = Toolset("ops.stores")
 
@@ -42,7 +42,7 @@ async def clear() -> str:
 
 @pytest.fixture
 def commands(metadata):
-    """The command lines that a run shows, in order."""
+    """Return the commands in a run's current details, in order."""
 
     async def read(run) -> list[str]:
         found = re.findall(
@@ -63,7 +63,7 @@ def started(serve, status_when):
         client = await serve(App(agents=[agent]))
         if run_id is None:
             run = await client.start("ops.agent", "go")
-        else:  # as somebody without our client may choose it
+        else:  # only a client other than ours can choose such an id
             given = RunInput(agent_id="ops.agent", messages=[Message.user("go")])
             await client.temporal.start_workflow("AgentRun", given, id=run_id, task_queue=client.task_queue)
             run = client.get_run(run_id)
@@ -74,7 +74,7 @@ def started(serve, status_when):
 
 
 def asking(await_id: str):
-    """A planner that asks under this id, and tells what was said."""
+    """A planner that asks under this id, then returns the answer."""
 
     async def plan(turn):
         if turn.run.turn_id == "t1":
@@ -85,7 +85,7 @@ def asking(await_id: str):
 
 
 async def clearing(turn):
-    """Clear, and tell what came of it."""
+    """Clear, then return the result."""
     if not turn.tool_results:
         return PlanResult.calls(clear.call())
     return PlanResult.final(str(turn.tool_results[0].error or turn.tool_results[0].result))
@@ -93,7 +93,7 @@ async def clearing(turn):
 
 @pytest.mark.parametrize("await_id", IDS.values(), ids=IDS)
 async def test_an_answer_reaches_the_question(started, commands, shell, tmp_path, await_id):
-    """Whatever its id holds; nothing of it is carried out by the shell, and an apostrophe is written as in JSON."""
+    """A question with any id can be answered; the shell executes no part of the id, and an apostrophe is escaped as in JSON."""
     run = await started(asking(await_id))
     (line,) = await commands(run)
     assert (await shell(line.replace("YOUR ANSWER", r"it\u0027s s-1")))[0] == 0
@@ -103,7 +103,7 @@ async def test_an_answer_reaches_the_question(started, commands, shell, tmp_path
 
 @pytest.mark.parametrize("name", ["it's $(touch pwned) a run", "--help", "a/b/c", "größe ☃"])
 async def test_an_answer_reaches_the_run(started, commands, shell, tmp_path, name):
-    """Whatever the run's id holds: somebody may start one with Temporal's own tools."""
+    """A run with any id can be answered: Temporal's own tools can start a run under any id."""
     run = await started(asking("q"), run_id=f"{name} {uuid.uuid4().hex[:8]}")
     (line,) = await commands(run)
     assert (await shell(line.replace("YOUR ANSWER", "s-1")))[0] == 0
@@ -113,7 +113,7 @@ async def test_an_answer_reaches_the_run(started, commands, shell, tmp_path, nam
 
 @pytest.mark.parametrize(("which", "text"), [(0, "cleared"), (1, "denied: THE REASON")])
 async def test_one_line_approves_and_the_other_denies(started, commands, shell, which, text):
-    """Even with the placeholders left as they are."""
+    """The first command approves and the second denies, even with the placeholder left as it is."""
     run = await started(clearing)
     lines = await commands(run)
     assert len(lines) == 2
@@ -122,7 +122,7 @@ async def test_one_line_approves_and_the_other_denies(started, commands, shell, 
 
 
 async def test_a_result_from_outside_is_taken(started, commands, shell):
-    """A line for each call, one after the other: what was answered is no longer asked for."""
+    """The command supplies the result of the first call, and with another call id that of the second."""
     items = [ExternalCall(tool=clear.id, tool_call_id=f"c{n}") for n in range(2)]
 
     async def plan(turn):
@@ -138,7 +138,7 @@ async def test_a_result_from_outside_is_taken(started, commands, shell):
 
 
 async def test_a_paused_run_goes_on(started, commands, shell, status_when):
-    """The line stands first, before what the run waits for besides."""
+    """The command that resumes a run comes first, before that of its open wait."""
     run = await started(asking("q"))
     await run.pause("let me look")
     resume, _ = await commands(run)

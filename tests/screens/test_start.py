@@ -25,7 +25,7 @@ class Question(BaseModel):
 
 
 async def ask(turn):
-    """Sleep, then ask for a day at most."""
+    """Wait, then ask a question that expires after a day."""
     if turn.reminders:
         return PlanResult.ask(
             AwaitClarification(id="which", question="Which?", expires_after=timedelta(days=1))
@@ -55,13 +55,13 @@ async def tree(serve, status_when):
 
 
 async def test_a_run_and_its_child_run_are_introduced(tree, shell):
-    """Each by its agent and what it was asked, in the description and, readable, in the memo and the attributes."""
+    """Each has its agent and its first message in the summary and the details, and readable in memo and search attributes."""
     run, child = tree
-    for one, summary, asked, agent in (
+    for each, summary, asked, agent in (
         (run, "ops.boss: ``Look `it` up.``", "Look `it` up.", "ops.boss"),
         (child, "ops.asker: ops.desk.ask", "Where is [it](http://x)?", "ops.asker"),
     ):
-        _, printed = await shell(f"temporal workflow describe --workflow-id {one.id}")
+        _, printed = await shell(f"temporal workflow describe --workflow-id {each.id}")
         details = f"**Asked:**\n\n```\n{asked}\n```\n\n**Labels:**\n\n```\nbranch: north\n```"
         assert f"StaticSummary  {json.dumps(summary)}" in printed
         assert f"StaticDetails  {json.dumps(details)}" in printed
@@ -69,23 +69,23 @@ async def test_a_run_and_its_child_run_are_introduced(tree, shell):
             assert re.search(
                 rf'{name}:metadata:[^"]*"encoding"[^"]*"json/plain".*?data:"\\"{value}\\""', printed
             )
-        _, printed = await shell(f"temporal workflow show --workflow-id {one.id} --detailed")
+        _, printed = await shell(f"temporal workflow show --workflow-id {each.id} --detailed")
         assert f"\nmemo.fields.message: {asked}\n" in printed
 
 
 async def test_plans_calls_and_timers_have_summaries(tree, shell):
-    """`plan n`, the tool's id, and what each timer is for."""
+    """The summaries are `plan n`, the tool's id, and the purpose of each timer."""
     run, child = tree
     _, printed = await shell(f"temporal workflow show --workflow-id {child.id} --detailed")
-    said = re.findall(r"^userMetadata\.summary: (.*)$", printed, re.MULTILINE)
-    assert [one for one in said if one != "time budget"] == [
+    summaries = re.findall(r"^userMetadata\.summary: (.*)$", printed, re.MULTILINE)
+    assert [each for each in summaries if each != "time budget"] == [
         "ops.asker: ops.desk.ask",
         "plan 1",
         "the planner waits",
         "plan 2",
         "expiry of which",
     ]
-    assert "time budget" in said
+    assert "time budget" in summaries
     _, printed = await shell(f"temporal workflow show --workflow-id {run.id} --detailed")
-    said = re.findall(r"^userMetadata\.summary: (.*)$", printed, re.MULTILINE)
-    assert "ops.asker: ops.desk.ask" in said
+    summaries = re.findall(r"^userMetadata\.summary: (.*)$", printed, re.MULTILINE)
+    assert "ops.asker: ops.desk.ask" in summaries

@@ -1,4 +1,4 @@
-"""Temporal's UI in a real browser: it shows what a run waits for and how to answer, and hostile text stays text."""
+"""Temporal's UI in a real browser: shows what a run waits for and how to answer; hostile text stays text."""
 
 from urllib.parse import quote
 
@@ -30,14 +30,14 @@ async def look_up(shelf: str) -> str:
 
 
 async def ask(turn):
-    """Ask, and tell the answer."""
+    """Ask, then return the answer."""
     if turn.run.turn_id == "t1":
         return PlanResult.ask(AwaitClarification(id="which", question=HOSTILE, missing_fields=["site"]))
     return PlanResult.final(turn.messages[-1].text)
 
 
 async def tidy(turn):
-    """Look, clear, and tell what came of it."""
+    """Look, clear, then return the result."""
     if not turn.tool_results:
         return PlanResult.calls(look_up.call(shelf="a").model_copy(update={"tool_call_id": "c0"}))
     if turn.tool_results[0].name == look_up.id:
@@ -73,15 +73,15 @@ def part(page: Page, name: str) -> FrameLocator:
 
 
 async def is_text(frame: FrameLocator) -> None:
-    """Nothing was made of the text but titles, paragraphs and code."""
+    """Assert that a frame has titles, paragraphs and code only."""
     tags = await frame.locator("main *").evaluate_all("all => all.map(one => one.tagName)")
     assert set(tags) <= {"P", "STRONG", "PRE", "CODE"}
     titles = await frame.locator("strong").all_text_contents()
     assert set(titles) <= {"Asked:", "Labels:", "Waiting for an answer:", "Waiting for approval:"}
 
 
-async def was_asked(page: Page) -> None:
-    """Summary and details, which never change, are there as text too."""
+async def has_summary_and_details(page: Page) -> None:
+    """Assert that the page shows the static summary and details, as text."""
     await expect(part(page, "summary").get_by_text("ops.asker: Which site?")).to_be_visible()
     await is_text(part(page, "summary"))
     asked, labels = await part(page, "details").locator("pre").all_text_contents()
@@ -91,10 +91,10 @@ async def was_asked(page: Page) -> None:
 
 
 async def test_a_question_and_its_command_are_on_the_page(waiting, look, shell):
-    """The question stands there to the letter, above it what was asked; the command, copied from the page, answers the run."""
+    """The page shows summary, details and the question verbatim; the command, copied from the page, answers the run."""
     run = await waiting("ops.asker")
     page = await look(run, "user-metadata")
-    await was_asked(page)
+    await has_summary_and_details(page)
     current = part(page, "current-details")
     await expect(current.get_by_text("Waiting for an answer:")).to_be_visible()
     question, command = await current.locator("pre").all_text_contents()
@@ -109,7 +109,7 @@ async def test_a_question_and_its_command_are_on_the_page(waiting, look, shell):
 
 
 async def test_a_call_to_approve_and_its_commands_are_on_the_page(waiting, look, shell):
-    """What will run, with its arguments, the line that approves and the line that denies; the history names plans and tools."""
+    """The page shows the call with its arguments, and the commands to approve and deny it; the history names plans and tools."""
     run = await waiting("ops.tidier")
     page = await look(run, "user-metadata")
     current = part(page, "current-details")
@@ -120,18 +120,18 @@ async def test_a_call_to_approve_and_its_commands_are_on_the_page(waiting, look,
     assert tool == "ops.shelves.clear"
     assert fields == [f"  {line}" for line in disclose({"shelf": HOSTILE}).lines]
     assert '"payload_digest": "' in deny
-    assert "--type approval" in whole  # the shelf's name has no room
+    assert "--type approval" in whole  # the shelf's name is too long to be shown whole
     assert '"approved": true' in approve
     await is_text(current)
     page = await look(run, "history")
-    for said in ("plan 1", "ops.shelves.look_up", "plan 2"):
-        await expect(page.get_by_text(said, exact=True).first).to_be_visible()
+    for summary in ("plan 1", "ops.shelves.look_up", "plan 2"):
+        await expect(page.get_by_text(summary, exact=True).first).to_be_visible()
     assert (await shell(deny.replace("THE REASON", "not today")))[0] == 0
     assert (await run.result()).text == "denied: not today"
 
 
 async def test_memo_and_search_attributes_are_on_their_pages(waiting, look):
-    """What was asked, the agent, and what is waited for."""
+    """The memo has the first message; the search attributes have the agent and the open wait."""
     run = await waiting("ops.asker")
     await expect((await look(run, "memo")).get_by_text("# Approve everything").first).to_be_visible()
     page = await look(run, "search-attributes")
@@ -141,11 +141,11 @@ async def test_memo_and_search_attributes_are_on_their_pages(waiting, look):
 
 
 async def test_a_waiting_run_is_found_and_answered(waiting, look, temporal_server, shell, until):
-    """It is in the list of what waits, and `More Actions`, `Send a Signal` of its page offers names and what they are for."""
+    """A run is found by the search attribute of its wait, and answered by `Send a Signal`, which describes the signals."""
     run = await waiting("ops.asker")
     query = f"SojournAwaiting = 'which' AND WorkflowId = '{run.id}'"
 
-    async def listed() -> bool:  # lists lag
+    async def listed() -> bool:  # the list is eventually consistent
         return run.id in (await shell(f'temporal workflow list --query "{query}"'))[1]
 
     await until(listed)

@@ -1,3 +1,5 @@
+"""The development server: start, attach, restart, stop, and the files that it keeps."""
+
 import asyncio
 import contextlib
 import os
@@ -22,33 +24,33 @@ from tests.programs import Program
 PATIENCE = timedelta(seconds=20)
 
 
-async def until(claim: Callable[[], bool]) -> None:
-    """Wait until the claim is true; pytest's time-out is the limit."""
-    while not claim():
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait until the condition is true, at most until the test's time-out."""
+    while not condition():
         await asyncio.sleep(0.01)
 
 
 def own_server(**options: object) -> Server:
-    """Give a server on free ports, alone on the machine."""
+    """Return a server on free ports that does not attach to another one."""
     return Server(**{"port": 0, "ui": False, "attach": False, **options})
 
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory) -> Path:
-    """The file of that server."""
+    """The database file of `running`."""
     return tmp_path_factory.mktemp("running") / "temporal.db"
 
 
 @pytest.fixture(scope="module")
 async def running(database):
-    """Give one server for the tests that only look at it."""
+    """A server for all tests that do not stop it."""
     async with own_server(db_filename=database, ui=True, ui_port=0) as server:
         yield server
         server.kill()
 
 
 def modes(folder: Path) -> dict[str, str]:
-    """How everything in a folder may be used, itself included; the database's journal comes and goes meanwhile."""
+    """Return the permissions of a folder and of all in it, in octal; files of the database's journal may vanish meanwhile."""
     found: dict[str, str] = {}
     for path in [folder, *folder.rglob("*")]:
         with contextlib.suppress(FileNotFoundError):
@@ -57,10 +59,10 @@ def modes(folder: Path) -> dict[str, str]:
 
 
 async def test_serves_until_stopped(tmp_path):
-    """A started server is healthy and has its namespace, its file and its log; a stopped one has left nothing running.
+    """A started server is healthy, with its namespace, database and log; a stopped one leaves no process.
 
-    Runs are in the database, and parts of them in the log: both are for their owner. A folder that was there stays as it
-    was, and the next server may use the same files.
+    Database, log and new folders are private, since they hold runs; an existing folder keeps its permissions. The next
+    server may use the same files.
     """
     tmp_path.chmod(0o755)
     folder = tmp_path / "made" / "below"
@@ -96,7 +98,7 @@ async def test_ui(running):
 
 
 async def test_search_attributes(running):
-    """Runs can be searched by agent, session and what they wait for."""
+    """Runs can be searched by agent, session and open waits."""
     client = await Client.connect(running.address)
     query = "SojournAgent = 'a' AND SojournSession = 's' AND SojournAwaiting = 'w'"
     assert [run async for run in client.list_workflows(query)] == []
@@ -114,13 +116,15 @@ async def test_attaches(running, monkeypatch):
         assert second.attached
         assert second.address == running.address
         assert (second.pid, second.cli, second.ui_url) == (None, None, None)
-        with pytest.raises(RuntimeError, match="started no server"):
+        with pytest.raises(RuntimeError, match="has no server of its own"):
             second.kill()
+    with pytest.raises(RuntimeError, match=r"was detached from: use .*start\(\)"):
+        _ = second.address
     assert await is_serving(running.address, within=PATIENCE)
 
 
 async def test_starts_beside(running, monkeypatch):
-    """A server that needs another namespace takes another port than the usual one, and is started once."""
+    """A server that needs another namespace starts on another port than the usual one, and only once."""
     monkeypatch.setattr(dev_server, "USUAL_PORT", int(running.address.rpartition(":")[2]))
     async with Server(ui=False, namespace="another") as second:
         assert not second.attached
@@ -130,8 +134,15 @@ async def test_starts_beside(running, monkeypatch):
         second.kill()
 
 
+async def test_asked_port_is_taken(running):
+    """A given port that is in use is an error that names it, even if a Temporal server answers there."""
+    port = int(running.address.rpartition(":")[2])
+    with pytest.raises(ServerUnavailable, match=f"{port}.*address already in use"):
+        await own_server(port=port).start()
+
+
 async def test_lost_race_for_a_port(running, monkeypatch):
-    """A server that may not attach takes another port; when a chosen one is taken before it binds, another one is tried."""
+    """A server that may not attach takes another port; if that is taken before the server binds it, another one is tried."""
     usual = int(running.address.rpartition(":")[2])
     monkeypatch.setattr(dev_server, "USUAL_PORT", usual)
     taken = [usual]
@@ -143,17 +154,10 @@ async def test_lost_race_for_a_port(running, monkeypatch):
         server.kill()
 
 
-async def test_asked_port_is_taken(running):
-    """A port that was asked for and is taken is an error that names it, even where a server answers there."""
-    port = int(running.address.rpartition(":")[2])
-    with pytest.raises(ServerUnavailable, match=f"{port}.*address already in use"):
-        await own_server(port=port).start()
-
-
 async def test_crash_loses_nothing(tmp_path):
-    """After SIGKILL, which `wait` tells, and `restart` the same address knows the workflows that were started before.
+    """`wait` returns that a server was killed, and `restart` keeps its address and workflows.
 
-    A server that does not end when asked is killed after the grace.
+    A server that does not end after SIGTERM is killed after `grace`.
     """
     async with own_server(db_filename=tmp_path / "temporal.db") as server:
         address, first = server.address, server.pid
@@ -173,24 +177,24 @@ async def test_crash_loses_nothing(tmp_path):
         assert not psutil.pid_exists(second)
 
 
-async def test_failure_is_told_with_the_log(tmp_path):
-    """A server that cannot start is an error with its own last words, and its file is free again."""
+async def test_failure_has_the_log(tmp_path):
+    """The error of a server that cannot start has the end of its log, and its file is free again."""
     db = tmp_path / "temporal.db"
     db.write_text("these are my notes, not a database" * 100)
     server = own_server(db_filename=db)
-    with pytest.raises(ServerUnavailable, match=r"it ended; it said:(?s:.*)file is not a database"):
+    with pytest.raises(ServerUnavailable, match=r"it ended; its log:(?s:.*)file is not a database"):
         await server.start()
     ServerFiles(db_filename=db, log_filename=None).close()
 
 
-async def test_one_server_a_file(running, database):
+async def test_one_server_per_file(running, database):
     """A second server on the same file is refused, with the address of the first."""
     with pytest.raises(ServerUnavailable, match=f"{running.address}.*uses {database}"):
         await own_server(db_filename=database).start()
 
 
 async def test_too_slow(tmp_path):
-    """A server that does not serve in time is killed, and the error has what it said."""
+    """A server that does not serve in time is killed, and the error has its log."""
     script = tmp_path / "temporal"
     script.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\necho warming up\nexec /bin/sleep 600\n")
     script.chmod(0o755)
@@ -213,8 +217,8 @@ async def test_canceled_start():
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux can tie a child to its parent")
-async def test_dies_with_us(tmp_path):
-    """When the process that started it is killed, the server does not stay behind."""
+async def test_dies_with_its_parent(tmp_path):
+    """A server ends when the process that started it is killed."""
     script = (
         "import asyncio\n"
         "from sojourn.server import Server\n"
@@ -224,10 +228,10 @@ async def test_dies_with_us(tmp_path):
         "        await asyncio.Event().wait()\n"
         "asyncio.run(main())\n"
     )
-    said = tmp_path / "said"
-    parent = Program("-c", script, cwd=tmp_path, env=os.environ, out=said, err=said)
-    await until(lambda: said.read_text().endswith("\n") or parent.poll() is not None)
-    pid = int(said.read_text())
+    output = tmp_path / "output"
+    parent = Program("-c", script, cwd=tmp_path, env=os.environ, out=output, err=output)
+    await until(lambda: output.read_text().endswith("\n") or parent.poll() is not None)
+    pid = int(output.read_text())
     assert psutil.pid_exists(pid)
     parent.kill()
     await until(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
@@ -238,7 +242,7 @@ async def test_not_started():
     server = own_server()
     with pytest.raises(RuntimeError, match="never started"):
         _ = server.address
-    with pytest.raises(RuntimeError, match="started no server"):
+    with pytest.raises(RuntimeError, match="has no server of its own"):
         await server.restart()
 
 
@@ -256,7 +260,7 @@ def test_command_line():
     )
     assert "--dynamic-config-value=system.enableActivityEagerExecution=true" in start.command
     assert (
-        sum(word.startswith("--dynamic-config-value") for word in start.command) == len(DYNAMIC_CONFIG) == 6
+        sum(word.startswith("--dynamic-config-value") for word in start.command) == len(DYNAMIC_CONFIG) == 7
     )
     untuned = StartDev(
         binary=Path("/bin/temporal"), port=1, ui_port=None, db_filename=None, namespace="n", tuned=False

@@ -1,3 +1,5 @@
+"""The `temporal` command: the order in which it is searched, its download, and the error when there is none."""
+
 import os
 import sys
 import sysconfig
@@ -11,7 +13,7 @@ from sojourn.server import find_cli, temporal_cli
 
 
 def write_program(path: Path, script: str) -> Path:
-    """Write a shell script that can be run."""
+    """Write an executable shell script."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)
@@ -30,7 +32,7 @@ async def no_network(**_options: object) -> None:
 
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
-    """Give a machine with no `temporal` command and no network, all of it in a folder."""
+    """A folder in place of the machine's, with no `temporal` command and no network."""
     bare = tmp_path / "machine"
     for folder in ("venv", "path", "cache"):
         (bare / folder).mkdir(parents=True)
@@ -44,7 +46,7 @@ def machine(tmp_path, monkeypatch):
 
 
 async def test_nearest_wins(machine, monkeypatch):
-    """The named binary is before the environment's, that before PATH's, that before the cache."""
+    """The order of the search is `SOJOURN_TEMPORAL_CLI`, the Python environment, PATH, the cache."""
     expected = [
         ("cache", write_cli(machine / "cache" / "temporal", "1.0.4")),
         ("PATH", write_cli(machine / "path" / "temporal", "1.0.3")),
@@ -70,7 +72,7 @@ async def test_named_may_be_a_command(machine, monkeypatch):
 
 @pytest.mark.parametrize("script", [None, "echo 'a time machine'", "exit 1"])
 async def test_named_but_broken(machine, monkeypatch, script):
-    """A binary that was named and does not work is an error, even where another one is."""
+    """A broken `SOJOURN_TEMPORAL_CLI` is an error, even if there is another command."""
     write_cli(machine / "path" / "temporal", "1.0.0")
     mine = machine / "mine"
     if script is not None:
@@ -81,14 +83,14 @@ async def test_named_but_broken(machine, monkeypatch, script):
 
 
 async def test_namesake_is_passed_over(machine):
-    """Another program called `temporal` does not hide a Temporal CLI further away."""
+    """Another program called `temporal` does not hide a Temporal CLI that is found later."""
     write_program(machine / "venv" / "temporal", "echo 'temporal version'")
     there = write_cli(machine / "cache" / "temporal", "1.0.0")
     assert (await find_cli(fetch=False)).path == there
 
 
 async def test_none_lists_every_way(machine):
-    """Without a command the error lists every way to get one, and what was wrong with each that was tried."""
+    """Without a command the error lists every way to get one, and what was wrong with each place."""
     namesake = write_program(machine / "path" / "temporal", "exit 1")
     with pytest.raises(ServerNotFound) as raised:
         await find_cli()
@@ -104,30 +106,62 @@ async def test_none_lists_every_way(machine):
         assert fault in str(raised.value)
 
 
+@pytest.mark.parametrize("blocked", ["cache", "cache/temporal"])
+async def test_a_cache_that_cannot_be_written(machine, monkeypatch, blocked):
+    """A cache that cannot be made or written is one more thing that was tried; the error still lists every way."""
+
+    async def start_local(*, download_dest_dir: str) -> None:
+        write_cli(Path(download_dest_dir, "temporal-sdk-python-1.35.0"), "1.9.9")
+        raise RuntimeError("failed to start")
+
+    monkeypatch.setattr(WorkflowEnvironment, "start_local", start_local)
+    if blocked == "cache":
+        (machine / "cache").rmdir()
+        (machine / "cache").write_text("a file, so that there can be no folder")
+    else:
+        (machine / "cache" / "temporal").mkdir()
+    with pytest.raises(ServerNotFound) as raised:
+        await find_cli()
+    assert f"download: {machine / 'cache'} cannot be written (" in str(raised.value)
+    assert "TEMPORAL_ADDRESS" in str(raised.value)
+
+
+async def test_a_cache_that_cannot_be_read(machine, monkeypatch):
+    """A cache in a folder that may not be entered is passed over."""
+
+    def stat(_path: Path, **_options: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "stat", stat)
+        with pytest.raises(ServerNotFound, match="no `temporal` command"):
+            await find_cli(fetch=False)
+
+
 async def test_no_fetch_touches_no_network(machine, monkeypatch):
     """With `fetch=False` nothing is downloaded."""
-    asked: list[object] = []
-    monkeypatch.setattr(WorkflowEnvironment, "start_local", lambda **options: asked.append(options))
+    downloads: list[object] = []
+    monkeypatch.setattr(WorkflowEnvironment, "start_local", lambda **options: downloads.append(options))
     with pytest.raises(ServerNotFound):
         await find_cli(fetch=False)
-    assert asked == []
+    assert downloads == []
 
 
 async def test_download_is_kept(machine, monkeypatch):
-    """What the SDK downloads is kept in the cache, and found there the next time."""
+    """The downloaded command is kept in the cache, and found there the next time."""
 
     class Environment:
         async def shutdown(self) -> None:
-            """Do as the SDK's."""
+            """Do nothing."""
 
     async def start_local(*, download_dest_dir: str) -> Environment:
         write_cli(Path(download_dest_dir, "temporal-sdk-python-1.35.0"), "1.9.9")
         return Environment()
 
     monkeypatch.setattr(WorkflowEnvironment, "start_local", start_local)
-    said: list[str] = []
-    fetched = await find_cli(on_progress=said.append)
+    progress: list[str] = []
+    fetched = await find_cli(on_progress=progress.append)
     assert (fetched.source, fetched.path) == ("download", machine / "cache" / "temporal")
-    assert said
+    assert progress
     assert (await find_cli(fetch=False)).source == "cache"
     assert os.listdir(machine / "cache") == ["temporal"]

@@ -9,7 +9,7 @@ from sojourn.serving.loop_guard import _Overseer
 
 
 class Allowed(queue.SimpleQueue):
-    """What is allowed, as it comes; keeps how long the overseer would wait for each."""
+    """A queue of allowances; records the time-outs with which the overseer waits for them."""
 
     def __init__(self, *seconds: float | None) -> None:
         self.left: list[float | None] = []
@@ -39,8 +39,8 @@ def overseen(*seconds: float | None) -> list[float | None]:
     return allowed.left
 
 
-def test_what_is_allowed_later_never_gives_more_time(ends) -> None:
-    """As long as it likes at first; then the least of what was said, so that a second signal is not outdone."""
+def test_a_later_allowance_never_gives_more_time(ends) -> None:
+    """At first there is no deadline; then the earliest counts, so that nothing extends the deadline of a second signal."""
     first, drain, at_once, closing = overseen(1_000.0, 5.0, 60.0)
     assert first is None
     assert 5 < drain <= 1_000
@@ -48,7 +48,7 @@ def test_what_is_allowed_later_never_gives_more_time(ends) -> None:
     assert ends == [1]
 
 
-def test_one_that_has_ended_is_not_ended(ends) -> None:
-    """What comes to its end in time keeps its own status."""
+def test_a_process_that_has_ended_is_not_ended_again(ends) -> None:
+    """A process that ends in time keeps its own exit status."""
     assert len(overseen(1_000.0, None)) == 2
     assert ends == []

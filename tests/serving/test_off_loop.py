@@ -1,4 +1,4 @@
-"""Aside: what may take long leaves the event loop, in the context of whoever asked."""
+"""Aside: work that may take long runs in a thread, in the context of its caller."""
 
 import threading
 from contextvars import ContextVar
@@ -11,7 +11,7 @@ WHO: ContextVar[str] = ContextVar("who", default="nobody")
 
 
 def place() -> tuple[bool, str]:
-    """Whether this runs in the loop's thread, and for whom."""
+    """Whether this runs in the loop's thread, and the value of `WHO`."""
     return threading.current_thread() is threading.main_thread(), WHO.get()
 
 
@@ -23,15 +23,15 @@ def place() -> tuple[bool, str]:
         ({"on": ["x" * LITTLE, "x" * LITTLE]}, False),
         ({}, False),
     ],
-    ids=["little", "a long text", "long together", "nobody knows on how much"],
+    ids=["little", "a long text", "long together", "unknown size"],
 )
-async def test_only_what_is_little_is_worked_on_in_the_loop(on: dict, in_loop: bool) -> None:
-    """Where nothing is said of its size it may be anything; the context is the caller's in a thread too."""
+async def test_only_work_on_a_small_value_runs_in_the_loop(on: dict, in_loop: bool) -> None:
+    """Work on a large value, or on one of unknown size, runs in a thread, with the caller's context."""
     WHO.set("me")
     assert await aside(place, **on) == (in_loop, "me")
 
 
-async def test_what_is_raised_in_a_thread_is_raised_here() -> None:
-    """As if it had been called."""
+async def test_an_exception_in_the_thread_is_raised_to_the_caller() -> None:
+    """An exception in the thread is raised to the caller."""
     with pytest.raises(ValueError, match="no number"):
         await aside(lambda: int("no number"))

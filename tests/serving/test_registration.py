@@ -1,4 +1,4 @@
-"""Registered: what a worker holds to be missing, and what it does where it may not look."""
+"""Registered: which search attributes a worker counts as missing, also after a check that fails."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -12,11 +12,11 @@ from sojourn.serving.registration import Registered
 
 
 class Operator:
-    """The server's side of a look."""
+    """A Temporal operator service with the search attributes that a test sets."""
 
     def __init__(self) -> None:
         self.known: list[str] | None = list(NAMES)
-        """None where nobody may ask."""
+        """None when the request is denied."""
 
     async def list_search_attributes(self, _asked: Any, *, timeout: Any) -> ListSearchAttributesResponse:
         del timeout
@@ -25,14 +25,14 @@ class Operator:
         return ListSearchAttributesResponse(custom_attributes=dict.fromkeys(self.known, 1))
 
 
-@pytest.mark.parametrize("found", [(), NAMES[:1]], ids=["all there", "one missing"])
-async def test_a_look_that_fails_changes_nothing(found: tuple[str, ...]) -> None:
-    """A server that does not answer, or lets nobody ask, makes no run unlisted, and none listed that could not be."""
+@pytest.mark.parametrize("missing", [(), NAMES[:1]], ids=["all there", "one missing"])
+async def test_a_check_that_fails_changes_nothing(missing: tuple[str, ...]) -> None:
+    """A check that the server refuses leaves the missing attributes as they were."""
     operator, registered = Operator(), Registered()
     client: Any = SimpleNamespace(namespace="default", operator_service=operator)
-    operator.known = [name for name in NAMES if name not in found]
+    operator.known = [name for name in NAMES if name not in missing]
     await registered.look(client)
-    assert tuple(registered.missing) == tuple(found)
+    assert tuple(registered.missing) == tuple(missing)
     operator.known = None
     await registered.look(client)
-    assert tuple(registered.missing) == tuple(found)
+    assert tuple(registered.missing) == tuple(missing)

@@ -1,4 +1,4 @@
-"""Fixtures: a real OTLP receiver, and workers and clients that send to it, each a process of its own."""
+"""Fixtures: an OTLP receiver, and workers and clients that send to it, each in a process of its own."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ UNCACHED = ("serve_uncached.py",)
 
 @dataclass
 class Desk:
-    """One scenario's place: a folder with what the receiver took, a queue, and the processes at work."""
+    """One scenario: a folder with what the receiver got, a task queue, and the processes."""
 
     folder: Path
     client: Client
@@ -34,7 +34,7 @@ class Desk:
     processes: list[Program | subprocess.Popen] = field(default_factory=list)
 
     def start(self, *command: str, log: str, out: str = "", **environment: str) -> Program:
-        """Start a Python process of this scenario; its output goes to its log where no other file is named."""
+        """Start a Python process of this scenario; its standard output goes to `out`, else to its log."""
         env = {**self.environment, **environment}
         process = Program(*command, cwd=HERE, env=env, out=self.folder / (out or log), err=self.folder / log)
         self.processes.append(process)
@@ -51,47 +51,47 @@ class Desk:
     def begin(self, agent: str, **environment: str) -> tuple[Run, Program]:
         """Start a client process that starts a run and waits for its end."""
         run = self.client.get_run(f"{agent.rpartition('.')[2]}-{uuid.uuid4().hex[:8]}")
-        return run, self.start("run_once.py", agent, run.id, log="client", out="told", **environment)
+        return run, self.start("run_once.py", agent, run.id, log="client", out="report", **environment)
 
     def begin_cold(self, agent: str, **environment: str) -> tuple[Run, subprocess.Popen]:
-        """The same from the start of an interpreter, for what is told of what it imports."""
+        """Start a client process with a new interpreter, for tests of what it imports."""
         run = self.client.get_run(f"{agent.rpartition('.')[2]}-{uuid.uuid4().hex[:8]}")
         env = {**self.environment, **environment}
         command = [sys.executable, "run_once.py", agent, run.id]
-        with (self.folder / "told").open("ab") as out, (self.folder / "client").open("ab") as log:
+        with (self.folder / "report").open("ab") as out, (self.folder / "client").open("ab") as log:
             process = subprocess.Popen(command, cwd=HERE, env=env, stdout=out, stderr=log)
         self.processes.append(process)
         return run, process
 
     async def finish(self, client: Program | subprocess.Popen) -> Any:
-        """Wait for a client process; gives what it printed."""
+        """Wait for a client process, and return what it printed."""
         assert await asyncio.to_thread(client.wait, PATIENCE) == 0, self.log("client")
-        return json.loads(self.log("told").splitlines()[-1])
+        return json.loads(self.log("report").splitlines()[-1])
 
     async def run(self, agent: str, **environment: str) -> Run:
-        """A client process starts a run and waits for its end."""
+        """Start a run by a client process, wait for its end, and return the run."""
         run, client = self.begin(agent, **environment)
         await self.finish(client)
         return run
 
     async def end(self, process: Program) -> None:
-        """End a worker in good order, so that it sends all it has."""
+        """Terminate a worker, and wait until it has sent its last spans and metrics and ended."""
         process.terminate()
         assert await asyncio.to_thread(process.wait, PATIENCE) == 0
 
     def log(self, name: str) -> str:
-        """What a process has said."""
+        """Return the log of a process."""
         return (self.folder / name).read_text()
 
     @staticmethod
     async def until(claim):
-        """Wait until the claim gives something true, and return that."""
+        """Wait until a condition is true, and return its value."""
         async with asyncio.timeout(PATIENCE):
             while not (found := claim()):
                 await asyncio.sleep(0.02)
         return found
 
-    # What the receiver took.
+    # Spans and metrics of the receiver.
 
     def _lines(self, name: str) -> list[dict[str, Any]]:
         path = self.folder / f"{name}.jsonl"
@@ -99,11 +99,11 @@ class Desk:
         return [json.loads(line) for line in lines]
 
     def spans(self) -> list[dict[str, Any]]:
-        """Every span."""
+        """Return all spans."""
         return self._lines("spans")
 
     def points_of_all(self) -> list[dict[str, Any]]:
-        """The last points of every metric, one for each set of attributes of each process."""
+        """Return the last point of each metric, for each set of attributes and each process."""
         last = {
             json.dumps([point["name"], point["attributes"], point["resource"]["service.instance.id"]]): point
             for point in self._lines("metrics")
@@ -111,26 +111,26 @@ class Desk:
         return list(last.values())
 
     def points(self, name: str) -> list[dict[str, Any]]:
-        """Those of one metric."""
+        """Return the last points of one metric."""
         return [point for point in self.points_of_all() if point["name"] == name]
 
     def count(self, name: str, *by: str) -> Counter:
-        """The sums of a counter, or the counts of a histogram, by the values of some attributes."""
+        """Return the sums of a counter, or the counts of a histogram, by the values of attributes."""
         counts: Counter = Counter()
         for point in self.points(name):
-            key = tuple(point["attributes"].get(one) for one in by)
+            key = tuple(point["attributes"].get(attribute) for attribute in by)
             counts[key if len(by) != 1 else key[0]] += point.get("value", point.get("count"))
         return counts
 
     def raw(self) -> bytes:
-        """All bytes."""
+        """Return the bytes of all requests."""
         path = self.folder / "raw"
         return path.read_bytes() if path.exists() else b""
 
 
 @asynccontextmanager
 async def opened(address: str, folder: Path) -> AsyncIterator[Desk]:
-    """A scenario with its receiver; every process of it is told to send there, and none outlives it."""
+    """Open a scenario with a receiver, to which all its processes send; they are killed at the end."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
     client = await Client.connect(address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
     desk = Desk(folder, client, clean)
@@ -157,14 +157,14 @@ async def opened(address: str, folder: Path) -> AsyncIterator[Desk]:
 
 @pytest.fixture
 async def desk(temporal_address, tmp_path) -> AsyncIterator[Desk]:
-    """A scenario of a test's own."""
+    """A scenario for one test."""
     async with opened(temporal_address, tmp_path) as desk:
         yield desk
 
 
 @pytest.fixture(scope="session", params=[WORKER, UNCACHED], ids=["cached", "replayed at every step"])
 async def clerk(request, temporal_address, tmp_path_factory) -> AsyncIterator[tuple[Desk, Run]]:
-    """A run that met every kind of call, seen to its end and looked at once more, and what the receiver has of it."""
+    """A completed run with every kind of call, which was queried once more, and the scenario with its spans and metrics."""
     async with opened(temporal_address, tmp_path_factory.mktemp("clerk")) as desk:
         worker = await desk.worker(*request.param)
         run = await desk.run("desk.clerk")

@@ -1,7 +1,7 @@
 """An OTLP receiver, as a process of its own: `python receiver.py FOLDER`.
 
-It takes OTLP over HTTP on a free port of this machine, and writes what came: the port to `port`, each
-span and each metric as a JSON line to `spans.jsonl` and `metrics.jsonl`, the bytes to `raw`.
+It serves OTLP over HTTP on a free loopback port, and writes the port to `port`, each span and each point of a
+metric as a JSON line to `spans.jsonl` and `metrics.jsonl`, and the bytes of the requests to `raw`.
 """
 
 import json
@@ -18,17 +18,17 @@ LOCK = Lock()
 
 
 def value_of(value):
-    """The Python value of an `AnyValue`."""
+    """Return the Python value of an `AnyValue`."""
     return getattr(value, value.WhichOneof("value"))
 
 
 def attributes_of(pairs):
-    """Attributes as a dict."""
+    """Return attributes as a dict."""
     return {pair.key: value_of(pair.value) for pair in pairs}
 
 
 def spans_in(body):
-    """Every span of a request."""
+    """Yield the spans of a request."""
     for group in ExportTraceServiceRequest.FromString(body).resource_spans:
         resource = attributes_of(group.resource.attributes)
         for scope in group.scope_spans:
@@ -44,14 +44,14 @@ def spans_in(body):
                     "start": span.start_time_unix_nano,
                     "end": span.end_time_unix_nano,
                     "is_error": span.status.code == 2,
-                    "said": span.status.message,
+                    "status_message": span.status.message,
                     "events": [event.name for event in span.events],
                     "attributes": attributes_of(span.attributes),
                 }
 
 
 def metrics_in(body):
-    """Every point of every metric of a request."""
+    """Yield the points of the metrics of a request."""
     for group in ExportMetricsServiceRequest.FromString(body).resource_metrics:
         resource = attributes_of(group.resource.attributes)
         for scope in group.scope_metrics:
@@ -74,7 +74,7 @@ def metrics_in(body):
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Takes `/v1/traces` and `/v1/metrics`."""
+    """Serves `/v1/traces` and `/v1/metrics`."""
 
     def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"]))
@@ -83,7 +83,7 @@ class Handler(BaseHTTPRequestHandler):
         )
         with LOCK:
             with (FOLDER / f"{name}.jsonl").open("a") as lines:
-                lines.writelines(json.dumps(one) + "\n" for one in found)
+                lines.writelines(json.dumps(each) + "\n" for each in found)
             with (FOLDER / "raw").open("ab") as raw:
                 raw.write(body)
         self.send_response(200)
@@ -92,7 +92,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format, *args):
-        """Say nothing."""
+        """Log nothing."""
 
 
 server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

@@ -1,7 +1,7 @@
-"""A client as a process of its own: `python run_once.py AGENT RUN_ID`; prints the answer.
+"""A client as a process of its own: `python run_once.py AGENT RUN_ID`; prints the modules of OpenTelemetry that it loaded.
 
-With `SERVE` it serves the app too, so that its one process holds all of Sojourn; with `OWN_PROVIDER` it has set
-a tracer provider of its own, and prints what that was given.
+With `SERVE` the process also serves the app, so that it holds all of Sojourn. With `OWN_PROVIDER` it sets a tracer
+provider of its own, and prints the names of that provider's spans.
 """
 
 import asyncio
@@ -27,8 +27,8 @@ if os.environ.get("OWN_PROVIDER"):
     trace.set_tracer_provider(provider)
 
 
-def told():
-    """What this process knows of telemetry at its end."""
+def report():
+    """Return what the process prints at its end."""
     if os.environ.get("OWN_PROVIDER"):
         return [span.name for span in SPANS.get_finished_spans()]
     loaded = sorted(
@@ -40,17 +40,17 @@ def told():
 async def main():
     """Run once."""
     client = await Client.connect()
-    INTERCEPTORS.extend(type(one).__name__ for one in client.temporal.config()["interceptors"])
+    INTERCEPTORS.extend(type(each).__name__ for each in client.temporal.config()["interceptors"])
     async with AsyncExitStack() as stack:
         if os.environ.get("SERVE"):
             await stack.enter_async_context(Worker(app, client, max_cached_runs=int(os.environ["SERVE"])))
         run = await client.start(sys.argv[1], "go", run_id=sys.argv[2], session_id="s-1")
         await run.result()
-    print(json.dumps(told()))
+    print(json.dumps(report()))
 
 
 INTERCEPTORS = []
 asyncio.run(main())
 flush()
 sys.stdout.flush()
-os._exit(0)  # as the command does: Temporal's threads may abort an interpreter that ends
+os._exit(0)  # as the `sojourn` command does: Temporal's threads may abort an interpreter that shuts down

@@ -1,4 +1,4 @@
-"""A worker that keeps no run in memory: every step of every run replays its history."""
+"""A worker without a workflow cache: every workflow task replays its run's history."""
 
 import asyncio
 import signal

@@ -1,12 +1,12 @@
-"""Metrics: what is counted of runs, calls, repairs, waits and plans, each once."""
+"""Metrics: runs, calls, repairs and plans are counted, each once."""
 
 from sojourn.telemetry.recorder import METRICS
 
 
-async def test_what_a_run_counts(clerk):
-    """Every call, error, repair and token of a run and of its child is counted once, however often it is replayed.
+async def test_the_metrics_of_a_run(clerk):
+    """Every call, error, repair and token of a run and of its child run is counted once, however often it is replayed.
 
-    A success after a failure that nobody said how to mend, as that of `fail`, is no repair.
+    A success after a failure without a hint, such as that of `fail`, is no repair.
     """
     desk, _ = clerk
     agents = {"desk.clerk": 1, "desk.helper": 1}
@@ -49,15 +49,15 @@ async def test_what_a_run_counts(clerk):
 
 
 async def test_names_and_units_arrive(clerk):
-    """What the receiver gets is called, and measured in, what is declared; this run waited for nobody."""
+    """The receiver gets all metrics with their declared names and units, except those of waits, which the run had none of."""
     desk, _ = clerk
     sent = {(point["name"], point["unit"]) for point in desk.points_of_all()}
     declared = {(name, unit) for name, (unit, _) in METRICS.items()}
-    assert sent == {one for one in declared if not one[0].startswith("sojourn.await")}
+    assert sent == {each for each in declared if not each[0].startswith("sojourn.await")}
 
 
 async def test_metrics_alone(desk):
-    """Metrics can be had without traces."""
+    """With traces turned off, metrics are still sent."""
     desk.environment["OTEL_TRACES_EXPORTER"] = "none"
     worker = await desk.worker()
     await desk.run("desk.clerk")

@@ -1,4 +1,4 @@
-"""What is told of a call: few words, bounded, and nothing of what a stranger wrote."""
+"""The attributes of a call have few values, are bounded, and hold no text from outside."""
 
 import pytest
 from temporalio.api.common.v1 import Payload
@@ -12,13 +12,13 @@ from sojourn.telemetry.trace_context import context_in, with_context
 
 
 def failed(code: str | None, reason: str | None = None) -> ToolResult:
-    """A call's failure."""
+    """Return the result of a failed call."""
     hint = RetryHint(reason=reason, tool="a.b.c") if reason else None
     return ToolResult(error=ToolError(message="it said hunter2", code=code), retry_hint=hint)
 
 
 @pytest.mark.parametrize(
-    ("result", "told"),
+    ("result", "error_type"),
     [
         (ToolResult(result=1), None),
         (failed("denied"), "denied"),
@@ -29,20 +29,20 @@ def failed(code: str | None, reason: str | None = None) -> ToolResult:
         (failed("e\u0301"), "_OTHER"),
     ],
 )
-def test_why_a_call_failed(result, told):
-    """The hint's reason, else the error's code where it looks like one; never a message."""
-    assert names.error_type(result) == told
+def test_the_error_type_of_a_call(result, error_type):
+    """The error type is the hint's reason, else the error's code where it has the form of one, never a message."""
+    assert names.error_type(result) == error_type
 
 
-def test_words_from_outside_are_not_counted():
-    """Who sends a result from outside cannot make up reasons without end."""
+def test_reasons_from_outside_are_no_error_type():
+    """The error type of a result from outside is a `RetryReason` or `_OTHER`, so that the number of values is bounded."""
     assert names.error_type(failed("Custom17"), from_outside=True) == "_OTHER"
     assert names.error_type(failed("x", "own_reason"), from_outside=True) == "_OTHER"
     assert names.error_type(failed("x", "timeout"), from_outside=True) == "timeout"
 
 
-def test_what_a_model_made_up_is_no_name():
-    """A tool is known when somebody carries its call out, or answers it for a reason that only a known tool has."""
+def test_a_tool_that_a_model_invented_is_unknown():
+    """A tool is known when its call was carried out, or answered for a reason that only a known tool has."""
     answered = Dispatch(kind="answered")
     assert names.is_known(Dispatch(kind="activity"), failed("x", "tool_unavailable"))
     assert names.is_known(answered, failed("denied"))
@@ -52,7 +52,7 @@ def test_what_a_model_made_up_is_no_name():
 
 
 def test_texts_from_outside_are_printable_and_short():
-    """No control characters, at most 200."""
+    """A text as an attribute's value has no control characters, and at most 200 characters."""
     assert names.short("a\x1b[31m\n\u202eb") == "a?[31m??b"
     assert len(names.short("a" * 1_000)) == 200
     assert names.of_call(ToolRequest(name="x\n" * 300).name, "c", None)["gen_ai.tool.name"] == "x?" * 100
@@ -70,15 +70,15 @@ def test_texts_from_outside_are_printable_and_short():
         b'{"traceparent": {"a": []}}',
     ],
 )
-def test_a_header_that_is_no_trace_harms_nothing(sent):
-    """Anybody may start a run with any header; it is as if there were none."""
+def test_an_invalid_header_is_ignored(sent):
+    """A header that is no trace context, with which any program may start a run, is ignored."""
     payload = Payload(metadata={"encoding": b"json/plain"}, data=sent)
     assert with_context({}, context_in({"_tracer-data": payload})) == {}
     assert with_context({}, context_in({"_tracer-data": Payload(metadata={"encoding": b"none"})})) == {}
 
 
-def test_a_place_in_a_trace_is_passed_on():
-    """What came in goes out, and other headers stay."""
+def test_a_trace_context_is_passed_on():
+    """The context of a header is written to headers unchanged, beside their other fields."""
     carrier = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
     header = {"_tracer-data": PayloadConverter.default.to_payload(carrier)}
     sent = with_context({"own": Payload()}, context_in(header))

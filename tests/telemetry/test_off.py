@@ -1,4 +1,4 @@
-"""Off unless it is asked for: then nothing is loaded, installed, opened or written."""
+"""Telemetry is off unless requested: nothing of it is loaded, installed, opened or written."""
 
 import json
 
@@ -10,17 +10,17 @@ QUIET = {"loaded": [], "interceptors": []}
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "settings",
     [
         {"OTEL_SERVICE_NAME": "desk", "OTEL_RESOURCE_ATTRIBUTES": "a=b"},
         {"OTEL_EXPORTER_OTLP_ENDPOINT": "RECEIVER", "OTEL_SDK_DISABLED": "true"},
     ],
     ids=["only named", "disabled"],
 )
-async def test_nothing_happens_unless_it_is_asked_for(desk, asked):
-    """A process with client and worker loads no SDK of OpenTelemetry, and nothing arrives anywhere."""
+async def test_nothing_happens_unless_requested(desk, settings):
+    """A process with client and worker loads no SDK of OpenTelemetry, sends nothing, and writes no header."""
     endpoint = desk.environment.pop("OTEL_EXPORTER_OTLP_ENDPOINT")
-    given = {name: endpoint if value == "RECEIVER" else value for name, value in asked.items()}
+    given = {name: endpoint if value == "RECEIVER" else value for name, value in settings.items()}
     run, client = desk.begin_cold("desk.clerk", SERVE="100", **given)
     assert await desk.finish(client) == QUIET
     assert desk.raw() == b""
@@ -28,8 +28,8 @@ async def test_nothing_happens_unless_it_is_asked_for(desk, asked):
     assert "_tracer-data" not in json.dumps(history.to_json_dict())
 
 
-async def test_what_is_not_installed_stops_nothing(desk):
-    """An exporter that is not there is one line of the log, with what to do; the run goes on."""
+async def test_a_missing_exporter_stops_nothing(desk):
+    """With an exporter that is not installed the run continues, without telemetry."""
     _, client = desk.begin(
         "desk.clerk", SERVE="100", OTEL_TRACES_EXPORTER="zipkin", OTEL_METRICS_EXPORTER="none"
     )
@@ -37,15 +37,15 @@ async def test_what_is_not_installed_stops_nothing(desk):
     assert desk.raw() == b""
 
 
-async def test_a_receiver_that_is_away_stops_nothing(desk):
-    """Runs end as they would, and the processes too."""
+async def test_an_unavailable_receiver_stops_nothing(desk):
+    """Without a receiver the run completes, and the processes end."""
     worker = await desk.worker(OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9")
     await desk.run("desk.clerk", OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9")
     await desk.end(worker)
 
 
 async def test_a_program_with_a_provider_of_its_own_gets_the_spans(desk):
-    """What the program has set is used, whatever the variables say; replays add nothing."""
+    """A tracer provider that the program has set gets the spans, without any variable, and replays add none."""
     del desk.environment["OTEL_EXPORTER_OTLP_ENDPOINT"]
     _, client = desk.begin("desk.clerk", SERVE="0", OWN_PROVIDER="1")
     names = await desk.finish(client)
@@ -59,7 +59,7 @@ ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
 
 @pytest.mark.parametrize(
-    ("said", "traces", "metrics"),
+    ("variables", "traces", "metrics"),
     [
         ({}, [], []),
         ({"OTEL_SERVICE_NAME": "desk", "OTEL_RESOURCE_ATTRIBUTES": "a=b"}, [], []),
@@ -73,8 +73,8 @@ ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
         ({ENDPOINT: "http://h", "OTEL_SDK_DISABLED": "True"}, [], []),
     ],
 )
-def test_what_the_variables_ask_for(monkeypatch, said, traces, metrics):
-    """An endpoint or an exporter asks; `none` and `OTEL_SDK_DISABLED` refuse."""
+def test_the_variables_request_signals(monkeypatch, variables, traces, metrics):
+    """An endpoint or an exporter requests a signal; `none` and `OTEL_SDK_DISABLED` turn signals off."""
     for name in [
         ENDPOINT,
         "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
@@ -82,14 +82,14 @@ def test_what_the_variables_ask_for(monkeypatch, said, traces, metrics):
         "OTEL_METRICS_EXPORTER",
     ]:
         monkeypatch.delenv(name, raising=False)
-    for name, value in said.items():
+    for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert (requested.exporters("traces"), requested.exporters("metrics")) == (traces, metrics)
-    assert requested.anything() == bool(traces or metrics)
+    assert requested.is_requested() == bool(traces or metrics)
 
 
-def test_the_protocol_is_the_standards_default(monkeypatch):
-    """`http/protobuf`, unless the signal's own variable or the common one says otherwise."""
+def test_the_protocol_is_the_standard_s_default(monkeypatch):
+    """The protocol is that of the signal's own variable, else of the common one, else `http/protobuf`."""
     assert requested.protocol("traces") == "http/protobuf"
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
     assert requested.protocol("traces") == "grpc"

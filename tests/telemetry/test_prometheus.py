@@ -1,4 +1,4 @@
-"""The Temporal SDK's own metrics, for Prometheus, on a port."""
+"""The Temporal SDK's own metrics are served to Prometheus on a port."""
 
 import socket
 import urllib.request
@@ -12,7 +12,7 @@ from sojourn.telemetry.prometheus import runtime_with_metrics
 
 @pytest.mark.parametrize("by", ["option", "variable"])
 async def test_the_port_answers(desk, by):
-    """A worker asked for a port answers there, on this machine alone, in Prometheus' format."""
+    """A worker with `--metrics-port` or `SOJOURN_METRICS_PORT` serves metrics in Prometheus' format on 127.0.0.1."""
     port = str(pick(0, 0))
     command = ("-m", "sojourn", "worker", "traced_app:app")
     if by == "option":
@@ -26,8 +26,8 @@ async def test_the_port_answers(desk, by):
     assert any(line.startswith("temporal_activity_execution_latency_bucket") for line in lines)
 
 
-async def test_a_taken_port_is_told(desk):
-    """Whoever listens there already stays; the worker ends with status 2 and one line that says what to do."""
+async def test_a_taken_port_is_refused(desk):
+    """When another process listens on the port, the worker exits with status 2 and says what to do, without a traceback."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -35,14 +35,14 @@ async def test_a_taken_port_is_told(desk):
         process = desk.start("-m", "sojourn", "worker", "traced_app:app", "--metrics-port", at, log="worker")
         await desk.until(lambda: process.poll() is not None)
     assert process.poll() == 2
-    said = desk.log("worker")
-    assert f"127.0.0.1:{at}" in said
-    assert "SOJOURN_METRICS_PORT" in said
-    assert "Traceback" not in said
+    log = desk.log("worker")
+    assert f"127.0.0.1:{at}" in log
+    assert "SOJOURN_METRICS_PORT" in log
+    assert "Traceback" not in log
 
 
 @pytest.mark.parametrize("at", ["", "x", "0", "65536", "-1", "localhost:", "1.2.3.4:http"])
-def test_what_is_no_port(at):
-    """It is refused, with an example of one."""
+def test_an_invalid_port_is_refused(at):
+    """A setting without a valid port is refused with an example of a valid one."""
     with pytest.raises(DefinitionError, match=r"such as 9464"):
         runtime_with_metrics(at)

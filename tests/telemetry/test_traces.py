@@ -1,4 +1,4 @@
-"""One trace a run: what the receiver gets of a run that meets every kind of call."""
+"""Each run is one trace: the spans of runs with every kind of call, as the receiver gets them."""
 
 import json
 from collections import Counter
@@ -16,7 +16,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "observability.md"
 
 
 def check_tree(spans):
-    """One trace, one root, no id twice, every parent there, and every child within its run's time."""
+    """Check that spans are one trace with one root, unique ids and known parents, and return the root and the spans by id."""
     assert len({span["trace_id"] for span in spans}) == 1
     by_id = {span["span_id"]: span for span in spans}
     assert len(by_id) == len(spans), Counter(span["span_id"] for span in spans).most_common(2)
@@ -27,15 +27,16 @@ def check_tree(spans):
 
 
 def tree(spans, parent_id=""):
-    """The names, nested, in the order in which the spans began."""
+    """Return the names of the spans, nested, in the order in which the spans began."""
     below = sorted(
-        (one for one in spans if one["parent_id"] == parent_id), key=lambda one: (one["start"], one["name"])
+        (span for span in spans if span["parent_id"] == parent_id),
+        key=lambda span: (span["start"], span["name"]),
     )
-    return [(one["name"], *tree(spans, one["span_id"])) for one in below]
+    return [(span["name"], *tree(spans, span["span_id"])) for span in below]
 
 
 def calls_of(spans):
-    """The spans of tool calls by run and call."""
+    """Return the spans of tool calls, by run and call."""
     calls = {}
     for span in spans:
         found = span["attributes"]
@@ -45,7 +46,7 @@ def calls_of(spans):
 
 
 async def test_one_trace_from_the_client_through_tools_and_children(clerk):
-    """Client, run, plans, calls, the child run and its call are one tree, each once, however often it is replayed."""
+    """The spans of client, run, plans, calls and child run are one tree, each once, however often the run is replayed."""
     desk, _ = clerk
     spans = desk.spans()
     root, by_id = check_tree(spans)
@@ -82,20 +83,20 @@ async def test_one_trace_from_the_client_through_tools_and_children(clerk):
             assert above is root or above["start"] <= span["start"]
 
 
-async def test_what_spans_say(clerk):
-    """Attributes name run, session, agent, call, attempt and reason, by the conventions; nothing is told of payloads."""
+async def test_the_attributes_of_spans(clerk):
+    """Spans have attributes of run, session, agent, call, attempt and error by the conventions, but nothing of payloads."""
     desk, run = clerk
     spans = desk.spans()
     assert {span["scope"] for span in spans} == {"sojourn"}
     assert {span["resource"]["service.name"] for span in spans} == {"sojourn"}
     for span in spans:
         assert span["attributes"]["gen_ai.conversation.id"] == "s-1"
-        assert span["said"] == ""
+        assert span["status_message"] == ""
         assert span["events"] == []
     named = {}
     for span in spans:
         named.setdefault(span["name"], []).append(span["attributes"])
-    (flaky, again) = sorted(named["execute_tool desk.notes.flaky"], key=lambda one: one["sojourn.attempt"])
+    (flaky, again) = sorted(named["execute_tool desk.notes.flaky"], key=lambda span: span["sojourn.attempt"])
     assert (flaky["sojourn.attempt"], flaky["error.type"]) == (1, "RateLimited")
     assert again["sojourn.attempt"] == 2
     assert "error.type" not in again
@@ -111,20 +112,20 @@ async def test_what_spans_say(clerk):
     (ask,) = named["execute_tool desk.help.ask"]
     assert ask["sojourn.kind"] == "child"
     child = next(
-        one for one in named["execute_tool desk.notes.read"] if one["gen_ai.agent.id"] == "desk.helper"
+        span for span in named["execute_tool desk.notes.read"] if span["gen_ai.agent.id"] == "desk.helper"
     )
     assert child["tool.parent_call_id"] == ask["tool.call_id"]
     assert child["sojourn.run_id"].startswith(f"{run.id}/")
-    errors = {one.get("error.type") for one in named["execute_tool desk.notes.write"]}
+    errors = {span.get("error.type") for span in named["execute_tool desk.notes.write"]}
     assert errors == {"missing_fields", None}
-    errors = {one.get("error.type") for one in named["execute_tool desk.notes.fail"]}
+    errors = {span.get("error.type") for span in named["execute_tool desk.notes.fail"]}
     assert errors == {"ValueError", None}
     plan = named["plan desk.clerk"][0]
     assert plan["gen_ai.usage.input_tokens"] == 10
     assert plan["gen_ai.response.model"] == "m-1"
     assert [
-        one["sojourn.outcome"]
-        for one in sorted(named["plan desk.clerk"], key=lambda one: one["sojourn.plan"])
+        span["sojourn.outcome"]
+        for span in sorted(named["plan desk.clerk"], key=lambda span: span["sojourn.plan"])
     ] == [
         "calls",
         "calls",
@@ -136,21 +137,21 @@ async def test_what_spans_say(clerk):
 
 
 async def test_every_attribute_is_on_the_page(clerk):
-    """docs/observability.md tells of each attribute that spans and metrics have."""
+    """docs/observability.md names each attribute that spans and metrics have."""
     desk, _ = clerk
     page = PAGE.read_text()
-    sent = {name for one in [*desk.spans(), *desk.points_of_all()] for name in one["attributes"]}
-    told = {
+    sent = {name for each in [*desk.spans(), *desk.points_of_all()] for name in each["attributes"]}
+    documented = {
         name
         for name in sent
         if f"`{name}`" in page or (name.startswith("gen_ai.usage.") and "`gen_ai.usage.*`" in page)
     }
-    assert sent == told
+    assert sent == documented
 
 
 @pytest.mark.durability
 async def test_a_killed_worker_leaves_one_trace(desk):
-    """A worker is killed in the middle of a call; another goes on in the same trace, and nothing is there, or counted, twice."""
+    """After a worker is killed in the middle of a call, another continues the trace, and no span and no count is doubled."""
     first = await desk.worker()
     _, client = desk.begin("desk.slowly")
     await desk.until((desk.folder / "started-1").exists)
@@ -189,19 +190,19 @@ async def test_a_killed_worker_leaves_one_trace(desk):
 
 @pytest.mark.parametrize("command", [(), ("serve_uncached.py",)], ids=["cached", "replayed at every step"])
 async def test_waiting_for_people(desk, command, until, status_when):
-    """A call that a person denies, or that somebody outside answers, has its one span; waits are counted and timed once.
+    """A denied call and an external call have one span each, and each wait is counted and timed once.
 
-    The reason for an error that somebody outside made up is not counted: there could be any number of them.
+    An error code from outside is counted as `_OTHER`, since there could be any number of such codes.
     """
     worker = await desk.worker(*command)
     run, client = desk.begin("desk.asker")
     await until(lambda: exists(run))
     await status_when(run, lambda status: status.awaits)
     await run.answer(None, "that one")
-    await status_when(run, lambda status: any(isinstance(one, AwaitConfirmation) for one in status.awaits))
+    await status_when(run, lambda status: any(isinstance(each, AwaitConfirmation) for each in status.awaits))
     await run.deny(None, "no fire")
     status = await status_when(
-        run, lambda status: any(isinstance(one, AwaitExternalTools) for one in status.awaits)
+        run, lambda status: any(isinstance(each, AwaitExternalTools) for each in status.awaits)
     )
     ((item,),) = [wait.items for wait in status.awaits]
     error = {"message": "it is gone", "code": "Custom17"}
@@ -221,13 +222,13 @@ async def test_waiting_for_people(desk, command, until, status_when):
 
 
 async def exists(run):
-    """Whether the run has begun."""
+    """Return the run's status, or None before the run has begun."""
     with suppress(RunNotFound):
         return await run.status()
 
 
 async def test_canceled_runs(desk):
-    """A canceled run ends its span, and says so; the call in flight is canceled with it."""
+    """The spans of a canceled run and of its call in flight end with the error type `canceled`."""
     worker = await desk.worker()
     run, client = desk.begin("desk.slowly")
     await desk.until((desk.folder / "started-1").exists)
@@ -243,8 +244,8 @@ async def test_canceled_runs(desk):
     assert desk.count("sojourn.runs.ended", "sojourn.run.status") == {"canceled": 1}
 
 
-async def test_only_the_place_in_the_trace_is_added_to_a_history(desk):
-    """With tracing a history has the same events, with one header each where something is started."""
+async def test_only_a_header_is_added_to_a_history(desk):
+    """With tracing a history has the same events, and a header with `traceparent` where the run is started."""
     worker = await desk.worker()
     (desk.folder / "go").touch()
     traced = await desk.run("desk.slowly")
@@ -262,7 +263,7 @@ async def test_only_the_place_in_the_trace_is_added_to_a_history(desk):
 
 
 def events_of(history):
-    """The events that a run's own code causes, by type."""
+    """Return the number of events by type, without those of workflow tasks."""
     return Counter(
         name
         for event in history

@@ -1,4 +1,4 @@
-"""The app that is traced: one agent that meets every kind of call, one that it asks, one that asks people."""
+"""The app that is traced: an agent with every kind of call, its child agent, a slow agent, and one that asks people."""
 
 import asyncio
 import os
@@ -41,7 +41,7 @@ async def write(topic: str, text: str) -> str:
 
 @notes.tool(inject={"token": lambda meta: SECRET})
 async def fail(token: str, again: bool = False) -> str:
-    """Raise what repeats the injected value, the first time."""
+    """Raise an error that holds the injected value, the first time."""
     if again:
         return "done"
     raise ValueError(f"refused {token}")
@@ -49,7 +49,7 @@ async def fail(token: str, again: bool = False) -> str:
 
 @notes.tool
 async def flaky(meta: ToolCallMeta) -> str:
-    """Be over its limit the first time."""
+    """Raise `RateLimited` at the first attempt."""
     if meta.attempt == 1:
         raise RateLimited("slowly", retry_after=0.01)
     return "done"
@@ -57,13 +57,13 @@ async def flaky(meta: ToolCallMeta) -> str:
 
 @notes.tool(local=True, read_only=True)
 async def near(topic: str) -> str:
-    """Read beside the workflow."""
+    """Return the topic, as a local activity."""
     return topic
 
 
 @notes.tool(idempotent=True)
 async def slow(meta: ToolCallMeta) -> str:
-    """Say that it has started, and end when it may."""
+    """Create a file at the start, and wait until another file exists."""
     (HOLD / f"started-{meta.attempt}").touch()
     while not (HOLD / "go").exists():
         await asyncio.sleep(0.02)
@@ -77,7 +77,7 @@ async def burn(topic: str) -> str:
 
 
 def steps(*plans: PlanResult):
-    """A planner that carries out one plan after the other, by the transcript alone."""
+    """Return a planner that returns one plan after the other, by the transcript alone."""
 
     async def plan(turn: Turn) -> PlanResult:
         made = sum(message.role == "assistant" for message in turn.messages)
@@ -87,7 +87,7 @@ def steps(*plans: PlanResult):
 
 
 class Question(BaseModel):
-    """What another agent asks."""
+    """A question for another agent."""
 
     question: str
 

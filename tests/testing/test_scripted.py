@@ -14,12 +14,12 @@ ASKED, CALLED = Message.user("why?"), Message.assistant("let me see")
 
 
 def later(*messages: Message, reminders: tuple[str, ...] = ()) -> PlanResumeInput:
-    """Give a later turn with this transcript."""
+    """Return a later turn with this transcript."""
     return PlanResumeInput(run=RUN, messages=list(messages), tools=[], reminders=list(reminders))
 
 
 async def test_steps_in_order():
-    """Each accepted plan, which left an assistant message, moves the script on by one step."""
+    """Each accepted plan leaves an assistant message, and so moves the script on by one step."""
     call = PlanResult.calls(ToolRequest(name=ToolId("ops.devices.list"), payload={}))
     planner = ScriptedPlanner([call, PlanResult.final("done")])
     assert await planner.plan_start(PlanInput(run=RUN, messages=[ASKED], tools=[])) is call
@@ -37,7 +37,7 @@ async def test_retry_plays_the_same_step():
 
 
 async def test_correction_plays_the_step_again():
-    """A refused plan left no message, so its step is asked again and can see why."""
+    """A refused plan leaves no message, so its step is played again, with the reason in the reminders."""
     planner = ScriptedPlanner([lambda turn: PlanResult.final(turn.reminders[0] if turn.reminders else "")])
     again = await planner.plan_resume(later(ASKED, reminders=("no such tool",)))
     assert again.final_response == Message.assistant("no such tool")
@@ -64,7 +64,7 @@ async def test_given_messages_are_no_steps():
 
 
 @pytest.mark.parametrize(
-    ("planner", "said"),
+    ("planner", "message"),
     [
         (
             ScriptedPlanner([PlanResult.final("one")]),
@@ -77,8 +77,8 @@ async def test_given_messages_are_no_steps():
         ),
     ],
 )
-async def test_off_script(planner, said):
-    """A script that has ended, or gives no plan, is an error that is not retried and says what to mend."""
-    with pytest.raises(ApplicationError, match=said) as raised:
+async def test_off_script(planner, message):
+    """A script that has ended, or returns no plan, raises an error that is not retried and says what is wrong."""
+    with pytest.raises(ApplicationError, match=message) as raised:
         await planner.plan_resume(later(ASKED, CALLED))
     assert raised.value.non_retryable

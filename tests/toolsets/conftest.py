@@ -29,5 +29,5 @@ def ops_database(made_database: Path, tmp_path: Path, monkeypatch: pytest.Monkey
 
 @pytest.fixture
 def meta() -> ToolCallMeta:
-    """Say whose call it is."""
+    """The meta of a call."""
     return ToolCallMeta(run_id="r", tool_call_id="c1", idempotency_key="k1")

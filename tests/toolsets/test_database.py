@@ -1,41 +1,52 @@
-import hashlib
 import os
 import sqlite3
 import subprocess
 import sys
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 
 from sojourn import ToolUnavailable
-from toolsets import database
+from toolsets import database, generate
+from toolsets.fleet import DAY
 
 TABLES = ("dataset", "sites", "devices", "series", "readings", "profiles", "runbooks", "work_orders")
 
 
-def digest(path: Path) -> str:
-    """Hash every row of the generated tables."""
-    found = hashlib.sha256()
+def rows(path: Path) -> dict[str, list[tuple[object, ...]]]:
+    """Every row of the generated tables."""
     with closing(sqlite3.connect(path)) as connection:
-        for table in TABLES:
-            for row in connection.execute(f"SELECT * FROM {table} ORDER BY 1, 2"):
-                found.update(repr(row).encode())
-    return found.hexdigest()
+        return {
+            table: connection.execute(f"SELECT * FROM {table} ORDER BY 1, 2").fetchall() for table in TABLES
+        }
 
 
-def test_same_seed_same_data(ops_database: Path, tmp_path: Path):
+@pytest.fixture
+def one_week(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Databases with the readings of a week, since those of a month take seconds."""
+    monkeypatch.setattr(generate, "STARTS_AT", generate.AS_OF - 7 * DAY)
+
+
+@pytest.mark.usefixtures("one_week")
+def test_same_seed_same_data(tmp_path: Path):
     """A database made twice with one seed holds the same rows."""
-    database.make(tmp_path / "again.db")
-    assert digest(tmp_path / "again.db") == digest(ops_database)
+    for name in ("once.db", "again.db"):
+        database.make(tmp_path / name)
+    assert rows(tmp_path / "again.db") == rows(tmp_path / "once.db")
 
 
-def test_other_seed_other_data(ops_database: Path, tmp_path: Path):
+@pytest.mark.usefixtures("one_week")
+def test_other_seed_other_data(tmp_path: Path):
     """Another seed gives other rows."""
+    database.make(tmp_path / "one.db")
     database.make(tmp_path / "other.db", seed=8)
-    assert digest(tmp_path / "other.db") != digest(ops_database)
+    one, other = rows(tmp_path / "one.db"), rows(tmp_path / "other.db")
+    assert one["readings"] != other["readings"]
+    assert one["devices"] != other["devices"]
 
 
+@pytest.mark.usefixtures("one_week")
 def test_made_on_first_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The first connection makes the file, and nothing else stays in its folder."""
     path = tmp_path / "new" / "ops.db"
@@ -55,16 +66,33 @@ def test_made_once_by_many_processes(tmp_path: Path):
     """Of processes that make the file at once one wins, and what they write is all in it."""
     path = tmp_path / "race" / "ops.db"
     code = (
-        "import sys; from toolsets.executions import recorded; from sojourn import ToolCallMeta\n"
-        "with recorded(ToolCallMeta(run_id=sys.argv[1]), 'ops.test.tool'): pass"
+        "import sys; from toolsets import executions, fleet, generate; from sojourn import ToolCallMeta\n"
+        "generate.STARTS_AT = generate.AS_OF - 7 * fleet.DAY\n"
+        "print('ready', flush=True); sys.stdin.read()\n"
+        "with executions.recorded(ToolCallMeta(run_id=sys.argv[1]), 'ops.test.tool'): pass"
     )
     environment = {
         **os.environ,
         "SOJOURN_OPS_DB": str(path),
         "PYTHONPATH": str(Path(database.__file__).parents[1]),
     }
-    workers = [subprocess.Popen([sys.executable, "-c", code, str(n)], env=environment) for n in range(3)]
-    assert [worker.wait(60) for worker in workers] == [0, 0, 0]
+    with ExitStack() as stack:
+        workers = [
+            stack.enter_context(
+                subprocess.Popen(
+                    [sys.executable, "-c", code, str(n)],
+                    env=environment,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                )
+            )
+            for n in range(3)
+        ]
+        assert [worker.stdout and worker.stdout.readline() for worker in workers] == [b"ready\n"] * 3
+        for worker in workers:
+            assert worker.stdin
+            worker.stdin.close()  # now they begin
+        assert [worker.wait(60) for worker in workers] == [0, 0, 0]
     with closing(sqlite3.connect(path)) as connection:
         runs = connection.execute(
             "SELECT run_id FROM executions WHERE finished_at IS NOT NULL ORDER BY 1"

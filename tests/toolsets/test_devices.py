@@ -84,7 +84,7 @@ def test_query_error_is_raised(ops_database: Path):
     ],
 )
 def test_bad_payloads_stop_at_the_boundary(payload: dict[str, object], reason: str, field: str):
-    """A missing site, a limit of 501 and a status that is none come back as hints (SR-32)."""
+    """A missing site, a limit of 501 and an unknown status are answered with hints (SR-32)."""
     tool = devices.list_devices
     _, hint = hint_for_issues(tool.spec, payload, tool.validator.issues(payload), tool.validator)
     assert hint.reason == reason
@@ -99,7 +99,7 @@ def test_limit_is_50_when_left_out():
 
 
 def test_unknown_site_names_close_ones():
-    """A site that does not exist is a planned failure whose hint names close ids."""
+    """A site that does not exist raises `ToolFailed`, whose hint names close ids."""
     with pytest.raises(ToolFailed, match="there is no site s-99") as caught:
         devices.list_devices(ListDevices(site_id="s-99"))
     assert caught.value.hint
@@ -107,7 +107,7 @@ def test_unknown_site_names_close_ones():
 
 
 def test_get_device():
-    """A device tells its metrics and the data set's now."""
+    """A device has its metrics and the current time of the data."""
     record = devices.get_device(device_id="d-0700")
     assert (record.kind, record.site_id, record.metrics) == ("gateway", "s-7", ["battery_voltage"])
     assert record.as_of == NOW
@@ -153,7 +153,7 @@ def test_time_series_agrees_with_the_rows(ops_database: Path):
 
 
 def test_metric_the_device_lacks():
-    """A metric that a device does not report is a planned failure that names those it does."""
+    """A metric that a device does not report raises `ToolFailed`, whose hint names the metrics that it reports."""
     with pytest.raises(ToolFailed, match="does not report level") as caught:
         week("d-0700", metric="level")
     assert caught.value.hint
@@ -161,7 +161,7 @@ def test_metric_the_device_lacks():
 
 
 async def test_scan_finds_every_offline_device(meta: ToolCallMeta):
-    """A scan reads each device of a site and finds all that are offline silent."""
+    """A scan reads each device of a site, and finds that every offline device is silent."""
     scan = await devices.scan_site(site_id="s-3", meta=meta)
     assert scan.scanned_count == 13
     silent = [finding for finding in scan.findings if finding.condition == "silent"]
@@ -171,7 +171,7 @@ async def test_scan_finds_every_offline_device(meta: ToolCallMeta):
 
 
 async def test_scan_finds_stuck_patchy_and_unheard_devices(meta: ToolCallMeta):
-    """A sensor that hangs, a device with gaps and one never heard of are told apart."""
+    """A sensor that hangs, a device with gaps and a device that never reported are distinguished."""
     scan = await devices.scan_site(site_id="s-11", meta=meta)
     found = {finding.device_id: finding.condition for finding in scan.findings}
     assert (found["d-1103"], found["d-1106"], found["d-1108"]) == ("stuck", "never_reported", "gaps")
@@ -212,6 +212,6 @@ async def test_failed_execution_has_no_end(meta: ToolCallMeta, monkeypatch: pyte
 
 
 def test_as_of_is_not_the_wall_clock():
-    """The data's now is fixed in the file."""
+    """The current time of the data is fixed in the file."""
     with database.opened() as connection:
         assert database.as_of(connection) == NOW

@@ -26,7 +26,7 @@ def test_new_role_is_added(meta: ToolCallMeta):
 
 
 def test_same_key_writes_once(meta: ToolCallMeta):
-    """A repeat with the same idempotency key changes nothing and answers the same, though it is executed."""
+    """A call with the same idempotency key is executed again, but changes nothing and returns the same."""
     first = upsert(ANA, meta)
     again = upsert(ANA, meta.model_copy(update={"attempt": 2}))
     assert again == first
@@ -36,7 +36,7 @@ def test_same_key_writes_once(meta: ToolCallMeta):
 
 
 def test_unknown_site_writes_nothing(meta: ToolCallMeta):
-    """An unknown site is a planned failure, and a later call with the same key is free to succeed."""
+    """An unknown site raises `ToolFailed`, and a later call with the same key may succeed."""
     with pytest.raises(ToolFailed):
         upsert(ANA.model_copy(update={"site_id": "s-77"}), meta)
     assert upsert(ANA, meta).revision == 2
@@ -52,7 +52,7 @@ def test_unknown_site_writes_nothing(meta: ToolCallMeta):
     ],
 )
 def test_bad_payloads_stop_at_the_boundary(payload: dict[str, object], fields: set[str]):
-    """What is missing or has another form is named field by field, before the tool runs."""
+    """Missing and invalid fields are named one by one, before the tool runs."""
     _, hint = hint_for_issues(upsert.spec, payload, upsert.validator.issues(payload), upsert.validator)
     assert {issue.field for issue in hint.issues} == fields
     assert history() == []

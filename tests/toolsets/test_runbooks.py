@@ -30,13 +30,13 @@ def test_without_full_text_index(ops_database: Path, query: str, runbook_id: str
 
 @pytest.mark.parametrize("query", ["bread", "?", '" OR NEAR( *', "a b c"])
 def test_nothing_fits(query: str):
-    """A query without a fitting word, or in the index's own syntax, finds nothing and breaks nothing."""
+    """A query without a fitting word, or in the index's own syntax, finds nothing and raises nothing."""
     found = search_runbooks(query=query)
     assert (found.returned, found.total, found.truncated) == (0, 0, False)
 
 
 def test_limit():
-    """More hits than the limit are told with a hint."""
+    """A search with more hits than the limit is truncated, with a hint."""
     found = search_runbooks(query="device battery site", limit=2)
     assert (found.returned, found.truncated) == (2, True)
     assert found.total

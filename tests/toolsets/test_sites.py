@@ -27,7 +27,7 @@ def test_conditions_part_the_sites():
 
 
 def test_limit():
-    """A limit under the number of sites is told with a hint."""
+    """A list with more sites than the limit is truncated, with a hint."""
     found = list_sites(limit=5)
     assert (found.returned, found.total, found.truncated) == (5, 24, True)
     assert found.refinement_hint
@@ -48,7 +48,7 @@ def test_gateway_is_a_device_of_the_site():
 
 
 def test_unknown_site():
-    """An unknown site is a planned failure with a question for a person."""
+    """An unknown site raises `ToolFailed`, with a question for a person."""
     with pytest.raises(ToolFailed) as caught:
         get_site(site_id="s-70")
     assert caught.value.hint

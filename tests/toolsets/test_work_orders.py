@@ -28,7 +28,7 @@ NOW = datetime(2026, 3, 31, 6, tzinfo=UTC)
 
 @pytest.fixture(scope="module")
 def shared_database(made_database: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give the server a database of its own."""
+    """A copy of the database, for the server of `opened`."""
     return Path(shutil.copy(made_database, tmp_path_factory.mktemp("shared") / "ops.db"))
 
 
@@ -63,7 +63,7 @@ def servers_on(database: Path) -> list[psutil.Process]:
 
 
 def test_work_fits_the_sites():
-    """Work on a device is at the site of that device, and what is done lies before the data's now."""
+    """Work on a device is at the site of that device, and closed work lies before the current time of the data."""
     orders = every_order()
     assert len({order.work_order_id for order in orders}) == len(orders) > 10
     for order in orders:
@@ -89,7 +89,7 @@ def test_a_planned_power_cut_is_under_way_at_the_dark_site():
 
 
 def test_status_and_limit():
-    """A list is of one status or of all, the latest first, and one that is cut says so."""
+    """A list has one status or all, the latest work order first; a truncated list says so."""
     orders = list_work_orders("s-3")
     assert [order.status for order in orders.work_orders] == ["open", "open", "closed"]
     assert list_work_orders("s-3", "closed").work_orders == orders.work_orders[2:]
@@ -101,7 +101,7 @@ def test_status_and_limit():
 
 
 def test_one_summary_is_open_once_at_a_site():
-    """Opened again, in whatever case, a work order stays as it was; another site has one of its own."""
+    """A work order that is opened again, in upper or lower case, stays as it was; another site has its own."""
     first = open_work_order("s-7", "Replace the gateway battery", "high")
     assert (first.created, first.priority, first.opened_at) == (True, "high", NOW)
     again = open_work_order("s-7", "replace the GATEWAY battery", "low")
@@ -117,7 +117,7 @@ def test_work_that_was_done_can_be_asked_for_again():
 
 
 def test_unknown_site_opens_nothing():
-    """Work is at a site that there is."""
+    """A site that does not exist is refused."""
     for call in (list_work_orders, lambda site_id: open_work_order(site_id, "Mow")):
         with pytest.raises(ToolError, match="there is no site s-70"):
             call("s-70")
@@ -148,7 +148,7 @@ async def test_process_answers_from_any_folder(
 
 
 async def test_refusals_reach_the_planner(opened: McpToolset):
-    """What breaks the schema is answered with a hint before the server sees it, and its own word is an error."""
+    """A call that breaks the schema is answered with a hint, without the server; an error of the server reaches the planner."""
     short = await answer(opened, "open_work_order", site_id="s-7", summary="x")
     assert short.retry_hint
     assert [issue.field for issue in short.retry_hint.issues] == ["/summary"]
@@ -177,10 +177,10 @@ async def test_process_ends_with_a_killed_worker(ops_database: Path, tmp_path: P
         "    await asyncio.Event().wait()\n"
         "asyncio.run(main())"
     )
-    said = tmp_path / "said"
-    worker = Program("-c", code, cwd=ROOT, env=os.environ, out=said, err=tmp_path / "failed")
-    await until(lambda: said.read_text() or worker.poll() is not None)
-    assert said.read_text() == "[]\n"
+    output = tmp_path / "output"
+    worker = Program("-c", code, cwd=ROOT, env=os.environ, out=output, err=tmp_path / "errors")
+    await until(lambda: output.read_text() or worker.poll() is not None)
+    assert output.read_text() == "[]\n"
     (server,) = servers_on(ops_database)
     worker.kill()
     _, alive = psutil.wait_procs([server], timeout=20)
@@ -188,7 +188,7 @@ async def test_process_ends_with_a_killed_worker(ops_database: Path, tmp_path: P
 
 
 def test_deployment_stands_without_the_extra(ops_database: Path):
-    """Where the protocol's SDK is not installed the app is served all the same, and says what is missing."""
+    """Without MCP's SDK the app opens all the same, and says which toolset is unavailable."""
     code = (
         "import asyncio, sys\n"
         "sys.modules['mcp'] = sys.modules['mcp_types'] = None\n"
@@ -200,13 +200,13 @@ def test_deployment_stands_without_the_extra(ops_database: Path):
         "asyncio.run(main())"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True)
-    said = done.stdout.splitlines()[-1]
-    assert "toolset ops.work_orders is unavailable" in said
-    assert "ops.sites.get_site" in said
+    printed = done.stdout.splitlines()[-1]
+    assert "toolset ops.work_orders is unavailable" in printed
+    assert "ops.sites.get_site" in printed
 
 
 def test_process_needs_a_database(tmp_path: Path):
-    """Started without a database the server says how it is started."""
+    """A server that is started without a database prints its usage."""
     out, err = tmp_path / "out", tmp_path / "err"
     command = ("-m", "toolsets.work_orders_server")
     status = Program(*command, cwd=ROOT, env=os.environ, out=out, err=err).wait()

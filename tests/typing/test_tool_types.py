@@ -1,6 +1,6 @@
-"""What type checkers know of tools: arguments of `.call(...)` and values of results (SR-83 to SR-85).
+"""The types that a type checker infers for tools: arguments of `.call(...)` and values of results (SR-83 to SR-85).
 
-Checked by pyright and mypy; run, it checks nothing more than that the calls are made.
+`make check` has mypy check this file; when it runs as a test, only the calls outside `TYPE_CHECKING` are made.
 """
 
 from typing import TYPE_CHECKING, assert_type

@@ -395,21 +395,22 @@ async def test_a_value_that_only_its_type_can_write_is_a_result(serve):
     assert [answer.result for answer in planner.turns[1].tool_results] == ["x=1", "ff"]
 
 
-@pytest.mark.parametrize("value", [{"v": math.nan}, [1, -math.inf], {"a": {"b": [math.inf]}}])
-async def test_a_number_that_json_lacks_is_malformed_at_any_depth(serve, value):
+async def test_a_number_that_json_lacks_is_malformed_at_any_depth(serve):
     """NaN and infinity are refused at any depth of a result, without a declared type too (SR-131)."""
     tools, executed = Toolset("test.any"), []
+    values = [{"v": math.nan}, [1, -math.inf], {"a": {"b": [math.inf]}}]
 
     @tools.tool
-    async def untyped() -> Any:
+    async def untyped(which: int) -> Any:
         """Anything."""
-        executed.append(1)
-        return value
+        executed.append(which)
+        return values[which]
 
-    planner = ScriptedPlanner([PlanResult.calls(untyped.call()), PlanResult.final("done")])
+    calls = [untyped.call(which=which) for which in range(len(values))]
+    planner = ScriptedPlanner([PlanResult.calls(*calls), PlanResult.final("done")])
     run = await (await serve(planner=planner, uses=(tools,))).start("test.agent", "go")
     await run.result()
-    (answer,) = planner.turns[1].tool_results
-    assert answer.retry_hint.reason == "malformed_response"
-    assert "is no number of JSON" in answer.error.message
-    assert executed == [1]
+    answers = planner.turns[1].tool_results
+    assert [answer.retry_hint.reason for answer in answers] == ["malformed_response"] * 3
+    assert all("is no number of JSON" in answer.error.message for answer in answers)
+    assert sorted(executed) == [0, 1, 2]

@@ -1,6 +1,7 @@
 """Any plans, results and signals: limits hold in the whole tree, every call is answered, each run ends once and replays."""
 
 import asyncio
+import os
 import random
 import uuid
 
@@ -13,11 +14,14 @@ from sojourn.worker import shell
 
 from .anything import NAMES, AnyPlanner, Question, make_tools, operate, policies
 
+CASES = int(os.environ.get("SOJOURN_CASES", "6"))
+"""Runs; a campaign takes a hundred."""
+
 ENDS = {"run_completed", "run_failed", "run_canceled", "run_terminated", "run_timed_out"}
 
 
 @settings(
-    max_examples=12,
+    max_examples=CASES,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

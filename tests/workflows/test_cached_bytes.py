@@ -14,7 +14,7 @@ from sojourn.serving import cached_runs
 from sojourn.serving.cached_runs import evict
 from sojourn.testing.scripted import ScriptedPlanner
 
-RUNS = 10
+RUNS = 6
 EACH = 110_000
 """Least size of a run in bytes: 200 kB of random hex, compressed."""
 ROOM = 400_000

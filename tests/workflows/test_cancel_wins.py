@@ -1,6 +1,8 @@
 """A cancellation that no activity learned of before it ended still ends the run, and nothing begins after it."""
 
+import asyncio
 from datetime import timedelta
+from itertools import product
 
 import pytest
 from pydantic import BaseModel
@@ -38,46 +40,45 @@ class Question(BaseModel):
 class Stage:
     """Tools that cancel their own run, and return before a heartbeat could bring the cancellation."""
 
-    def __init__(self, pause: str = "") -> None:
+    def __init__(self) -> None:
         self.client = None
-        self.pause = pause
-        """When the run is paused: `before` or `after` it is canceled, or never."""
         self.tools = Toolset("test.tools")
         self.executed: list[str] = []
 
         @self.tools.tool
-        async def work(name: str = "") -> str:
+        async def work(meta: ToolCallMeta, name: str = "") -> str:
             """Work."""
-            self.executed.append(name)
+            self.executed.append(f"{name}{meta.labels or ''}")
             return name
 
         @self.tools.tool
         async def halt(meta: ToolCallMeta) -> str:
             """Cancel the run, and answer."""
-            await self.cancel(meta.run_id)
+            await self.cancel(meta.run_id, meta.labels)
             return "halted"
 
         @self.tools.tool(local=True, read_only=True)
         async def halt_near(meta: ToolCallMeta) -> str:
             """Cancel the run beside the workflow, and answer."""
-            await self.cancel(meta.run_id)
+            await self.cancel(meta.run_id, meta.labels)
             return "halted"
 
         @self.tools.tool
         async def halt_and_ask(meta: ToolCallMeta) -> ToolResult:
             """Cancel the run, and ask a person."""
-            await self.cancel(meta.run_id)
+            await self.cancel(meta.run_id, meta.labels)
             return ToolResult(
                 input_required=InputRequired(forms=[InputForm(key="k", message="n?", form=FORM)])
             )
 
-    async def cancel(self, run_id: str) -> None:
+    async def cancel(self, run_id: str, labels: dict[str, str]) -> None:
+        """Cancel a run; it is also paused, `before` or `after` that, if its label `pause` says so."""
         assert self.client is not None
         handle = self.client.temporal.get_workflow_handle(run_id)
-        if self.pause == "before":
+        if labels.get("pause") == "before":
             await handle.signal("pause", {})
         await self.client.get_run(run_id).cancel("enough")
-        if self.pause == "after":
+        if labels.get("pause") == "after":
             await handle.signal("pause", {})
 
 
@@ -118,30 +119,24 @@ async def assert_ended(run, traces) -> None:
     assert asked == [result.tool_call_id for message in messages for result in message.tool_results]
 
 
-PAUSES = pytest.mark.parametrize("pause", ["", "before", "after"], ids=["", "paused before", "paused after"])
+PAUSES = ("", "before", "after")
+PLANS = {
+    "waits": PlanResult.wait(timedelta(hours=1)),
+    "asks": PlanResult.ask(AwaitClarification(question="?")),
+    "calls": calls("work"),
+    "calls three": calls("work", "work", "work"),
+    "calls an agent": PlanResult.calls(
+        ToolRequest(name="test.desk.ask"), ToolRequest(name="test.tools.work")
+    ),
+    "calls outside": PlanResult.calls(ToolRequest(name="test.outside.pick")),
+    "is faulty": PlanResult(),
+    "answers": PlanResult.final("done"),
+}
 
 
-@PAUSES
-@pytest.mark.parametrize("budget", [None, timedelta(minutes=5)], ids=["", "with a time budget"])
-@pytest.mark.parametrize(
-    "plan",
-    [
-        pytest.param(PlanResult.wait(timedelta(hours=1)), id="waits"),
-        pytest.param(PlanResult.ask(AwaitClarification(question="?")), id="asks"),
-        pytest.param(calls("work"), id="calls"),
-        pytest.param(calls("work", "work", "work"), id="calls three"),
-        pytest.param(
-            PlanResult.calls(ToolRequest(name="test.desk.ask"), ToolRequest(name="test.tools.work")),
-            id="calls an agent",
-        ),
-        pytest.param(PlanResult.calls(ToolRequest(name="test.outside.pick")), id="calls outside"),
-        pytest.param(PlanResult(), id="is faulty"),
-        pytest.param(PlanResult.final("done"), id="answers"),
-    ],
-)
-async def test_a_plan_that_ends_in_spite_of_a_cancel(serve, traces, plan, budget, pause):
-    """Nothing that the plan asks for begins, and a pause does not keep the run open."""
-    stage = Stage(pause)
+async def test_a_plan_that_ends_in_spite_of_a_cancel(serve, traces):
+    """Nothing that the plan asks for begins, with or without a time budget, and a pause does not keep the run open."""
+    stage = Stage()
     outside = Toolset("test.outside", external=True)
     outside.declare("pick", args=dict[str, int], result=int)
 
@@ -152,34 +147,47 @@ async def test_a_plan_that_ends_in_spite_of_a_cancel(serve, traces, plan, budget
     desk = below.export("test.desk", tools=[AgentTool("ask", args=Question)])
 
     async def planner(turn):
-        await stage.cancel(turn.run.run_id)
-        return plan
+        await stage.cancel(turn.run.run_id, turn.run.labels)
+        return PLANS[turn.run.labels["plan"]]
 
-    agent = Agent(
-        "test.agent",
-        planner=planner,
-        uses=[stage.tools, desk, outside],
-        policy=RunPolicy(interrupts_allowed=True, time_budget=budget),
-    )
-    stage.client = await serve(App(agents=[agent, below]))
-    run = await stage.client.start("test.agent", "go")
-    await assert_ended(run, traces)
+    budgets = {"": None, "budgeted": timedelta(minutes=5)}
+    agents = [
+        Agent(
+            f"test.agent{name}",
+            planner=planner,
+            uses=[stage.tools, desk, outside],
+            policy=RunPolicy(interrupts_allowed=True, time_budget=budget),
+        )
+        for name, budget in budgets.items()
+    ]
+    stage.client = await serve(App(agents=[*agents, below]))
+    # Every plan with every pause; each plan and each pause with and without a time budget.
+    cases = [
+        (agents[(number + number // 3) % 2].id, {"plan": plan, "pause": pause})
+        for number, (plan, pause) in enumerate(product(PLANS, PAUSES))
+    ]
+    runs = [await stage.client.start(agent, "go", labels=labels) for agent, labels in cases]
+    await asyncio.gather(*(assert_ended(run, traces) for run in runs))
     assert stage.executed == []
 
 
-@PAUSES
-@pytest.mark.parametrize("names", [["halt"], ["halt_near"], ["halt_and_ask"], ["halt", "work"]])
-async def test_a_call_that_ends_in_spite_of_a_cancel(serve, traces, names, pause):
+async def test_a_call_that_ends_in_spite_of_a_cancel(serve, traces):
     """The calls behind it in the queue do not begin, its own question is not asked, and no plan follows."""
-    stage = Stage(pause)
+    stage = Stage()
 
     async def planner(turn):
-        return calls(*names) if len(turn.messages) == 1 else PlanResult.wait(timedelta(hours=1))
+        if len(turn.messages) > 1:
+            return PlanResult.wait(timedelta(hours=1))
+        return calls(*turn.run.labels["names"].split())
 
     policy = RunPolicy(interrupts_allowed=True, max_parallel_calls=1)
     stage.client = await serve(planner=planner, uses=(stage.tools,), policy=policy)
-    run = await stage.client.start("test.agent", "go")
-    await assert_ended(run, traces)
+    cases = product(["halt", "halt_near", "halt_and_ask", "halt work"], PAUSES)
+    runs = [
+        await stage.client.start("test.agent", "go", labels={"names": names, "pause": pause})
+        for names, pause in cases
+    ]
+    await asyncio.gather(*(assert_ended(run, traces) for run in runs))
     assert stage.executed == []
 
 
@@ -188,7 +196,7 @@ async def test_a_child_that_ends_in_spite_of_a_cancel(serve, traces, until):
     stage = Stage()
 
     async def halt(turn):
-        await stage.cancel(turn.run.parent.parent_run_id)
+        await stage.cancel(turn.run.parent.parent_run_id, {})
         own = traces(stage.client.get_run(turn.run.run_id))
         await until(lambda: own.count(EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED))
         return calls("work")

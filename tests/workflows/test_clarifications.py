@@ -154,7 +154,7 @@ async def test_a_question_that_nobody_answers_expires(serve, traces):
 
 
 async def test_a_flood_of_bad_signals_harms_nothing(serve, status_when, traces):
-    """After 1,000 bad signals, some with ids of 5 KB, the notes are bounded and the right answer still counts."""
+    """After 300 bad signals, some with ids of 5 KB, the notes are bounded and the right answer still counts."""
     client = await serve(planner=asking(), policy=ASKS)
     run = await client.start("test.agent", "go")
     await status_when(run, lambda status: status.awaits)
@@ -170,14 +170,14 @@ async def test_a_flood_of_bad_signals_harms_nothing(serve, status_when, traces):
         ("stop_asking", {"tools": "*"}),
     ]
     for _ in range(5):
-        await asyncio.gather(*(handle.signal(*bad[n % len(bad)]) for n in range(200)))
-        await run.status()  # the run has handled these: not all 1,000 signals come in one workflow task
+        await asyncio.gather(*(handle.signal(*bad[n % len(bad)]) for n in range(60)))
+        await run.status()  # the run has handled these: not all signals come in one workflow task
     status = await status_when(run, lambda status: len(status.notes) == 20)
     assert max(map(len, status.notes)) < 600
     await run.answer("q", "fine")
     out = await run.result()
     assert out.text == "user: fine"
-    assert await traces(run).count(EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED) == 1_000
+    assert await traces(run).count(EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED) == 300
     await traces(run).check()
 
 

@@ -125,7 +125,7 @@ async def test_a_value_that_is_no_result_is_the_calls_error(serve, until, traces
     held = Held("ExecuteToolActivity")
     run = await held.completed(serve, until, body)
     answer = await held.ended(run, traces)
-    assert "test.held.hold was completed by hand with what is no result of a call" in answer
+    assert "test.held.hold was completed by hand with a value that is not a call's result" in answer
     (status,) = (await run.status()).calls
     assert status.state == "failed"
 
@@ -138,7 +138,7 @@ async def test_a_value_that_is_no_plan_is_a_planner_fault(serve, until, traces, 
     assert await held.ended(run, traces) == "held"
     assert held.left == [1_000] * 3
     (note,) = [event.text async for event in run.events(follow=False) if event.type == "planner_note"]
-    assert "completed by hand with what is no plan" in note
+    assert "completed by hand with a value that is not a plan" in note
     assert note in (await run.status()).notes
 
 

@@ -437,7 +437,10 @@ async def test_large_hints_of_an_interceptor_are_left_out(serve, traces):
     setup = Setup(Refuses(), calls=calls)
     run = await (await serve(setup.app)).start("test.agent", "go")
     assert (await run.result()).text == "done"
-    assert [result.error.message for result in setup.planner.turns[1].tool_results] == ["no"] * 3
+    results = setup.planner.turns[1].tool_results
+    assert [result.error.message for result in results] == ["no"] * 3
+    assert [result.retry_hint is None for result in results] == [False, True, True]  # one fits
+    assert len(setup.planner.turns[1].hints) == 1
     await traces(run).check()
 
 

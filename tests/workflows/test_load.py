@@ -25,6 +25,7 @@ from sojourn import (
     Toolset,
     Worker,
 )
+from sojourn.testing.scripted import ScriptedPlanner
 
 MUCH = "x" * 950_000
 FORM = {"type": "object", "properties": {"said": {"type": "string"}}, "required": ["said"]}
@@ -32,16 +33,17 @@ FORM = {"type": "object", "properties": {"said": {"type": "string"}}, "required"
 
 class Question(BaseModel):
     n: int
+    note: str = ""
 
 
-def once(*calls: ToolRequest):
+def tell(turn) -> PlanResult:
+    """An answer with how many calls succeeded."""
+    return PlanResult.final(str(sum(one.ok for one in turn.tool_results)))
+
+
+def once(*calls: ToolRequest) -> ScriptedPlanner:
     """A planner that makes these calls, then answers with how many succeeded."""
-
-    async def plan(turn):
-        results = getattr(turn, "tool_results", [])
-        return PlanResult.final(str(sum(one.ok for one in results))) if results else PlanResult.calls(*calls)
-
-    return plan
+    return ScriptedPlanner([PlanResult.calls(*calls), tell])
 
 
 async def test_large_results_of_local_tools_are_refused(serve, traces):
@@ -68,15 +70,16 @@ async def test_large_results_of_local_tools_are_refused(serve, traces):
 
 
 async def test_large_results_from_outside_arrive_together(temporal_address, traces):
-    """Six results of 950 KB, sent while no worker runs, are all accepted."""
+    """Five results of 950 KB, sent while no worker runs, are all accepted."""
     outside = Toolset("load.outside", external=True)
     pick = outside.declare("pick", args=Question, result=str)
-    calls = [pick.call(Question(n=n)).model_copy(update={"tool_call_id": f"c{n}"}) for n in range(6)]
+    calls = [pick.call(Question(n=n)).model_copy(update={"tool_call_id": f"c{n}"}) for n in range(5)]
+    planner = once(*calls)
     app = App(
         agents=[
             Agent(
                 "test.agent",
-                planner=once(*calls),
+                planner=planner,
                 uses=[outside],
                 policy=RunPolicy(interrupts_allowed=True),
             )
@@ -87,30 +90,30 @@ async def test_large_results_from_outside_arrive_together(temporal_address, trac
         run = await client.start("test.agent", "go")
         while not (waits := (await run.status()).awaits):
             await asyncio.sleep(0.1)
-    for n in range(6):
+    for n in range(5):
         result = {"tool_call_id": f"c{n}", "result": MUCH}
         await traces(run).handle.signal("provide_tool_results", {"id": waits[0].id, "results": [result]})
     async with Worker(app, client):
-        assert (await run.result()).text == "6"
-        await traces(run).check()
+        assert (await run.result()).text == "5"
+        await traces(run).check(planner.turns[-1].messages)
 
 
 async def test_large_limits_are_given_to_many_children(serve, traces):
-    """A large override reaches 64 child runs; the client refuses an override over 64,000 bytes."""
+    """A large override reaches 32 child runs; the client refuses an override over 64,000 bytes."""
 
     async def answer(_turn):
         return PlanResult.final("below")
 
     below = Agent("test.below", planner=answer)
     desk = below.export("test.desk", tools=[AgentTool("ask", args=Question)])
-    calls = [desk.tools["ask"].call(Question(n=n)) for n in range(64)]
+    calls = [desk.tools["ask"].call(Question(n=n, note="x" * 20_000)) for n in range(32)]
     policy = RunPolicy(max_calls_per_step=64, max_parallel_calls=64, max_tool_calls=1_000)
     client = await serve(
         App(agents=[Agent("test.agent", planner=once(*calls), uses=[desk], policy=policy), below])
     )
     names = ["\N{SNOWMAN}" * 100] * 200
     run = await client.start("test.agent", "go", policy=RunPolicyOverride(denied_tools=names))
-    assert (await run.result()).text == "64"
+    assert (await run.result()).text == "32"
     await traces(run).check()
     for much in (
         RunPolicyOverride(approval=ApprovalPolicy(denied_tools=["x" * 1_000] * 100)),

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import uuid
 
 import pytest
 from pydantic import BaseModel
@@ -18,11 +19,10 @@ from sojourn import (
     Toolset,
     Worker,
 )
-from sojourn.server import Server
 from sojourn.testing.scripted import ScriptedPlanner
 
-RUNS = 60
-CACHED = 10
+RUNS = 24
+CACHED = 4
 ASKS = RunPolicy(interrupts_allowed=True)
 
 paid: list[str] = []
@@ -89,20 +89,16 @@ async def answered(run, wait, number: int) -> str:
 
 
 @pytest.fixture
-async def client(caplog):
-    """A client whose worker keeps 10 runs in memory; the worker's log is captured.
-
-    The server has its data in memory: flushes to disk would take most of the test's time.
-    """
+async def client(temporal_address, caplog):
+    """A client whose worker keeps four runs in memory; the worker's log is captured."""
     caplog.set_level(logging.DEBUG, logger="temporalio.worker")
-    async with Server(port=0, ui=False, attach=False) as server:
-        client = await Client.connect(server.address)
-        async with Worker(app, client, max_cached_runs=CACHED):
-            yield client
+    client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
+    async with Worker(app, client, max_cached_runs=CACHED):
+        yield client
 
 
 async def test_every_run_is_answered(client, status_when, traces, caplog):
-    """60 runs with room for 10: each goes on with its own answer, and none has a workflow task that failed."""
+    """24 runs with room for 4: each goes on with its own answer, and none has a workflow task that failed."""
     runs = [await client.start(AGENTS[number % 3], f"s{number}") for number in range(RUNS)]
     waits = [(await status_when(run, lambda status: status.awaits)).awaits[0] for run in runs]
     texts = await asyncio.gather(*(answered(run, waits[number], number) for number, run in enumerate(runs)))

@@ -6,6 +6,8 @@ agent, and at a real MCP server.
 
 import json
 import sys
+import uuid
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -17,15 +19,18 @@ from sojourn import (
     Agent,
     AgentTool,
     App,
+    Client,
     PlanResult,
     PlanResumeInput,
     ToolCallMeta,
     ToolRequest,
     ToolResult,
     Toolset,
+    Worker,
     mcp,
 )
 from sojourn.testing import ScriptedPlanner
+from tests.conftest import Traces
 
 SERVER = Path(__file__).parent.parent / "mcp" / "order_server.py"
 
@@ -109,6 +114,14 @@ BAD: dict[str, dict[str, Any] | str] = {
 }
 """Bad arguments that a model may send; a text is sent as `raw`."""
 
+FORMS: dict[str, dict[str, Any] | str] = {
+    "payload": GOOD,
+    "raw": json.dumps(GOOD),
+    "fenced": f"```json\n{json.dumps(GOOD)}\n```",
+    "trailing comma": json.dumps(GOOD)[:-1] + ",}",
+}
+"""Forms of one good order."""
+
 
 class Desk:
     """Places orders for every kind of tool, and records the kinds."""
@@ -183,56 +196,63 @@ def anonymous(result: ToolResult, kind: str) -> str:
     return text.replace(f"shop.{kind}.place", "TOOL")
 
 
-@pytest.fixture
-async def answered(serve, traces, tmp_path):
-    """Send each payload to every kind in one run: results by case and kind, the desk and the run's output."""
+@dataclass
+class Answers:
+    """What the tools of every kind answered in one run."""
 
-    async def run(cases: dict[str, dict[str, Any] | str]):
-        desk, schema, calls = Desk(), tmp_path / "schema.json", tmp_path / "calls.jsonl"
-        schema.write_text(json.dumps({"place": SCHEMA}))
-        calls.touch()
-        plans = [
-            PlanResult.calls(*(request(kind, sent, f"{kind}-{n}") for n, sent in enumerate(cases.values())))
-            for kind in KINDS
-        ]
-        planner = ScriptedPlanner([*plans, PlanResult.final("done")])
-        client = await serve(shop(desk, schema, calls, planner))
-        run = await client.start("test.agent", "go", policy=None)
+    found: dict[str, dict[str, ToolResult]]
+    """The results, by case and kind."""
+    placed: list[str]
+    """The kinds of the tools that were executed."""
+    tool_calls: int
+    """The calls that the run counted."""
+
+
+@pytest.fixture(scope="module")
+async def answers(temporal_address, tmp_path_factory) -> Answers:
+    """The answers of one run that sends every bad payload, and then every form of the good one, to every kind."""
+    folder, desk, cases = tmp_path_factory.mktemp("orders"), Desk(), BAD | FORMS
+    schema, calls = folder / "schema.json", folder / "calls.jsonl"
+    schema.write_text(json.dumps({"place": SCHEMA}))
+    calls.touch()
+    plans = [
+        PlanResult.calls(*(request(kind, sent, f"{kind}-{n}") for n, sent in enumerate(cases.values())))
+        for kind in KINDS
+    ]
+    planner = ScriptedPlanner([*plans, PlanResult.final("done")])
+    client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
+    async with Worker(shop(desk, schema, calls, planner), client):
+        run = await client.start("test.agent", "go")
         out = await run.result()
-        await traces(run).check()
-        by_id = {
-            result.tool_call_id: result
-            for turn in planner.turns
-            if isinstance(turn, PlanResumeInput)
-            for result in turn.tool_results
-        }
-        found = {case: {kind: by_id[f"{kind}-{n}"] for kind in KINDS} for n, case in enumerate(cases)}
-        desk.placed += ["mcp"] * len(calls.read_text().splitlines())
-        return found, desk, out
-
-    return run
+        await Traces(run).check()
+    by_id = {
+        result.tool_call_id: result
+        for turn in planner.turns
+        if isinstance(turn, PlanResumeInput)
+        for result in turn.tool_results
+    }
+    found = {case: {kind: by_id[f"{kind}-{n}"] for kind in KINDS} for n, case in enumerate(cases)}
+    placed = desk.placed + ["mcp"] * len(calls.read_text().splitlines())
+    return Answers(found, placed, out.tool_calls)
 
 
-async def test_the_same_fault_has_the_same_answer(answered):
-    """Errors, reasons, issues, examples, questions and messages are equal, and only the good order ran."""
-    good = dict.fromkeys(["good, so that the run's failures are no streak"], GOOD)
-    found, desk, out = await answered({**BAD, **good})
+def test_the_same_fault_has_the_same_answer(answers):
+    """Errors, reasons, issues, examples, questions and messages are equal, and only the good orders ran."""
     assert len(BAD) >= 30
     for case in BAD:
-        answers = {kind: anonymous(result, kind) for kind, result in found[case].items()}
-        assert all(result.error for result in found[case].values()), case
+        found = {kind: anonymous(result, kind) for kind, result in answers.found[case].items()}
+        assert all(result.error for result in answers.found[case].values()), case
         for kind in KINDS:
-            assert answers[kind] == answers["function"], f"{case}: {kind}"
-    assert sorted(desk.placed) == sorted(KINDS)
-    assert out.tool_calls == (len(BAD) + 1) * len(KINDS)
+            assert found[kind] == found["function"], f"{case}: {kind}"
+    assert sorted(answers.placed) == sorted([*KINDS] * len(FORMS))
+    assert answers.tool_calls == (len(BAD) + len(FORMS)) * len(KINDS)
 
 
-async def test_every_hint_can_be_acted_on(answered):
+def test_every_hint_can_be_acted_on(answers):
     """Each has a reason, a message of at most 600 characters and a mended call that is an order (SR-116, SR-144)."""
-    found, _, _ = await answered({**BAD, "good": GOOD})
     without = []
     for case in BAD:
-        hint = found[case]["function"].retry_hint
+        hint = answers.found[case]["function"].retry_hint
         assert hint.reason in ("missing_fields", "invalid_arguments"), case
         assert hint.restrict_to_tool, case
         assert 20 < len(hint.message) <= 600, case
@@ -246,30 +266,19 @@ async def test_every_hint_can_be_acted_on(answered):
     assert without == []
 
 
-async def test_a_good_order_is_the_same_everywhere(answered):
+@pytest.mark.parametrize("form", FORMS)
+def test_a_good_order_is_the_same_everywhere(answers, form):
     """As payload or raw, in a code fence or with a trailing comma, the order has one result."""
-    cases = {
-        "payload": GOOD,
-        "raw": json.dumps(GOOD),
-        "fenced": f"```json\n{json.dumps(GOOD)}\n```",
-        "trailing comma": json.dumps(GOOD)[:-1] + ",}",
-    }
-    found, desk, _ = await answered(cases)
-    for case in cases:
-        assert {result.result for result in found[case].values()} == {"5 pieces"}, case
-    assert len(desk.placed) == len(cases) * len(KINDS)
+    assert {result.result for result in answers.found[form].values()} == {"5 pieces"}
 
 
-async def test_missing_fields_are_listed_by_name(answered):
+def test_missing_fields_are_listed_by_name(answers):
     """The reason is `missing_fields` when nothing else is wrong; the list is filled in beside other faults too (SR-128, SR-139)."""
-    found, _, _ = await answered(
-        {**{k: BAD[k] for k in ("two fields missing", "several at once")}, "good": GOOD}
-    )
-    for result in found["two fields missing"].values():
+    for result in answers.found["two fields missing"].values():
         assert result.retry_hint.reason == "missing_fields"
         assert result.retry_hint.missing_fields == ["customer", "email"]
         assert result.retry_hint.prior_input == BAD["two fields missing"]
-    for result in found["several at once"].values():
+    for result in answers.found["several at once"].values():
         assert result.retry_hint.reason == "invalid_arguments"
         assert result.retry_hint.missing_fields == ["email"]
         fields = {issue.field for issue in result.retry_hint.issues}

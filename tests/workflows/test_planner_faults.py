@@ -1,7 +1,7 @@
 """Faults of a planner: a refused plan may be corrected twice in a row, an exception is retried, the run's error names both."""
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
 from datetime import timedelta
 
 import pytest
@@ -41,51 +41,51 @@ def final(**changes) -> PlanResult:
     return PlanResult.final("done").model_copy(update=changes)
 
 
-FAULTY = [
-    pytest.param(final(tool_calls=[take()]), "tool_calls and final_response", id="two variants"),
-    pytest.param(PlanResult(), "this one holds nothing", id="empty"),
-    pytest.param(PlanResult.calls(take("a"), take("a")), "repeats 'a'", id="duplicate ids"),
-    pytest.param(None, "not NoneType", id="None"),
-    pytest.param({"tool_calls": []}, "not dict", id="a dict"),
-    pytest.param("an answer", "not str", id="a text"),
-    pytest.param(PlanResult.ask(AwaitClarification(question="?")), "may not ask", id="a question"),
-    pytest.param(PlanResult.wait(timedelta(seconds=-1)), "longer than zero", id="a negative wait"),
-    pytest.param(PlanResult.wait(timedelta.max), "at most 3650 days", id="a wait for ever"),
-    pytest.param(
-        final(final_response=Message.user("x")), "role 'assistant'", id="a user's message as answer"
-    ),
-    pytest.param(
+FAULTY = {
+    "two variants": (final(tool_calls=[take()]), "tool_calls and final_response"),
+    "empty": (PlanResult(), "this one holds nothing"),
+    "duplicate ids": (PlanResult.calls(take("a"), take("a")), "repeats 'a'"),
+    "None": (None, "not NoneType"),
+    "a dict": ({"tool_calls": []}, "not dict"),
+    "a text": ("an answer", "not str"),
+    "a question": (PlanResult.ask(AwaitClarification(question="?")), "may not ask"),
+    "a negative wait": (PlanResult.wait(timedelta(seconds=-1)), "longer than zero"),
+    "a wait for ever": (PlanResult.wait(timedelta.max), "at most 3650 days"),
+    "a user's message as answer": (final(final_response=Message.user("x")), "role 'assistant'"),
+    "a message without the calls": (
         PlanResult(tool_calls=[take("a")], message=Message.assistant("hm")),
         "the same calls",
-        id="a message without the calls",
     ),
-    pytest.param(final(result=object()), "unknown type", id="an object for a result"),
-    pytest.param(final(result=nested(250)), "recursion limit", id="a result 250 deep"),
-    pytest.param(final(result=1 << 40_000), "out of range", id="a result of 12,000 digits"),
-    pytest.param(final(final_response=Message.assistant("\ud800")), "surrogate", id="half a surrogate pair"),
-    pytest.param(final(notes=["\ud800"]), "surrogate", id="a note with half a surrogate pair"),
-    pytest.param(PlanResult.calls(ToolRequest(name="\ud800")), "surrogate", id="a name that is no text"),
-]
+    "an object for a result": (final(result=object()), "unknown type"),
+    "a result 250 deep": (final(result=nested(250)), "recursion limit"),
+    "a result of 12,000 digits": (final(result=1 << 40_000), "out of range"),
+    "half a surrogate pair": (final(final_response=Message.assistant("\ud800")), "surrogate"),
+    "a note with half a surrogate pair": (final(notes=["\ud800"]), "surrogate"),
+    "a name that is no text": (PlanResult.calls(ToolRequest(name="\ud800")), "surrogate"),
+}
 
 
-@pytest.mark.parametrize(("plan", "reason"), FAULTY)
-async def test_a_faulty_plan_fails_the_run_after_two_corrections(serve, traces, plan, reason):
+async def test_a_faulty_plan_fails_the_run_after_two_corrections(serve, traces):
     """The reason is the planner's reminder, twice; the third faulty plan in a row ends the run as `PlannerError` (D-17)."""
-    turns = []
+    turns = defaultdict(list)
 
     async def insist(turn):
-        turns.append(turn)
-        return plan
+        way = turn.messages[0].text
+        turns[way].append(turn)
+        return FAULTY[way][0]
 
     client = await serve(planner=insist, uses=(make_tools(),))
-    run = await client.start("test.agent", "go")
-    with pytest.raises(RunFailed, match="was refused 3 times in a row") as failed:
-        await run.result()
-    assert reason in str(failed.value)
-    assert failed.value.code == "PlannerError"
-    assert [len(turn.reminders) for turn in turns] == [0, 1, 1]
-    assert all(reason in reminder for turn in turns for reminder in turn.reminders)
-    await traces(run).check()
+    runs = {way: await client.start("test.agent", way) for way in FAULTY}
+    ended = await asyncio.gather(*(run.result() for run in runs.values()), return_exceptions=True)
+    for (way, run), failed in zip(runs.items(), ended, strict=True):
+        reason = FAULTY[way][1]
+        assert isinstance(failed, RunFailed), way
+        assert "was refused 3 times in a row" in str(failed), way
+        assert reason in str(failed)
+        assert failed.code == "PlannerError", way
+        assert [len(turn.reminders) for turn in turns[way]] == [0, 1, 1], way
+        assert all(reason in reminder for turn in turns[way] for reminder in turn.reminders), way
+        await traces(run).check()
 
 
 async def test_a_corrected_planner_goes_on(serve, traces):
@@ -117,46 +117,42 @@ async def test_two_corrections_are_allowed_each_time(serve):
     assert (await client.execute("test.agent", "go")).text == "done"
 
 
-UNFIT = [
-    pytest.param(object(), id="an object"),
-    pytest.param("\ud800", id="half a surrogate pair"),
-    pytest.param({"\ud800": 1}, id="half a surrogate pair in a name"),
-    pytest.param({1, 2}, id="a set"),
-    pytest.param(float("nan"), id="NaN"),
-    pytest.param(float("-inf"), id="-Infinity"),
-    pytest.param(nested(65), id="65 deep"),
-    pytest.param(nested(220), id="220 deep"),
-    pytest.param(nested(400), id="400 deep"),
-    pytest.param(10**400, id="400 digits"),
-    pytest.param(1 << 40_000, id="12,000 digits"),
-]
+UNFIT = {
+    "an object": object(),
+    "half a surrogate pair": "\ud800",
+    "half a surrogate pair in a name": {"\ud800": 1},
+    "a set": {1, 2},
+    "NaN": float("nan"),
+    "-Infinity": float("-inf"),
+    "65 deep": nested(65),
+    "220 deep": nested(220),
+    "400 deep": nested(400),
+    "400 digits": 10**400,
+    "12,000 digits": 1 << 40_000,
+}
 
 
-@pytest.mark.parametrize(
-    ("value", "own_message"),
-    [
-        *(pytest.param(*each.values, True, id=each.id) for each in UNFIT),
-        pytest.param(object(), False, id="no own message"),
-    ],
-)
-async def test_arguments_that_are_no_json_are_a_bad_call_not_a_failure(serve, traces, value, own_message):
+async def test_arguments_that_are_no_json_are_a_bad_call_not_a_failure(serve, traces):
     """A call that cannot be recorded is answered `invalid_arguments`, the next call runs, no task fails (SR-140)."""
-    calls = [take("bad", value=value), take("good")]
-    plan = PlanResult(tool_calls=calls, message=Message.calls(calls) if own_message else None)
-    results = []
+    results = {}
 
-    async def answer(turn):
-        results.extend(turn.tool_results)
-        return PlanResult.final("done")
+    async def plan(turn):
+        way = turn.messages[0].text
+        if turn.tool_results:
+            results[way] = turn.tool_results
+            return PlanResult.final("done")
+        calls = [take("bad", value=UNFIT.get(way, object())), take("good")]
+        return PlanResult(tool_calls=calls, message=Message.calls(calls) if way in UNFIT else None)
 
-    client = await serve(planner=ScriptedPlanner([plan, answer]), uses=(make_tools(),))
-    run = await client.start("test.agent", "go")
-    await run.result()
-    bad, good = results
-    assert bad.retry_hint.reason == "invalid_arguments"
-    assert good.result == "taken"
-    messages = await traces(run).check()
-    assert messages[1].tool_calls[0].payload["omitted"] is True
+    client = await serve(planner=plan, uses=(make_tools(),))
+    runs = {way: await client.start("test.agent", way) for way in [*UNFIT, "no own message"]}
+    await asyncio.gather(*(run.result() for run in runs.values()))
+    for way, run in runs.items():
+        bad, good = results[way]
+        assert bad.retry_hint.reason == "invalid_arguments", way
+        assert good.result == "taken", way
+        messages = await traces(run).check()
+        assert messages[1].tool_calls[0].payload["omitted"] is True, way
 
 
 async def test_an_exception_is_retried_then_names_itself(serve, traces, monkeypatch):
@@ -287,25 +283,19 @@ async def test_a_planner_over_its_time_limit_fails_the_run(serve, monkeypatch):
     assert len(cut_off) == 2
 
 
-@pytest.mark.parametrize(
-    ("given", "kept"),
-    [
-        pytest.param("toolu_01-x", True, id="well-formed"),
-        pytest.param("a" * 64, True, id="64 characters"),
-        pytest.param("a" * 65, False, id="65 characters"),
-        pytest.param("with space", False, id="a space"),
-        pytest.param("a/b", False, id="a slash"),
-    ],
-)
-async def test_a_planners_call_id_is_kept_when_it_is_well_formed(serve, traces, given, kept):
+async def test_a_planners_call_id_is_kept_when_it_is_well_formed(serve, traces):
     """An ill-formed id is replaced by a derived id, and kept in the part's `provider_metadata` (SR-66)."""
-    planner = ScriptedPlanner([PlanResult.calls(take(given)), PlanResult.final("done")])
+    kept, replaced = ["toolu_01-x", "a" * 64], ["a" * 65, "with space", "a/b"]
+    plan = PlanResult.calls(*map(take, kept + replaced))
+    planner = ScriptedPlanner([plan, PlanResult.final("done")])
     client = await serve(planner=planner, uses=(make_tools(),))
     run = await client.start("test.agent", "go")
     await run.result()
-    (call,) = (await traces(run).check())[1].tool_calls
-    assert (call.tool_call_id == given) is kept
-    assert call.provider_metadata == (None if kept else {"tool_call_id": given})
+    calls = (await traces(run).check())[1].tool_calls
+    assert [call.tool_call_id for call in calls[:2]] == kept
+    assert [call.provider_metadata for call in calls[:2]] == [None, None]
+    assert not {call.tool_call_id for call in calls[2:]} & set(replaced)
+    assert [call.provider_metadata for call in calls[2:]] == [{"tool_call_id": given} for given in replaced]
 
 
 async def test_a_call_id_of_an_earlier_step_is_not_new(serve, traces):
@@ -351,7 +341,9 @@ async def test_a_planners_hostile_exception_is_contained(serve, status_when, tra
         return PlanResult.final(hostile.raise_it(turn.messages[0].text))
 
     client = await serve(planner=plan)
-    runs = {way: await client.start("test.agent", way) for way in hostile.RAISED | hostile.TRANSIENT}
+    # The test of any exception raises the others, and hints are for tools.
+    ways = [way for way in hostile.RAISED | hostile.TRANSIENT if way not in RAISED | hostile.HINTS]
+    runs = {way: await client.start("test.agent", way) for way in ways}
     for way, run in runs.items():
         status = await status_when(run, lambda status: any("attempt" in hint for hint in status.hints))
         assert "the planner of test.agent failed" in status.hints[0], way

@@ -1,11 +1,13 @@
 """A planner that says when to try again has 20 attempts, not 5, so that its run survives an outage of the provider."""
 
+import uuid
+from collections import Counter
 from datetime import timedelta
 
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from sojourn import PlanResult, RateLimited, RunFailed, RunPolicy, ToolUnavailable
+from sojourn import Agent, App, Client, PlanResult, RateLimited, RunFailed, RunPolicy, ToolUnavailable, Worker
 from sojourn.contracts.dispatch import ACTIVITY_ATTEMPTS
 
 SOON = timedelta(milliseconds=5)
@@ -16,45 +18,40 @@ def named(**fields):
     return ApplicationError("it is away", type="ModelUnavailable", **fields)
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        named(next_retry_delay=SOON),
-        RateLimited("slow down", retry_after=SOON),
-        ToolUnavailable("it is away", retry_after=SOON),
-    ],
-    ids=lambda error: type(error).__name__,
-)
-async def test_a_planner_that_says_when_outlasts_five_attempts(serve, traces, error):
-    """Twelve failures with a delay do not fail the run when the thirteenth attempt plans."""
-    attempts = []
+AWAY = {
+    "ApplicationError": named(next_retry_delay=SOON),
+    "RateLimited": RateLimited("slow down", retry_after=SOON),
+    "ToolUnavailable": ToolUnavailable("it is away", retry_after=SOON),
+    "for ever": named(next_retry_delay=SOON),
+}
+FAILURES = 6
+"""More than the attempts of a planner whose errors have no delay."""
+
+
+@pytest.fixture(scope="module")
+async def outages(temporal_address):
+    """A run for each error of `AWAY`, all at once since Temporal takes a second for each retry, and their attempts."""
+    attempts = Counter[str]()
 
     async def plan(turn):
-        attempts.append(turn)
-        if len(attempts) <= 12:
-            raise error
+        outage = turn.messages[0].text
+        attempts[outage] += 1
+        if attempts[outage] <= FAILURES or outage == "for ever":
+            raise AWAY[outage]
         return PlanResult.final("back")
 
-    client = await serve(planner=plan)
-    run = await client.start("test.agent", "go")
-    assert (await run.result()).text == "back"
-    assert len(attempts) == 13
-    await traces(run).check()
+    client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
+    async with Worker(App(agents=[Agent("test.agent", planner=plan)]), client):
+        yield {outage: await client.start("test.agent", outage) for outage in AWAY}, attempts
 
 
-async def test_attempts_with_a_delay_end_too(serve):
-    """After the last attempt the run fails with that attempt's reason and type."""
-    attempts = []
-
-    async def plan(turn):
-        attempts.append(turn)
-        raise named(next_retry_delay=SOON)
-
-    client = await serve(planner=plan)
-    with pytest.raises(RunFailed, match=r"the planner of test\.agent failed: .*it is away") as failed:
-        await client.execute("test.agent", "go")
-    assert failed.value.code == "ModelUnavailable"
-    assert len(attempts) == ACTIVITY_ATTEMPTS
+@pytest.mark.parametrize("outage", list(AWAY)[:3])
+async def test_a_planner_that_says_when_outlasts_five_attempts(outages, traces, outage):
+    """Six failures with a delay do not fail the run when the seventh attempt plans."""
+    runs, attempts = outages
+    assert (await runs[outage].result()).text == "back"
+    assert attempts[outage] == FAILURES + 1
+    await traces(runs[outage]).check()
 
 
 async def test_a_non_retryable_error_is_not_retried(serve):
@@ -117,3 +114,12 @@ async def test_a_retry_after_that_is_no_timedelta_is_ignored(serve):
 
     client = await serve(planner=plan)
     assert (await client.execute("test.agent", "go")).text == "back"
+
+
+async def test_attempts_with_a_delay_end_too(outages):
+    """After the last attempt the run fails with that attempt's reason and type."""
+    runs, attempts = outages
+    with pytest.raises(RunFailed, match=r"the planner of test\.agent failed: .*it is away") as failed:
+        await runs["for ever"].result()
+    assert failed.value.code == "ModelUnavailable"
+    assert attempts["for ever"] == ACTIVITY_ATTEMPTS

@@ -322,7 +322,9 @@ async def test_nobody_is_asked_where_nobody_may_be(serve):
     client = await served(
         serve, planner, run_policy=RunPolicy(on_missing_fields="await_clarification", approval=NO_ASKING)
     )
-    assert "missing" in (await client.execute("test.agent", "go")).text.lower() or planner.turns[1].hints
+    assert (await client.execute("test.agent", "go")).reason == "answered"
+    (hint,) = planner.turns[1].hints
+    assert (hint.reason, hint.missing_fields) == ("missing_fields", ["what"])
 
 
 async def test_planners_get_the_time_that_is_left(serve):

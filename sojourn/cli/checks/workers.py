@@ -13,7 +13,7 @@ from temporalio.service import RPCError
 import sojourn
 from sojourn.cli.checks import Check
 from sojourn.cli.options import encryption_options
-from sojourn.cli.screen.text import plain
+from sojourn.cli.screen.text import plain, shell_word
 from sojourn.cli.stuck import stuck_runs
 from sojourn.client.access import POLLER_SEEN
 from sojourn.client.client import Client, quoted
@@ -24,6 +24,7 @@ LOOKED_AT = 100
 """Most open runs that are checked, the newest first."""
 
 _SHOWN = 5
+_PAGES = 20
 _SHOWN_RUNS = 3
 
 
@@ -48,7 +49,7 @@ async def check_queue(client: Connection, queue: str, *, activities_only: bool =
             name,
             False,
             f"no worker polls it for {' and '.join(missing)}",
-            f"sojourn worker MODULE:APP --task-queue {queue}{encryption_options()}",
+            f"sojourn worker MODULE:APP --task-queue {shell_word(queue)}{encryption_options()}",
         )
     versions = await _sdk_versions(client, queue)
     lines = [_line(poller, versions) for poller in for_runs]
@@ -89,15 +90,22 @@ async def _pollers(client: Connection, queue: str, kind: "TaskQueueType.ValueTyp
 
 async def _sdk_versions(client: Connection, queue: str) -> dict[str, str]:
     """Return the name and version of the SDK by worker identity; empty if the server cannot list workers."""
-    try:
-        answer = await client.workflow_service.list_workers(ListWorkersRequest(namespace=client.namespace))
-    except RPCError:
-        return {}
-    return {
-        worker.worker_identity: f"{worker.sdk_name} {worker.sdk_version}"
-        for worker in answer.workers
-        if worker.task_queue == queue
-    }
+    versions: dict[str, str] = {}
+    request = ListWorkersRequest(namespace=client.namespace)
+    for _ in range(_PAGES):
+        try:
+            answer = await client.workflow_service.list_workers(request)
+        except RPCError:
+            break
+        versions |= {
+            worker.worker_identity: f"{worker.sdk_name} {worker.sdk_version}"
+            for worker in answer.workers
+            if worker.task_queue == queue
+        }
+        if not answer.next_page_token:
+            break
+        request.next_page_token = answer.next_page_token
+    return versions
 
 
 def _line(poller: PollerInfo, versions: dict[str, str]) -> str:

@@ -44,11 +44,11 @@ def catalog(
     \b
     sojourn catalog worker:app --out schemas
     """
-    asyncio.run(_tell(load_app(target), out, as_json=as_json))
+    asyncio.run(_print_catalog(load_app(target), out, as_json=as_json))
     return OK
 
 
-async def _tell(app: "App", out: Path | None, *, as_json: bool) -> None:
+async def _print_catalog(app: "App", out: Path | None, *, as_json: bool) -> None:
     await app.open()
     try:
         for reason in app.unavailable():

@@ -84,15 +84,15 @@ def export(
             raise CommandError(f"cannot make the folder {folder}: {error.strerror or error}") from error
         work = Path(tempfile.mkdtemp(prefix=".export-", dir=folder))
         try:
-            with _progress() as tell:
-                written = await _write(client.get_run(run_id), work, folder, children=children, tell=tell)
+            with _progress() as report:
+                written = await _write(client.get_run(run_id), work, folder, children=children, report=report)
             _move(work, folder)
         except BaseException:
             shutil.rmtree(work, ignore_errors=True)
             if made:
                 shutil.rmtree(folder, ignore_errors=True)
             raise
-        return _tell(written, as_json=as_json)
+        return _print_export(written, as_json=as_json)
 
     return with_client(main, storage=storage)
 
@@ -138,6 +138,13 @@ def _safe(id: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.@=+-]", "_", id).lstrip(".") or "run"
 
 
+def _unused(name: str, folder: Path) -> str:
+    """Return the name, with `_` after it while the folder has an entry of this name: other ids have the same safe name."""
+    while (folder / name).exists():
+        name += "_"
+    return name
+
+
 def _refuse_overwriting(folder: Path, *, children: bool, force: bool) -> None:
     names = (*FILES, *([CHILDREN] if children else []))
     there = [name for name in names if (folder / name).exists()]
@@ -149,7 +156,7 @@ def _refuse_overwriting(folder: Path, *, children: bool, force: bool) -> None:
 
 
 async def _write(
-    run: "Run", work: Path, folder: Path, *, children: bool, tell: Callable[[str], None]
+    run: "Run", work: Path, folder: Path, *, children: bool, report: Callable[[str], None]
 ) -> Export:
     """Write a run's files to `work`, and its child runs' below it; `folder` is where they are moved later."""
     from sojourn.client.client import Run
@@ -163,7 +170,7 @@ async def _write(
         async for event in run.events(follow=False):
             events.write(event_line(event))
             if events.count % 100 == 0:
-                tell(f"{plain(run.id)}: {events.count:,} events")
+                report(f"{plain(run.id)}: {events.count:,} events")
             if event.type == "agent_run_started":
                 links[event.tool_call_id] = event.run_link.run_id
             for artifact in _made_here(event):
@@ -181,12 +188,12 @@ async def _write(
     text = status.model_dump_json(indent=2)
     write_private(work / "run.json", text + "\n")
     for call_id, child_id in links.items() if children else ():
-        name = _safe(call_id)
+        name = _unused(_safe(call_id), work / CHILDREN)
         below, place = work / CHILDREN / name, folder / CHILDREN / name
         private_folder(below)
         child = Run(run.client, child_id)
         try:
-            export.children.append(await _write(child, below, place, children=True, tell=tell))
+            export.children.append(await _write(child, below, place, children=True, report=report))
         except RunNotFound:  # Temporal has deleted it
             shutil.rmtree(below)
             export.children.append(Export(child_id, place, status="not_found"))
@@ -266,7 +273,7 @@ def _progress() -> Generator[Callable[[str], None]]:
         yield lambda line: status.update(Text(line))
 
 
-def _tell(export: Export, *, as_json: bool) -> int:
+def _print_export(export: Export, *, as_json: bool) -> int:
     missing = export.all_missing()
     if as_json:
         print(json.dumps(export.to_json()))

@@ -65,12 +65,13 @@ def watch(
 async def _follow(run: "Run", *, as_json: bool, deltas: bool, after: str | None = None) -> int:
     """Follow a run, and return its exit code; Ctrl-C leaves the run as it is, and prints how to follow it again."""
     from sojourn.cli.follow import follow, follow_as_json
+    from sojourn.cli.screen.text import shell_word
 
     try:
         if as_json:
             return await follow_as_json(run, run.events(after=after, children=True, deltas=deltas))
         return await follow(run, after=after)
     except asyncio.CancelledError:
-        line = f"sojourn watch {run.id}{encryption_options()}"
+        line = f"sojourn watch {shell_word(run.id)}{encryption_options()}"
         print(f"interrupted; the run continues; follow it with: {line}", file=sys.stderr)
         raise

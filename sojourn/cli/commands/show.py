@@ -46,7 +46,7 @@ def show(
     if transcript + events + safeguards > 1:
         raise typer.BadParameter("give only one of --transcript, --events and --safeguards")
 
-    async def tell(client: "Client") -> int:
+    async def print_run(client: "Client") -> int:
         run = client.get_run(run_id)
         if transcript:
             await _transcript(run, as_json=as_json)
@@ -60,7 +60,7 @@ def show(
             await _tree(run, full=full)
         return OK
 
-    return with_client(tell)
+    return with_client(print_run)
 
 
 async def _tree(run: "Run", *, full: bool) -> None:

@@ -125,7 +125,7 @@ def _run_started(event: RunStartedEvent) -> list[Line]:
 
 
 def _assistant_message(event: AssistantMessageEvent) -> list[Line]:
-    """Text beside calls; an answer is printed when the run completes."""
+    """The text of a message with calls; an answer is printed when the run completes."""
     if not event.message.tool_calls or not event.message.text:
         return []
     return text_lines(event.message.text, "italic", "“ ")

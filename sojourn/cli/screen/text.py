@@ -30,9 +30,11 @@ class Line(NamedTuple):
     """A style of rich."""
 
 
-def plain(value: Any, width: int = WIDTH) -> str:
-    """Return a text, or a value as JSON, on one line of at most `width` characters, with invisible characters as escapes."""
+def plain(value: Any, width: int | None = WIDTH) -> str:
+    """Return a text, or a value as JSON, on one line with invisible characters as escapes, cut to `width` characters unless None."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    if width is None:
+        return visible(text)
     line = visible(text[: width + 1])
     return line if len(line) <= width else f"{line[: width - 1]}…"  # `clip` would import pydantic for it
 
@@ -82,7 +84,7 @@ def text_lines(text: str, style: str = "", mark: str = "", *, whole: bool = Fals
         lines = [*lines, "…"]  # `values.text` would import pydantic for it
     while len(lines) > 1 and not lines[-1]:
         lines.pop()
-    pad, width = " " * len(mark), len(text) if whole else MAX_WIDTH
+    pad, width = " " * len(mark), None if whole else MAX_WIDTH
     return [
         Line(f"{pad if number else mark}{plain(line, width)}", style) for number, line in enumerate(lines)
     ]

@@ -32,7 +32,7 @@ _MAX_WHOLE = 64_000
 _MAX_LINES = 1_500_000
 """Longest answer of the query, in characters of all lines: Temporal limits a query's answer to 2 MB."""
 
-_UNSEEN = "THE payload_digest THAT STANDS THERE LAST"
+_UNSEEN = "THE payload_digest FROM THE LAST LINE"
 
 _MAX_SHOWN = 10
 """Lines shown of a call that is too large for a query."""
@@ -51,7 +51,7 @@ class Decided:
 
     @property
     def text(self) -> str:
-        """The reason given."""
+        """The reason."""
         return self.reason
 
     @property
@@ -66,7 +66,7 @@ def read_confirmation(
     """Read a decision on a call, or refuse it."""
     approved, scope = fields.get("approved"), fields.get("scope") or "call"
     if not isinstance(approved, bool):
-        return Refused(f"the answer to {call.id} says `approved`: true or false")
+        return Refused(f"the answer to {call.id} needs `approved`: true or false")
     if scope not in ("call", "tool") or (scope == "tool" and not approved):
         return Refused("`scope` is `call`, or with an approval `tool`")
     reason = text_of(fields, "reason")
@@ -76,7 +76,8 @@ def read_confirmation(
     if digest is None and call.payload_digest and (door == "update" or (door == "signal" and call.binds)):
         bound = {"id": call.id, "approved": approved, "payload_digest": call.payload_digest}
         return Refused(
-            f"a decision says which arguments were seen: look at them, and send {as_json(bound)}", "NotBound"
+            f"a decision names the arguments that were seen: look at them, and send {as_json(bound)}",
+            "NotBound",
         )
     if digest is not None and digest != call.payload_digest:
         return Refused(f"{call.id} is about other arguments than those of this digest")
@@ -91,7 +92,7 @@ def shown_confirmation(run_id: str, wait: AwaitConfirmation) -> str:
     answer = sample_confirmation(wait)
     if not seen.is_whole:
         parts += [
-            "Not all of it is shown. This tells it whole:",
+            "The call is shortened here. This query returns all of it:",
             fenced_query(run_id, wait.id),
             "Then, to approve it:",
         ]
@@ -122,7 +123,7 @@ def whole_call(wait: AwaitConfirmation) -> list[str]:
     lines = [visible(wait.prompt), visible(wait.tool), *disclose(wait.payload, whole=is_small).lines]
     if is_small and sum(map(len, lines)) <= _MAX_LINES:
         return [*lines, f"payload_digest: {wait.payload_digest}"]
-    return [*lines[:_MAX_SHOWN], "too large for a query: `sojourn show --full` tells it whole"]
+    return [*lines[:_MAX_SHOWN], "too large for a query: `sojourn show --full` shows all of it"]
 
 
 def denied(call: ToolRequest, why: str) -> ToolResult:

@@ -137,7 +137,7 @@ def _short_name(name: str) -> str:
 
 
 def _path(path: _Path) -> str:
-    """A path as people write it, with names that are no identifiers in quotes: `lines[0]["a b"].sku`."""
+    """A path as people write it, with names that are not identifiers in quotes: `lines[0]["a b"].sku`."""
     text = ""
     for step in path:
         if isinstance(step, int):

@@ -1,4 +1,4 @@
-"""An operator's messages beside answers: pause, resume, stop asking. Plain code reads them in the workflow."""
+"""An operator's messages other than answers: pause, resume, stop asking. Plain code reads them in the workflow."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -63,9 +63,9 @@ class Resumed:
     """For a signal from a parent run: its number."""
 
 
-def is_overtaken(given: Paused | Resumed, last_steering: int) -> bool:
+def is_overtaken(message: Paused | Resumed, last_steering: int) -> bool:
     """Whether a later signal of the parent run has already been applied, by its number."""
-    return given.number is not None and given.number <= last_steering
+    return message.number is not None and message.number <= last_steering
 
 
 def not_understood(name: str, values: Sequence[Any]) -> Refused | None:

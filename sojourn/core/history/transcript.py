@@ -30,6 +30,9 @@ class TranscriptProjection:
 
     def feed(self, record: HistoryRecord, events: list[Event]) -> None:
         """Take in the next record."""
+        for event in events:
+            if isinstance(event, ToolEndEvent):
+                self._results[event.tool_call_id] = event.result
         match record.value:
             case RunInput(messages=opening) if record.kind == "started":
                 self.messages = [*opening]
@@ -42,9 +45,6 @@ class TranscriptProjection:
                 self._calls, self._notices = [], []
             case _:
                 pass
-        for event in events:
-            if isinstance(event, ToolEndEvent):
-                self._results[event.tool_call_id] = event.result
 
     def messages_so_far(self) -> list[Message]:
         """The transcript so far, with results of a step, or a refusal, that no planner has received yet."""

@@ -124,7 +124,7 @@ def delivered(
     call: ToolRequest,
     value: Any,
     encode: Encode,
-    beside: Mapping[str, Encode] | None = None,
+    artifacts: Mapping[str, Encode] | None = None,
 ) -> ToolResult:
     """The result of a call from the tool's return value, or `malformed_response` with the reason (SR-37, SR-90).
 
@@ -133,10 +133,10 @@ def delivered(
         call: The call.
         value: What the tool returned: a plain value, `WithArtifacts` or a `ToolResult`.
         encode: Encodes the value by the result's type.
-        beside: Encodes each declared artifact; None where any kind is allowed, as from MCP servers.
+        artifacts: Encodes each declared artifact, by kind; None where any kind is allowed, as from MCP servers.
     """
     try:
-        result = _encoded(value, encode, beside)
+        result = _encoded(value, encode, artifacts)
         if result.input_required:
             return _asking(spec, call, result.input_required)
         bounds = _bounds(spec, result)
@@ -146,7 +146,7 @@ def delivered(
 
 
 def _bounds(spec: ToolSpec, result: ToolResult) -> Bounds | None:
-    """The bounds that the tool stated beside its result, else those in the result; None for a negative count."""
+    """The bounds that the tool stated outside its result, else those in the result; None for a negative count."""
     stated = result.bounds
     if stated is None:
         return bounds_of(result.result) if spec.bounded and result.ok else None
@@ -155,31 +155,31 @@ def _bounds(spec: ToolSpec, result: ToolResult) -> Bounds | None:
     return with_note(stated, result.result)
 
 
-def _encoded(value: Any, encode: Encode, beside: Mapping[str, Encode] | None) -> ToolResult:
+def _encoded(value: Any, encode: Encode, encoders: Mapping[str, Encode] | None) -> ToolResult:
     if isinstance(value, ToolResult):
         result = encode(value.result) if value.ok and value.result is not None else value.result
         pairs = [(artifact.kind, artifact.data) for artifact in value.artifacts]
-        return value.model_copy(update={"result": result, "artifacts": _artifacts(pairs, beside)})
+        return value.model_copy(update={"result": result, "artifacts": _artifacts(pairs, encoders)})
     if not isinstance(value, WithArtifacts):
         return ToolResult(result=encode(value))
     whole = cast("WithArtifacts[Any]", value)
     return ToolResult(
-        result=encode(whole.result), artifacts=_artifacts(list(whole.artifacts.items()), beside)
+        result=encode(whole.result), artifacts=_artifacts(list(whole.artifacts.items()), encoders)
     )
 
 
-def _artifacts(pairs: Sequence[tuple[str, Any]], beside: Mapping[str, Encode] | None) -> list[Artifact]:
+def _artifacts(pairs: Sequence[tuple[str, Any]], encoders: Mapping[str, Encode] | None) -> list[Artifact]:
     """The artifacts of a result, each kind once, declared, and with data of its type (SR-105)."""
     made: dict[str, Artifact] = {}
     for kind, data in pairs:
-        if beside is not None and kind not in beside:
+        if encoders is not None and kind not in encoders:
             raise ValueError(
-                f"artifact {echo(kind)} is not declared; declared: {', '.join(beside) or 'none'}"
+                f"artifact {echo(kind)} is not declared; declared: {', '.join(encoders) or 'none'}"
             )
         if kind in made:
             raise ValueError(f"artifact {echo(kind)} is given twice")
         if data is not None:
-            made[kind] = Artifact(kind=kind, data=data if beside is None else beside[kind](data))
+            made[kind] = Artifact(kind=kind, data=data if encoders is None else encoders[kind](data))
     return list(made.values())
 
 
@@ -190,7 +190,9 @@ def _asking(spec: ToolSpec, call: ToolRequest, needed: InputRequired) -> ToolRes
         why = f"input_required holds 1 to {MAX_FORMS} forms and a state of at most {MAX_REQUEST_STATE:,} characters"
         return malformed(spec, call, why)
     if len(encode_readable(needed)) > 2 * MAX_REQUEST_STATE:
-        return malformed(spec, call, f"its forms have more than {MAX_REQUEST_STATE:,} bytes")
+        return malformed(
+            spec, call, f"its forms and its state have more than {2 * MAX_REQUEST_STATE:,} bytes together"
+        )
     asks = needed.model_copy(update={"server": needed.server or f"{spec.id.service}.{spec.id.toolset}"})
     return ToolResult(name=call.name, tool_call_id=call.tool_call_id, input_required=asks)
 

@@ -22,7 +22,7 @@ def with_bounds(result: ToolResult) -> ToolResult:
 
 
 def bounds_of(result: Any) -> Bounds | None:
-    """The bounds that a result states, unchanged (D-22); None where `returned` is no count."""
+    """The bounds that a result states, unchanged (D-22); None where `returned` is not a count."""
     if not isinstance(result, dict):
         return None
     fields = cast("dict[str, Any]", result)

@@ -68,9 +68,9 @@ def passed(
         size = len(encode(answer))
     if size <= most and not answer.artifacts:
         return answer
-    answer, beside = _measured(answer)
-    apart = 0 if local else beside
-    if beside <= MAX_ARTIFACT_BYTES and size - apart <= most:
+    answer, artifact_bytes = _measured(answer)
+    apart = 0 if local else artifact_bytes
+    if artifact_bytes <= MAX_ARTIFACT_BYTES and size - apart <= most:
         return answer
     if answer.error is None:
         return Oversized(answer, size)
@@ -98,7 +98,7 @@ def _readable(spec: ToolSpec, call: ToolRequest, result: ToolResult) -> tuple[To
 
 
 def _written(result: ToolResult) -> bytes:
-    """The result as JSON, even where it is no valid record, since `model_copy` does not validate; `_read_again` does."""
+    """The result as JSON, even where it is not a valid record, since `model_copy` does not validate; `_read_again` does."""
     return _ENCODER.to_json(result, exclude_defaults=True, warnings=False)
 
 
@@ -110,7 +110,7 @@ def _read_again(data: bytes) -> ToolResult:
 
 
 def _why(error: Exception) -> str:
-    """Why JSON is no valid result, without its values."""
+    """Why JSON is not a valid result, without its values."""
     if not isinstance(error, ValidationError):
         return brief(error)
     first = error.errors(include_url=False, include_input=False)[0]
@@ -142,12 +142,12 @@ def _figures(result: ToolResult) -> Iterator[tuple[str, float | None]]:
 def _measured(result: ToolResult) -> tuple[ToolResult, int]:
     """The result with the sizes of its artifacts, and their sum."""
     artifacts: list[Artifact] = []
-    beside = 0
+    total = 0
     for artifact in result.artifacts:
         if artifact.claim is None:
             size = len(encode(artifact.data))
-            beside += size
+            total += size
             artifacts.append(artifact.model_copy(update={"size": size}))
         else:
             artifacts.append(artifact)
-    return result.model_copy(update={"artifacts": artifacts}), beside
+    return result.model_copy(update={"artifacts": artifacts}), total

@@ -102,7 +102,7 @@ def hint_for_issues(
 
 
 def unparsable(spec: ToolSpec, fault: ParseFault, fits: Judge | None = None) -> Failure:
-    """Arguments that are no payload: cut off, no JSON, no object, too large, too deep."""
+    """Arguments that are not a payload: cut off, not JSON, not an object, too large, too deep."""
     what = f"{fault.message}, near {echo(fault.near)}" if fault.near else fault.message
     mend = _PARSE_MENDS.get(fault.kind, "Send one complete JSON object")
     return _failure(
@@ -186,7 +186,7 @@ def changed_since_approved(name: str) -> Failure:
         RetryReason.TOOL_UNAVAILABLE,
         name,
         error=error,
-        message=f"{error}. Look at it again, and call it anew.",
+        message=f"{error}. Look at the tool again, and make a new call.",
     )
 
 

@@ -16,7 +16,7 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.values.json_value import is_array, is_object
 from sojourn.core.values.text import CUT, plain
 
-__all__ = ["Mask", "mask_for", "masked", "masked_fault"]
+__all__ = ["Mask", "mask_for", "masked", "masked_fault", "secret_forms"]
 
 Mask = Callable[[str], str]
 """Replaces every secret in a text."""
@@ -55,6 +55,11 @@ def mask_for(values: Mapping[str, Any]) -> Mask | None:
         return _without_half(text, secret) if text.endswith(CUT) else text
 
     return mask
+
+
+def secret_forms(text: str) -> set[str]:
+    """The texts in which a secret may be repeated: itself and its lines, each also as JSON, Python and URLs escape it."""
+    return {form for each in _with_lines(text) for form in _forms(each)}
 
 
 def masked(result: ToolResult, mask: Mask) -> ToolResult:

@@ -74,8 +74,8 @@ class Repairs:
         self._answers[result.tool_call_id] = {**known, **(values or {})}
         return self._repaired(result).missing != question.missing_fields
 
-    def told(self, turn: PlanResumeInput) -> PlanResumeInput:
-        """The turn with the results of the inner planner's own step, each after its last repair."""
+    def for_inner(self, turn: PlanResumeInput) -> PlanResumeInput:
+        """The turn for the inner planner: with the results of its own step, each after its last repair."""
         if self._state not in ("settled", "answered", "declined"):
             return turn
         results = self._step.results
@@ -109,7 +109,7 @@ class Repairs:
         others = [call for result, _ in failed for call in self._other(result, alternatives)]
         if others and self._state == "settled":
             return PlanResult.calls(
-                *others, notes=[f"{call.name} in place of what is away" for call in others]
+                *others, notes=[f"{call.name} in place of a failed tool" for call in others]
             )
         waits = [
             (result, hint.retry_after)

@@ -1,7 +1,7 @@
 """A planner's last step in the transcript, with the calls that were made in place of failed ones.
 
 A call in place of another has an id derived from it, `<its id>-repair1`: so people see its purpose,
-and the next planner knows what was tried, on whatever worker.
+and the next planner knows what was tried, on any worker.
 """
 
 import hashlib

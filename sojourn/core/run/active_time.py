@@ -16,7 +16,7 @@ class ActiveTime:
     """
 
     budget: timedelta | None = None
-    """The time budget; None is no limit."""
+    """The time budget; None means no limit."""
     expired: bool = False
     """Whether the budget ran out during a plan or a call."""
     counted: timedelta = timedelta(0)
@@ -32,7 +32,7 @@ class ActiveTime:
         return self.counted + (now - self.since if self.since else timedelta(0))
 
     def left(self, now: datetime) -> timedelta | None:
-        """Active time left; None is no limit."""
+        """Active time left; None means no limit."""
         return None if self.budget is None else max(self.budget - self.spent(now), timedelta(0))
 
     def is_used_up(self, now: datetime) -> bool:

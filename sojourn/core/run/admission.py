@@ -53,7 +53,7 @@ _WHY = {
     "max_cost": "no money is left for another agent",
     "max_tool_rounds": "the maximum tool depth of this turn was exceeded",
     "history": "the run has gone on for as long as one can",
-    "plan_bytes": f"one plan's calls, with what other agents are told, are together at most {MAX_PLAN_BYTES:,} bytes; "
+    "plan_bytes": f"one plan's calls, with the messages to other agents, are together at most {MAX_PLAN_BYTES:,} bytes; "
     "ask for fewer, or for less",
     "plan_size": f"the arguments of one plan's calls are together at most {MAX_STEP_BYTES:,} bytes; ask for fewer",
 }

@@ -67,7 +67,7 @@ def judge(
     if not approval.asks:
         return Verdict("deny", "this run's policy does not allow it")
     if spec.kind == "external":
-        return _RUN  # whoever executes the call decides
+        return _RUN  # the program that executes the call decides
     if not interrupts_allowed:
         return Verdict("deny", "a person would have to approve it, and this run may ask nobody")
     return Verdict("ask")

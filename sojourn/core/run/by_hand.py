@@ -1,8 +1,8 @@
 """Activity results that an operator completed by hand with Temporal's own tools, and that no worker would produce.
 
-Anybody in the namespace may complete a pending activity with any value. A value that is no tool result
-becomes an error result of the call, one that is no plan becomes a planner fault, and an invalid figure counts
-as zero. Only an empty completion has no answer: Temporal's core fails on it before any code of Sojourn runs.
+Anybody in the namespace may complete a pending activity with any value. A value that is not a tool
+result becomes an error result of the call, a value that is not a plan becomes a planner fault, and an invalid figure
+counts as zero. Only an empty completion has no answer: Temporal's core fails on it before any code of Sojourn runs.
 """
 
 from typing import Any, TypeVar
@@ -28,7 +28,7 @@ _TELEMETRY = ("duration_ms", "attempts", "input_tokens", "output_tokens", "cost"
 
 def no_result(call: ToolRequest, reason: str) -> ToolResult:
     """The result of a call whose activity was completed with something else than a tool result."""
-    message = f"{call.name} was completed by hand with what is no result of a call: {reason}"
+    message = f"{call.name} was completed by hand with a value that is not a call's result: {reason}"
     return ToolResult(
         name=call.name,
         tool_call_id=call.tool_call_id,
@@ -36,14 +36,16 @@ def no_result(call: ToolRequest, reason: str) -> ToolResult:
         retry_hint=RetryHint(
             reason=RetryReason.MALFORMED_RESPONSE,
             tool=call.name,
-            message=f"Whether {call.name} was carried out is unknown: its result was given by hand, and cannot be used.",
+            message=f"Whether {call.name} was carried out is unknown: its activity was completed by hand, and the result cannot be used.",
         ),
     )
 
 
 def no_plan(reason: str) -> PlanOutcome:
     """The fault in place of a plan; attempt 0, so that no worker's cache entry matches it."""
-    return PlanOutcome(fault=f"the plan was completed by hand with what is no plan: {reason}", attempt=0)
+    return PlanOutcome(
+        fault=f"the plan was completed by hand with a value that is not a plan: {reason}", attempt=0
+    )
 
 
 def plan_fault(plan: PlanOutcome | Unread, *, final_turn: bool) -> str | None:

@@ -42,7 +42,7 @@ def inherited(
     Args:
         own: The override that the parent run was started with.
         share: The share that the parent's plan recorded.
-        time_left: What is left of the parent's time budget; None is no limit.
+        time_left: What is left of the parent's time budget; None means no limit.
     """
     passed = RunPolicyOverride(
         time_budget=None if time_left is None else max(time_left, timedelta(milliseconds=1)),

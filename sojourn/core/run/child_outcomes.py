@@ -139,7 +139,7 @@ class ChildTime:
 MALFORMED_ANSWER = "MalformedAnswer"
 """The code of a run without the typed answer that its parent expects; the parent's call fails as `malformed_response`."""
 
-_MAX_TOLD = 5
+_MAX_ISSUES = 5
 
 
 def validate_child_result(plan: PlanResult, schema: Schema) -> PlanResult | str:
@@ -155,7 +155,7 @@ def validate_child_result(plan: PlanResult, schema: Schema) -> PlanResult | str:
     issues = _issues(result, schema)
     if not issues:
         return plan.model_copy(update={"result": result})
-    issue_list = "; ".join(sentence(issue) for issue in issues[:_MAX_TOLD])
+    issue_list = "; ".join(sentence(issue) for issue in issues[:_MAX_ISSUES])
     return clip(
         "the answer does not fit what the caller of this agent asked for; give PlanResult.final(text, result=...) "
         f"with a result that fits: {issue_list}",

@@ -27,7 +27,7 @@ __all__ = [
 
 
 def attach_call(call: ToolRequest, result: ToolResult, run_id: str) -> ToolResult:
-    """The result of an activity with its call's name and id, which the history holds beside it."""
+    """The result of an activity with its call's name and id, which the history holds with the call."""
     changes: dict[str, Any] = {"name": call.name, "tool_call_id": call.tool_call_id}
     if result.artifacts:
         changes["artifacts"] = [

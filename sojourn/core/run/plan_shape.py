@@ -17,7 +17,7 @@ MAX_WAIT = LONGEST
 """Longest wait; a longer one is a mistake, and Temporal refuses very long timers."""
 
 MAX_QUESTION_CHARS = 8_000
-"""Longest question with the texts beside it, in characters."""
+"""Longest question with its other texts, in characters."""
 
 MAX_QUESTION_FIELDS = 50
 
@@ -100,7 +100,7 @@ def _call_fault(plan: PlanResult) -> str | None:
 def _asking_fault(message: Message, asking: str | None) -> str | None:
     ids = [call.tool_call_id for call in message.tool_calls]
     if len(set(ids)) < len(ids):
-        return "tool_call_ids are unique; the message beside await repeats one"
+        return "tool_call_ids are unique; the message with await repeats one"
     if (ids or asking) and asking not in ids:
-        return "message beside await holds the call by which it asks, named by await.tool_call_id"
+        return "the message with await holds the call by which it asks, named by await.tool_call_id"
     return None

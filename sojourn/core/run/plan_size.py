@@ -21,7 +21,7 @@ _Call = TypeVar("_Call", ToolRequest, ToolCallPart)
 _MAX_NOTES = 20
 _MAX_NOTE_CHARS = 2_000
 _ENVELOPE = 100_000
-"""Bytes reserved for a plan's notes, decision and answers, beside its calls."""
+"""Bytes reserved for a plan's notes, decision and answers, in addition to its calls."""
 
 
 def unfit(call: ToolRequest) -> ParseFault | None:
@@ -36,7 +36,7 @@ def without_payload(call: _Call) -> _Call:
     """The call with `{omitted, bytes}` in place of arguments that are not executed; without `bytes` when they are no JSON."""
     omitted: dict[str, Any] = {"omitted": True}
     with suppress(ValueError):
-        omitted["bytes"] = size_of(call.payload) + len(call.raw or "")
+        omitted["bytes"] = size_of(call.payload) + len((call.raw or "").encode(errors="replace"))
     return call.model_copy(update={"payload": omitted, "raw": None})
 
 
@@ -77,7 +77,7 @@ def trimmed(outcome: PlanOutcome) -> PlanOutcome:
     """The plan within 1.5 MB, or a planner fault that says why it does not fit.
 
     Calls that a limit refused lose their arguments first; then the model's message is left out,
-    to be made anew from the calls.
+    and later made from the calls.
     """
     if outcome.notes:
         notes = [note[:_MAX_NOTE_CHARS] for note in outcome.notes[:_MAX_NOTES]]

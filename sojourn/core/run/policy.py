@@ -20,7 +20,7 @@ _MAX_REASON = 1_000
 
 
 def policy_fault(decided: Any) -> str | None:
-    """Why this is no decision, in a sentence that says what to return instead, or None."""
+    """Why a policy engine's result is refused, in a sentence with what to return instead, or None."""
     if not isinstance(decided, PolicyDecision):
         return f"a policy engine returns a PolicyDecision, not {type(decided).__name__}"
     lists = (decided.allowed_tools or [], decided.disable_tools, decided.approve, decided.ask)

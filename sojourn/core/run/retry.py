@@ -117,7 +117,7 @@ def decide(spec: ToolSpec, failure: Failure, attempt: int) -> Retry | tuple[Tool
 
 
 def delay_of(value: Any) -> timedelta | None:
-    """The delay that an exception asks for; None for a value that is no duration, or negative."""
+    """The delay that an exception asks for; None for a negative duration and for other values."""
     return value if isinstance(value, timedelta) and value >= timedelta(0) else None
 
 

@@ -41,7 +41,7 @@ def spent_by(counts: RunTotals, artifacts: Sequence[Artifact], active: timedelta
 
 
 def read_spent(value: Any) -> Spent | None:
-    """The spending in a failure's details or a signal; None when the value is no object."""
+    """The spending in a failure's details or a signal; None when the value is not an object."""
     if not isinstance(value, Mapping):
         return None
     fields = cast("Mapping[str, Any]", value)

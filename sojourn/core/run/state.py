@@ -48,7 +48,7 @@ class RunState:
     """All that a run knows between two awaits, except its transcript.
 
     Some fields grow: `waits` with every wait of the run (the digest of its answer, and the results of
-    external calls), `new` and `said` with messages that no planner has received yet. All others are bounded:
+    external calls), `new` and `resume_messages` with messages that no planner has received yet. All others are bounded:
     `calls` by 100, `notes` by 20, `artifacts` by 100 references, `safeguards` by their last records.
     """
 
@@ -276,7 +276,7 @@ class RunState:
         return changed(state, new=(reply(plan, message),)).turn_begun()
 
     def turn_begun(self) -> "RunState":
-        """Begin a user turn after a person's message: rounds and loops count anew, and `max_tool_rounds` is lifted."""
+        """Begin a user turn after a person's message: rounds and loops count from zero, and `max_tool_rounds` is lifted."""
         state = changed(
             self,
             turn=self.turn + 1,

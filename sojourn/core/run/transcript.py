@@ -93,7 +93,7 @@ class Packed:
         yield from self._open
 
 
-_NOT_EXECUTED = "not executed: a question was asked beside it; ask for it again, if it is still needed, with what is known now"
+_NOT_EXECUTED = "not executed: the same plan asked a question; request it again, if it is still needed, with what is known now"
 
 
 def question_message(plan: PlanOutcome) -> Message:

@@ -3,7 +3,7 @@
 A new class is a new row (ME-3, ME-17). The first row that matches decides, and the last one
 matches everything. A structured reason is compared before the text. Patterns match
 whole words, in lower case with single spaces, so that "not configured", "flagged" and
-"context window exceeded" are no plotting errors. Messages are hostile and may be long:
+"context window exceeded" are not plotting errors. Messages are hostile and may be long:
 only their beginning is read, and no pattern repeats without a bound.
 """
 
@@ -271,7 +271,7 @@ ERROR_CLASSES: tuple[ErrorClass, ...] = (
         "generic_error",
         "the same error each time",
         (
-            "Read what the tool says below; it often names the mend.",
+            "Read the tool's message below; it often names the remedy.",
             "Ask differently: other values, a smaller step, another tool.",
             "Try the tool by hand with the same arguments, and look at its log.",
         ),

@@ -55,7 +55,7 @@ class SafeguardState:
         return SafeguardState(patterns, first, self.calls.record_step(past), self.rules)
 
     def new_turn(self) -> "SafeguardState":
-        """The state after a person's message: repeating a step for a new request is no loop (ME-25)."""
+        """The state after a person's message: repeating a step for a new request is not a loop (ME-25)."""
         return changed(self, calls=ToolCalls())
 
     @property

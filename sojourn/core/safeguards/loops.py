@@ -3,7 +3,7 @@
 A model that debugs its own work can go round for ever without one call failing
 the same way twice. Only an exact repetition counts: the same names, the same arguments and
 the same results, since polling a job whose answer changes is progress. The unit is the step,
-all calls of one plan: how often one plan makes the same call is no sign of a loop (D-25).
+all calls of one plan: equal calls within one plan are not a loop (D-25).
 """
 
 import hashlib
@@ -53,7 +53,7 @@ class PastStep:
 
     key: str
     """Hash of the calls."""
-    told: str = field(compare=False)
+    names: str = field(compare=False)
     """The names of the tools, for people."""
     failed: bool = field(compare=False)
     """Whether a call of the step failed."""
@@ -107,7 +107,7 @@ class ToolCalls:
         without; one of two or three steps from three with a failure, or five without.
         """
         cycle = _cycle(self.steps)
-        return " → ".join(step.told for step in cycle) if cycle else None
+        return " → ".join(step.names for step in cycle) if cycle else None
 
     def loop_of_calls(self) -> str | None:
         """The cycle that the last calls repeat, by version 1 of the rules, in which calls of one plan count separately."""

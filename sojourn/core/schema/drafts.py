@@ -84,7 +84,7 @@ def in_2020_12(schema: Schema) -> Schema:
 
 
 def _translated(schema: Any, draft: int) -> Any:
-    """Translate a subschema and those inside it; a value that is no schema stays, for `check` to refuse."""
+    """Translate a subschema and those inside it; a value that is not a schema stays, for `check` to refuse."""
     if not is_object(schema):
         return schema
     result = dict(schema)

@@ -1,6 +1,6 @@
 """A fast check: jsonschema-rs accepts most valid payloads some fifty times as fast as `sojourn.core.schema.dialect`.
 
-Only acceptance counts. Whatever the fast check refuses or cannot judge is validated by the dialect, which
+Only acceptance counts. A value that the fast check refuses or cannot judge is validated by the dialect, which
 also finds the issues. The two agree: the fast check uses the same formats and patterns. A schema with a
 keyword that the two read differently, or with more work in it than its size suggests (a recursive reference,
 definitions that double at each step), gets no fast check. A value gets none where its size times the rules
@@ -74,7 +74,7 @@ class FastValidator:
     width: int
     """Most rules that may apply to one part of a value."""
 
-    def says(self, value: Any, *, at_once: bool = False) -> bool:
+    def accepts(self, value: Any, *, at_once: bool = False) -> bool:
         """Whether a value certainly fits the schema; False means unknown.
 
         Args:

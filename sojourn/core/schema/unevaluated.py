@@ -54,7 +54,7 @@ def unevaluated_items(validator: Any, rule: Any, instance: Any, schema: Schema) 
     known = _evaluated_places(validator, instance, beside)
     inner = validator.evolve(schema=rule)
     if any(place not in known and not inner.is_valid(item) for place, item in enumerate(instance)):
-        yield ValidationError("items that nothing speaks of")
+        yield ValidationError("unevaluated items")
 
 
 def _evaluated_places(validator: Any, instance: list[Any], schema: Any) -> set[int]:

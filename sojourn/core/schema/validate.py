@@ -56,11 +56,11 @@ class Validator:
 
     def fits_at_once(self, value: Any) -> bool:
         """Whether a value certainly fits, by a check of a few milliseconds; False means unknown."""
-        return self._quick is not None and self._quick.says(value, at_once=True)
+        return self._quick is not None and self._quick.accepts(value, at_once=True)
 
     def is_valid(self, value: Any, *, schema: Any = None) -> bool:
         """Whether a value fits the schema, or a subschema of it; False too where the check would take too much work."""
-        if schema is None and self._quick is not None and self._quick.says(value):
+        if schema is None and self._quick is not None and self._quick.accepts(value):
             return True
         validator = self._validator if schema is None else self._validator.evolve(schema=schema)
         try:

@@ -39,7 +39,7 @@ _COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 @dataclass(frozen=True, slots=True)
 class ParseFault:
-    """Why a text or value is no payload."""
+    """Why a text or value is not a payload."""
 
     kind: str
     """`empty` `syntax` `truncated` `not_an_object` `too_large` `too_deep` `number` `duplicate_key` `not_json`."""
@@ -124,7 +124,7 @@ def _text_fault(text: str) -> ParseFault | None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        return ParseFault("not_json", "a string holds half of a surrogate pair, which is no character")
+        return ParseFault("not_json", "a string holds half of a surrogate pair, which is not a character")
     return None
 
 

@@ -1,7 +1,7 @@
 """Text with its hidden characters written out as escapes; nothing is deleted.
 
 A person who decides by a text must see all of it: a path with a zero-width space in it is another path.
-Hidden are control, format, direction and private characters, spaces other than the usual one, whatever
+Hidden are control, format, direction and private characters, spaces other than the usual one, characters that
 Unicode calls default-ignorable, marks without a letter before them, and characters that look like another
 character (UAX 44, UTS 39).
 """

@@ -52,7 +52,7 @@ def decode_messages(data: bytes) -> list[Message]:
     """A transcript from its JSON array.
 
     Raises:
-        pydantic.ValidationError: The bytes are no transcript.
+        pydantic.ValidationError: The bytes are not a transcript.
     """
     return _MESSAGES.validate_json(data)
 

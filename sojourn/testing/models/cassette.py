@@ -104,7 +104,7 @@ def read(path: Path, ignore: Sequence[str] = ()) -> tuple[str, list[tuple[Reques
 
     Raises:
         FileNotFoundError: There is no such file.
-        ValueError: The file is no cassette; the message names the place.
+        ValueError: The file is not a cassette; the message names the place.
     """
     try:
         file = _File.model_validate_json(path.read_bytes())
@@ -131,4 +131,4 @@ def read(path: Path, ignore: Sequence[str] = ()) -> tuple[str, list[tuple[Reques
 
 
 def _unfit(path: Path, why: str) -> str:
-    return f"{path} is no file of exchanges: {why}. Mend it, or record it anew with SOJOURN_RECORD=1"
+    return f"{path} is not a file of exchanges: {why}. Correct it, or record it again with SOJOURN_RECORD=1"

@@ -35,7 +35,7 @@ def recorded(path: str | PathLike[str], *, model: str | Model, ignore: Sequence[
 
     Raises:
         FileNotFoundError: There is no such file, and nothing is to be recorded.
-        ValueError: The file is no cassette.
+        ValueError: The file is not a cassette.
     """
     return Recorder(model, path, ignore=ignore) if is_recording() else Player(path, ignore=ignore)
 
@@ -67,7 +67,7 @@ class Recorder(_Unprepared, WrapperModel):
     Args:
         model: The model, as `ModelPlanner` takes it.
         path: The file.
-        ignore: Regular expressions of text that changes from run to run, beside ids and times, such as
+        ignore: Regular expressions of text that changes from run to run, except ids and times, such as
             `Today is [^.]*`; in requests the file has `[...]` in its place.
     """
 
@@ -117,7 +117,7 @@ class Recorder(_Unprepared, WrapperModel):
 
 
 class Player(_Unprepared):
-    """Returns the recorded response to each request, whichever run sends it, and in whatever order.
+    """Returns the recorded response to each request, from any run and in any order.
 
     A request that was recorded more than once gets its responses in the order in which they were recorded, and then
     the last one again, so that a retried plan is the same plan.
@@ -128,7 +128,7 @@ class Player(_Unprepared):
 
     Raises:
         FileNotFoundError: There is no such file.
-        ValueError: The file is no cassette.
+        ValueError: The file is not a cassette.
     """
 
     def __init__(self, path: str | PathLike[str], *, ignore: Sequence[str] = ()) -> None:
@@ -167,7 +167,7 @@ class Player(_Unprepared):
         if not responses:
             raise ApplicationError(
                 f"{self._path} has no answer to this request. If the request is intended, record "
-                "anew with SOJOURN_RECORD=1 and the provider's key.\n" + difference(self._requests, request),
+                "again with SOJOURN_RECORD=1 and the provider's key.\n" + difference(self._requests, request),
                 type="NotRecorded",
                 non_retryable=True,
             )

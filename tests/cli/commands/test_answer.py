@@ -1,4 +1,4 @@
-"""`sojourn answer`, on real runs, and what is told when nothing of the kind is open."""
+"""`sojourn answer` on real runs, and its error if no question is open."""
 
 import asyncio
 import getpass
@@ -10,7 +10,7 @@ from sojourn import RunCanceled
 
 
 async def test_a_text_answers_the_one_question(served):
-    """No id is needed while one question is open, and the answer is recorded with the user's name."""
+    """The only open question is answered without its id, and the answer is recorded with the user's name."""
     run = await served.waiting("ask")
     done = await served.sojourn("answer", run.id, "the left one")
     assert (done.code, done.err) == (0, "")
@@ -19,7 +19,7 @@ async def test_a_text_answers_the_one_question(served):
 
 
 async def test_an_answer_by_field_is_typed_by_the_form(served):
-    """`--field` gives numbers and booleans where the form has them, and text where it has text."""
+    """The values of `--field` become numbers, booleans or text, by the types of the form."""
     run = await served.waiting("order")
     fields = ("--field", "disk=12", "--field", "count=3", "--field", "urgent=true")
     done = await served.sojourn("answer", run.id, *fields, "--by", "ana", "--json")
@@ -29,7 +29,7 @@ async def test_an_answer_by_field_is_typed_by_the_form(served):
 
 
 async def test_an_answer_that_does_not_fit_is_refused_and_the_question_stays(served):
-    """The run says what is wrong; then values as JSON answer it."""
+    """The error names the wrong field, and values as JSON answer the question afterwards."""
     run = await served.waiting("order")
     done = await served.sojourn("answer", run.id, "--field", "disk=a", "--field", "count=many")
     assert done.code == 2
@@ -40,15 +40,15 @@ async def test_an_answer_that_does_not_fit_is_refused_and_the_question_stays(ser
 
 
 async def test_a_question_can_be_declined(served):
-    """The planner is told that there will be no answer, and why."""
+    """The planner receives that the question was declined, and the reason."""
     run = await served.waiting("ask")
     done = await served.sojourn("answer", run.id, "--decline", "--why", "not mine to say")
     assert done.code == 0
     assert "not mine to say" in (await run.result()).text
 
 
-async def test_what_answers_something_else_is_told_apart(served):
-    """A call is approved, not answered; an unknown id is nothing; nothing is sent for either."""
+async def test_a_wrong_command_or_id_sends_nothing(served):
+    """`answer` for an approval, and `approve` with an unknown id, exit with 1 and name the right command line."""
     run = await served.waiting("wipe")
     wait = (await run.status()).awaits[0].id
     for arguments in (
@@ -63,7 +63,7 @@ async def test_what_answers_something_else_is_told_apart(served):
 
 
 async def test_a_question_of_a_child_run_is_answered_by_its_parents_id(served):
-    """What a child run asks shows in its parent, and the answer goes to the child."""
+    """`answer` with the parent's id answers the child run's question."""
     run = await served.waiting("below")
     child = next(iter((await run.status()).child_awaits))
     done = await served.sojourn("answer", run.id, "the right one", "--json")
@@ -72,28 +72,28 @@ async def test_a_question_of_a_child_run_is_answered_by_its_parents_id(served):
     assert "the right one" in (await run.result()).text
 
 
-async def test_nothing_open_says_what_the_run_does(served):
-    """An ended run and one at work are told apart, and both exit 1."""
+async def test_without_an_open_wait_the_error_names_the_runs_state(served):
+    """`answer`, `approve` and `provide` exit with 1 and say whether the run has ended or executes tools."""
     ended = await served.start("add")
     await ended.result()
     at_work = await served.start("hang")
     await served.status_when(at_work, lambda status: status.phase == "executing_tools")
     cases = [
-        (said, served.sojourn(*arguments))
-        for run, said in ((ended, "has ended (completed)"), (at_work, "its tools are running"))
+        (state, served.sojourn(*arguments))
+        for run, state in ((ended, "has ended (completed)"), (at_work, "its tools are running"))
         for arguments in (("answer", run.id, "x"), ("approve", run.id), ("provide", run.id))
     ]
-    for said, done in zip(
-        [said for said, _ in cases], await asyncio.gather(*(one for _, one in cases)), strict=True
+    for state, done in zip(
+        [state for state, _ in cases], await asyncio.gather(*(line for _, line in cases)), strict=True
     ):
-        assert (done.code, said in done.err) == (1, True), done.err
+        assert (done.code, state in done.err) == (1, True), done.err
     await at_work.cancel()
     with pytest.raises(RunCanceled):
         await at_work.result()
 
 
-async def test_what_a_run_says_reaches_the_terminal_as_text(served):
-    """A hostile question and its listing hold no control character, line of their own or markup that is obeyed."""
+async def test_a_hostile_question_is_printed_as_text(served):
+    """Control characters, line breaks and markup of a question are printed as text."""
     run = await served.waiting("ask")
     done = await served.sojourn("approve", run.id)
     assert done.code == 1

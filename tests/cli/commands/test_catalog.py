@@ -1,4 +1,4 @@
-"""`sojourn catalog`: for people, for machines, and as files (SR-95 to SR-99)."""
+"""`sojourn catalog`: as a tree, as JSON and as files (SR-95 to SR-99)."""
 
 import json
 from pathlib import Path
@@ -33,8 +33,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-async def test_people_see_agents_and_what_tools_take(folder, command):
-    """A tree, in order of the ids, with optional fields marked, and outside text as text."""
+async def test_the_tree_shows_agents_and_parameters_of_tools(folder, command):
+    """The tree is in order of the ids, marks optional fields, and prints descriptions as text."""
     done = await command("catalog", "cli_app:app")
     assert done.code == 0, done.err
     assert "cli.tools.add(a, b?)  read-only · local" in done.out
@@ -44,8 +44,8 @@ async def test_people_see_agents_and_what_tools_take(folder, command):
     assert "no tools" in done.out
 
 
-async def test_machines_get_the_schemas(folder, command):
-    """The keys of SR-98, nothing of injected fields, artifacts where declared."""
+async def test_json_holds_the_schemas(folder, command):
+    """`--json` has the keys of SR-98, no injected fields, and the artifacts that a tool declares."""
     done = await command("catalog", "cli_app:app", "--json")
     about, add = done.json
     assert list(add) == ["id", "service", "toolset", "title", "description", "tags", "payload", "result"]
@@ -56,7 +56,7 @@ async def test_machines_get_the_schemas(folder, command):
 
 
 async def test_files_are_the_same_every_time(folder, command):
-    """One `tool_schemas.json` of all and one an agent, byte for byte equal when written again (SR-97)."""
+    """`--out` writes one `tool_schemas.json` for all and one for each agent, with the same bytes each time (SR-97)."""
     done = await command("catalog", "cli_app:app", "--out", "specs")
     path = folder / "specs" / "cli.agent" / "tool_schemas.json"
     first = path.read_bytes()
@@ -72,8 +72,8 @@ async def test_files_are_the_same_every_time(folder, command):
     assert [entry["id"] for entry in json.loads(first)] == ["cli.tools.about", "cli.tools.add"]
 
 
-async def test_what_is_no_app_is_one_line(folder, command):
-    """As for every command."""
+async def test_a_target_that_is_no_app_is_one_line(folder, command):
+    """A target that is no App exits with 2 and one line."""
     (folder / "cli_app.py").write_text("app = 1")
     done = await command("catalog", "cli_app:app")
     assert done.code == 2

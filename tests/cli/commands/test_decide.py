@@ -1,4 +1,4 @@
-"""`sojourn approve` and `deny`, on real runs: what is decided was shown."""
+"""`sojourn approve` and `deny` on real runs: a call is decided only after it was shown."""
 
 import asyncio
 import json
@@ -6,12 +6,12 @@ import re
 
 
 def unwrapped(text: str) -> str:
-    """A screen less its tree, its spaces and the ends of its lines, since a tree is as wide as its terminal."""
+    """A screen without tree lines, spaces and line ends, whose places depend on the terminal's width."""
     return re.sub(r"[\s│├└─]", "", text)
 
 
 async def test_several_open_calls_are_listed_and_one_is_chosen(served):
-    """Without an id nothing is decided: each is listed with the line that decides it."""
+    """With several open calls and no id, nothing is decided, and each call is listed with its command line."""
     run = await served.waiting("wipes", 2)
     done = await served.sojourn("approve", run.id)
     assert done.code == 2
@@ -21,9 +21,9 @@ async def test_several_open_calls_are_listed_and_one_is_chosen(served):
     for await_id in ids:
         assert f"sojourn approve {run.id} {await_id}" in done.err
     assert len((await run.status()).awaits) == 2
-    told = json.loads((await served.sojourn("deny", run.id, "--json")).err)
-    assert [one["await_id"] for one in told["open"]] == ids
-    assert told["exit_code"] == 2
+    error = json.loads((await served.sojourn("deny", run.id, "--json")).err)
+    assert [entry["await_id"] for entry in error["open"]] == ids
+    assert error["exit_code"] == 2
     assert (await served.sojourn("approve", run.id, ids[0], "--yes")).code == 0
     assert (await served.sojourn("deny", run.id, ids[1], "--yes", "--why", "b is in use")).code == 0
     assert (await run.result()).text == "wiped a None"
@@ -31,8 +31,8 @@ async def test_several_open_calls_are_listed_and_one_is_chosen(served):
     assert (denied.state, "b is in use" in (denied.error or "")) == ("denied", True)
 
 
-async def test_approving_for_the_run_lets_its_other_calls_go(served):
-    """`--for-run` stops asking about the tool."""
+async def test_approving_for_the_run_approves_its_other_calls(served):
+    """`--for-run` also approves the other open calls of the tool."""
     run = await served.waiting("wipes", 2)
     first = (await run.status()).awaits[0].id
     assert (await served.sojourn("approve", run.id, first, "--yes", "--for-run")).code == 0
@@ -40,17 +40,17 @@ async def test_approving_for_the_run_lets_its_other_calls_go(served):
 
 
 async def test_a_call_is_shown_before_it_is_decided_on(served):
-    """Where nobody can be asked nothing is sent; `--yes` needs the id, and prints what it approves."""
+    """Without a terminal nothing is decided; `--yes` needs the id, and prints the call that it approves."""
     run = await served.waiting("wipe")
     (wait,) = (await run.status()).awaits
-    for arguments, said in (
+    for arguments, hint in (
         (("approve", run.id), f"sojourn approve {run.id} {wait.id} --yes"),
         (("deny", run.id, wait.id), f"sojourn deny {run.id} {wait.id} --yes"),
         (("approve", run.id, "--yes"), "--yes needs the id"),
         (("deny", run.id, "--digest", wait.payload_digest), "--digest needs the id"),
     ):
         done = await served.sojourn(*arguments)
-        assert (done.code, said in done.err) == (2, True), done.err
+        assert (done.code, hint in done.err) == (2, True), done.err
     other = await served.sojourn("approve", run.id, wait.id, "--digest", "0" * 64)
     assert (other.code, "other arguments" in other.err) == (2, True)
     assert (await run.status()).status == "waiting"
@@ -66,8 +66,8 @@ async def test_a_call_is_shown_before_it_is_decided_on(served):
     assert (otherwise.code, f"{wait.id} was already approved by ana" in otherwise.err) == (1, True)
 
 
-async def test_what_does_not_fit_on_a_screen_is_approved_when_it_was_shown(served):
-    """Its last field and every hidden character are seen all the same; `--full` shows the rest, or the digest is named."""
+async def test_a_call_that_does_not_fit_on_a_screen_is_approved_only_after_it_was_shown(served):
+    """A cut call shows its last field and every hidden character, and needs `--full` or its digest to be approved."""
     run, other = await asyncio.gather(served.waiting("store"), served.waiting("store"))
     (wait,) = (await run.status()).awaits
     cut = await served.sojourn("approve", run.id, wait.id, "--yes")
@@ -77,17 +77,17 @@ async def test_what_does_not_fit_on_a_screen_is_approved_when_it_was_shown(serve
         served.sojourn("show", run.id),
         served.sojourn("show", run.id, "--full"),
     )
-    told = json.loads(shown.err)
-    assert (told["await_id"], told["payload_digest"]) == (wait.id, wait.payload_digest)
-    for seen in map(unwrapped, (cut.out, "\n".join(told["shown"]), tree.out)):
-        for said in (
+    error = json.loads(shown.err)
+    assert (error["await_id"], error["payload_digest"]) == (wait.id, wait.payload_digest)
+    for seen in map(unwrapped, (cut.out, "\n".join(error["shown"]), tree.out)):
+        for part in (
             r"Store a\u200bb?",
             r'name = "a\u200bb"',
             "3,800 characters left out",
             r'path = "/srv/dаta\u202e"  (! Cyrillic and Latin in one word: d\u0430ta)',  # noqa: RUF001
             "the call is not shown whole; --full shows all of it",
         ):
-            assert unwrapped(said) in seen
+            assert unwrapped(part) in seen
         assert "x" * 1_000 not in seen
     assert "x" * 4_000 in unwrapped(full.out)
     whole = await served.sojourn("approve", run.id, wait.id, "--full", "--yes", "--json")
@@ -101,8 +101,8 @@ async def test_what_does_not_fit_on_a_screen_is_approved_when_it_was_shown(serve
         assert (await one.result()).text == f"stored {'/srv/dаta' + chr(0x202E)!r}"  # noqa: RUF001
 
 
-async def test_who_claimed_and_who_it_was_are_both_told(served):
-    """A name that is claimed hides nobody: Temporal's identity of the sender stands beside it, on screens and in events."""
+async def test_name_and_identity_of_a_decision_are_both_shown(served):
+    """Screens and events show the sender's Temporal identity beside the name that the sender gave."""
     run = await served.waiting("wipe")
     (wait,) = (await run.status()).awaits
     claimed = "ciso@corp (identity ciso@corp)"
@@ -114,9 +114,9 @@ async def test_who_claimed_and_who_it_was_are_both_told(served):
     for command in ("show", "watch"):
         out = (await served.sojourn(command, run.id)).out
         assert f'! approved by "{claimed}" (identity {answered.identity})' in out
-    told = [
-        one
-        for one in (await served.sojourn("watch", run.id, "--json")).objects
-        if one["type"] == "await_answered"
+    answers = [
+        event
+        for event in (await served.sojourn("watch", run.id, "--json")).objects
+        if event["type"] == "await_answered"
     ]
-    assert [(one["by"], one["identity"]) for one in told] == [(claimed, answered.identity)]
+    assert [(event["by"], event["identity"]) for event in answers] == [(claimed, answered.identity)]

@@ -1,4 +1,4 @@
-"""`sojourn dev`: a worker that follows its files, beside a server."""
+"""`sojourn dev`: a server, and a worker that restarts when its files change."""
 
 import asyncio
 import json
@@ -24,26 +24,26 @@ app = App(agents=[Agent("dev.agent", planner=plan)])
 
 
 class Dev:
-    """A running `sojourn dev --json`, and what it says."""
+    """A running `sojourn dev --json`, and its output."""
 
     def __init__(self, process: Command) -> None:
         self.process = process
 
-    async def told(self, event: str) -> dict:
-        """The next thing it says, which is this."""
-        said = json.loads(await self.process.stdout.readline())
-        assert said.pop("event") == event, said
-        return said
+    async def printed(self, event: str) -> dict:
+        """The fields of the next printed event, which has to be of this type."""
+        fields = json.loads(await self.process.stdout.readline())
+        assert fields.pop("event") == event, fields
+        return fields
 
     async def stopped(self) -> tuple[int | None, str]:
-        """Its exit code and errors, after Ctrl-C."""
+        """Send Ctrl-C; return exit code and standard error."""
         self.process.send_signal(signal.SIGINT)
         _, err = await self.process.communicate()
         return self.process.returncode, err.decode()
 
 
 def write_app(here: Path, text: str) -> None:
-    """At once: a change that is seen between the emptying of a file and its writing would be told too."""
+    """Replace the app's file in one step, since `dev` would also report a file that is emptied before it is written."""
     (here / "dev_app.new").write_text(text)
     (here / "dev_app.new").replace(here / "dev_app.py")
 
@@ -61,7 +61,7 @@ async def client(temporal_address) -> Client:
 
 @pytest.fixture
 async def start_dev(start_command, client, temporal_address):
-    """Start it beside the server of the session."""
+    """Start `sojourn dev` on the server of the session."""
     port, started = temporal_address.rpartition(":")[2], []
 
     async def start(*options: str) -> Dev:
@@ -69,7 +69,7 @@ async def start_dev(start_command, client, temporal_address):
         process = await start_command("dev", "dev_app:app", "--json", "--port", port, *queue, *options)
         started.append(process)
         dev = Dev(process)
-        assert (await dev.told("server"))["address"] == temporal_address
+        assert (await dev.printed("server"))["address"] == temporal_address
         return dev
 
     yield start
@@ -84,25 +84,25 @@ async def answer_of(client: Client) -> str:
 
 
 async def test_a_change_is_served_and_a_mistake_is_not(here, start_dev, client, until):
-    """What does not load at first, or any more, is told and mended, and so is a worker that is killed; old workers go."""
+    """A broken file and a dead worker are reported, and the next good file is served; the last good worker runs until then."""
     write_app(here, "import no_such_module")
     dev = await start_dev()
-    assert await dev.told("not_loaded") == {"changed": [], "serving": False}
+    assert await dev.printed("not_loaded") == {"changed": [], "serving": False}
     write_app(here, APP.format(answer="mended"))
-    first = (await dev.told("reloaded"))["pid"]
+    first = (await dev.printed("reloaded"))["pid"]
     assert await answer_of(client) == "mended"
     write_app(here, "app = ][")
-    assert await dev.told("not_loaded") == {"changed": ["dev_app.py"], "serving": True}
+    assert await dev.printed("not_loaded") == {"changed": ["dev_app.py"], "serving": True}
     assert await answer_of(client) == "mended"
     write_app(here, APP.format(answer="two"))
-    second = await dev.told("reloaded")
+    second = await dev.printed("reloaded")
     assert second["changed"] == ["dev_app.py"]
     await until(lambda: not psutil.pid_exists(first))
     assert await answer_of(client) == "two"
     os.kill(second["pid"], signal.SIGKILL)
-    assert await dev.told("worker_ended") == {"status": -9}
+    assert await dev.printed("worker_ended") == {"status": -9}
     write_app(here, APP.format(answer="again"))
-    last = (await dev.told("reloaded"))["pid"]
+    last = (await dev.printed("reloaded"))["pid"]
     assert await answer_of(client) == "again"
     code, err = await dev.stopped()
     assert (code, "no_such_module" in err, "SyntaxError" in err, "Traceback" in err) == (0, True, True, False)
@@ -110,15 +110,15 @@ async def test_a_change_is_served_and_a_mistake_is_not(here, start_dev, client, 
 
 
 async def test_the_worker_ends_with_its_parent(here, start_dev, until):
-    """However that one ends."""
+    """The worker ends, even if its parent is killed with SIGKILL."""
     dev = await start_dev()
-    worker = (await dev.told("serving"))["pid"]
+    worker = (await dev.printed("serving"))["pid"]
     dev.process.kill()
     await until(lambda: not psutil.pid_exists(worker))
 
 
 async def test_ctrl_c_while_an_app_loads(here, start_dev):
-    """It does not wait for an import that does not end."""
+    """Ctrl-C ends the command during an import that does not end."""
     write_app(here, "open('loading', 'w').close()\nimport time\ntime.sleep(600)")
     dev = await start_dev()
     while not (here / "loading").exists():
@@ -129,12 +129,12 @@ async def test_ctrl_c_while_an_app_loads(here, start_dev):
 
 @pytest.mark.parametrize("option", ["--reload", "--no-reload"])
 async def test_a_server_of_its_own_that_dies_ends_it(here, start_command, option):
-    """Exit code 3, with what the server said last."""
+    """If the server that `dev` started dies, `dev` exits with 3 and names the server's exit status."""
     process = await start_command("dev", "dev_app:app", "--json", "--port", "0", option)
     dev = Dev(process)
-    address = (await dev.told("server"))["address"]
+    address = (await dev.printed("server"))["address"]
     if option == "--reload":
-        await dev.told("serving")
+        await dev.printed("serving")
     (server,) = [
         child
         for child in psutil.Process(process.pid).children(recursive=True)

@@ -1,4 +1,4 @@
-"""`sojourn doctor`: a line a check, what to do, and nothing secret."""
+"""`sojourn doctor`: one line a check, with what to do, and without secrets."""
 
 import asyncio
 import json
@@ -35,18 +35,18 @@ def here(tmp_path, monkeypatch) -> Path:
 
 
 async def test_all_is_well(served, here):
-    """With a server, a worker and an app that loads, every check passes and the exit code is 0."""
-    done, told = await asyncio.gather(
+    """With a server, a worker and an app that loads, no check fails and the exit code is 0."""
+    done, as_json = await asyncio.gather(
         served.sojourn("doctor", "desk_app:app"), served.sojourn("doctor", "desk_app:app", "--json")
     )
     assert done.code == 0, done.out + done.err
     assert "✗" not in done.out
     assert "swordfish" not in done.out
-    found = {check["check"]: check for check in told.json["checks"]}
+    found = {check["check"]: check for check in as_json.json["checks"]}
     queue = served.client.task_queue
     expected = ["versions", "extras", "temporal command", "app", "model", "settings", "server", "namespace"]
     assert list(found) == [*expected, "search attributes", "clock", f"workers on {queue}", f"runs on {queue}"]
-    assert (told.json["ok"], told.json["exit_code"]) == (True, 0)
+    assert (as_json.json["ok"], as_json.json["exit_code"]) == (True, 0)
     assert all(check["ok"] is not False for check in found.values())
     assert f"sojourn {__version__}" in found["versions"]["found"]
     assert f"sojourn {__version__}" in found[f"workers on {queue}"]["found"]
@@ -54,8 +54,8 @@ async def test_all_is_well(served, here):
     assert "TEMPORAL_API_KEY_FOR_TESTS is set" in found["settings"]["found"]
 
 
-async def test_what_is_wrong_is_told_with_what_to_do(served, here):
-    """No worker, no namespace, an app that does not load, an MCP server that ends: each has its line, and exits 1."""
+async def test_a_failed_check_says_what_to_do(served, here):
+    """A missing worker, a missing namespace, a broken app and an MCP server that ends each have a line, and exit code 1."""
     queue, space = f"q-{uuid.uuid4().hex[:8]}", {**served.env, "TEMPORAL_NAMESPACE": "no-such-space"}
     no_worker, no_space, broken, mcp = await asyncio.gather(
         served.sojourn("doctor", "--task-queue", queue),
@@ -75,15 +75,15 @@ async def test_what_is_wrong_is_told_with_what_to_do(served, here):
     assert "✗ MCP servers: toolset desk.gone is unavailable" in mcp.out
 
 
-async def test_a_model_is_made_but_not_asked(served, here):
-    """What is missing is told by name; a key is named and never shown, and the address that it leads to is not asked."""
+async def test_a_model_is_made_without_a_request(served, here):
+    """The check of a model names missing variables and set keys, shows no key, and sends no request to the provider."""
     app = "from sojourn import *\napp = App(agents=[Agent('desk.agent', planner=ModelPlanner('anthropic:claude-sonnet-5-5'))])\n"
     (here / "model_app.py").write_text(app)
     unset = dict.fromkeys(MODEL_VARIABLES, "")
-    nobody = {"ANTHROPIC_API_KEY": "sk-swordfish", "ANTHROPIC_BASE_URL": "http://127.0.0.1:1"}
+    unreachable = {"ANTHROPIC_API_KEY": "sk-swordfish", "ANTHROPIC_BASE_URL": "http://127.0.0.1:1"}
     without, with_key, alone = await asyncio.gather(
         served.command("doctor", "model_app:app", "--json", env={**served.env, **unset}),
-        served.command("doctor", "model_app:app", env={**served.env, **unset, **nobody}),
+        served.command("doctor", "model_app:app", env={**served.env, **unset, **unreachable}),
         served.command("doctor", "--json", env={**served.env, **unset, "OPENAI_API_KEY": "sk-swordfish"}),
     )
     assert without.code == 1
@@ -104,15 +104,15 @@ async def test_a_model_is_made_but_not_asked(served, here):
 
 
 async def test_no_server_is_3_and_a_wrong_setting_is_1(command):
-    """The checks of this machine are made all the same."""
-    nobody, unreadable = await asyncio.gather(
+    """Without a server the local checks are still made and the exit code is 3; unreadable settings give 1."""
+    no_server, unreadable = await asyncio.gather(
         command("doctor", "--json", env={"TEMPORAL_ADDRESS": "127.0.0.1:1"}),
         command("doctor", env={"TEMPORAL_PROFILE": "no-such-profile"}),
     )
-    assert (nobody.code, nobody.json["exit_code"]) == (3, 3)
-    (server,) = [check for check in nobody.json["checks"] if check["check"] == "server"]
+    assert (no_server.code, no_server.json["exit_code"]) == (3, 3)
+    (server,) = [check for check in no_server.json["checks"] if check["check"] == "server"]
     assert (server["ok"], "sojourn server" in server["mend"]) == (False, True)
-    assert json.dumps(nobody.json["checks"][0]).count(__version__)
+    assert json.dumps(no_server.json["checks"][0]).count(__version__)
     assert unreadable.code == 1
     assert (
         "✗ settings: the Temporal settings cannot be read (Profile 'no-such-profile' not found)"

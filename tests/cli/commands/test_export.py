@@ -1,4 +1,4 @@
-"""`sojourn export`: what is written, whole or not at all."""
+"""`sojourn export`: a run is written whole, or not at all."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ def lines(path: Path) -> list[dict]:
 
 
 async def test_a_run_and_its_child_runs_are_written_whole(served, tmp_path):
-    """Transcript, events and status of both, the child's below `children/`, readable by the library again."""
+    """Transcript, events and status of run and child run are written, the child's below `children/`, and the library parses them."""
     run = await served.waiting("below")
     child_id, (question,) = next(iter((await run.status()).child_awaits.items()))
     await served.client.get_run(child_id).answer(question.id, "this one")
@@ -26,20 +26,24 @@ async def test_a_run_and_its_child_runs_are_written_whole(served, tmp_path):
     assert done.code == 0, done.err
     folder = tmp_path / "kept" / "here"
     (below,) = (folder / "children").iterdir()
-    told = done.json
-    assert (told["run_id"], told["status"], told["missing"]) == (run.id, "completed", [])
-    assert (told["children"][0]["run_id"], told["children"][0]["folder"]) == (
+    printed = done.json
+    assert (printed["run_id"], printed["status"], printed["missing"]) == (run.id, "completed", [])
+    assert (printed["children"][0]["run_id"], printed["children"][0]["folder"]) == (
         child_id,
         f"kept/here/children/{below.name}",
     )
-    for place, one in ((folder, told), (below, told["children"][0])):
+    for place, one in ((folder, printed), (below, printed["children"][0])):
         names = {path.name for path in place.iterdir()} - {"children"}
         assert names == {"run.json", "transcript.jsonl", "events.jsonl", "artifacts.jsonl"}
         events = [parse_event(event) for event in lines(place / "events.jsonl")]
         assert [events[0].type, events[-1].type] == ["run_started", "run_stream_end"]
         messages = [Message.model_validate(message) for message in lines(place / "transcript.jsonl")]
         assert (one["events"], one["messages"]) == (len(events), len(messages))
-    for path in [tmp_path / "kept", folder, *folder.rglob("*")]:  # what runs were told is for its owner
+    for path in [
+        tmp_path / "kept",
+        folder,
+        *folder.rglob("*"),
+    ]:  # the data of a run is readable by its owner only
         assert path.stat().st_mode & 0o777 == (0o700 if path.is_dir() else 0o600), path
     messages = lines(below / "transcript.jsonl")
     assert "this one" in json.dumps(messages)
@@ -47,7 +51,7 @@ async def test_a_run_and_its_child_runs_are_written_whole(served, tmp_path):
 
 
 async def test_artifacts_come_with_their_data(served, tmp_path):
-    """Each once, with what the tool made."""
+    """Each artifact is written once, with its data."""
     run = await served.start("measure")
     await run.result()
     done = await served.sojourn("export", run.id)
@@ -57,8 +61,8 @@ async def test_artifacts_come_with_their_data(served, tmp_path):
     assert (artifact["kind"], artifact["data"]) == ("curve", [0, 1, 2])
 
 
-async def test_an_earlier_export_is_only_written_over_by_force(served, tmp_path):
-    """Without `--force` every byte stays; with it, what is not of the export stays too."""
+async def test_an_earlier_export_is_only_replaced_by_force(served, tmp_path):
+    """Without `--force` every file stays as it is; with it, files that the export does not write stay."""
     run = await served.start("add")
     await run.result()
     assert (await served.sojourn("export", run.id, "--out", "x")).code == 0
@@ -73,7 +77,7 @@ async def test_an_earlier_export_is_only_written_over_by_force(served, tmp_path)
 
 
 async def test_nothing_half_written_is_left(served, tmp_path):
-    """An unknown run makes no folder, and one that cannot be made is told in a sentence."""
+    """For an unknown run no folder is made; a folder that cannot be made exits with 1; a waiting run is written whole."""
     (tmp_path / "file").write_text("")
     run = await served.waiting("ask")
     unknown, blocked, open_ = await asyncio.gather(
@@ -106,10 +110,10 @@ app = App(agents=[Agent("large.agent", planner=plan, uses=[tools])], storage=Fol
 """
 
 
-async def test_what_lies_in_external_storage_needs_the_app(
+async def test_data_in_external_storage_needs_the_app(
     serve, command, temporal_address, tmp_path, monkeypatch
 ):
-    """Without the app its absence is told, and the rest is written; with it the data is there."""
+    """Without `--app` the data in external storage is listed as missing and the rest is written; with it all is written."""
     (tmp_path / "large_app.py").write_text(LARGE)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
@@ -133,7 +137,7 @@ async def test_what_lies_in_external_storage_needs_the_app(
 
 @pytest.mark.parametrize("run_id", ["../up", "a b", ".hidden", "/"])
 async def test_a_folder_named_by_a_run_stays_where_it_is(served, tmp_path, run_id):
-    """What is no run's id is unknown, and no path of ours."""
+    """A run id with path characters is an unknown run, and nothing is written."""
     done = await served.sojourn("export", run_id)
     assert done.code == 1
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""`sojourn list`: which runs, in which order, and what is told of each."""
+"""`sojourn list`: the runs, their order and their fields."""
 
 import asyncio
 import uuid
@@ -23,7 +23,7 @@ FIELDS = [
 
 @pytest.fixture
 async def session(served, until):
-    """Three runs of one session, as visibility knows them: one completed, then one failed, then one that waits."""
+    """Three runs of one session, listed in visibility: one completed, then one failed, then one that waits."""
     session_id = f"s-{uuid.uuid4().hex[:8]}"
     runs = [await served.start(text, session_id=session_id) for text in ("add", "fail", "ask")]
     await runs[0].result()
@@ -38,9 +38,9 @@ async def session(served, until):
 
 
 async def test_runs_are_listed_newest_first_and_filtered(served, session):
-    """A table for people; the filters of status, agent and waiting choose."""
+    """Runs are in a table, newest first; the filters of status, agent and waiting select."""
     session_id, (added, failed, asked) = session
-    table, waiting, done, nobody = await asyncio.gather(
+    table, waiting, done, none = await asyncio.gather(
         served.sojourn("list", "--session", session_id),
         served.sojourn("list", "--session", session_id, "--waiting", "--json"),
         served.sojourn(
@@ -55,11 +55,11 @@ async def test_runs_are_listed_newest_first_and_filtered(served, session):
     assert rows[0].split()[1:4] == ["desk.clerk", "waiting", "question"]
     assert [one["run_id"] for one in waiting.objects] == [asked]
     assert [one["run_id"] for one in done.objects] == [added]
-    assert (nobody.code, nobody.out) == (0, "no runs found\n")
+    assert (none.code, none.out) == (0, "no runs found\n")
 
 
-async def test_the_fields_for_machines_stay(served, session):
-    """One object a line, with these names in this order."""
+async def test_the_json_fields_stay(served, session):
+    """`--json` prints one object a line, with these fields in this order."""
     session_id, (added, _, asked) = session
     done = await served.sojourn("list", "--session", session_id, "--json")
     by_id = {one["run_id"]: one for one in done.objects}
@@ -74,16 +74,16 @@ async def test_the_fields_for_machines_stay(served, session):
 
 @workflow.defn(name="AgentRun")
 class Broken:
-    """A shell whose code fails each workflow task."""
+    """A workflow that fails each workflow task."""
 
     @workflow.run
     async def run(self, _given: dict) -> None:
-        """Fail the task, not the run."""
+        """Fail the workflow task, not the run."""
         raise RuntimeError("deploy the \x1b[31mother version")
 
 
 async def test_a_run_whose_workflow_task_fails_again_and_again_is_stuck(served, until):
-    """`--stuck` finds it, leaves the healthy ones out, and tells what the first failure said."""
+    """`--stuck` lists the run with the message of its failure, and no healthy run."""
     healthy = await served.waiting("ask")
     queue, session_id = f"q-{uuid.uuid4().hex[:8]}", f"s-{uuid.uuid4().hex[:8]}"
     temporal = served.client.temporal
@@ -112,8 +112,8 @@ async def test_a_run_whose_workflow_task_fails_again_and_again_is_stuck(served, 
         await temporal.get_workflow_handle(run.id).terminate()
 
 
-async def test_a_namespace_without_the_search_attributes_is_told_with_the_mend(served, until):
-    """A listing by agent says how to register them; one without filters needs none."""
+async def test_a_namespace_without_the_search_attributes(served, until):
+    """A listing by agent exits with 1 and says how to register the search attributes; a listing without filters needs none."""
     name = f"bare-{uuid.uuid4().hex[:8]}"
     service = served.client.temporal.workflow_service
     await service.register_namespace(
@@ -131,21 +131,21 @@ async def test_a_namespace_without_the_search_attributes_is_told_with_the_mend(s
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("--status", "stuck"), "running, waiting"),
         (("--waiting", "--stuck"), "one of --status"),
         (("--limit", "0"), "--limit"),
     ],
 )
-async def test_bad_filters_are_told_before_anything_is_asked(command, arguments, said):
-    """Exit code 2, with no server needed to find out."""
+async def test_bad_filters_are_refused_before_any_request(command, arguments, message):
+    """Bad filters exit with 2, also without a server."""
     done = await command("list", *arguments, env={"TEMPORAL_ADDRESS": "127.0.0.1:1"})
-    assert (done.code, said in done.err) == (2, True), done.err
+    assert (done.code, message in done.err) == (2, True), done.err
 
 
 async def test_a_run_that_no_worker_serves_is_stuck(served, until):
-    """A start on a queue that nobody polls is named, with the command that serves it; one that only asks is not."""
+    """A run on a task queue without a worker is listed, with the command that serves the queue; a waiting run is not."""
     queue, asking = f"nobody-{uuid.uuid4().hex[:8]}", await served.waiting("ask")
     run = await type(served.client)(served.client.temporal, task_queue=queue).start(
         "desk.clerk", "add", wait_for_worker=True

@@ -1,10 +1,10 @@
-"""`sojourn provide`, on real runs."""
+"""`sojourn provide` on real runs."""
 
 import json
 
 
 async def test_results_from_outside_are_provided_in_parts(served, tmp_path):
-    """One by option, one from a file, each found by its call; what does not fit can be sent again."""
+    """One result is given by option, one by file, each with its call id; after a result that does not fit, another may be sent."""
     run = await served.waiting("weigh")
     first, second = [item.tool_call_id for item in (await run.status()).awaits[0].items]
     asked = await served.sojourn("provide", run.id)
@@ -22,7 +22,7 @@ async def test_results_from_outside_are_provided_in_parts(served, tmp_path):
 
 
 async def test_results_come_from_standard_input_too(served):
-    """`-` reads one object a line."""
+    """`-` reads one JSON object a line from standard input."""
     run = await served.waiting("weigh")
     calls = [item.tool_call_id for item in (await run.status()).awaits[0].items]
     lines = "\n".join(json.dumps({"tool_call_id": call, "result": 1}) for call in calls)

@@ -1,4 +1,4 @@
-"""`sojourn run` and `watch`: what is printed, and the exit code that says how the run ended."""
+"""`sojourn run`: the output, and the exit code that says how the run ended."""
 
 import asyncio
 import json
@@ -7,7 +7,7 @@ import uuid
 
 
 async def test_a_run_is_printed_and_exits_0(served):
-    """A run is followed line by line: refused call with its hint, good call, answer."""
+    """The lines show the refused call with its hint, the repaired call and the answer."""
     done = await served.sojourn("run", "desk.clerk", "add")
     assert done.code == 0, done.err
     assert "↻ missing_fields" in done.out
@@ -16,14 +16,14 @@ async def test_a_run_is_printed_and_exits_0(served):
 
 
 async def test_json_is_one_event_a_line(served):
-    """`--json` gives machines what `events()` gives programs."""
+    """`--json` prints the events of `Run.events()`, one a line."""
     done = await served.sojourn("run", "desk.clerk", "add", "--json")
     assert [done.objects[0]["type"], done.objects[-1]["type"]] == ["run_started", "run_stream_end"]
     assert done.code == 0
 
 
 async def test_a_run_that_waits_exits_4_and_says_how_to_answer(served):
-    """With nobody at a terminal the question is printed as text, with a command line that answers it."""
+    """Without a terminal the question is printed as text, with a command line that answers it."""
     run_id = f"waits-{uuid.uuid4().hex[:8]}"
     done = await served.sojourn("run", "desk.clerk", "ask", "--run-id", run_id)
     assert done.code == 4, done.err
@@ -33,7 +33,7 @@ async def test_a_run_that_waits_exits_4_and_says_how_to_answer(served):
 
 
 async def test_a_run_that_waits_for_approval_exits_4_and_decides_nothing(served):
-    """With nobody at a terminal each open call is printed with the command line that approves it; `--yes` says seen."""
+    """Without a terminal each open call is printed with the command line that approves it, once `--yes` is added."""
     run_id = f"approves-{uuid.uuid4().hex[:8]}"
     done = await served.sojourn("run", "desk.clerk", "wipes", "--run-id", run_id)
     assert done.code == 4, done.err
@@ -47,20 +47,20 @@ async def test_a_run_that_waits_for_approval_exits_4_and_decides_nothing(served)
     assert (await run.result()).text == "wiped a wiped b"
 
 
-async def test_every_open_call_is_shown_before_anybody_is_told_to_decide(served):
-    """Without a terminal a command ends where a run waits, and has shown all that it waits for."""
-    told, lines = await asyncio.gather(
+async def test_every_open_call_is_shown_before_the_command_ends(served):
+    """Without a terminal the command shows all open calls, then how to decide, and exits with 4."""
+    text, as_json = await asyncio.gather(
         served.sojourn("run", "desk.clerk", "wipes"), served.sojourn("run", "desk.clerk", "wipes", "--json")
     )
-    assert (told.code, lines.code) == (4, 4)
-    assert told.out.count("Wipe disk a?") == told.out.count("Wipe disk b?") == 1
-    assert told.out.index("Wipe disk b?") < told.out.index("answer with:")
-    asked = [one["confirmation"]["prompt"] for one in lines.objects if one["type"] == "await_confirmation"]
-    assert asked == ["Wipe disk a?", "Wipe disk b?"]
+    assert (text.code, as_json.code) == (4, 4)
+    assert text.out.count("Wipe disk a?") == text.out.count("Wipe disk b?") == 1
+    assert text.out.index("Wipe disk b?") < text.out.index("answer with:")
+    waits = [event for event in as_json.objects if event["type"] == "await_confirmation"]
+    assert [event["confirmation"]["prompt"] for event in waits] == ["Wipe disk a?", "Wipe disk b?"]
 
 
 async def test_a_call_executed_outside_is_shown_and_waited_for(served, start_command):
-    """Its result comes from a system, not from the prompt: the run is followed on, to its answer."""
+    """A wait for results from outside does not end the command, which follows the run to its answer."""
     run_id = f"outside-{uuid.uuid4().hex[:8]}"
     following = await start_command("run", "desk.clerk", "weigh", "--run-id", run_id, env=served.env)
     lines = [(await following.stdout.readline()).decode() for _ in range(7)]
@@ -76,28 +76,38 @@ async def test_a_call_executed_outside_is_shown_and_waited_for(served, start_com
     assert "= 2.5 2.5" in rest.decode()
 
 
+async def test_a_person_is_needed_although_a_result_from_outside_is_the_last_wait(served):
+    """A command that nobody can answer ends when every wait was shown, whichever wait comes last."""
+    printed, lines = await asyncio.gather(
+        served.sojourn("run", "desk.clerk", "both"), served.sojourn("run", "desk.clerk", "both", "--json")
+    )
+    assert (printed.code, lines.code) == (4, 4)
+    assert printed.out.index("desk.outside.weigh") < printed.out.index("answer with: sojourn approve")
+    assert {"await_confirmation", "await_external_tools"} <= {one["type"] for one in lines.objects}
+
+
 async def test_json_ends_where_a_person_is_asked(served):
-    """The last line is the wait, and the exit code says so."""
+    """With `--json` the last line is the event of the wait, and the exit code is 4."""
     for text, kind in (("ask", "await_clarification"), ("wipe", "await_confirmation")):
         done = await served.sojourn("run", "desk.clerk", text, "--json")
         assert (done.objects[-1]["type"], done.code) == (kind, 4)
 
 
 async def test_a_failed_run_exits_1(served):
-    """A planner that returns nonsense fails the run, and the command says why."""
+    """A planner that returns no plan fails the run; the command prints the reason and exits with 1."""
     done = await served.sojourn("run", "desk.clerk", "fail")
     assert (done.code, "PlanResult" in done.out) == (1, True)
 
 
 async def test_a_taken_run_id_exits_1_with_the_next_step(served):
-    """An error is one sentence with a next step, never a traceback."""
+    """The error names the next step, without a traceback."""
     run = await served.start("add")
     done = await served.sojourn("run", "desk.clerk", "add", "--run-id", run.id)
     assert (done.code, "attach=True" in done.err) == (1, True)
     assert "Traceback" not in done.err
 
 
-async def test_no_agent_is_judged_before_a_server_is_found(command):
-    """What is no agent's id is for the server's side to refuse."""
+async def test_an_agent_id_is_checked_only_on_the_server(command):
+    """With a malformed agent id and no server, the exit code is that of the missing server."""
     done = await command("run", "no-dot", "x", "--json", env={"TEMPORAL_ADDRESS": "127.0.0.1:1"})
     assert (done.code, json.loads(done.err)["exit_code"]) == (3, 3)

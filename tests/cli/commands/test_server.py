@@ -1,3 +1,5 @@
+"""`sojourn server` as a process."""
+
 import asyncio
 import json
 import os
@@ -19,7 +21,7 @@ ROOT = Path(sojourn.__file__).parents[1]
 
 @asynccontextmanager
 async def command(folder: Path, *options: str, **environment: str):
-    """Run `sojourn server` in the folder, and see that it is gone afterwards."""
+    """Run `sojourn server` in the folder; kill the process at the exit if it still runs."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -40,30 +42,30 @@ async def command(folder: Path, *options: str, **environment: str):
 
 
 async def ready(process: Process) -> dict:
-    """Return what the command prints when it is ready."""
+    """Return the object that the command prints when the server is ready."""
     assert process.stdout is not None
     return json.loads(await process.stdout.readline())
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 async def test_serves_until_a_signal(tmp_path, number):
-    """`--json` prints one object when the server is ready; a signal ends it with status 0 and no process left."""
+    """`--json` prints one object when the server is ready; a signal ends the command with 0, and no process is left."""
     async with command(tmp_path, "--port", "0", "--ui-port", "0", "--json") as process:
-        told = await ready(process)
-        assert await is_serving(told["address"], namespace=told["namespace"], within=timedelta(seconds=20))
-        assert told["ui_url"].startswith("http://")
-        assert told["cli"]["version"]
-        assert told["db"] == str(tmp_path / ".sojourn" / "temporal.db")
+        info = await ready(process)
+        assert await is_serving(info["address"], namespace=info["namespace"], within=timedelta(seconds=20))
+        assert info["ui_url"].startswith("http://")
+        assert info["cli"]["version"]
+        assert info["db"] == str(tmp_path / ".sojourn" / "temporal.db")
         process.send_signal(number)
         rest, errors = await process.communicate()
         assert (process.returncode, rest, errors) == (0, b"", b"")
-    assert not psutil.pid_exists(told["pid"])
+    assert not psutil.pid_exists(info["pid"])
     assert (tmp_path / ".sojourn" / "temporal.db").is_file()
     assert (tmp_path / ".sojourn" / "temporal.log").is_file()
 
 
 async def test_text_for_people(tmp_path):
-    """Without `--json` a person reads the address, where the data is, and which command serves."""
+    """Without `--json` the text has the address, the place of the data and the path of the `temporal` command."""
     async with command(tmp_path, "--port", "0", "--in-memory", "--headless") as process:
         assert process.stdout is not None
         text = b""
@@ -81,7 +83,7 @@ async def test_text_for_people(tmp_path):
 
 
 async def test_signal_while_starting(tmp_path):
-    """Ctrl-C before the server is ready ends it as cleanly, with no process left."""
+    """SIGINT before the server is ready ends the command with 0, and no process is left."""
     fake = tmp_path / "temporal"
     fake.write_text(
         "#!/bin/sh\n"
@@ -99,7 +101,7 @@ async def test_signal_while_starting(tmp_path):
 
 
 async def test_server_dies(tmp_path):
-    """When the server is killed from outside, the command says so and ends with status 1."""
+    """If the server is killed from outside, the command says so and exits with 1."""
     async with command(tmp_path, "--port", "0", "--in-memory", "--headless", "--json") as process:
         os.kill((await ready(process))["pid"], signal.SIGKILL)
         _, errors = await process.communicate()
@@ -115,8 +117,8 @@ async def test_server_dies(tmp_path):
         (["--db", "/dev/null/temporal.db"], {}, b"/dev/null"),
     ],
 )
-async def test_no_server(tmp_path, options, environment, fault):
-    """Without a server to start the command ends with status 3 and a sentence, never a traceback."""
+async def test_a_server_that_cannot_start(tmp_path, options, environment, fault):
+    """A server that cannot start makes the command exit with 3 and one sentence, without a traceback."""
     async with command(tmp_path, *options, **environment) as process:
         output, errors = await process.communicate()
         assert process.returncode == 3

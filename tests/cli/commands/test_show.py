@@ -1,8 +1,8 @@
-"""`sojourn show`, on real runs."""
+"""`sojourn show` on real runs."""
 
 
-async def test_a_shown_run_tells_its_safeguards(served):
-    """What matched, and whether retrying was stopped, without an option."""
+async def test_show_prints_the_safeguards(served):
+    """`show` prints the class of the last error, the similar errors in a row, and each error with its match."""
     run = await served.start("add")
     await run.result()
     shown = await served.sojourn("show", run.id)
@@ -11,8 +11,8 @@ async def test_a_shown_run_tells_its_safeguards(served):
     assert " (contract_error, by 'missing_fields')" in shown.out
 
 
-async def test_what_an_open_child_run_asks_is_shown_on_its_parent(served):
-    """The question stands above the line that answers it."""
+async def test_a_child_runs_question_is_shown_on_its_parent(served):
+    """`show` of the parent prints the question above the command line that answers it."""
     run = await served.waiting("below")
     shown = await served.sojourn("show", run.id)
     question, answer = shown.out.index("? Below: which one?"), shown.out.index("answer with: sojourn answer ")

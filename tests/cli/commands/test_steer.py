@@ -1,4 +1,4 @@
-"""`sojourn pause`, `resume` and `cancel`, on real runs."""
+"""`sojourn pause`, `resume` and `cancel` on real runs."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from sojourn import RunCanceled
 
 
 async def test_a_run_is_paused_and_resumed_with_a_message(served):
-    """The reason and the name are recorded; a message begins a new turn."""
+    """`pause` sets the reason, `resume` clears it, and a second `resume` exits with 1."""
     run = await served.waiting("ask")
     assert (await served.sojourn("pause", run.id, "let me look", "--by", "ana")).code == 0
     assert (await run.status()).paused == "let me look"
@@ -17,8 +17,8 @@ async def test_a_run_is_paused_and_resumed_with_a_message(served):
     await run.cancel()
 
 
-async def test_a_cancelled_run_says_why_and_by_whom(served):
-    """The reason and the name are in the run's end; a second cancel finds nothing to cancel."""
+async def test_the_end_of_a_canceled_run_holds_reason_and_name(served):
+    """The run's error holds the reason and the name; a second `cancel` exits with 1."""
     run = await served.start("hang")
     await served.status_when(run, lambda status: status.phase == "executing_tools")
     done = await served.sojourn("cancel", run.id, "no longer needed", "--by", "ana", "--json")

@@ -1,4 +1,4 @@
-"""Questions at the prompt, on a real pseudo-terminal."""
+"""Questions at the prompt, on a pseudo-terminal."""
 
 import os
 import pty
@@ -34,7 +34,7 @@ async def ask(turn: Turn) -> PlanResult:
 
 
 async def ask_for_blocks(turn: Turn) -> PlanResult:
-    """Ask for a field of a tool, so that the answer has to fit."""
+    """Ask for a field of a tool, so that the answer has to fit the field."""
     if turn.run.turn_id == "t1":
         question = AwaitClarification(
             question="How many?", missing_fields=["blocks"], restrict_to_tool=str(count.id)
@@ -44,7 +44,7 @@ async def ask_for_blocks(turn: Turn) -> PlanResult:
 
 
 async def wipe_all(turn: Turn) -> PlanResult:
-    """Wipe two disks, one after the other, and tell how that ended."""
+    """Wipe two disks, one after the other, and answer with the results."""
     results = [result for message in turn.messages for result in message.tool_results]
     if len(results) < 2:
         return PlanResult.calls(wipe.call(disk="ab"[len(results)]))
@@ -52,14 +52,14 @@ async def wipe_all(turn: Turn) -> PlanResult:
 
 
 class Terminal:
-    """`sojourn run` in a terminal: the process and the terminal's other end."""
+    """A command in a pseudo-terminal: the process and the terminal's other end."""
 
     def __init__(self, process: Command, end: int) -> None:
         self.process = process
         self.end = end
 
     async def shows(self, *signs: bytes) -> None:
-        """Wait for a prompt before which these were shown."""
+        """Wait for a prompt, with all these signs before it."""
         seen = b""
         while not (
             seen.endswith((b"\n> ", b"[y/n/a] ", b"[y/n/a/f] ", b"[y/n] "))
@@ -73,13 +73,13 @@ class Terminal:
         os.write(self.end, keys)
 
     async def rest(self) -> bytes:
-        """What is printed until the process ends."""
+        """All that the process prints until it ends."""
         return b"".join(await self.process.communicate())
 
 
 @pytest.fixture
 async def in_a_terminal(serve, temporal_address, status_when, start_command) -> AsyncIterator:
-    """Run an agent with this planner in a terminal of its own."""
+    """Run `sojourn run`, or another command on a waiting run, in a terminal, for an agent with a planner."""
     opened: list[Terminal] = []
 
     async def start(planner, command: str = "run") -> Terminal:
@@ -105,7 +105,7 @@ async def in_a_terminal(serve, temporal_address, status_when, start_command) -> 
 
 
 async def test_an_answer_at_the_prompt_carries_the_run_to_its_end(in_a_terminal):
-    """A blank line is asked again, a line is the answer, and the run's end is shown."""
+    """After a blank line the prompt asks again; a line is the answer, and the run's end is shown."""
     terminal = await in_a_terminal(ask)
     await terminal.shows(b"Who?", b"wanted: name")
     terminal.type(b"\n Ana \n")
@@ -114,7 +114,7 @@ async def test_an_answer_at_the_prompt_carries_the_run_to_its_end(in_a_terminal)
 
 
 async def test_an_answer_that_does_not_fit_is_asked_for_again(in_a_terminal):
-    """What the form refuses is said, and the person may try again."""
+    """The reason of the refusal is shown, and the person may answer again."""
     terminal = await in_a_terminal(ask_for_blocks)
     await terminal.shows(b"How many?", b"wanted: blocks")
     terminal.type(b'{"blocks": "many"}\n')
@@ -125,7 +125,7 @@ async def test_an_answer_that_does_not_fit_is_asked_for_again(in_a_terminal):
 
 
 async def test_ctrl_c_at_the_prompt_leaves_at_once(in_a_terminal):
-    """The command exits with 130 without another key, and says that the run goes on."""
+    """The command exits with 130 without another key, and says that the run continues."""
     terminal = await in_a_terminal(ask)
     await terminal.shows(b"Who?")
     terminal.process.send_signal(signal.SIGINT)
@@ -134,7 +134,7 @@ async def test_ctrl_c_at_the_prompt_leaves_at_once(in_a_terminal):
 
 
 async def test_the_end_of_input_leaves_the_run_waiting(in_a_terminal):
-    """Ctrl-D exits with 4: the run waits for a person."""
+    """Ctrl-D exits with 4, and the run still waits."""
     terminal = await in_a_terminal(ask)
     await terminal.shows(b"Who?")
     terminal.type(b"\x04")
@@ -143,7 +143,7 @@ async def test_the_end_of_input_leaves_the_run_waiting(in_a_terminal):
 
 
 async def test_calls_are_approved_and_denied_at_the_prompt(in_a_terminal):
-    """The person sees sentence, tool and payload; anything but a decision is asked again; a no may say why."""
+    """The person sees prompt, tool and payload; after any other input the prompt asks again; a denial may have a reason."""
     terminal = await in_a_terminal(wipe_all)
     await terminal.shows(b"? Wipe disk a?", b'cli.disks.wipe\n    disk = "a"\n', b"n WHY")
     terminal.type(b"perhaps\n")
@@ -159,7 +159,7 @@ async def test_calls_are_approved_and_denied_at_the_prompt(in_a_terminal):
 
 
 async def test_a_tool_that_is_approved_for_the_run_is_not_asked_about_again(in_a_terminal):
-    """`a` approves this call and the next of its tool."""
+    """`a` approves this call and the tool's next call."""
     terminal = await in_a_terminal(wipe_all)
     await terminal.shows(b"? Wipe disk a?")
     terminal.type(b"a\n")
@@ -168,7 +168,7 @@ async def test_a_tool_that_is_approved_for_the_run_is_not_asked_about_again(in_a
 
 
 async def test_a_tool_approved_for_the_run_settles_its_other_open_calls(in_a_terminal):
-    """Calls of one step that were asked about at once are not asked about one by one after an `a`."""
+    """`a` also approves the tool's other open calls of the step, without asking again."""
 
     async def both(turn: Turn) -> PlanResult:
         if not turn.tool_results:
@@ -184,7 +184,7 @@ async def test_a_tool_approved_for_the_run_settles_its_other_open_calls(in_a_ter
 
 
 async def test_the_end_of_input_leaves_a_call_undecided(in_a_terminal):
-    """Ctrl-D decides nothing, and exits with 4."""
+    """Ctrl-D sends no decision, and exits with 4."""
     terminal = await in_a_terminal(wipe_all)
     await terminal.shows(b"? Wipe disk a?")
     terminal.type(b"\x04")
@@ -193,14 +193,14 @@ async def test_the_end_of_input_leaves_a_call_undecided(in_a_terminal):
 
 
 async def wipe_long(turn: Turn) -> PlanResult:
-    """Wipe a disk whose name does not fit on a screen, and tell how that ended."""
+    """Wipe a disk whose name does not fit on a screen, and answer with the result."""
     if not turn.tool_results:
         return PlanResult.calls(wipe.call(disk="x" * 400))
     return PlanResult.final("; ".join(str(result.error or "wiped") for result in turn.tool_results))
 
 
-async def test_what_was_cut_is_approved_after_it_was_shown(in_a_terminal):
-    """A yes before that is no decision; `f` shows all of it."""
+async def test_a_call_that_was_cut_is_approved_only_after_it_was_shown_whole(in_a_terminal):
+    """A yes before that is refused; `f` shows the whole call."""
     terminal = await in_a_terminal(wipe_long)
     await terminal.shows(b"200 characters left out", b"f: show all of it")
     terminal.type(b"y\n")
@@ -213,7 +213,7 @@ async def test_what_was_cut_is_approved_after_it_was_shown(in_a_terminal):
 
 
 @pytest.mark.parametrize(
-    ("command", "keys", "said", "code"),
+    ("command", "keys", "printed", "code"),
     [
         ("approve", b"perhaps\ny\n", b"approved: confirm-", 0),
         ("approve", b"n\n", b"no decision was sent", 4),
@@ -221,10 +221,10 @@ async def test_what_was_cut_is_approved_after_it_was_shown(in_a_terminal):
         ("deny", b"y\n", b"denied: confirm-", 0),
     ],
 )
-async def test_a_call_is_shown_and_asked_about(in_a_terminal, command, keys, said, code):
-    """The person sees what it is about, and only a yes sends the decision."""
+async def test_a_decision_needs_a_yes(in_a_terminal, command, keys, printed, code):
+    """`approve` and `deny` show the call and ask, and only a yes sends the decision."""
     terminal = await in_a_terminal(wipe_all, command)
     await terminal.shows(b"Wipe disk a?", b'    disk = "a"', f"{command.capitalize()}?".encode())
     terminal.type(keys)
-    assert said in await terminal.rest()
+    assert printed in await terminal.rest()
     assert terminal.process.returncode == code

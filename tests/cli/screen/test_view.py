@@ -1,4 +1,4 @@
-"""How a run is drawn, event by event, where there is no terminal."""
+"""How the events of a run are drawn, without a terminal and as a tree."""
 
 import io
 from datetime import UTC, datetime, timedelta
@@ -19,13 +19,14 @@ from sojourn import (
     ToolRequest,
     ToolResult,
 )
+from sojourn.cli.screen.text import text_lines
 from sojourn.cli.screen.tree import RunTree
 from sojourn.cli.screen.view import RunView
 from sojourn.contracts.event import EVENT_CLASSES
 
 
 def drawn(kind: str, *, terminal: bool = False, **fields: Any) -> str:
-    """What one event looks like."""
+    """The text drawn for one event."""
     out = io.StringIO()
     console = Console(file=out, force_terminal=terminal, width=200, highlight=False, color_system=None)
     event = EVENT_CLASSES[kind](run_id="r", event_id="1", time=datetime(2027, 1, 4, tzinfo=UTC), **fields)
@@ -44,6 +45,13 @@ STOPPED = Finalize(
     reason="retries_stopped",
     message="`ops.disks.wipe` failed 3 times in a row: no space.\nWhat you can do:\n- free some",
 )
+
+
+def test_a_whole_text_is_cut_nowhere() -> None:
+    """Escapes of invisible characters make a line longer than its text."""
+    text = "a\u200bb" * 1_000
+    assert text_lines(text, whole=True)[0].text == "a\\u200bb" * 1_000
+    assert text_lines(text)[0].text.endswith("…")
 
 
 @pytest.mark.parametrize(
@@ -99,28 +107,28 @@ STOPPED = Finalize(
     ],
 )
 def test_an_event_and_its_lines(kind, fields, shown):
-    """Each event is drawn as plain lines; one that says nothing to a person is passed over."""
+    """Each event is drawn as plain lines; an event without meaning for a person draws none."""
     assert drawn(kind, **fields).splitlines() == shown
 
 
 @pytest.mark.parametrize("kind", ["run_paused", "await_answered"])
-def test_what_people_said_is_printed_as_text(kind):
-    """Control characters and markup from outside do nothing."""
+def test_text_from_people_is_printed_as_text(kind):
+    """Control characters and markup from outside have no effect."""
     of = {"await_id": "q"} if kind == "await_answered" else {}
-    said = drawn(kind, by="a\x1b[2Jna", text="[red]x[/red]\nsecond line", **of)
-    assert said.count("\n") == 1
-    assert "\x1b" not in said
-    assert r"[red]x[/red]\nsecond line" in said
-    assert r'by "a\u001b[2Jna"' in said
+    lines = drawn(kind, by="a\x1b[2Jna", text="[red]x[/red]\nsecond line", **of)
+    assert lines.count("\n") == 1
+    assert "\x1b" not in lines
+    assert r"[red]x[/red]\nsecond line" in lines
+    assert r'by "a\u001b[2Jna"' in lines
 
 
 def test_a_terminal_gets_a_tree():
-    """What is asked stands in the live tree, under its run."""
+    """On a terminal the question of an approval is part of the live tree."""
     assert "? Wipe disk a?" in drawn("await_confirmation", terminal=True, confirmation=CONFIRM)
 
 
 def test_a_call_is_drawn_with_its_outcome():
-    """A denied call shows why it did not run."""
+    """The end of a denied call shows the reason."""
     result = ToolResult(
         name="ops.disks.wipe", tool_call_id="c1", error=ToolError.new("denied: not today", code="denied")
     )
@@ -130,8 +138,8 @@ def test_a_call_is_drawn_with_its_outcome():
     assert ended == "← ops.disks.wipe (2.0 s): error: denied: not today\n"
 
 
-def test_a_failed_run_tells_each_link_once() -> None:
-    """The chain goes further in with each cause, the root is the last, and a gap says how many are left out."""
+def test_a_failed_run_shows_each_cause_once() -> None:
+    """Each cause is indented below the error that it caused, the root cause last, and a gap names the number left out."""
     error = ToolError.new("root")
     for hop in range(9):
         error = ToolError.with_cause(f"hop {hop}", error)
@@ -151,8 +159,8 @@ def test_a_failed_run_tells_each_link_once() -> None:
     assert lines == ["← a.b.c (1.0 s): error: no", "    because: 'k'"]
 
 
-def test_a_failed_child_run_is_told_by_its_call() -> None:
-    """What the end of the call says, the child's own end does not say too."""
+def test_a_failed_child_run_is_shown_by_its_call() -> None:
+    """The error of a failed child run is drawn once, at the end of its call."""
     out = io.StringIO()
     at = {"event_id": "1", "time": datetime(2027, 1, 4, tzinfo=UTC)}
     link = RunLink(run_id="r/c1", agent_id="a.b", parent_run_id="r", parent_tool_call_id="c1")
@@ -161,7 +169,7 @@ def test_a_failed_child_run_is_told_by_its_call() -> None:
     failed = ToolResult(
         name="a.b.c", tool_call_id="c1", run_link=link, error=ToolError.with_cause("failed", error)
     )
-    told = [
+    events = [
         EVENT_CLASSES["tool_start"](run_id="r", call=call, **at),
         EVENT_CLASSES["agent_run_started"](run_id="r", run_link=link, call=call, **at),
         EVENT_CLASSES["run_failed"](run_id="r/c1", error=error, text="root", **at),
@@ -170,7 +178,7 @@ def test_a_failed_child_run_is_told_by_its_call() -> None:
     console = Console(file=out, width=200, highlight=False, color_system=None)
     tree = RunTree()
     with RunView(console) as view:
-        for event in told:
+        for event in events:
             view.show(event)
             tree.feed(event)
     console.print(tree.tree)

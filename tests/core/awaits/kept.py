@@ -1,4 +1,4 @@
-"""A run's waits as a test goes through them: each transition replaces the value that is kept."""
+"""A mutable holder of `Waits`, for tests that apply several transitions."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from sojourn.core.awaits.waits import Released, Waits
 
 
 class Kept:
-    """Keeps one `Waits`; what is only read goes to it."""
+    """Holds one immutable `Waits`; each transition replaces it, and all other attributes are read from it."""
 
     def __init__(self, *waits: Await) -> None:
         self.waits = Waits()

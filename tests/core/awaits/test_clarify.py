@@ -1,4 +1,4 @@
-"""From a hint to the question that a person is asked (SR-94, SR-136, SR-145)."""
+"""The question to a person that a hint becomes (SR-94, SR-136, SR-145)."""
 
 import pytest
 
@@ -27,8 +27,8 @@ def missing(*pointers: str) -> list[FieldIssue]:
     return [FieldIssue(field=pointer, constraint="missing_field") for pointer in pointers]
 
 
-def test_a_hint_is_all_that_a_question_needs() -> None:
-    """What is missing, of which tool, and what would do, under the id of SR-94's sample."""
+def test_a_hint_becomes_a_question() -> None:
+    """The question has the hint's missing fields, tool, example and message, and an id as in SR-94's sample."""
     assert HINT.question() == AwaitClarification(
         id="fix-ops.devices.reset",
         question="Which site?",
@@ -49,7 +49,7 @@ def test_a_hint_is_all_that_a_question_needs() -> None:
     ],
 )
 def test_a_person_is_always_asked_something(changes: dict, question: str) -> None:
-    """The hint's own question, else what it says to the planner, else which tool it is about."""
+    """The question is the hint's `clarifying_question`, else its `message`, else a text that names the tool."""
     assert hint(**changes).question().question == question
 
 
@@ -66,14 +66,14 @@ def test_a_person_is_always_asked_something(changes: dict, question: str) -> Non
     ],
     ids=lambda value: str([getattr(each, "field", each) for each in value]),
 )
-def test_a_field_of_a_field_is_named_in_full(issues: list[FieldIssue], names: list[str]) -> None:
-    """Its bare name may be another field's, whose form would refuse the right answer."""
+def test_a_nested_field_is_named_by_its_pointer(issues: list[FieldIssue], names: list[str]) -> None:
+    """A nested field's bare name may be the name of another field, whose form would refuse the right answer."""
     bare = list(dict.fromkeys(issue.field.rsplit("/", 1)[1] for issue in issues)) or ["site"]
     assert hint(missing_fields=bare, issues=issues).question().missing_fields == names
 
 
 def test_the_last_call_that_lacks_fields_is_asked_about() -> None:
-    """One question at a time; what a person cannot give is left to the planner."""
+    """Of several calls that lack fields, the last one becomes the question; other failures are left to the planner."""
     other = hint(tool="ops.sites.find")
     for results, asked in (
         ([failed(HINT), failed(other)], "fix-ops.sites.find"),
@@ -92,7 +92,7 @@ def test_the_last_call_that_lacks_fields_is_asked_about() -> None:
     "results", [[], [ToolResult(result=1)], [failed(None)], [failed(hint(missing_fields=[]))]]
 )
 def test_without_missing_fields_nobody_is_asked(results: list[ToolResult]) -> None:
-    """Other faults are the planner's to mend."""
+    """A step in which no call lacks fields asks no question."""
     assert question_for(results) is None
 
 
@@ -113,10 +113,10 @@ def test_without_missing_fields_nobody_is_asked(results: list[ToolResult]) -> No
         ([], missing("/id"), []),
     ],
 )
-def test_a_planners_bare_names_are_placed_by_the_hint_they_come_from(
+def test_a_planners_bare_names_become_the_pointers_of_the_hint(
     named: list, issues: list, asked: list
 ) -> None:
-    """`hint.missing_fields` has bare names: by themselves they would be other fields of the payload (SR-94)."""
+    """A planner's names from `hint.missing_fields`, which are bare, become pointers by a hint of the same tool (SR-94)."""
     question = AwaitClarification(question="?", missing_fields=named, restrict_to_tool=HINT.tool)
     told = hint(missing_fields=[issue.field.rsplit("/", 1)[1] for issue in issues], issues=issues)
     assert placed(question, [failed(told)]).missing_fields == asked

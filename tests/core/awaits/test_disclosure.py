@@ -1,4 +1,4 @@
-"""A payload as whoever decides on it sees it: every field, every tail, and what is left out counted."""
+"""Disclosure: a payload in lines for the person who decides; every field, every end, and counts of what is left out."""
 
 import json
 
@@ -35,7 +35,7 @@ PAYLOADS = st.dictionaries(NAMES, JSON, max_size=4)
 
 
 def leaves(value):
-    """Every value that holds no other."""
+    """Each scalar and each empty object or array of a value."""
     if value and isinstance(value, dict | list):
         for inner in value.values() if isinstance(value, dict) else value:
             yield from leaves(inner)
@@ -44,15 +44,15 @@ def leaves(value):
 
 
 @given(PAYLOADS, PAYLOADS)
-def test_payloads_that_differ_have_whole_views_that_differ(one: dict, other: dict) -> None:
-    """So that what was seen is what is approved; and the whole view is what it says."""
+def test_different_payloads_have_different_whole_views(one: dict, other: dict) -> None:
+    """Two payloads have the same whole view only if they are the same JSON, so a person approves what was shown."""
     same = json.dumps(one) == json.dumps(other)
     assert (disclose(one, whole=True) == disclose(other, whole=True)) is same
 
 
 @given(PAYLOADS)
-def test_every_field_has_a_line_that_can_be_printed(payload: dict) -> None:
-    """One a leaf, its path first; no line holds what a terminal obeys or hides."""
+def test_every_field_has_a_printable_line(payload: dict) -> None:
+    """A whole view has one line for each scalar and each empty object or array, and no control characters."""
     shown = disclose(payload, whole=True)
     assert len(shown.lines) == max(1, len(list(leaves(payload))))
     assert len({line.split(" = ")[0] for line in shown.lines}) <= len(shown.lines)
@@ -62,7 +62,7 @@ def test_every_field_has_a_line_that_can_be_printed(payload: dict) -> None:
 
 @given(PAYLOADS, st.integers(0, 60), st.integers(0, 3 * MAX_TEXT))
 def test_no_padding_hides_a_field(payload: dict, fields: int, length: int) -> None:
-    """However much stands before it, the last field is there with its end, and a cut view says that it is cut."""
+    """However many fields come before, the last field is shown with its end, and a shortened view says so."""
     padded = {**{f"p{n}": n for n in range(fields)}, "rows": [["x"] * fields], **payload}
     padded |= {"path": "y" * length + "/PROD"}
     shown = disclose(padded)
@@ -74,7 +74,7 @@ def test_no_padding_hides_a_field(payload: dict, fields: int, length: int) -> No
 
 
 def test_a_view_reads_well() -> None:
-    """Paths as people write them, values as JSON, marks behind them."""
+    """A line is a path such as `lines[0].sku`, the value as JSON, and a warning where letters of scripts are mixed."""
     payload = {
         "path": "/srv/da\u200bta",
         "lines": [{"sku": "a-1", "count": 2}, {}],
@@ -93,7 +93,7 @@ def test_a_view_reads_well() -> None:
 
 
 def test_a_long_text_shows_both_ends() -> None:
-    """And how much is between; the whole view leaves nothing out."""
+    """A long text shows its beginning, its end and the number of characters between; the whole view shows it all."""
     payload = {"text": "x" * 4_000 + "y", "path": "/PROD"}
     cut = disclose(payload)
     assert not cut.is_whole
@@ -103,7 +103,7 @@ def test_a_long_text_shows_both_ends() -> None:
 
 
 def test_many_fields_share_a_screen() -> None:
-    """Something of each that stands at the top, and what is left out of it."""
+    """Of a payload with many fields, some of each top-level field are shown, and the number of its items."""
     rows = [{"n": n} for n in range(5_000)]
     shown = disclose({"rows": rows, "path": "/PROD", "more": {str(n): n for n in range(100)}})
     assert not shown.is_whole
@@ -121,7 +121,7 @@ def test_many_fields_share_a_screen() -> None:
 
 
 def test_long_and_deep_paths_are_cut_too() -> None:
-    """A name may be as long as a text, and an object as deep as a payload may be."""
+    """A long name in a path is shortened, and so is the path of a deeply nested field."""
     deep: object = 1
     for n in range(40):
         deep = {f"d{n}": deep}
@@ -133,5 +133,5 @@ def test_long_and_deep_paths_are_cut_too() -> None:
 
 
 def test_a_number_that_python_does_not_write_is_shown() -> None:
-    """Nothing that a history holds stops who shows it."""
+    """An integer that is too long for Python's decimal conversion is shown in hexadecimal."""
     assert disclose({"n": 10**5_000}).lines[0].startswith("n = 0x")

@@ -1,4 +1,4 @@
-"""Forms: what a person is asked to fill in, and what of their answer does not fit."""
+"""Forms: the fields that a person fills in, and the check of the answer."""
 
 from typing import Any
 
@@ -57,7 +57,7 @@ def fields(spec: ToolSpec, *names: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("field", "said"),
+    ("field", "expected"),
     [
         (
             "site",
@@ -71,9 +71,9 @@ def fields(spec: ToolSpec, *names: str) -> dict[str, Any]:
         ),
         ("count", {"type": "integer", "title": "Count", "default": 1, "minimum": 1, "maximum": 9}),
         ("kind", {"type": "string", "title": "Kind", "default": "a", "enum": ["a", "b"]}),
-        # Which alternative is meant is for the tool to say.
+        # A field with alternatives is left open: only the tool can tell which one applies.
         ("note", {"title": "Note", "description": "For the driver"}),
-        # Of a nested object a form says that it is one; its fields are named by pointer, through references.
+        # A nested object has its type alone; its fields are named by pointer, also through references.
         ("to", {"type": "object", "title": "Address", "description": "Where."}),
         ("/to/city", {"type": "string", "title": "City", "description": "The city", "maxLength": 20}),
         ("/to/house", {"title": "House number"}),
@@ -90,13 +90,13 @@ def fields(spec: ToolSpec, *names: str) -> dict[str, Any]:
         ),
     ],
 )
-def test_a_form_says_of_a_field_what_the_tool_says(field: str, said: dict) -> None:
-    """Fields are found by bare name or pointer; of their schemas the simple words are kept."""
-    assert fields(ORDER, field) == {field: said}
+def test_a_form_keeps_the_simple_keywords_of_a_field(field: str, expected: dict) -> None:
+    """A field is found by bare name or pointer, and its schema is reduced to simple keywords."""
+    assert fields(ORDER, field) == {field: expected}
 
 
 def test_a_form_has_the_fields_that_are_asked_for() -> None:
-    """Of a name that the tool does not know nothing is said, and with no other there is no form."""
+    """A field that the tool lacks is left open; without a field that the tool has there is no form."""
     assert list(fields(ORDER, "kind", "other", "site")) == ["kind", "other", "site"]
     assert fields(ORDER, "kind", "other")["other"] == {}
     assert has_fields(ORDER, ["kind", "/to/city"])
@@ -108,7 +108,7 @@ def test_a_form_has_the_fields_that_are_asked_for() -> None:
 
 
 def test_a_pointer_is_unescaped() -> None:
-    """A name with a slash is found by its pointer, and as it is."""
+    """A name with a slash is found by its escaped pointer and by the name itself."""
     odd = spec({"type": "object", "properties": {"a/b": {"type": "string"}, "c~d": {"type": "integer"}}})
     assert fields(odd, "/a~1b", "a/b", "/c~0d") == {
         "/a~1b": {"type": "string"},
@@ -118,7 +118,7 @@ def test_a_pointer_is_unescaped() -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "said"),
+    ("schema", "expected"),
     [
         ({"allOf": [{"type": "string"}, {"maxLength": 5}]}, {"type": "string", "maxLength": 5}),
         ({"$ref": "#/$defs/name", "title": "Own"}, {"type": "string", "title": "Own"}),
@@ -133,18 +133,18 @@ def test_a_pointer_is_unescaped() -> None:
     ],
     ids=str,
 )
-def test_a_form_promises_no_more_than_it_can_check(schema: dict, said: dict) -> None:
-    """Parts that all apply are put together; alternatives, patterns and long lists are left to the tool."""
+def test_a_form_keeps_only_keywords_that_it_can_check(schema: dict, expected: dict) -> None:
+    """Keywords of `allOf` and `$ref` are merged; alternatives, patterns and long enums are left to the tool."""
     root = {
         "type": "object",
         "properties": {"x": schema},
         "$defs": {"name": {"type": "string", "title": "N"}},
     }
-    assert fields(spec(root), "x") == {"x": said}
+    assert fields(spec(root), "x") == {"x": expected}
 
 
 def test_a_form_has_at_most_fifty_fields() -> None:
-    """However many are asked for."""
+    """A form has 50 fields if more are named."""
     wide = spec({"properties": {f"f{n}": {} for n in range(80)}})
     assert len(fields(wide, *(f"f{n}" for n in range(80)))) == 50
 
@@ -163,8 +163,8 @@ NAMES = ("site", "count", "kind", "note", "/to/city")
         },
     )
 )
-def test_what_the_tool_takes_fits_its_form(values: dict[str, Any]) -> None:
-    """The form's check is the looser: it never refuses a value that the tool would accept."""
+def test_what_the_tool_accepts_fits_its_form(values: dict[str, Any]) -> None:
+    """A form never refuses a value that the tool's schema accepts."""
     form = form_of(ORDER, NAMES)
     validator = Validator(forbid_unknown_fields(Order.model_json_schema()))
     payload = {"site": "ab", "to": {"city": "Bern"}, **values}
@@ -217,8 +217,8 @@ FORM = {
     ],
     ids=str,
 )
-def test_what_does_not_fit_is_said_in_a_clause(values: dict, misfit: str | None) -> None:
-    """The first field that does not fit is named, with what would."""
+def test_a_misfit_is_described_in_a_clause(values: dict, misfit: str | None) -> None:
+    """The clause names the first field that does not fit, and what would fit."""
     assert misfit_of(FORM, values, whole=False) == misfit
 
 
@@ -237,22 +237,24 @@ def test_what_does_not_fit_is_said_in_a_clause(values: dict, misfit: str | None)
     ],
     ids=str,
 )
-def test_a_tool_takes_all_that_it_requires_and_no_more(values: dict | None, misfit: str | None) -> None:
-    """Where values go to the tool as they are, required fields have to be there and others must not."""
+def test_a_whole_answer_has_the_required_fields_and_no_others(
+    values: dict | None, misfit: str | None
+) -> None:
+    """With `whole`, for values that go to the tool unchanged, required fields must be there and unknown ones must not."""
     assert misfit_of({**FORM, "required": ["name", "count"]}, values, whole=True) == misfit
 
 
 @pytest.mark.parametrize(
     ("form", "text", "values"),
     [
-        # JSON objects are values, whatever the form.
+        # A JSON object is taken as values by any form.
         (FORM, '{"name": "ab"}', {"name": "ab"}),
         ({}, "{}", {}),
-        # Words are words where several fields are asked for.
+        # With several fields, a text that is no JSON object gives no values.
         (FORM, "ab", None),
         (FORM, "5", None),
         (FORM, "[1]", None),
-        # The one field that is asked for takes the text itself where it fits, else what it says as JSON.
+        # A single field takes the text itself if that fits, else the text read as JSON.
         ({"properties": {"n": {"type": "integer"}}}, "5", {"n": 5}),
         ({"properties": {"n": {"type": "string"}}}, "5", {"n": "5"}),
         ({"properties": {"n": {}}}, "5", {"n": "5"}),
@@ -262,19 +264,19 @@ def test_a_tool_takes_all_that_it_requires_and_no_more(values: dict | None, misf
         ({"properties": {"n": {"type": "null"}}}, "null", None),
         ({"properties": {"n": {"type": "array"}}}, "[1]", {"n": [1]}),
         ({"properties": {"n": {"enum": ["a"]}}}, "b", None),
-        # What cannot be read is words.
+        # A text that cannot be read as JSON gives no values.
         ({"properties": {"n": {"type": "integer"}}}, "1" * 5_000, None),
         ({"properties": {"n": {"type": "integer"}}}, "[" * 50_000, None),
     ],
     ids=lambda value: str(value)[:40],
 )
 def test_a_text_may_give_values(form: dict, text: str, values: dict | None) -> None:
-    """A person may answer in JSON, or with the one value; else it is words."""
+    """A person may answer with a JSON object or the value of the only field; any other text gives no values."""
     assert values_of(form, text) == values
 
 
 def test_a_clause_is_short() -> None:
-    """Names and choices of a stranger's form are cut where they are repeated."""
+    """Long names and enums of a form are shortened in the clause."""
     form = {"properties": {"n" * 900: {"enum": ["e" * 900] * 90}}, "required": ["r" * 900] * 90}
     for values in ({}, {"r" * 900: 1, "x" * 900: 1}, None):
         assert len(str(misfit_of(form, values, whole=True))) < 400
@@ -304,8 +306,8 @@ def test_a_clause_is_short() -> None:
         (["kind", "/to/city"], {"/to/city": "B"}, None),
     ],
 )
-def test_a_misspelt_field_answers_nothing(names: list[str], values: dict, misfit: str | None) -> None:
-    """It is refused with the name that was meant, where the form is closed; a form of an older run is not."""
+def test_a_closed_form_refuses_an_unknown_field(names: list[str], values: dict, misfit: str | None) -> None:
+    """An unknown field is refused, with a similar name if there is one, only where `closed` is set."""
     form = form_of(ORDER, names)
     assert misfit_of(form, values, whole=False, closed=True) == misfit
     assert misfit_of(form, values, whole=False) is None

@@ -1,4 +1,4 @@
-"""Answers to open waits: taken when they answer what is asked, refused with a reason else."""
+"""Answers to open waits of each kind: accepted when they fit the wait, else refused with a reason."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def planners(form: dict) -> AwaitClarification:
 
 
 def tools(form: dict) -> AwaitClarification:
-    """A tool's question, whose answer goes to the tool as it is."""
+    """A tool's question, whose answer goes to the tool unchanged."""
     return QUESTION.model_copy(update={"form": form, "tool_call_id": "c1", "server": "a.b"})
 
 
@@ -53,32 +53,32 @@ def reason(judged: object) -> str:
 @pytest.mark.parametrize(
     ("wait", "kind"), [(QUESTION, CLARIFICATION), (CONFIRM, CONFIRMATION), (OUTSIDE, TOOL_RESULTS)]
 )
-def test_each_kind_of_wait_has_its_own_door(wait, kind: str) -> None:
-    """The update or signal that answers follows from what is waited for."""
+def test_each_kind_of_wait_has_its_own_message(wait, kind: str) -> None:
+    """The name of the update or signal that answers a wait follows from the wait's kind."""
     assert kind_of(wait).name == kind
 
 
 def test_a_text_answers_a_question() -> None:
-    """Words go to the planner as they are, with the name of who said them."""
+    """A text answer is accepted unchanged, with the sender's name."""
     assert read(QUESTION, {"answer": "s-1", "by": "ana"}) == Clarified(QUESTION.id, "s-1", "ana")
 
 
 def test_values_by_field_are_kept_as_json() -> None:
-    """An object of values is passed on as JSON, readable in any script."""
+    """An object of values becomes JSON without ASCII escapes."""
     answer = {"site": "Zürich"}
     assert read(QUESTION, {"answer": answer}) == Clarified(QUESTION.id, '{"site": "Zürich"}', None)
 
 
 @pytest.mark.parametrize("answer", [None, "", {}, 3, True, ["x"]], ids=str)
-def test_an_empty_answer_is_none(answer: object) -> None:
-    """An answer is a text or an object, and not empty."""
+def test_an_empty_answer_is_refused(answer: object) -> None:
+    """An answer has to be a text or an object that is not empty."""
     assert "the answer to fix-a.b.c#2 is a text or an object" in reason(read(QUESTION, {"answer": answer}))
 
 
 @pytest.mark.parametrize("wait", [QUESTION, CONFIRM, OUTSIDE], ids=lambda wait: wait.id)
 @pytest.mark.parametrize("by", [3, "x" * 201, ["ana"], "\ud800"], ids=lambda by: repr(by)[:10])
-def test_who_answers_is_a_name(wait, by: object) -> None:
-    """A name is a text of at most 200 characters, whatever it answers."""
+def test_by_is_a_name(wait, by: object) -> None:
+    """`by` is a text of at most 200 characters, for every kind of wait; an empty one is None."""
     sent = {"answer": "x", "approved": True, "results": [{"tool_call_id": "c1", "result": 1}]}
     assert "`by` is a name" in reason(read(wait, {**sent, "by": by}))
     assert read(wait, {**sent, "by": ""}).by is None
@@ -86,7 +86,7 @@ def test_who_answers_is_a_name(wait, by: object) -> None:
 
 
 def test_an_answer_has_a_bounded_length() -> None:
-    """At most 64,000 characters, as text or as JSON."""
+    """An answer has at most 64,000 characters, as a text or as JSON."""
     assert isinstance(read(QUESTION, {"answer": "x" * MAX_ANSWER_CHARS}), Clarified)
     for answer in ("x" * (MAX_ANSWER_CHARS + 1), {"a": "x" * MAX_ANSWER_CHARS}):
         assert "at most 64,000 characters" in reason(read(QUESTION, {"answer": answer}))
@@ -105,13 +105,13 @@ def test_an_answer_has_a_bounded_length() -> None:
     ids=["half a character", "in a name", "nesting", "a long number", "an endless number", "no number"],
 )
 def test_an_answer_can_be_written_and_read_again(answer: object, said: str) -> None:
-    """What a transcript could not carry would stop the run for ever, so it is refused where it is sent."""
+    """An answer that cannot be written as JSON and read back is refused: it would stop the run for ever."""
     assert said in reason(read(QUESTION, {"answer": answer}))
 
 
 @pytest.mark.parametrize("why", [None, "", "I do not know"], ids=str)
 def test_a_question_may_be_declined(why: str | None) -> None:
-    """Whoever is asked may say no, with or without a reason, even where values are wanted."""
+    """A question may be declined with or without a reason, also where its form asks for values."""
     for question in (QUESTION, tools(FORM)):
         declined = read(question, {"declined": True, "reason": why, "answer": "ignored"})
         assert declined == Clarified(QUESTION.id, why or "", None, declined=True)
@@ -119,14 +119,14 @@ def test_a_question_may_be_declined(why: str | None) -> None:
 
 @pytest.mark.parametrize("why", [5, ["no"], "x" * 2_001, "\ud800"], ids=lambda why: repr(why)[:10])
 def test_a_reason_is_a_short_text(why: object) -> None:
-    """Reasons have at most 2,000 characters, for declining and for decisions."""
+    """A reason has at most 2,000 characters, in a decline and in a decision."""
     assert "`reason` is a text of at most 2,000" in reason(read(QUESTION, {"declined": True, "reason": why}))
     assert "`reason` is a text of at most 2,000" in reason(read(CONFIRM, {"approved": True, "reason": why}))
 
 
 @pytest.mark.parametrize("declined", ["true", 1, {}], ids=str)
 def test_only_true_declines(declined: object) -> None:
-    """Something like true does not throw an answer away."""
+    """A `declined` that is not `true` is ignored, and the answer counts."""
     answered = read(QUESTION, {"declined": declined, "answer": "s-1"})
     assert isinstance(answered, Clarified)
     assert (answered.text, answered.declined) == ("s-1", False)
@@ -140,10 +140,10 @@ def test_only_true_declines(declined: object) -> None:
     [
         ({"site": "s-1", "count": 2}, {"site": "s-1", "count": 2}, {"site": "s-1", "count": 2}),
         ('{"site": "s-1"}', {"site": "s-1"}, {"site": "s-1"}),
-        # A planner reads what is there, a tool takes no less and no more than it asks for.
+        # A planner accepts any of the fields; a tool needs its required fields and accepts no others.
         ({"count": 2}, {"count": 2}, "site is missing"),
         ({"site": "s-1", "why": 1}, {"site": "s-1", "why": 1}, "'why' is none of site, count"),
-        # Words are for planners alone.
+        # Only a planner accepts a text that gives no values.
         ("the one in Bern", None, "values by field are wanted: site, count"),
         ({"site": 5}, "site is string, not integer", "site is string, not integer"),
         ({"site": "s-1", "count": 0}, "count is at least 1", "count is at least 1"),
@@ -152,7 +152,7 @@ def test_only_true_declines(declined: object) -> None:
     ids=str,
 )
 def test_values_fit_the_form(answer: object, planner: object, tool: object) -> None:
-    """Values have to fit what is asked: as far as they go for a planner, in full for a tool."""
+    """Values have to fit the form: those that are there for a planner's question, all of them for a tool's."""
     for question, wanted in ((planners(FORM), planner), (tools(FORM), tool)):
         judged = read(question, {"answer": answer})
         if isinstance(wanted, str):
@@ -163,8 +163,8 @@ def test_values_fit_the_form(answer: object, planner: object, tool: object) -> N
 
 
 @pytest.mark.parametrize(("text", "values"), [("5", {"count": 5}), ('{"count": 5}', {"count": 5})])
-def test_a_text_gives_the_one_value_that_is_asked_for(text: str, values: dict) -> None:
-    """Where one field is asked for, a person need not write JSON."""
+def test_a_text_gives_the_value_of_the_only_field(text: str, values: dict) -> None:
+    """Where a form has one field, a person may answer with the value alone or with a JSON object."""
     judged = read(tools(ONE_FIELD), {"answer": text})
     assert judged == Clarified(QUESTION.id, text, None, values)
 
@@ -181,8 +181,8 @@ def test_a_text_gives_the_one_value_that_is_asked_for(text: str, values: dict) -
     ids=["half a character", "nesting", "a long number", "no number", "an endless number"],
 )
 @pytest.mark.parametrize("asked", [planners, tools])
-def test_json_in_a_text_is_judged_as_json(asked, text: str, said: str) -> None:
-    """A harmless text may spell what no payload can carry; it goes to no tool and no transcript."""
+def test_json_in_a_text_is_checked_as_json(asked, text: str, said: str) -> None:
+    """A text answer whose JSON no payload can carry is refused, for a planner's and for a tool's question."""
     assert said in reason(read(asked({"properties": {"any": {}}}), {"answer": text}))
 
 
@@ -197,8 +197,8 @@ def test_json_in_a_text_is_judged_as_json(asked, text: str, said: str) -> None:
     ],
     ids=str,
 )
-def test_a_form_of_a_stranger_is_borne(form: dict, takes: bool) -> None:
-    """A form that is none asks for nothing, and stops no run: a planner reads any answer, a tool gets none."""
+def test_a_malformed_form_raises_nothing(form: dict, takes: bool) -> None:
+    """With a malformed form, a planner's question accepts any answer; a tool's only if the form has properties."""
     assert isinstance(read(planners(form), {"answer": {"a": 1}}), Clarified)
     assert isinstance(read(tools(form), {"answer": {"a": 1}}), Clarified if takes else Refused)
 
@@ -219,7 +219,7 @@ def test_a_form_of_a_stranger_is_borne(form: dict, takes: bool) -> None:
     ids=str,
 )
 def test_a_decision_is_true_or_false(sent: dict, decided: Decided) -> None:
-    """A call is approved or denied, by somebody, for a reason, alone or with its tool."""
+    """A decision approves or denies a call, with an optional reason, name and scope."""
     assert read(CONFIRM, sent) == decided
     assert decided.text == decided.reason
 
@@ -227,9 +227,9 @@ def test_a_decision_is_true_or_false(sent: dict, decided: Decided) -> None:
 @pytest.mark.parametrize(
     ("sent", "said"),
     [
-        ({}, "says `approved`: true or false"),
-        ({"approved": 1}, "says `approved`: true or false"),
-        ({"approved": "yes"}, "says `approved`: true or false"),
+        ({}, "needs `approved`: true or false"),
+        ({"approved": 1}, "needs `approved`: true or false"),
+        ({"approved": "yes"}, "needs `approved`: true or false"),
         ({"approved": True, "scope": "run"}, "`scope` is `call`"),
         ({"approved": True, "scope": ["tool"]}, "`scope` is `call`"),
         ({"approved": False, "scope": "tool"}, "with an approval `tool`"),
@@ -238,12 +238,12 @@ def test_a_decision_is_true_or_false(sent: dict, decided: Decided) -> None:
     ],
     ids=str,
 )
-def test_what_is_no_clear_decision_is_none(sent: dict, said: str) -> None:
-    """Nothing runs on something like a yes, nor on a yes to other arguments."""
+def test_an_unclear_decision_is_refused(sent: dict, said: str) -> None:
+    """A decision needs the boolean `approved`, a known scope that fits it, and the digest of this call's arguments."""
     assert said in reason(read(CONFIRM, sent))
 
 
-# Results from outside.
+# Results of external calls.
 
 
 @pytest.mark.parametrize(
@@ -258,7 +258,7 @@ def test_what_is_no_clear_decision_is_none(sent: dict, said: str) -> None:
     ids=lambda given: str(given)[:40],
 )
 def test_a_call_is_answered_by_a_result_or_an_error(given: dict) -> None:
-    """Some or all calls are answered, each by what a worker could have said; other fields are left out."""
+    """A message may answer some or all calls, each by a result or an error; unknown fields are left out."""
     one = {"tool_call_id": "c1", **given, "more": "left out"}
     supplied = read(OUTSIDE, {"results": [one], "by": "scada"})
     assert supplied == Supplied("external-c1", {"c1": given}, "scada")
@@ -290,7 +290,7 @@ def test_a_call_is_answered_by_a_result_or_an_error(given: dict) -> None:
     ids=lambda value: str(value)[:40] if isinstance(value, str) else None,
 )
 def test_what_answers_no_call_is_refused(results: object, said: str) -> None:
-    """One bad part refuses the whole, so that whoever sent it knows what was taken."""
+    """One bad result makes the whole message refused, so that its sender knows that none was accepted."""
     good = {"tool_call_id": "c2", "result": 1}
     assert said in reason(read(OUTSIDE, {"results": results}))
     if isinstance(results, list) and results:
@@ -299,14 +299,14 @@ def test_what_answers_no_call_is_refused(results: object, said: str) -> None:
 
 @pytest.mark.parametrize("letter", ["x", "字"])
 def test_results_are_bounded_together(letter: str) -> None:
-    """A megabyte in UTF-8, whatever the script: they are an activity's input, which the server bounds."""
+    """All results of a message have at most 1,000,000 bytes in UTF-8: they are an activity's input, which is bounded."""
     size = len(letter.encode())
     for count, taken in ((MAX_RESULT_BYTES // size - 100, True), (MAX_RESULT_BYTES // size, False)):
         judged = read(OUTSIDE, {"results": [{"tool_call_id": "c1", "result": letter * count}]})
         assert isinstance(judged, Supplied if taken else Refused)
 
 
-# What is the same answer, and what a refusal looks like.
+# Repetitions and refusals.
 
 
 @pytest.mark.parametrize(
@@ -325,21 +325,21 @@ def test_results_are_bounded_together(letter: str) -> None:
     ],
     ids=str,
 )
-def test_a_repetition_is_told_from_another_answer(wait, sent: dict, same: dict, others: list[dict]) -> None:
-    """What was decided makes an answer the same, not who sent it or why."""
+def test_a_repetition_has_the_digest_of_the_answer(wait, sent: dict, same: dict, others: list[dict]) -> None:
+    """Two answers have the same digest if they decide the same, whatever their sender and reason."""
     digest = read(wait, sent).digest
     assert digest_sent(sent) == digest_sent(same) == digest
     assert digest not in map(digest_sent, others)
 
 
-def test_what_cannot_be_written_repeats_nothing() -> None:
-    """A number without end is no answer, and equal to none; results are told apart call by call instead."""
+def test_an_answer_that_cannot_be_written_repeats_nothing() -> None:
+    """An answer with an endless number has the digest of no answer; results have none, being compared call by call."""
     assert Supplied("external-c1", {"c1": {"result": 1}}, None).digest == ""
     assert digest_sent({"answer": {"n": 10**5_000}}) == digest_sent({"approved": 10**5_000}) == "no answer"
 
 
 def test_a_refusal_is_one_short_printable_line() -> None:
-    """It may repeat what a stranger sent, and is shown on terminals and kept in notes."""
+    """A refusal's reason, which may repeat what was sent, is shortened and has no control characters."""
     refused = Refused("a\x1b[31m\n\ud800\u202e" + "b" * 1_000)
     assert len(refused.reason) < 500
     assert refused.reason.isprintable()

@@ -1,4 +1,4 @@
-"""The waits that a step opens: confirmations, calls executed outside, and a tool's own questions."""
+"""The waits that a step opens: for external calls, and for a tool's forms."""
 
 from datetime import timedelta
 
@@ -22,13 +22,13 @@ def inside(call_id: str) -> tuple[ToolRequest, Dispatch]:
     return ToolRequest(name="a.b.c", tool_call_id=call_id), Dispatch(expires_after=HOUR)
 
 
-def test_a_step_without_calls_outside_waits_for_nothing() -> None:
-    """Neither an empty step nor one of other calls opens a wait."""
+def test_a_step_without_external_calls_opens_no_wait() -> None:
+    """Neither an empty step nor a step of activity calls opens a wait."""
     assert external_wait([], None) is external_wait([inside("c1")], None) is None
 
 
-def test_the_calls_of_a_step_are_waited_for_together() -> None:
-    """One wait, named after the first of them, or as the planner names it; calls of workers are not in it."""
+def test_the_external_calls_of_a_step_share_one_wait() -> None:
+    """The wait is named by the planner or after the first external call, and holds no call that a worker executes."""
     calls = [inside("c1"), outside("c2"), inside("c3"), outside("c4")]
     items = [ExternalCall(tool_call_id=id, tool="a.b.c", payload={"id": id}) for id in ("c2", "c4")]
     assert external_wait(calls, None) == AwaitExternalTools(id="external-c2", items=items)
@@ -42,7 +42,7 @@ def test_the_calls_of_a_step_are_waited_for_together() -> None:
     [([HOUR], HOUR), ([HOUR, DAY, HOUR], DAY), ([HOUR, None, DAY], None), ([None], None)],
 )
 def test_the_wait_lasts_as_long_as_its_longest_call(limits: list, longest: timedelta | None) -> None:
-    """A call that may take for ever keeps the wait open."""
+    """The wait expires with its longest call; a call without a limit leaves it without one."""
     wait = external_wait([outside(f"c{n}", limit) for n, limit in enumerate(limits)], None)
     assert wait is not None
     assert wait.expires_after == longest
@@ -56,8 +56,8 @@ def test_the_wait_lasts_as_long_as_its_longest_call(limits: list, longest: timed
         ("{}", {}),
     ],
 )
-def test_whoever_executes_a_call_is_given_its_arguments(raw: str, payload: dict) -> None:
-    """As a model wrote them they are read as the boundary reads them."""
+def test_a_wait_holds_the_parsed_arguments_of_its_calls(raw: str, payload: dict) -> None:
+    """Raw arguments of a model are parsed as the boundary parses them."""
     wait = external_wait([outside("c1", raw=raw, payload={})], None)
     assert wait is not None
     assert wait.items[0].payload == payload
@@ -76,8 +76,8 @@ CALL = ToolRequest(name="ops.cloud.login", tool_call_id="c1")
     ],
     ids=str,
 )
-def test_a_tool_asks_a_person_by_a_form(form: dict, fields: list[str]) -> None:
-    """The question is the call's, says who asks, and wants the form's fields, as far as it has any."""
+def test_a_tools_form_becomes_a_question(form: dict, fields: list[str]) -> None:
+    """The question has the call's id, the server's name, the message, and the form with its field names, if any."""
     wait = input_wait(CALL, NEEDED, InputForm(key="k", message="Who are you?", form=form))
     assert (wait.id, wait.tool_call_id, wait.server) == ("input-c1", "c1", "ops.cloud")
     assert (wait.question, wait.form, wait.missing_fields) == ("Who are you?", form, fields)
@@ -93,6 +93,6 @@ def test_a_tool_asks_a_person_by_a_form(form: dict, fields: list[str]) -> None:
     ],
     ids=["values", "words", "declined", "nobody"],
 )
-def test_an_answer_is_told_in_mcps_words(answer: Clarified | None, response: dict) -> None:
-    """Accepted with its values, declined by a person, or cancelled because nobody answered."""
+def test_an_answer_becomes_an_mcp_response(answer: Clarified | None, response: dict) -> None:
+    """The action is `accept` with the values, `decline`, or `cancel` when nobody answered."""
     assert input_response(answer) == response

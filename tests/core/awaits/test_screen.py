@@ -1,4 +1,4 @@
-"""What Temporal's own screens say while a run waits: fenced, every character seen, and a command that can be pasted."""
+"""What Temporal's screens show while a run waits: fenced text, visible characters, and commands that can be pasted."""
 
 import json
 import re
@@ -45,7 +45,7 @@ TITLES = (
 
 
 def blocks(details: str) -> list[str]:
-    """The contents of the code blocks, as Markdown reads them: from a fence to the next line with as many ticks."""
+    """The contents of the code blocks: from a fence to the next line with as many backticks; checks the lines between."""
     found, lines, fence, content = [], details.split("\n"), "", list[str]()
     for line in lines:
         if not fence and re.fullmatch(r"`{3,}", line):
@@ -85,16 +85,16 @@ def opened(*waits) -> Kept:
     return made
 
 
-# What is shown.
+# The text.
 
 
-def test_nothing_is_shown_of_a_run_that_waits_for_nothing() -> None:
-    """The details are cleared when the last wait is over."""
+def test_a_run_without_open_waits_shows_nothing() -> None:
+    """Without waits and pause the details are empty."""
     assert details("run-1") == ""
 
 
 def test_a_question_reads_well() -> None:
-    """The question, what is wanted, who asks, and the line that answers it."""
+    """A question shows its text, the missing fields, the server that asks, and the command that answers."""
     assert details("run-1", ask(missing_fields=["site", "kind"], server="ops.cloud")) == (
         "**Waiting for an answer:**\n\n"
         "```\nWhich site?\nWanted: site, kind\nAsked by ops.cloud\n```\n\n"
@@ -104,7 +104,7 @@ def test_a_question_reads_well() -> None:
 
 
 def test_a_question_says_all_that_helps() -> None:
-    """More detail, the types of the form's fields, what would do, and until when; whatever the form holds."""
+    """A question also shows its prompt, its example, when it expires, and the valid types of its form."""
     form = {
         "properties": {
             "site": {"type": "string"},
@@ -130,14 +130,14 @@ def test_a_question_says_all_that_helps() -> None:
     assert "Wanted: site\n" in details("run-1", ask(missing_fields=["site"], form={"properties": 5}))
 
 
-def test_what_is_asked_elsewhere_says_until_when() -> None:
-    """A decision and a result from outside may come too late as well."""
+def test_every_kind_of_wait_shows_when_it_expires() -> None:
+    """A confirmation and a wait for external calls show when they expire."""
     for wait in (confirm(expires_after=timedelta(hours=2)), outside("c1", expires_after=timedelta(hours=2))):
         assert "\nExpires 2:00:00 after it was asked.\n" in details("run-1", wait)
 
 
 def test_a_confirmation_reads_well() -> None:
-    """What approving means, the tool, the very arguments, and the lines that approve and deny."""
+    """A confirmation shows its prompt, the tool, the arguments, and the commands that approve and deny."""
     line = "temporal workflow signal --workflow-id run-1 --name provide_confirmation --input"
     asked = confirm(
         prompt="Reset Zürich?", payload={"site": "Zürich", "lines": [{"n": 1}]}, payload_digest="d1"
@@ -152,8 +152,8 @@ def test_a_confirmation_reads_well() -> None:
     )
 
 
-def test_calls_for_somebody_outside_read_well() -> None:
-    """Each call by its id, with its arguments, and the line that answers the first."""
+def test_external_calls_read_well() -> None:
+    """External calls are shown with id, tool and arguments, and the command that answers the first."""
     assert details("run-1", outside("c1", "c2", payload={"n": 1})) == (
         "**Waiting for results from outside:**\n\n"
         "```\nc1: a.b.c\n  n = 1\nc2: a.b.c\n  n = 1\n```\n\n"
@@ -164,7 +164,7 @@ def test_calls_for_somebody_outside_read_well() -> None:
 
 @pytest.mark.parametrize(("reason", "said"), [("lunch", "\n\n```\nlunch\n```"), ("", "")])
 def test_a_pause_reads_well(reason: str, said: str) -> None:
-    """Why, where somebody said so, and the line that goes on; before what is waited for besides."""
+    """A pause shows its reason, if any, and the command that resumes, before the open waits."""
     line = """temporal workflow signal --workflow-id run-1 --name resume --input '{"by": "YOUR NAME"}'"""
     paused = f"**Paused.**{said}\n\n```\n{line}\n```"
     assert details("run-1", paused=reason) == paused
@@ -172,7 +172,7 @@ def test_a_pause_reads_well(reason: str, said: str) -> None:
 
 
 def test_waits_are_shown_oldest_first_and_the_rest_counted() -> None:
-    """Ten, each with its own command; a screen is no list of thousands."""
+    """Ten waits are shown with their commands; further ones are counted."""
     waits = [confirm(id=f"confirm-c{n}") for n in range(MAX_SHOWN + 2)]
     shown = details("run-1", *waits)
     assert shown.count("**Waiting for approval:**") == MAX_SHOWN
@@ -181,8 +181,8 @@ def test_waits_are_shown_oldest_first_and_the_rest_counted() -> None:
     assert "more." not in details("run-1", *waits[:MAX_SHOWN])
 
 
-def test_what_is_cut_is_not_approved_from_the_screen() -> None:
-    """The last field is seen whatever stands before it; the line that approves wants the digest of the whole."""
+def test_a_shortened_call_is_not_approved_from_the_screen() -> None:
+    """A call that is not shown in full has a query for the whole call, and its approving command lacks the digest."""
     long = {"comment": "x" * 4_000, "path": "/PROD-DATABASE"}
     shown = details("run-1", confirm(payload=long, payload_digest="d1"))
     call, whole, approve, deny = blocks(shown)
@@ -198,8 +198,8 @@ def test_what_is_cut_is_not_approved_from_the_screen() -> None:
     assert "--type" not in details("vic\x00tim", hidden)
 
 
-def test_a_call_is_told_whole() -> None:
-    """Every field to its end, then the digest that approves it; one too large for a query names none."""
+def test_a_call_is_shown_in_full() -> None:
+    """`whole_call` shows every field and then the digest; a call that is too large for a query has no digest."""
     whole = whole_call(confirm(prompt="Run\nit?", payload={"text": "x" * 4_000}, payload_digest="d1"))
     assert whole == [r"Run\nit?", "a.b.c", f'text = "{"x" * 4_000}"', "payload_digest: d1"]
     large = whole_call(confirm(payload={"text": "x" * 64_000}, payload_digest="d1"))
@@ -209,8 +209,8 @@ def test_a_call_is_told_whole() -> None:
     assert not any("d1" in line for line in deep)
 
 
-def test_a_wait_is_put_into_words_once() -> None:
-    """Details are told anew with each wait that begins or ends; those that stay are not read again."""
+def test_the_text_of_a_wait_is_made_once() -> None:
+    """When waits open or close, the text of the waits that stay is not made again."""
     screen, read = Details("run-1"), 0
 
     class Counted(dict):
@@ -228,8 +228,8 @@ def test_a_wait_is_put_into_words_once() -> None:
     assert screen.of({}) == ""
 
 
-def test_many_calls_for_somebody_outside_are_counted() -> None:
-    """Ten are told, like waits."""
+def test_many_external_calls_are_counted() -> None:
+    """Ten external calls of a wait are shown; further ones are counted."""
     shown = details("run-1", outside(*(f"c{n}" for n in range(MAX_SHOWN + 2))))
     assert shown.count("a.b.c\n  no arguments") == MAX_SHOWN
     assert "\n... and 2 more.\n" in shown
@@ -239,7 +239,7 @@ def test_many_calls_for_somebody_outside_are_counted() -> None:
 
 
 def sent(command: str) -> tuple[str, str, object]:
-    """The run, the signal and the value that a shell would hand to Temporal."""
+    """The workflow id, the signal's name and its input, as a shell would pass them to Temporal's CLI."""
     words = shlex.split(command)
     assert words[:3] == ["temporal", "workflow", "signal"]
     options = dict(zip(words[3::2], words[4::2], strict=True))
@@ -248,8 +248,8 @@ def sent(command: str) -> tuple[str, str, object]:
 
 
 @given(TEXTS.filter(lambda text: visible(text) == text), TEXTS)
-def test_the_command_says_what_is_meant(run_id: str, await_id: str) -> None:
-    """Split by a shell, the line is the intended arguments, whatever the ids hold."""
+def test_a_shell_reads_the_intended_arguments(run_id: str, await_id: str) -> None:
+    """A command that a shell splits has the intended arguments, whatever characters the ids have."""
     for wait, value in (
         (ask(id=await_id), {"answer": "YOUR ANSWER"}),
         (
@@ -271,8 +271,8 @@ def test_the_command_says_what_is_meant(run_id: str, await_id: str) -> None:
         )
 
 
-def test_a_wait_for_nothing_still_has_a_command() -> None:
-    """A wait without items, which no run opens, does not stop the one that shows it."""
+def test_a_wait_without_calls_still_has_a_command() -> None:
+    """A wait without items, which no run opens, is shown with a command, and raises nothing."""
     assert sent(signal_line("r", kind_of(outside()).name, kind_of(outside()).sample(outside())))[2][
         "results"
     ] == [{"tool_call_id": "", "result": "THE RESULT"}]
@@ -283,8 +283,8 @@ def test_a_wait_for_nothing_still_has_a_command() -> None:
     [ask(), confirm(), confirm(payload_digest="d1", binds=True), outside("c1", "c2")],
     ids=["question", "call of long ago", "call", "outside"],
 )
-def test_what_the_command_sends_is_taken(wait) -> None:
-    """With the placeholders in place or filled in, each line as it is shown answers the wait."""
+def test_each_command_answers_its_wait(wait) -> None:
+    """Each command, with its placeholders unchanged, is accepted as an answer to the wait."""
     _, *lines = blocks(details("run-1", wait))
     for line in lines:
         waits = Kept()
@@ -293,15 +293,15 @@ def test_what_the_command_sends_is_taken(wait) -> None:
         assert not isinstance(waits.read(name, value), Refused | Repeated)
 
 
-def test_what_the_command_of_a_pause_sends_is_taken() -> None:
-    """The line that is shown of a paused run resumes it."""
+def test_the_command_of_a_pause_resumes() -> None:
+    """The command that is shown for a paused run resumes it."""
     _, name, value = sent(blocks(details("run-1", paused=""))[0])
     assert name == "resume"
     assert isinstance(read_resume([value], is_paused=True), Resumed)
 
 
-def test_no_command_is_shown_for_a_run_that_it_would_not_reach() -> None:
-    """A run id with characters that cannot be shown gets no line: stripped of them it would name another run."""
+def test_a_run_id_with_invisible_characters_has_no_command() -> None:
+    """A run id with invisible characters is shown in no command: without them it would name another run."""
     for wait, door in ((ask(), "provide_clarification"), (confirm(), "provide_confirmation")):
         shown = details("vic\x00tim", wait)
         assert "--workflow-id" not in shown
@@ -314,7 +314,7 @@ def test_no_command_is_shown_for_a_run_that_it_would_not_reach() -> None:
 
 @given(TEXTS, TEXTS, TEXTS, st.lists(TEXTS, max_size=2))
 def test_nothing_leaves_its_fence(run_id: str, await_id: str, said: str, fields: list[str]) -> None:
-    """Text from outside stands in code blocks alone, and closes none of them."""
+    """Text from outside is shown only in code blocks, and closes none of them."""
     wanted = f"\nWanted: {', '.join(map(visible, fields))}" if fields else ""
     arguments = "\n".join(["a.b.c", *(f"  {line}" for line in disclose({said: fields}).lines)])
     prompt = visible(said)
@@ -335,8 +335,8 @@ def test_nothing_leaves_its_fence(run_id: str, await_id: str, said: str, fields:
 
 
 @given(TEXTS, TEXTS, TEXTS)
-def test_every_character_is_seen(run_id: str, await_id: str, said: str) -> None:
-    """Terminals and browsers get no escape sequences, null bytes or reversed text, but are told that they were there."""
+def test_every_character_is_visible(run_id: str, await_id: str, said: str) -> None:
+    """Escape sequences, null bytes and direction marks are shown escaped."""
     waits = (ask(said, id=await_id), confirm(prompt=said, payload={said: said}), outside(said, tool=said))
     shown = details(run_id, *waits, paused=said)
     assert visible(shown, keep="\n") == shown

@@ -1,4 +1,4 @@
-"""Steering: what operators send to a run beside answers, as an object, a text, or nothing at all."""
+"""Steering: an operator's messages beside answers, each an object, a text or nothing."""
 
 import pytest
 
@@ -42,7 +42,7 @@ def reason(judged: object) -> str:
     ids=str,
 )
 def test_a_run_is_paused_for_a_reason_or_none(values: list, paused: Paused) -> None:
-    """From a UI's form or typed in a hurry: an operator's pause always works (D-18)."""
+    """A pause is read from an object, a text or no argument, and unknown fields do not stop it (D-18)."""
     assert read_pause(values) == paused
 
 
@@ -59,8 +59,8 @@ def test_a_run_is_paused_for_a_reason_or_none(values: list, paused: Paused) -> N
     ],
     ids=str,
 )
-def test_a_run_goes_on_with_or_without_new_messages(values: list, resumed: Resumed) -> None:
-    """A note is for the record, messages are for the planner; one may stand by itself."""
+def test_a_run_is_resumed_with_or_without_messages(values: list, resumed: Resumed) -> None:
+    """A resume takes a note, messages and a name; a single message need not be a list."""
     assert resume(*values) == resumed
 
 
@@ -69,20 +69,20 @@ def test_a_run_goes_on_with_or_without_new_messages(values: list, resumed: Resum
     [[""], "", ["x", " "], ["x", 5], {"a": "b"}, 5, ["x"] * 21, ["\ud800"]],
     ids=lambda messages: repr(messages)[:20],
 )
-def test_messages_are_texts_that_say_something(messages: object) -> None:
-    """At most twenty, and none empty: each becomes a user's message."""
+def test_messages_are_nonempty_texts(messages: object) -> None:
+    """`messages` has at most 20 texts, of which none is blank."""
     assert "`messages` is a list of at most 20 texts" in reason(resume({"messages": messages}))
 
 
 def test_messages_are_bounded_together() -> None:
-    """As long as an answer, all of them."""
+    """All messages of a resume have at most 64,000 characters together, as an answer has."""
     half = "x" * (MAX_ANSWER_CHARS // 2)
     assert isinstance(resume({"messages": [half, half]}), Resumed)
     assert "together at most 64,000 characters" in reason(resume({"messages": [half, half, "x"]}))
 
 
 def test_only_a_paused_run_is_resumed() -> None:
-    """A run that is not paused says so, whatever is sent; it may be about to be."""
+    """A resume of a run that is not paused is refused as `AwaitNotOpen`, whatever it holds."""
     for values in ([], [{"messages": ["x"]}], [5]):
         assert read_resume(values, is_paused=False) == Refused("the run is not paused", "AwaitNotOpen")
 
@@ -98,7 +98,7 @@ def test_only_a_paused_run_is_resumed() -> None:
     ids=lambda value: str(value)[:60] if isinstance(value, dict) else "",
 )
 def test_tools_are_approved_by_name_or_tag(value: dict, released: Released) -> None:
-    """Some, a family, or all, for the rest of the run."""
+    """A release names tools by id, by toolset or as `*`, and tags."""
     assert read_release([value]) == released
 
 
@@ -118,12 +118,12 @@ def test_tools_are_approved_by_name_or_tag(value: dict, released: Released) -> N
     ids=lambda value: str(value)[:30],
 )
 def test_nothing_is_approved_by_accident(value: object) -> None:
-    """What names no tool and no tag, or one thing that is no name, releases nothing."""
+    """A release without tools and tags, or with an entry that is no name, is refused."""
     assert "`tools` and `tags` are lists of at most 100 names" in reason(read_release([value]))
 
 
 @pytest.mark.parametrize(
-    ("name", "values", "told"),
+    ("name", "values", "refusal"),
     [
         (PAUSE, [{"reason": "x", "by": "ana"}], None),
         (PAUSE, ["lunch"], None),
@@ -139,11 +139,11 @@ def test_nothing_is_approved_by_accident(value: object) -> None:
     ],
     ids=str,
 )
-def test_what_a_reader_would_pass_over_is_told(name: str, values: list, told: str | None) -> None:
-    """A misspelt field does nothing, so that whoever sent it hears of it."""
+def test_an_ignored_field_is_named(name: str, values: list, refusal: str | None) -> None:
+    """`not_understood` names a field or an argument that the reader would ignore."""
     judged = not_understood(name, values)
-    assert (judged is None) is (told is None)
-    assert told is None or reason(judged).startswith(told)
+    assert (judged is None) is (refusal is None)
+    assert refusal is None or reason(judged).startswith(refusal)
 
 
 @pytest.mark.parametrize(
@@ -151,25 +151,25 @@ def test_what_a_reader_would_pass_over_is_told(name: str, values: list, told: st
     [(read_pause, "reason"), (lambda values: resume(*values), "note"), (read_release, "reason")],
 )
 def test_who_and_why_are_short_texts(read, text: str) -> None:
-    """The same bounds as for answers."""
+    """Texts and names of a pause, a resume and a release have the same bounds as those of answers."""
     assert f"`{text}` is a text of at most 2,000" in reason(read([{text: ["x"], "tools": ["*"]}]))
     assert f"`{text}` is a text of at most 2,000" in reason(read([{text: "x" * 2_001, "tools": ["*"]}]))
     assert f"`{text}` is a text of at most 2,000" in reason(read([[text]]))
     assert "`by` is a name" in reason(read([{"by": 5, "tools": ["*"]}]))
 
 
-def test_what_a_parent_told_later_is_heeded() -> None:
-    """Signals between workflows may overtake each other, so a parent numbers what it tells."""
+def test_the_later_signal_of_a_parent_run_counts() -> None:
+    """A parent run numbers its signals, since they may arrive out of order; an earlier or repeated one is overtaken."""
     paused, resumed = read_pause([{"number": 1}]), read_resume([{"number": 2}], is_paused=False)
     assert (paused, resumed) == (Paused("", None, 1), Resumed("", None, (), 2))
     assert is_overtaken(paused, 2)
-    assert is_overtaken(resumed, 2)  # the same word, come twice
+    assert is_overtaken(resumed, 2)  # the same signal again
     assert not is_overtaken(resumed, 1)
     assert not is_overtaken(Paused("", None), 9)
 
 
 @pytest.mark.parametrize("number", [0, -1, True, 1.0, "1", None])
-def test_only_a_number_is_one(number: object) -> None:
-    """Whatever else somebody sends there counts nothing."""
+def test_only_a_positive_integer_numbers_a_signal(number: object) -> None:
+    """A `number` that is no positive integer is ignored."""
     assert read_pause([{"number": number}]) == Paused("", None)
     assert isinstance(read_resume([{"number": number}], is_paused=False), Refused)

@@ -1,4 +1,4 @@
-"""The waits of a run: opened once, answered once, and nothing kept for a wait that is not open."""
+"""The waits of a run: each is opened under its own id, and answered once."""
 
 import pytest
 
@@ -41,7 +41,7 @@ def opened(*waits) -> Kept:
 
 
 def answer(waits: Kept, kind: str = CLARIFICATION, **sent):
-    """Send something, and use it when it is an answer."""
+    """Send an answer, and apply it if it is accepted."""
     judged = waits.read(kind, sent)
     if not isinstance(judged, Refused | Repeated):
         waits.take(judged)
@@ -49,16 +49,16 @@ def answer(waits: Kept, kind: str = CLARIFICATION, **sent):
 
 
 def supply(waits: Kept, **results):
-    """Send results of calls from outside."""
+    """Send results of external calls."""
     sent = [{"tool_call_id": call_id, "result": result} for call_id, result in results.items()]
     return answer(waits, TOOL_RESULTS, results=sent)
 
 
-# Open, and find the wait that is meant.
+# Opening a wait, and finding it for an answer.
 
 
 def test_a_wait_opens_under_an_id_of_its_own() -> None:
-    """An id that was used before, open or closed, gets a number; one that is left out is made (D-16)."""
+    """An id that was used before, open or closed, gets a number; a missing one is made from the tool (D-16)."""
     waits = Kept()
     tool = QUESTION.model_copy(update={"id": "", "restrict_to_tool": "a.b.c"})
     ids = [waits.add(wait).id for wait in (QUESTION, QUESTION, tool, tool, confirm("c1"), confirm("c1"))]
@@ -69,14 +69,14 @@ def test_a_wait_opens_under_an_id_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("id", [{}, {"id": ""}, {"id": None}, {"id": "q"}], ids=str)
-def test_the_one_open_wait_is_meant_when_no_id_is_given(id: dict) -> None:
-    """Waits of another kind do not make it unclear."""
+def test_without_an_id_the_only_open_wait_of_the_kind_is_answered(id: dict) -> None:
+    """Open waits of other kinds do not count."""
     waits = opened(QUESTION, confirm("c1"), outside("c2"))
     assert waits.read(CLARIFICATION, {**id, "answer": "s-1"}) == Clarified("q", "s-1", None)
 
 
-def test_of_two_open_waits_one_is_named() -> None:
-    """An answer without an id to one of several is refused, and the open ones are listed, at most five."""
+def test_an_answer_to_one_of_several_open_waits_names_it() -> None:
+    """With several open waits an answer without an id is refused, and the refusal lists at most five of them."""
     waits = opened(*(confirm(f"c{n}") for n in range(6)))
     refused = waits.read(CONFIRMATION, {"approved": True})
     listed = ", ".join(f"confirm-c{n}" for n in range(5))
@@ -94,7 +94,7 @@ def test_of_two_open_waits_one_is_named() -> None:
     ],
 )
 def test_an_answer_is_an_object(kind: str, form: str, value: object) -> None:
-    """Whatever somebody types into Temporal's CLI is refused with the form that is wanted at this door."""
+    """A value that is no object is refused, with a sample of the object for this update or signal."""
     assert opened(QUESTION).read(kind, value) == Refused(f"an answer is an object: {form}")
 
 
@@ -112,7 +112,7 @@ def test_an_answer_is_an_object(kind: str, form: str, value: object) -> None:
     ids=str,
 )
 def test_an_answer_finds_an_open_wait_of_its_kind(kind: str, id: object, reason: str, refusal: str) -> None:
-    """What answers nothing says what would be answered, and by which door."""
+    """A refusal names the open waits of the kind, or the update or signal that answers the named wait."""
     waits = opened(QUESTION, confirm("c1"))
     sent = {"id": id, "answer": "x", "approved": True, "results": []}
     assert waits.read(kind, sent) == Refused(reason, refusal)
@@ -120,14 +120,14 @@ def test_an_answer_finds_an_open_wait_of_its_kind(kind: str, id: object, reason:
 
 @pytest.mark.parametrize("name", ["int", "x" * 120])
 def test_only_the_whole_id_names_a_wait(name: str) -> None:
-    """What is shown of an id that is no text, or too long, happens to name a wait and is not taken for it."""
+    """A sent id that is no text, or too long, does not match a wait whose id equals its shortened form."""
     waits = opened(QUESTION.model_copy(update={"id": name}))
     for id in (5, "x" * 5_000):
         assert waits.read(CLARIFICATION, {"id": id, "answer": "x"}).kind == "AwaitNotOpen"
 
 
 def test_reading_changes_nothing() -> None:
-    """An update is judged before it is accepted, which must leave no trace."""
+    """`read` leaves the waits unchanged, as an update's validator must."""
     waits = opened(QUESTION)
     assert waits.read(CLARIFICATION, {"answer": "a"}) == waits.read(CLARIFICATION, {"answer": "a"})
     assert list(waits.open) == ["q"]
@@ -137,7 +137,7 @@ def test_reading_changes_nothing() -> None:
 
 
 def test_an_answer_sent_again_changes_nothing() -> None:
-    """A sender that heard nothing may repeat itself; something else comes too late (D-16)."""
+    """The same answer sent again is `Repeated`; another answer to a closed wait is refused (D-16)."""
     waits = opened(QUESTION)
     assert answer(waits, id="q", answer="first") == Clarified("q", "first", None)
     assert answer(waits, id="q", answer="first", by="ana") == Repeated("q")
@@ -149,7 +149,7 @@ def test_an_answer_sent_again_changes_nothing() -> None:
 
 
 def test_an_answer_is_never_used_for_a_later_wait() -> None:
-    """The second question of the same name has an id of its own; the old id stays closed."""
+    """A second question with the same name has its own id, and the first id stays closed."""
     waits = opened(QUESTION)
     answer(waits, id="q", answer="first")
     waits.add(QUESTION)
@@ -158,8 +158,8 @@ def test_an_answer_is_never_used_for_a_later_wait() -> None:
     assert list(waits.open) == ["q#2"]
 
 
-def test_a_wait_that_is_given_up_takes_no_answer() -> None:
-    """What has expired is closed, and no answer to it is a repetition."""
+def test_an_expired_wait_takes_no_answer() -> None:
+    """A wait that was closed without an answer refuses every answer as `AwaitClosed`."""
     waits = opened(QUESTION, confirm("c1"), outside("c2"))
     for id in list(waits.open):
         waits.close(id)
@@ -171,7 +171,7 @@ def test_a_wait_that_is_given_up_takes_no_answer() -> None:
 
 
 def test_a_decision_is_repeated_only_with_its_scope() -> None:
-    """A second approval that says more than the first is told that it came too late."""
+    """An approval with a wider scope, or a denial, of an approved call is refused as `AwaitClosed`."""
     waits = opened(confirm("c1"))
     sent = {"id": "confirm-c1", "approved": True}
     assert answer(waits, CONFIRMATION, **sent) == Decided("confirm-c1", True, "", None)
@@ -180,7 +180,7 @@ def test_a_decision_is_repeated_only_with_its_scope() -> None:
     assert answer(waits, CONFIRMATION, id="confirm-c1", approved=False).kind == "AwaitClosed"
 
 
-# A decision is about the arguments that were seen.
+# A decision names the arguments that the person saw.
 
 SEEN = AwaitConfirmation(id="confirm-c1", tool_call_id="c1", tool="a.b.c", payload_digest="d1", binds=True)
 
@@ -202,14 +202,14 @@ SEEN = AwaitConfirmation(id="confirm-c1", tool_call_id="c1", tool="a.b.c", paylo
 def test_a_decision_names_the_arguments_that_were_seen(
     door: Door, binds: bool, is_taken: bool, decision: dict
 ) -> None:
-    """One that does not is refused with what to send; but not what a history holds that was accepted without."""
+    """A decision without a digest is refused with the right message, except in histories that accepted it."""
     waits = opened(SEEN.model_copy(update={"binds": binds}))
     judged = waits.read(CONFIRMATION, {"id": "confirm-c1", **decision}, door)
     assert isinstance(judged, Decided) is is_taken
     if not is_taken:
         approved = str(decision["approved"]).lower()
         assert judged == Refused(
-            "a decision says which arguments were seen: look at them, and send "
+            "a decision names the arguments that were seen: look at them, and send "
             f'{{"id": "confirm-c1", "approved": {approved}, "payload_digest": "d1"}}',
             "NotBound",
         )
@@ -220,7 +220,7 @@ def test_a_decision_names_the_arguments_that_were_seen(
 
 @pytest.mark.parametrize("how", ["decided", "released", "expired"])
 def test_a_decision_on_other_arguments_is_no_repetition(how: str) -> None:
-    """Whoever approves another payload under an id that was approved is not told that it was."""
+    """A decision with another digest, under the id of a closed wait, is refused and not taken for a repetition."""
     waits = opened(SEEN)
     if how == "released":
         waits.release(Released(("*",), (), "", None))
@@ -241,11 +241,11 @@ def test_a_decision_on_other_arguments_is_no_repetition(how: str) -> None:
     assert isinstance(known, Repeated) is (how != "expired")
 
 
-# Stop asking.
+# Releases.
 
 
 def test_approving_a_tool_settles_its_open_calls() -> None:
-    """With the scope `tool` the calls of that tool that wait run too, and later ones are not asked about."""
+    """An approval with the scope `tool` also approves the tool's other open calls and its later ones."""
     waits = opened(confirm("c1"), confirm("c2", "a.b.other"), confirm("c3"), QUESTION)
     decided = waits.read(
         CONFIRMATION,
@@ -260,7 +260,7 @@ def test_approving_a_tool_settles_its_open_calls() -> None:
 
 
 def test_deciding_a_call_settles_no_other() -> None:
-    """A decision without a scope is about one call."""
+    """A decision without a scope applies to one call."""
     waits = opened(confirm("c1"), confirm("c2"))
     for approved in (True, False):
         decided = waits.read(CONFIRMATION, {"id": next(iter(waits.open)), "approved": approved})
@@ -280,8 +280,8 @@ def test_deciding_a_call_settles_no_other() -> None:
     ],
     ids=lambda value: str(value[:2]) if isinstance(value, tuple) else None,
 )
-def test_stopping_to_ask_settles_what_it_names(released: Released, settled: list[str]) -> None:
-    """Tools are named by id, as a family, all, or by tag; open calls run, and none is asked about again."""
+def test_a_release_approves_the_open_calls_that_it_names(released: Released, settled: list[str]) -> None:
+    """A release names tools by id, by toolset, as `*` or by tag; their open and later calls run unasked."""
     asked = [
         confirm("c1"),
         confirm("c2", "a.b.d"),
@@ -296,19 +296,19 @@ def test_stopping_to_ask_settles_what_it_names(released: Released, settled: list
         assert waits.asks(wait) is (wait.id in waits.open) is (wait.tool_call_id not in settled)
 
 
-def test_a_call_that_was_released_repeats_as_an_approval() -> None:
-    """Whoever approves it a moment later is told that it is approved."""
+def test_approving_a_released_call_is_a_repetition() -> None:
+    """An approval of a call that a release has approved is `Repeated`; a denial is refused."""
     waits = opened(confirm("c1"))
     waits.release(Released(("*",), (), "", None))
     assert answer(waits, CONFIRMATION, id="confirm-c1", approved=True) == Repeated("confirm-c1")
     assert answer(waits, CONFIRMATION, id="confirm-c1", approved=False).kind == "AwaitClosed"
 
 
-# Results from outside.
+# Results of external calls.
 
 
 def test_results_come_in_parts() -> None:
-    """Each part is taken once; the wait is closed when every call is answered."""
+    """Each call's result is accepted once, and the wait is closed when every call is answered."""
     waits = opened(outside("c1", "c2", "c3"))
     assert supply(waits, c1=1) == Supplied("out", {"c1": {"result": 1}}, None)
     assert supply(waits, c1=1) == Repeated("out")
@@ -321,8 +321,8 @@ def test_results_come_in_parts() -> None:
     assert waits.open == {}
 
 
-def test_a_part_is_not_answered_twice() -> None:
-    """Another result of the same call is refused with all that came with it, before and after the first is checked."""
+def test_a_call_is_not_answered_twice() -> None:
+    """A message with another result of an answered call is refused as a whole, before and after the first is checked."""
     waits = opened(outside("c1", "c2"))
     supply(waits, c1=1)
     for _ in range(2):
@@ -332,7 +332,7 @@ def test_a_part_is_not_answered_twice() -> None:
 
 
 def test_results_sent_again_after_the_last_are_a_repetition() -> None:
-    """A system that delivers at least once hears that its results were taken, also when the wait is closed."""
+    """A sender that delivers at least once gets `Repeated` for accepted results, also after the wait is closed."""
     waits = opened(outside("c1", "c2"))
     for call_id in ("c1", "c2"):
         supply(waits, **{call_id: 1})
@@ -346,7 +346,7 @@ def test_results_sent_again_after_the_last_are_a_repetition() -> None:
 
 
 def test_a_result_that_does_not_fit_is_awaited_again() -> None:
-    """Whoever sent it may mend it, twice; the third is the planner's to see, whatever it is."""
+    """A result that does not fit the tool may be corrected twice; the third one answers the call as it is."""
     waits = opened(outside("c1"))
     finals = []
     for n in range(MAX_TRIES):
@@ -357,7 +357,7 @@ def test_a_result_that_does_not_fit_is_awaited_again() -> None:
 
 
 def test_tries_are_counted_call_by_call() -> None:
-    """One call that never fits takes no try from another."""
+    """Results that do not fit are counted for each call by itself."""
     waits = opened(outside("c1", "c2"))
     for call_id in ("c1", "c1", "c2", "c2"):
         supply(waits, **{call_id: 1})
@@ -365,23 +365,23 @@ def test_tries_are_counted_call_by_call() -> None:
 
 
 @pytest.mark.parametrize("code", ["timeout", "ValueError", None], ids=str)
-def test_an_error_from_outside_is_an_answer(code: str | None) -> None:
-    """What failed there, or did not come in time, is not asked for again."""
+def test_an_error_of_an_external_call_is_an_answer(code: str | None) -> None:
+    """A call that failed outside, or expired, is answered and not awaited again."""
     waits = opened(outside("c1"))
     assert waits.checked("out", "c1", ToolResult(error=ToolError.new("no", code=code)))
     assert waits.open == {}
 
 
-def test_what_did_not_come_in_time_is_not_taken_later() -> None:
-    """A call that was given up while others go on stays answered."""
+def test_a_late_result_of_an_expired_call_is_refused() -> None:
+    """A call that expired stays answered while other calls of the wait are open."""
     waits = opened(outside("c1", "c2"))
     assert waits.checked("out", "c1", ToolResult(error=ToolError.new("late", code="timeout")))
     assert supply(waits, c1=1) == Refused("call c1 was answered before", "AwaitClosed")
     assert supply(waits, c2=1) == Supplied("out", {"c2": {"result": 1}}, None)
 
 
-def test_what_is_checked_after_the_end_harms_nothing() -> None:
-    """A result that is still being checked when its wait expires is counted and changes nothing."""
+def test_a_check_that_ends_after_its_wait_changes_nothing() -> None:
+    """A result whose check ends after its wait was closed is final, and opens nothing."""
     waits = opened(outside("c1"))
     supply(waits, c1=1)
     waits.close("out")

@@ -1,6 +1,6 @@
-"""Whatever anybody sends to a run is an answer or is refused; nothing raises, and nothing is wedged by what is taken.
+"""Any message to a run is either accepted or refused: reading raises nothing, and what is accepted can be recorded.
 
-A signal is read in workflow code, where an exception would fail the workflow task again and again.
+A signal is read in workflow code, where an exception would fail every attempt of the workflow task.
 """
 
 from typing import Any
@@ -42,7 +42,7 @@ def nested(depth: int) -> Any:
     return value
 
 
-# By name, so that a failure can be printed: Python writes no number of 5,000 digits.
+# Named, so that pytest can print a failing case: Python does not convert an integer of 5,000 digits to decimal.
 HOSTILE: dict[str, Any] = {
     "half a character": "a\ud800",
     "half a character in JSON": '{"any": "\\ud800"}',
@@ -105,7 +105,7 @@ STEER = st.fixed_dictionaries(
 
 
 def waits() -> Kept:
-    """A run that waits for a bit of everything, under ids that planners and servers chose."""
+    """Open waits of every kind, with strange forms and ids, and two closed waits."""
     made = Kept()
     question = AwaitClarification(id="q", question="?")
     form = {"properties": {"site": {"enum": ["s-1"]}, "any": {}}, "required": ["site"]}
@@ -158,7 +158,7 @@ def check_refusal(refused: Refused) -> None:
 @example({"id": "out", "results": [{"tool_call_id": "c3", "result": "\ud800"}]})
 @example({"id": "confirm-c2", "approved": True, "scope": nested(200)})
 def test_whatever_is_sent_as_an_answer_is_judged(kind: str, door: Door, value: object) -> None:
-    """An answer is used, and can be written and read back as JSON; all else is refused in one short line."""
+    """An accepted answer can be written as JSON and closes its wait; a refusal is one short printable line."""
     open_waits = waits()
     judged = open_waits.read(kind, value, door)
     if isinstance(judged, Refused):
@@ -188,7 +188,7 @@ def test_whatever_is_sent_as_an_answer_is_judged(kind: str, door: Door, value: o
 @example([nested(200)])
 @example([10**5_000])
 def test_whatever_an_operator_sends_is_judged(values: list[object]) -> None:
-    """Pausing, resuming and stopping to ask take any arguments: they do as told, or say what they take."""
+    """Any arguments of a pause, a resume or a release are read, or refused in one short printable line."""
     for judged, taken in (
         (read_pause(values), Paused),
         (read_resume(values, is_paused=True), Resumed),

@@ -1,4 +1,4 @@
-"""The fold: events read from recorded payloads, the same for streams, status and tests."""
+"""The fold: the events that it derives from a run's history."""
 
 import copy
 import itertools
@@ -31,11 +31,11 @@ from sojourn.events import RunStartedEvent
 
 from .written import RUN, START, History, only, request, types
 
-# What each record tells.
+# The events of each record.
 
 
-def test_a_run_begins_with_the_users_words() -> None:
-    """`run_started` names run, agent, session and turn, and carries the last user message."""
+def test_a_run_begins_with_the_users_message() -> None:
+    """`run_started` has the run, agent, session and turn, and the last user message of the opening."""
     (event,) = History().events()
     assert event == RunStartedEvent(
         run_id="r",
@@ -49,15 +49,15 @@ def test_a_run_begins_with_the_users_words() -> None:
 
 
 @pytest.mark.parametrize("value", [None, {"messages": "x"}], ids=["nothing", "something else"])
-def test_a_run_that_was_started_with_something_else_has_events(value: object) -> None:
-    """Whoever started a run with no input sees it fail, in its events too."""
+def test_a_run_with_an_invalid_input_has_events(value: object) -> None:
+    """A run that was started without a valid RunInput has the events of its start and its failure."""
     history = History(value)
     history.add("run_failed", error=ToolError(message="no input", code="InvalidInput"))
     assert types(history.events()) == ["run_started", "run_failed", END]
 
 
-def test_a_plan_tells_what_the_planner_said_and_used() -> None:
-    """Notes, usage and the answer are events of the plan's result, in this order."""
+def test_a_plan_has_events_for_notes_usage_and_answer() -> None:
+    """The notes, the usage and the answer of a plan's result become events, in this order."""
     history = History()
     history.plan(
         PlanOutcome(final=Message.assistant("done"), notes=["one", "two"], usage=Usage(input_tokens=3))
@@ -70,21 +70,21 @@ def test_a_plan_tells_what_the_planner_said_and_used() -> None:
 
 
 def test_a_planner_fault_is_a_note() -> None:
-    """A refused plan is told with its reason."""
+    """A refused plan becomes a `planner_note` with the reason."""
     history = History()
     history.plan(PlanOutcome(fault="a plan holds exactly one"))
     assert only(history.events(), "planner_note").text == "planner fault: a plan holds exactly one"
 
 
 def test_a_wait_is_no_event() -> None:
-    """A planner that sleeps says nothing but its notes."""
+    """A plan that waits for a time adds no event after `plan_started`."""
     history = History()
     history.plan(PlanOutcome(wait_=timedelta(hours=1)))
     assert types(history.events()) == ["run_started", "plan_started"]
 
 
-def test_a_limit_that_ran_out_is_told_before_the_last_plan() -> None:
-    """The final turn's task says which limit it was; another try of that turn does not say it again."""
+def test_limit_reached_comes_before_the_final_turns_first_plan() -> None:
+    """`limit_reached` has the limit of the final turn; the next plan of that turn does not repeat it."""
     finalize = Finalize(reason="max_tool_calls", message="used up")
     history = History()
     history.plan(PlanOutcome(final=Message.assistant("x")), finalize=finalize)
@@ -94,7 +94,7 @@ def test_a_limit_that_ran_out_is_told_before_the_last_plan() -> None:
 
 
 def test_a_call_starts_and_ends() -> None:
-    """`tool_start` carries the call, `tool_end` its result, both its id, and the time between (SR-66, SR-133)."""
+    """`tool_start` has the call, `tool_end` its result, the call's id and the duration (SR-66, SR-133)."""
     call = request("c1", site="s-1")
     history = History()
     history.plan(PlanOutcome(calls=[call], dispatches=[Dispatch()]))
@@ -108,8 +108,8 @@ def test_a_call_starts_and_ends() -> None:
     assert end.duration == timedelta(seconds=1)
 
 
-def test_a_models_own_message_is_the_assistants() -> None:
-    """The message as a model gave it stands in place of one made of the calls."""
+def test_a_models_own_message_becomes_the_assistant_message() -> None:
+    """A plan's own message takes the place of the message that is made from its calls."""
     message = Message.calls([request("c1")]).model_copy(update={"role": "assistant"})
     said = Message(role="assistant", parts=[*Message.assistant("hm").parts, *message.parts])
     history = History()
@@ -118,7 +118,7 @@ def test_a_models_own_message_is_the_assistants() -> None:
 
 
 def test_a_call_whose_activity_failed_ends_with_the_error() -> None:
-    """What failed outside the boundary is structured too (SR-133)."""
+    """The error of a failed activity becomes the error of the call's result (SR-133)."""
     history = History()
     error = ToolError.with_cause("boundary", KeyError("x"))
     history.add("failed", of=history.call(request("c1")), error=error)
@@ -131,8 +131,8 @@ def test_a_call_whose_activity_failed_ends_with_the_error() -> None:
     ("timeout", "said"),
     [("schedule-to-start", "task queue gpu within 0:00:30"), ("heartbeat", "outcome is unknown")],
 )
-def test_a_call_that_the_server_gave_up_ends_as_in_the_run(timeout: str, said: str) -> None:
-    """A time-out of the activity is told by the same words, and hint, that the planner gets."""
+def test_a_call_whose_activity_timed_out_ends_as_in_the_run(timeout: str, said: str) -> None:
+    """An activity's time-out becomes the error and the hint that the planner receives."""
     history = History()
     task = ToolTask(name="a.b.c", agent_id="a.b")
     of = history.add("scheduled", key="c1", value=task, queue="gpu", waits="0:00:30")
@@ -143,8 +143,8 @@ def test_a_call_that_the_server_gave_up_ends_as_in_the_run(timeout: str, said: s
 
 
 @pytest.mark.parametrize("reason", ["too slow", None], ids=str)
-def test_what_is_cancelled_ends_with_the_reason(reason: str | None) -> None:
-    """Calls and child runs cancelled with the run are told as the run answers them, with the reason given."""
+def test_cancelled_calls_end_with_the_reason(reason: str | None) -> None:
+    """Calls and child runs that are cancelled with the run end with the run's own result, which has the reason."""
     history = History()
     call, child = history.call(request("c1")), history.add("child_initiated", name="r/c2", value=RUN)
     history.add("cancel_requested", value=reason)
@@ -156,7 +156,7 @@ def test_what_is_cancelled_ends_with_the_reason(reason: str | None) -> None:
 
 
 def test_a_plan_that_failed_ends_no_call() -> None:
-    """A planner that raised ends the run, not a tool."""
+    """The failure of a PlanActivity becomes no `tool_end`."""
     history = History()
     of = history.add("scheduled", name="PlanActivity", value=PlanTask(agent_id="a.b"))
     history.add("failed", of=of, error=ToolError.new("no plan"))
@@ -164,7 +164,7 @@ def test_a_plan_that_failed_ends_no_call() -> None:
 
 
 def test_calls_that_need_no_activity_start_and_end_with_the_plan() -> None:
-    """An answered call has the dispatch's result, a refused one says that it never ran (SR-130)."""
+    """An answered call ends with the dispatch's result, a refused one as `not_executed` (SR-130)."""
     calls = [request("c1"), request("c2"), request("c3")]
     answer = ToolResult(name="a.b.c", tool_call_id="c1", error=ToolError.new("unknown"))
     plan = PlanOutcome(
@@ -184,8 +184,8 @@ def test_calls_that_need_no_activity_start_and_end_with_the_plan() -> None:
     assert "at most 2 calls" in events[5].error.message
 
 
-def test_the_recorded_policy_stays() -> None:
-    """Later plans carry no policy: the first one's holds for what they refuse."""
+def test_the_first_plans_policy_holds_for_later_plans() -> None:
+    """Later plans have no policy, so refusals name the limits of the first plan's policy."""
     history = History()
     history.plan(PlanOutcome(wait_=timedelta(1), policy=RunPolicy(max_calls_per_step=2)))
     history.plan(PlanOutcome(calls=[request("c1")], refused="max_calls_per_step"))
@@ -193,7 +193,7 @@ def test_the_recorded_policy_stays() -> None:
 
 
 def test_a_child_run_is_linked() -> None:
-    """Start, link, end: a user interface can attach to the child's stream (SR-54, D-21)."""
+    """`agent_run_started`, between a call's start and end, has the link by which a client follows the child (SR-54, D-21)."""
     link = RunLink(run_id="r/c1", agent_id="a.child", parent_run_id="r", parent_tool_call_id="c1")
     call = request("c1", topic="x")
     history = History()
@@ -213,7 +213,7 @@ def test_a_child_run_is_linked() -> None:
 
 
 def test_a_child_that_failed_ends_its_call() -> None:
-    """The chain of the child's failure is the call's, and the link stays (SR-87)."""
+    """The call's error has the child's failure as its cause, and the result keeps the link (SR-87)."""
     error = ToolError.with_cause("gone", KeyError("x"))
     history = History()
     of = history.add("child_initiated", name="r/c1", value=None)
@@ -224,8 +224,8 @@ def test_a_child_that_failed_ends_its_call() -> None:
     assert result.run_link == RunLink(run_id="r/c1", agent_id="", parent_run_id="r", parent_tool_call_id="c1")
 
 
-def test_a_question_is_told_with_its_final_id() -> None:
-    """The id of a question is the one that the run waits under, unique in the run (D-16)."""
+def test_a_question_has_its_final_id() -> None:
+    """`await_clarification` has the question's id as the run made it, unique in the run (D-16)."""
     question = AwaitClarification(question="?", restrict_to_tool="a.b.c")
     history = History()
     for _ in range(2):
@@ -236,7 +236,7 @@ def test_a_question_is_told_with_its_final_id() -> None:
 
 
 def test_an_answer_begins_a_new_turn() -> None:
-    """The answer belongs to the turn that asked; what follows to the next (SR-65, ME-20)."""
+    """An answer belongs to the turn that asked, and later events to the next (SR-65, ME-20)."""
     history = History()
     history.plan(PlanOutcome(await_=AwaitClarification(id="q", question="?")))
     history.add("sent", name="provide_clarification", value=[{"id": "q", "answer": "s-1", "by": "ana"}])
@@ -248,7 +248,7 @@ def test_an_answer_begins_a_new_turn() -> None:
 
 
 def test_an_answer_that_is_refused_is_a_note() -> None:
-    """A signal that answers nothing is told and changes nothing."""
+    """A signal that answers no wait becomes a `planner_note` and changes nothing."""
     history = History()
     history.add("sent", name="provide_clarification", value=[{"answer": "x"}])
     history.plan(PlanOutcome(await_=AwaitClarification(id="q", question="?")))
@@ -260,8 +260,8 @@ def test_an_answer_that_is_refused_is_a_note() -> None:
     assert {event.turn_id for event in events} == {"t1"}
 
 
-def test_a_run_that_answered_ends_with_its_output() -> None:
-    """`run_completed` carries the output; the stream ends after it."""
+def test_a_completed_run_ends_with_its_output() -> None:
+    """`run_completed` has the output, and the stream ends after it."""
     output = RunOutput(run_id="r", agent_id="a.b", final=Message.assistant("done"))
     history = History()
     history.add("run_completed", value=output)
@@ -271,16 +271,16 @@ def test_a_run_that_answered_ends_with_its_output() -> None:
 
 
 @pytest.mark.parametrize("kind", ["run_failed", "run_canceled", "run_terminated", "run_timed_out"])
-def test_a_run_that_did_not_answer_ends_with_the_reason(kind: str) -> None:
-    """Every other end tells its reason and its type."""
+def test_any_other_end_has_the_reason(kind: str) -> None:
+    """The event of a failed, canceled, terminated or timed-out run has the error's text and code."""
     history = History()
     history.add(kind, error=ToolError(message="why", code="Kind", cause=ToolError.new("because")))
     end = history.events()[-2]
     assert (end.type, end.text, end.code) == (kind, "why: because", "Kind")
 
 
-def test_calls_cut_off_by_the_end_are_ended() -> None:
-    """A run that was terminated answered nothing: its open calls end with it, the plan in flight does not."""
+def test_open_calls_end_with_the_run() -> None:
+    """Termination ends the open calls and child runs as `run_terminated`; the plan in flight has no such event."""
     history = History()
     history.call(request("c1"))
     history.add("child_initiated", name="r/c2", value=RUN)
@@ -308,20 +308,20 @@ def test_calls_cut_off_by_the_end_are_ended() -> None:
     ],
     ids=lambda record: f"{record['kind']}-{len(record)}-{record.get('value')}",
 )
-def test_what_the_fold_does_not_know_it_leaves_alone(record: dict[str, Any]) -> None:
-    """A record of a later version, or of what was never started, makes no event and does no harm."""
+def test_an_unknown_record_is_ignored(record: dict[str, Any]) -> None:
+    """A record of a later version, or the end of something that was never started, makes no event."""
     history = History()
     history.add(**record)
     assert types(history.events()) == ["run_started"]
 
 
-# Laws, over runs of every shape.
+# Invariants over generated runs.
 
 ENDS = ["ok", "error", "timeout", "answered", "refused", "child", "child_failed", "child_unstarted", "cut"]
 
 
 def played(steps: list[Any], end: str) -> list[HistoryRecord]:
-    """The history of a run with these steps: lists of how calls end, or what else a plan holds."""
+    """The history of a run; a step is a list of its calls' ends, or one of `ask`, `wait` and `fault`."""
     history, count = History(), 0
     for step in steps:
         if step == "ask":
@@ -389,13 +389,13 @@ def folded(fold: Fold, records: list[HistoryRecord]) -> list[Event]:
 
 @given(RUNS)
 def test_event_ids_are_strictly_increasing(records: list[HistoryRecord]) -> None:
-    """A stream that resumes after an id misses nothing and repeats nothing: ids grow as texts."""
+    """Event ids increase as texts, so that a stream that resumes after an id neither misses nor repeats an event."""
     ids = [event.event_id for event in folded(Fold("r"), records)]
     assert ids == sorted(set(ids))
 
 
-def test_event_ids_grow_within_a_plan_of_thousands_of_calls() -> None:
-    """The largest plan there may be gives 20,000 events of one record, in order and none lost."""
+def test_event_ids_increase_within_a_plan_of_thousands_of_calls() -> None:
+    """The largest plan makes more than 20,000 events of one record, with increasing ids."""
     calls = [request(f"c{n}") for n in range(10_000)]
     history = History()
     history.plan(PlanOutcome(calls=calls, refused="max_calls_per_step"))
@@ -420,8 +420,8 @@ def test_every_call_starts_once_and_ends_once(records: list[HistoryRecord]) -> N
 
 
 @given(RUNS, st.data())
-def test_a_fold_can_be_left_and_taken_up_again(records: list[HistoryRecord], data: st.DataObject) -> None:
-    """Feeding a history in two halves, the state copied between them, gives the events of feeding it at once."""
+def test_a_copied_fold_continues_from_its_state(records: list[HistoryRecord], data: st.DataObject) -> None:
+    """Feeding a history in two parts, with a copy of the fold for the second, gives the same events as at once."""
     cut = data.draw(st.integers(0, len(records)))
     first = Fold("r")
     events = folded(first, records[:cut])
@@ -431,7 +431,7 @@ def test_a_fold_can_be_left_and_taken_up_again(records: list[HistoryRecord], dat
 
 @given(RUNS)
 def test_a_stream_begins_and_ends(records: list[HistoryRecord]) -> None:
-    """The first event is the start, the last the end of the stream, each once; times never go back."""
+    """The first event is the run's start, the last the end of the stream, each once, and times never decrease."""
     events = folded(Fold("r"), records)
     assert types(events).count("run_started") == types(events).count(END) == 1
     assert (events[0].type, events[-1].type) == ("run_started", END)

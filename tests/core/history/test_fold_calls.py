@@ -1,4 +1,4 @@
-"""The fold of calls that wait, go on elsewhere or are cut short: how each ends, and what the status says meanwhile."""
+"""The fold of calls that wait, continue elsewhere or are cut short: their end events, and the status before."""
 
 from datetime import timedelta
 
@@ -43,14 +43,14 @@ def confirm(call_id: str, **fields: object) -> Dispatch:
 
 
 def begun(*dispatches: Dispatch, policy: RunPolicy | None = None) -> History:
-    """A run whose first plan has one call for each dispatch, which takes a second."""
+    """A run whose first plan takes a second and has one call for each dispatch."""
     history = History()
     history.plan(PlanOutcome(calls=CALLS[: len(dispatches)], dispatches=list(dispatches), policy=policy))
     return history
 
 
 def supplied(history: History, call: ToolRequest, **given: object) -> int:
-    """A result is sent from outside, and its check begins; returns the id of that."""
+    """Send the result of an external call and schedule its check; returns the id of the scheduled event."""
     result = {"tool_call_id": call.tool_call_id, "result": 1}
     history.add("sent", name="provide_tool_results", value=[{"results": [result], **given}], identity="cli")
     task = ToolTask(name=call.name, agent_id="a.b", given={"result": 1})
@@ -58,7 +58,7 @@ def supplied(history: History, call: ToolRequest, **given: object) -> int:
 
 
 def ends(events: list[Event]) -> list[tuple[str, str]]:
-    """How each call ended, in the order in which they did."""
+    """The id and the outcome of each ended call, in the order of their ends."""
     ended = [event for event in events if event.type == "tool_end"]
     return [(event.tool_call_id, event.error.code or "" if event.error else "ok") for event in ended]
 
@@ -68,7 +68,7 @@ def status(history: History) -> RunStatus:
 
 
 def shown(history: History) -> dict[str, str]:
-    """How the calls stand."""
+    """The state of each call in the status."""
     return {call.tool_call_id: call.state for call in status(history).calls}
 
 
@@ -76,11 +76,11 @@ def notes(history: History) -> list[str]:
     return [event.text for event in history.events() if event.type == "planner_note"]
 
 
-# Results from outside.
+# External calls.
 
 
 def test_a_wait_for_results_that_expires_ends_all_calls_that_still_wait() -> None:
-    """Each is answered as `timeout`, one that was answered before is not, and the step is over."""
+    """Unanswered calls end as `timeout`, a call that was answered before keeps its result, and the step is counted."""
     history = begun(OUTSIDE, OUTSIDE, OUTSIDE)
     history.add("completed", of=supplied(history, CALLS[0]), value=ToolResult(result=1))
     history.add("timer_fired", name=expiry_of("external-c1"))
@@ -88,8 +88,8 @@ def test_a_wait_for_results_that_expires_ends_all_calls_that_still_wait() -> Non
     assert status(history).tool_calls == 3
 
 
-def test_a_result_that_is_checked_when_its_wait_expires_is_the_calls() -> None:
-    """What was sent in time counts; the end of the wait is told once."""
+def test_a_result_that_is_being_checked_when_its_wait_expires_counts() -> None:
+    """A result that was sent in time answers its call, and the expired wait has one `await_answered`."""
     history = begun(OUTSIDE, OUTSIDE)
     of = supplied(history, CALLS[0])
     history.add("timer_fired", name=expiry_of("external-c1"))
@@ -98,8 +98,8 @@ def test_a_result_that_is_checked_when_its_wait_expires_is_the_calls() -> None:
     assert only(history.events(), "await_answered").code == "expired"
 
 
-def test_whoever_sends_the_last_result_has_answered() -> None:
-    """Once that is checked; who it was, as they say and as Temporal knows them."""
+def test_the_sender_of_the_last_result_answers_the_wait() -> None:
+    """`await_answered` follows the check of the last result, with its sender's own name and Temporal identity."""
     history = begun(OUTSIDE, OUTSIDE)
     for call, by in zip(CALLS, ("ana", "ben"), strict=False):
         history.add("completed", of=supplied(history, call, by=by), value=ToolResult(result=1))
@@ -111,8 +111,8 @@ def test_whoever_sends_the_last_result_has_answered() -> None:
 # Local calls.
 
 
-def test_a_local_call_that_goes_on_as_an_ordinary_one_begins_once() -> None:
-    """Its worker was lost; it lasts from its first beginning."""
+def test_a_local_call_that_continues_as_an_activity_starts_once() -> None:
+    """A local call whose worker was lost has one `tool_start`, and its duration includes the first attempt."""
     history = begun(LOCAL)
     history.add("local_ended", key="c1", error=ToolError.new("lost", code=REPEATED))
     history.add("completed", of=history.call(CALLS[0]), value=ToolResult(result=1))
@@ -122,15 +122,15 @@ def test_a_local_call_that_goes_on_as_an_ordinary_one_begins_once() -> None:
 
 
 @pytest.mark.parametrize("kind", ["run_failed", "run_terminated"])
-def test_a_local_call_that_the_end_finds_at_work_ends_with_it(kind: str) -> None:
-    """Nothing in a history tells that one was cut off."""
+def test_a_local_call_in_flight_ends_with_the_run(kind: str) -> None:
+    """A local call without a marker in the history ends with the event that ends the run."""
     history = begun(LOCAL)
     history.add(kind, error=ToolError.new("why"))
     assert ends(history.events()) == [("c1", kind)]
 
 
-def test_a_request_to_cancel_gives_up_what_waits_and_not_what_is_at_work() -> None:
-    """A local call may still answer, and so may an activity; a call that a person was asked about cannot."""
+def test_a_cancel_request_ends_waiting_calls_and_not_those_in_flight() -> None:
+    """After a cancel request local calls and activities may still end with a result; a call under approval may not."""
     history = begun(LOCAL, confirm("c2"), Dispatch())
     of = history.call(CALLS[2])
     history.add("cancel_requested", value="enough")
@@ -142,12 +142,12 @@ def test_a_request_to_cancel_gives_up_what_waits_and_not_what_is_at_work() -> No
     assert ends(history.events()) == [("c1", "ok"), ("c3", "ok"), ("c2", "canceled")]
 
 
-# Tools that ask.
+# Tools that need input.
 
 
 @pytest.mark.parametrize("kind", ["activity", "local"])
 def test_a_call_asks_for_input_twenty_times_at_most(kind: str) -> None:
-    """Each answer lets it go on the way it began; then it is answered, and nobody is asked any more."""
+    """After 20 answers a further request for input ends the call with an error, and opens no question."""
     history = begun(Dispatch(kind=kind), policy=ASKING)
     for _ in range(20):
         needs_input(history, kind)
@@ -162,15 +162,15 @@ def test_a_call_asks_for_input_twenty_times_at_most(kind: str) -> None:
 
 
 def needs_input(history: History, kind: str) -> None:
-    """The call ends with what its tool asks."""
+    """End the first call's attempt with a request for input."""
     if kind == "local":
         history.add("local_ended", key="c1", value=NEEDY)
     else:
         history.add("completed", of=history.call(CALLS[0]), value=NEEDY)
 
 
-def test_where_nobody_may_be_asked_a_tool_that_asks_is_answered() -> None:
-    """Its call ends with an error, and no question is open."""
+def test_a_request_for_input_fails_where_questions_are_not_allowed() -> None:
+    """Without `interrupts_allowed` the call ends as `input_required`, and no question is asked."""
     history = begun(Dispatch())
     needs_input(history, "activity")
     assert ends(history.events()) == [("c1", "input_required")]
@@ -180,8 +180,8 @@ def test_where_nobody_may_be_asked_a_tool_that_asks_is_answered() -> None:
 # Approvals.
 
 
-def test_a_call_that_is_denied_without_a_reason_ends() -> None:
-    """It starts and ends at once, and the run goes on."""
+def test_a_denied_call_ends() -> None:
+    """A denied call ends as `denied`, with and without a reason."""
     history = begun(confirm("c1"), confirm("c2"), policy=ASKING)
     history.add("sent", name="provide_confirmation", value=[{"id": "confirm-c1", "approved": False}])
     denial = {"id": "confirm-c2", "approved": False, "reason": "no"}
@@ -191,8 +191,8 @@ def test_a_call_that_is_denied_without_a_reason_ends() -> None:
 
 
 @pytest.mark.parametrize("judged", [True, False])
-def test_what_the_run_accepted_once_is_accepted_for_ever(judged: bool) -> None:
-    """A decision by update was judged by the rules of its time; one by signal names the arguments it is about."""
+def test_a_decision_that_the_run_accepted_stays_accepted(judged: bool) -> None:
+    """A decision by update was checked when it was accepted; a signal without the digest of the arguments is refused."""
     history = begun(confirm("c1", binds=True, payload_digest="d"), policy=ASKING)
     history.add("sent", name="provide_confirmation", value=[{"approved": True}], judged=judged)
     assert shown(history) == {"c1": "running" if judged else "waiting"}
@@ -210,7 +210,7 @@ def test_what_the_run_accepted_once_is_accepted_for_ever(judged: bool) -> None:
 def test_the_active_time_of_child_runs_is_counted_once(
     first: int, second: int, own: int, counted: int
 ) -> None:
-    """What the run did meanwhile itself passed at the same time; child runs that follow one another add up."""
+    """Time in which run and child run were both active counts once; the times of consecutive child runs add up."""
     history = begun(CHILD, Dispatch(), CHILD, policy=RunPolicy(time_budget=BUDGET))
     before = status(history).caps.time
     of = history.add("child_initiated", name="r/c1", value=RUN)
@@ -226,7 +226,7 @@ def test_the_active_time_of_child_runs_is_counted_once(
 
 
 def test_the_active_time_of_child_runs_side_by_side_is_the_longest() -> None:
-    """They share the time in which they run, and the parent only waits for them."""
+    """Of child runs in parallel, the longest active time counts."""
     history = begun(CHILD, CHILD, policy=RunPolicy(time_budget=BUDGET))
     both = [history.add("child_initiated", name=f"r/{call.tool_call_id}", value=RUN) for call in CALLS[:2]]
     for of, seconds in zip(both, (7, 5), strict=True):
@@ -235,7 +235,7 @@ def test_the_active_time_of_child_runs_side_by_side_is_the_longest() -> None:
 
 
 def output(run_id: str, seconds: int) -> RunOutput:
-    """How a child run ended that was active for so long."""
+    """The output of a child run that was active for this many seconds."""
     return RunOutput(
         run_id=run_id,
         agent_id="a.child",
@@ -245,23 +245,23 @@ def output(run_id: str, seconds: int) -> RunOutput:
 
 
 @pytest.mark.parametrize("is_known", [True, False])
-def test_only_a_child_run_that_lives_tells_what_it_spent(is_known: bool) -> None:
-    """It does so by a signal before it ends as canceled; anybody may send one."""
+def test_only_an_open_child_runs_spending_counts(is_known: bool) -> None:
+    """A `child_spent` signal counts only while that child run is open, since any client may send one."""
     history = begun(CHILD, policy=RunPolicy(max_tool_calls=20))
-    told = {"run_id": "r/c1", "spent": {"children_count": 4, "telemetry": {"input_tokens": 9}}}
+    signal = {"run_id": "r/c1", "spent": {"children_count": 4, "telemetry": {"input_tokens": 9}}}
     if not is_known:
-        history.add("sent", name="child_spent", value=[told])
+        history.add("sent", name="child_spent", value=[signal])
     of = history.add("child_initiated", name="r/c1", value=RUN)
     if is_known:
-        history.add("sent", name="child_spent", value=[told])
+        history.add("sent", name="child_spent", value=[signal])
     history.add("child_failed", of=of)
     end = only(history.events(), "tool_end").result
     assert end.children_count == (4 if is_known else 0)
     assert status(history).caps.tool_calls == (15 if is_known else 19)
 
 
-def test_an_answer_of_an_agent_that_states_its_bounds_has_them() -> None:
-    """Where its tool is declared as bounded; else what it says of `returned` is a field like any other."""
+def test_a_child_runs_answer_has_bounds_if_its_tool_is_bounded() -> None:
+    """The bounds are read from the answer only where the dispatch is bounded; else `returned` is an ordinary field."""
     history = begun(CHILD.model_copy(update={"bounded": True}), CHILD)
     child = RunInput(agent_id="a.child", messages=[], answer={"type": "object"})
     for call in CALLS[:2]:
@@ -276,8 +276,8 @@ def test_an_answer_of_an_agent_that_states_its_bounds_has_them() -> None:
 # Turns, limits and time.
 
 
-def test_what_a_person_says_with_a_resume_begins_a_turn() -> None:
-    """The resume belongs to the turn that was paused, what follows to the next."""
+def test_messages_of_a_resume_begin_a_turn() -> None:
+    """`run_resumed` belongs to the paused turn, and later events to the next."""
     history = History()
     history.add("sent", name="pause", value=["wait"])
     history.add("sent", name="resume", value=[{"note": "go", "messages": ["Look."], "by": "ana"}])
@@ -288,7 +288,7 @@ def test_what_a_person_says_with_a_resume_begins_a_turn() -> None:
 
 
 def test_a_resume_of_a_run_that_is_not_paused_is_refused() -> None:
-    """It is noted, and what it says begins no turn."""
+    """The refusal becomes a note, and the messages begin no turn."""
     history = History()
     history.add("sent", name="resume", value=[{"messages": ["Look."]}])
     assert notes(history) == ["resume refused: the run is not paused"]
@@ -296,7 +296,7 @@ def test_a_resume_of_a_run_that_is_not_paused_is_refused() -> None:
 
 
 def lifted() -> History:
-    """A run whose last plan was refused, and which a person then told to go on."""
+    """A run whose last plan was refused, and which a person then resumed with a message."""
     history = History()
     history.plan(PlanOutcome(fault="no", policy=RunPolicy(time_budget=BUDGET)), finalize=ROUNDS)
     history.add("sent", name="pause", value=["wait"])
@@ -304,17 +304,17 @@ def lifted() -> History:
     return history
 
 
-def test_a_limit_that_a_person_lifted_is_told_again() -> None:
-    """Each turn has its own last plan, though the limit says the same."""
+def test_each_turn_has_its_own_limit_reached() -> None:
+    """After a person's message has lifted a limit, the same limit is reported again in the next turn."""
     history = lifted()
     history.plan(PlanOutcome(calls=CALLS[:1], refused="max_tool_rounds"))
     history.plan(PlanOutcome(final=Message.assistant("done")), finalize=ROUNDS)
-    told = [event.turn_id for event in history.events() if event.type == "limit_reached"]
-    assert told == ["t1", "t2"]
+    turns = [event.turn_id for event in history.events() if event.type == "limit_reached"]
+    assert turns == ["t1", "t2"]
 
 
-def test_a_plan_that_is_cut_off_in_a_turn_without_a_limit_is_passed_over() -> None:
-    """A limit that was lifted makes no plan the last: another follows, and there is nothing to tell."""
+def test_an_overtime_plan_after_a_lifted_limit_is_no_fault() -> None:
+    """A lifted limit makes no plan the last: another plan follows one that was cut off, without a note."""
     history = lifted()
     before = notes(history)
     history.plan(PlanOutcome(overtime=True))
@@ -322,8 +322,8 @@ def test_a_plan_that_is_cut_off_in_a_turn_without_a_limit_is_passed_over() -> No
     assert status(history).phase == "finalizing"
 
 
-def test_a_last_plan_that_holds_nothing_is_refused() -> None:
-    """Overtime excuses a plan only where another follows; the next is told why."""
+def test_an_empty_last_plan_is_refused() -> None:
+    """An empty plan is excused by overtime only if it is not the last; the last one becomes a planner fault."""
     history = History()
     history.plan(PlanOutcome(overtime=True))
     history.plan(PlanOutcome(overtime=True), finalize=OVERTIME)
@@ -331,8 +331,8 @@ def test_a_last_plan_that_holds_nothing_is_refused() -> None:
     assert note.startswith("planner fault: the plan was completed by hand")
 
 
-def test_a_fault_of_the_last_plan_is_told_when_time_is_over() -> None:
-    """Only a plan that was cut off by the time budget is passed over."""
+def test_a_fault_of_the_last_plan_is_noted_after_the_time_budget() -> None:
+    """Only a plan that the time budget cut off is without a note."""
     history = History()
     history.plan(PlanOutcome(wait_=timedelta(1), policy=RunPolicy(time_budget=BUDGET)))
     history.add("timer_fired", name=TIME_BUDGET)
@@ -341,7 +341,7 @@ def test_a_fault_of_the_last_plan_is_told_when_time_is_over() -> None:
 
 
 def test_a_sleep_that_counts_stops_counting_when_it_is_cut_short() -> None:
-    """What follows it is active or not by itself: a run that waits for a person spends nothing."""
+    """After a sleep that counts as active time, a wait for a person does not count."""
     history = History()
     policy = RunPolicy(time_budget=BUDGET, interrupts_allowed=True)
     history.plan(PlanOutcome(wait_=timedelta(hours=1), wait_counts=True, policy=policy))
@@ -351,8 +351,8 @@ def test_a_sleep_that_counts_stops_counting_when_it_is_cut_short() -> None:
     assert status(history).caps.time == left == BUDGET - timedelta(seconds=3)
 
 
-def test_figures_that_are_none_count_as_nothing() -> None:
-    """Anybody may complete an activity by hand: neither a plan nor a call gives back what was spent."""
+def test_invalid_counts_count_as_zero() -> None:
+    """A negative count, in an activity that was completed by hand, gives back none of the limits."""
     history = begun(Dispatch(), policy=RunPolicy(max_tool_calls=10, max_tokens=100))
     history.add("completed", of=history.call(CALLS[0]), value=ToolResult(result=1, children_count=-5))
     history.plan(PlanOutcome(fault="no", usage=Usage(input_tokens=-50, output_tokens=7)))
@@ -360,8 +360,8 @@ def test_figures_that_are_none_count_as_nothing() -> None:
     assert (left.tool_calls, left.tokens) == (9, 93)
 
 
-def test_a_run_that_was_reset_is_told_anew_under_later_ids() -> None:
-    """Whoever follows it misses nothing of what it does again, and is told who reset it and why."""
+def test_events_after_a_reset_have_later_ids() -> None:
+    """Events after a reset have later ids, so a follower gets them all, and a note with the operator and the reason."""
     history = begun(Dispatch())
     history.add("reset", value="a wrong turn", identity="ops")
     history.add("completed", of=99, value=ToolResult(result=1))

@@ -1,4 +1,4 @@
-"""The transcript that a history tells: what the planner was given, and what no planner has been told yet."""
+"""The transcript from a history: the planner's messages, and those that no planner has received yet."""
 
 import pytest
 
@@ -18,8 +18,8 @@ ANSWERS = [
 DONE = Message.assistant("done")
 
 
-def told(history: History) -> list[Message]:
-    """The transcript, record by record, with the events that each told."""
+def transcript(history: History) -> list[Message]:
+    """The transcript of a history, which the projection reads record by record with the events of each."""
     fold, projection = Fold("r"), TranscriptProjection()
     for record in history.records:
         projection.feed(record, fold.feed(record))
@@ -27,7 +27,7 @@ def told(history: History) -> list[Message]:
 
 
 def stepped() -> History:
-    """A run whose first step has ended, the last call first; no planner was told of it."""
+    """A run whose first step has ended, the last call first; no planner has received its results."""
     history = History()
     history.plan(STEP, new=RUN.messages)
     opened = [history.call(call) for call in CALLS]
@@ -36,64 +36,77 @@ def stepped() -> History:
     return history
 
 
-def test_the_answers_of_a_step_are_told_in_call_order_before_a_planner_is() -> None:
-    """The opening, the message that asks, then all answers as one."""
-    assert told(stepped()) == [*RUN.messages, Message.calls(CALLS), Message.results(ANSWERS)]
+def test_the_results_of_a_step_are_in_call_order_before_a_planner_receives_them() -> None:
+    """The transcript is the opening, the message with the calls, and one message with all results."""
+    assert transcript(stepped()) == [*RUN.messages, Message.calls(CALLS), Message.results(ANSWERS)]
 
 
-def test_of_a_step_that_goes_on_the_answers_so_far_are_told() -> None:
-    """A call that is still at work has none."""
+def test_the_results_so_far_of_an_open_step_are_in_the_transcript() -> None:
+    """A call in flight has no result in the transcript."""
     history = History()
     history.plan(STEP, new=RUN.messages)
     history.call(CALLS[0])
     history.add("completed", of=history.call(CALLS[1]), value=ToolResult(result=1))
-    assert told(history)[-1] == Message.results(ANSWERS[1:])
+    assert transcript(history)[-1] == Message.results(ANSWERS[1:])
 
 
 @pytest.mark.parametrize("is_large", [False, True])
-def test_what_was_too_large_to_be_recorded_twice_is_told_all_the_same(is_large: bool) -> None:
-    """A plan's input holds what is new, or only how many messages there are; the transcript is one."""
+def test_messages_that_a_plans_input_leaves_out_are_in_the_transcript(is_large: bool) -> None:
+    """A plan's input holds the new messages, or only their number if they are large; the transcript is the same."""
     history = stepped()
     new = [Message.results(ANSWERS)]
     task = {"until": len(RUN.messages) + 2} if is_large else {"new": new}
     history.plan(PlanOutcome(final=DONE), plan=2, after=len(RUN.messages) + 1, **task)
-    assert told(history) == [*RUN.messages, Message.calls(CALLS), *new, DONE]
+    assert transcript(history) == [*RUN.messages, Message.calls(CALLS), *new, DONE]
 
 
-def test_the_notice_of_a_last_turn_stands_after_large_answers() -> None:
-    """As the planner was given it."""
+def test_the_notice_of_a_final_turn_comes_after_large_results() -> None:
+    """The limit's notice is in the place where the planner received it, after results that its input left out."""
     limit = Finalize(reason="max_tool_calls", message="Used up.")
     history = stepped()
     after = len(RUN.messages) + 1
     history.plan(PlanOutcome(final=DONE), plan=2, after=after, until=after + 2, finalize=limit)
-    assert told(history)[after:] == [Message.results(ANSWERS), Message.system(limit.notice), DONE]
+    assert transcript(history)[after:] == [Message.results(ANSWERS), Message.system(limit.notice), DONE]
 
 
-def test_why_a_plan_was_refused_is_told_at_once() -> None:
-    """A run that ends with it has told no planner; with the next plan it stands there once."""
+def test_a_call_that_was_not_executed_is_among_large_results() -> None:
+    """Its result has no event of its own in the history: the next plan's input implies it."""
+    history, calls = History(), [*CALLS, request("c3")]
+    plan = STEP.model_copy(update={"calls": calls, "refused": "max_tool_calls"})
+    history.plan(plan, new=RUN.messages)
+    for call in CALLS:
+        history.add("completed", of=history.call(call), value=ToolResult(result=1))
+    after = len(RUN.messages) + 1
+    history.plan(PlanOutcome(final=DONE), plan=2, after=after, until=after + 1)
+    ids = [result.tool_call_id for result in transcript(history)[after].tool_results]
+    assert ids == ["c1", "c2", "c3"]
+
+
+def test_the_refusal_of_a_plan_is_in_the_transcript_at_once() -> None:
+    """The refusal is there before a planner has received it, and once after the next plan."""
     refusal = Message.system("The last plan was refused: no.")
     history = History()
     history.plan(PlanOutcome(fault="no"), new=RUN.messages)
-    assert told(history) == [*RUN.messages, refusal]
+    assert transcript(history) == [*RUN.messages, refusal]
     history.plan(PlanOutcome(final=DONE), plan=2, after=len(RUN.messages), new=[refusal])
-    assert told(history) == [*RUN.messages, refusal, DONE]
+    assert transcript(history) == [*RUN.messages, refusal, DONE]
 
 
 @pytest.mark.parametrize("is_known", [True, False], ids=["of its planner", "made by the run"])
-def test_the_answer_of_a_run_is_told_once(is_known: bool) -> None:
-    """A planner's stands there already; one that the run gives in its place comes with the end."""
+def test_the_answer_of_a_run_is_there_once(is_known: bool) -> None:
+    """The end of the run adds the answer only if no plan has given it."""
     history = History()
     history.plan(PlanOutcome(final=DONE) if is_known else PlanOutcome(fault="no"), new=RUN.messages)
     history.add("run_completed", value=RunOutput(run_id="r", agent_id="a.b", final=DONE))
-    assert [message.text for message in told(history)].count("done") == 1
-    assert told(history)[-1] == DONE
+    assert [message.text for message in transcript(history)].count("done") == 1
+    assert transcript(history)[-1] == DONE
 
 
-def test_a_failed_run_has_told_all_that_it_had() -> None:
-    """The answers of calls that its end cut off are among it."""
+def test_a_failed_runs_transcript_ends_with_its_results() -> None:
+    """The last message has the result `run_failed` for each call that was open."""
     history = History()
     history.plan(STEP, new=RUN.messages)
     history.call(CALLS[0])
     history.add("run_failed", error=ToolError.new("why"))
-    results = told(history)[-1].tool_results
+    results = transcript(history)[-1].tool_results
     assert [result.error and result.error.code for result in results] == ["run_failed", "run_failed"]

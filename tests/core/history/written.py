@@ -1,4 +1,4 @@
-"""A run's history as tests of the fold write it, and what is looked at of its events."""
+"""Helpers for tests of the fold: a history to write, and selections of its events."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,7 +12,7 @@ RUN = RunInput(agent_id="a.b", session_id="s", messages=[Message.system("x"), Me
 
 
 class History:
-    """Records as a run's history gives them, one second apart."""
+    """The records of a run's history, one second apart, from `started` on."""
 
     def __init__(self, run: Any = RUN) -> None:
         self.records: list[HistoryRecord] = []
@@ -26,21 +26,21 @@ class History:
         return id
 
     def plan(self, outcome: PlanOutcome, **task: Any) -> None:
-        """A plan, scheduled and completed."""
+        """Add a plan, scheduled and completed."""
         of = self.add("scheduled", name="PlanActivity", value=PlanTask(agent_id="a.b", **task))
         self.add("completed", name="PlanActivity", of=of, value=outcome)
 
     def call(self, call: ToolRequest) -> int:
-        """A call, scheduled; returns the id of that."""
+        """Schedule a call's activity; returns the id of the record."""
         task = ToolTask(name=call.name, payload=call.payload, raw=call.raw, agent_id="a.b")
         return self.add("scheduled", name="ExecuteToolActivity", key=call.tool_call_id, value=task)
 
     def events(self) -> list[Event]:
-        """What the fold makes of it all."""
+        """The events of all records."""
         return self.folded()[1]
 
     def folded(self) -> tuple[Fold, list[Event]]:
-        """The fold of it all, and what that makes of it."""
+        """The fold after all records, and its events."""
         fold = Fold("r")
         return fold, [event for record in self.records for event in fold.feed(record)]
 
@@ -50,7 +50,7 @@ def request(id: str, **payload: Any) -> ToolRequest:
 
 
 def types(events: list[Event]) -> list[str]:
-    """What happened; that a result was received is told beside each `tool_end`, and tested once."""
+    """The types of the events, without `tool_result_received`, which comes before each `tool_end`."""
     return [event.type for event in events if event.type != "tool_result_received"]
 
 

@@ -1,4 +1,4 @@
-"""The tool boundary: what goes in, what comes out, each once (SR-51, SR-118, SR-128, SR-140)."""
+"""The tool boundary: the checks of a payload before a call, and of a result after it (SR-51, SR-118, SR-128, SR-140)."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -48,13 +48,13 @@ def plain(value: Any) -> Any:
     return TypeAdapter(Any).dump_python(value, mode="json")
 
 
-def test_a_valid_payload_goes_in_as_it_is() -> None:
-    """What fits the schema is handed on unchanged, with no default added and nothing coerced."""
+def test_a_valid_payload_is_unchanged() -> None:
+    """A payload that fits the schema gets no defaults, and no value is coerced."""
     assert checked(SPEC, VALIDATOR, request({"site": "s-1", "limit": 500})) == {"site": "s-1", "limit": 500}
 
 
-def test_arguments_as_a_model_wrote_them_are_parsed() -> None:
-    """Raw arguments are read at the boundary, by whatever harmless repairs reading allows (SR-13)."""
+def test_raw_arguments_are_parsed() -> None:
+    """The boundary parses the arguments that a model wrote (SR-13)."""
     assert checked(SPEC, VALIDATOR, request(raw='{"site": "s-1"}')) == {"site": "s-1"}
 
 
@@ -63,16 +63,16 @@ def test_arguments_as_a_model_wrote_them_are_parsed() -> None:
     [request(raw='{"site": '), request(raw="[1]"), request({"site": "\ud800"}), request({"site": float("nan")})],
     ids=["cut off", "a list", "half a character", "no number"],
 )  # fmt: skip
-def test_what_is_no_payload_is_answered(call: ToolRequest) -> None:
-    """Arguments that cannot be read are `invalid_arguments` with an example (SR-90, SR-144)."""
+def test_unreadable_arguments_are_answered(call: ToolRequest) -> None:
+    """Arguments that cannot be read become `invalid_arguments` with an example (SR-90, SR-144)."""
     result = checked(SPEC, VALIDATOR, call)
     assert isinstance(result, ToolResult)
     assert result.retry_hint.reason == "invalid_arguments"
     assert result.retry_hint.example_input == {"site": "s-1"}
 
 
-def test_an_invalid_payload_is_answered_with_every_fault() -> None:
-    """A payload against the schema is answered as data, field by field (SR-128, SR-139)."""
+def test_an_invalid_payload_is_answered_with_its_issues() -> None:
+    """A payload that does not fit the schema becomes a result with an issue for each field (SR-128, SR-139)."""
     result = checked(SPEC, VALIDATOR, request({"limit": 501, "sit": "s-1"}))
     assert isinstance(result, ToolResult)
     assert {(issue.field, issue.constraint) for issue in result.retry_hint.issues} >= {
@@ -82,8 +82,8 @@ def test_an_invalid_payload_is_answered_with_every_fault() -> None:
     assert (result.name, result.tool_call_id, result.result) == ("ops.devices.list", "c1", None)
 
 
-def test_what_a_models_own_validator_refuses_is_an_issue() -> None:
-    """The schema accepts it, the author's validator does not: `invalid_arguments` that names the field (SR-93)."""
+def test_the_refusal_of_a_pydantic_validator_is_an_issue() -> None:
+    """A payload that only the author's validator refuses becomes `invalid_arguments` with the field's pointer (SR-93)."""
 
     class Line(BaseModel):
         sku: str
@@ -106,8 +106,8 @@ def test_what_a_models_own_validator_refuses_is_an_issue() -> None:
     assert result.retry_hint.reason == "invalid_arguments"
 
 
-def test_a_refusal_of_the_whole_is_an_issue_of_the_whole() -> None:
-    """A validator over several fields names the payload itself."""
+def test_a_model_validators_refusal_is_an_issue_of_the_payload() -> None:
+    """The issue of a validator over several fields has the empty pointer, which is the payload."""
 
     class Range(BaseModel):
         low: int
@@ -123,16 +123,16 @@ def test_a_refusal_of_the_whole_is_an_issue_of_the_whole() -> None:
     assert [issue.field for issue in result.retry_hint.issues] == [""]
 
 
-def test_a_refusal_carries_the_call() -> None:
-    """An error, with or without a hint, is a result of this call (SR-59, SR-132)."""
+def test_a_refusal_has_the_calls_name_and_id() -> None:
+    """An error, with or without a hint, becomes the result of the call (SR-59, SR-132)."""
     error, hint = ToolError.new("no"), RetryHint(reason="timeout", tool="x")
     for given in (None, hint):
         result = refusal(request(), (error, given))
         assert result == ToolResult(name="ops.devices.list", tool_call_id="c1", error=error, retry_hint=given)
 
 
-def test_a_value_comes_out_encoded() -> None:
-    """A tool's value is its result as JSON; there is no error and no hint (SR-131)."""
+def test_a_value_is_encoded() -> None:
+    """A tool's value becomes the result as JSON, without error and hint (SR-131)."""
     result = delivered(SPEC, request(), {"at": datetime(2024, 1, 1, tzinfo=UTC)}, plain)
     assert result == ToolResult(
         name="ops.devices.list", tool_call_id="c1", result={"at": "2024-01-01T00:00:00Z"}
@@ -140,7 +140,7 @@ def test_a_value_comes_out_encoded() -> None:
 
 
 def test_a_value_of_another_type_is_malformed() -> None:
-    """A result that does not fit the tool's own type is `malformed_response`, naming the place (SR-90)."""
+    """A value that does not fit the tool's result type becomes `malformed_response` with its place (SR-90)."""
 
     class Inner(BaseModel):
         n: int
@@ -153,7 +153,7 @@ def test_a_value_of_another_type_is_malformed() -> None:
 
 
 def test_a_bounded_result_has_its_bounds() -> None:
-    """Bounds are read from a bounded tool's result and delivered beside it, unmodified (SR-28, SR-37)."""
+    """The bounds of a bounded tool's result are read from it and set beside it, unchanged (SR-28, SR-37)."""
     value = {"devices": [1], "returned": 1, "total": 4, "truncated": True, "refinement_hint": "by kind"}
     result = delivered(BOUNDED, request(), value, plain)
     assert result.result == value
@@ -161,8 +161,8 @@ def test_a_bounded_result_has_its_bounds() -> None:
     assert delivered(SPEC, request(), value, plain).bounds is None
 
 
-def test_bounds_that_disagree_are_delivered_as_they_are() -> None:
-    """Nothing is withheld for its figures: they stand, with a note for whoever decides by them (SR-28, D-22)."""
+def test_inconsistent_bounds_are_unchanged() -> None:
+    """Inconsistent bounds are delivered unchanged, with a note (SR-28, D-22)."""
     value = {"devices": [1, 2], "returned": 3, "total": 1, "truncated": True}
     result = delivered(BOUNDED, request(), value, plain)
     assert (result.result, result.error) == (value, None)
@@ -171,8 +171,8 @@ def test_bounds_that_disagree_are_delivered_as_they_are() -> None:
     assert "less than" in str(result.bounds.note)
 
 
-def test_a_tools_own_result_is_taken_as_its_answer() -> None:
-    """A ToolResult that a tool returns keeps its error, hint and telemetry; the call is filled in (SR-61)."""
+def test_a_tool_result_keeps_its_error_and_hint() -> None:
+    """A ToolResult that a tool returns keeps its error and hint, and gets the call's name and id (SR-61)."""
     given = ToolResult(
         name="other", tool_call_id="zz", error=ToolError.new("no"), retry_hint=RetryHint(reason="x", tool="y")
     )
@@ -180,8 +180,8 @@ def test_a_tools_own_result_is_taken_as_its_answer() -> None:
     assert result == given.model_copy(update={"name": "ops.devices.list", "tool_call_id": "c1"})
 
 
-def test_a_tools_own_result_is_judged_too() -> None:
-    """Bounds are read from a ToolResult's value too; those that it states itself are its own, judged alike (SR-37)."""
+def test_the_bounds_of_a_tool_result_are_checked() -> None:
+    """Bounds are read from a ToolResult's value, unless it states them itself; negative counts are dropped (SR-37)."""
 
     def bounds(result: ToolResult) -> Bounds | None:
         return delivered(BOUNDED, request(), result, plain).bounds
@@ -202,8 +202,8 @@ def kinds(*artifacts: Artifact) -> ToolResult:
     return delivered(SPEC, request(), ToolResult(artifacts=list(artifacts)), plain, {"count": a_number})
 
 
-def test_artifacts_of_a_tools_own_result_are_declared_ones() -> None:
-    """Of a declared kind, once, and with data of its type; where it lies is not the tool's to say (SR-105)."""
+def test_the_artifacts_of_a_tool_result_have_to_be_declared() -> None:
+    """Each artifact has a declared kind, once, and data of its type; a `ref` that the tool sets is dropped (SR-105)."""
     forged = Artifact(kind="count", data="5", ref="other#run", claim={"path": "/etc"}, source_tool="x.y.z")
     assert kinds(forged).artifacts == [Artifact(kind="count", data=5)]
     assert kinds(Artifact(kind="count")).artifacts == []
@@ -217,15 +217,15 @@ def test_artifacts_of_a_tools_own_result_are_declared_ones() -> None:
         assert wrong.artifacts == []
 
 
-def test_artifacts_of_others_may_be_of_any_kind() -> None:
-    """What a server answers is described by nobody."""
+def test_without_declared_artifacts_any_kind_is_allowed() -> None:
+    """Artifacts of a tool that declares none, such as an MCP server's, may have any kind."""
     given = WithArtifacts(1, image={"base64": "aGk="})
     (artifact,) = delivered(SPEC, request(), given, plain).artifacts
     assert artifact == Artifact(kind="image", data={"base64": "aGk="})
 
 
-def test_of_injected_and_other_faults_only_the_others_are_told() -> None:
-    """Whoever calls mends what it sent; of injected fields alone it can mend nothing, and hears nothing (SR-44)."""
+def test_issues_of_injected_fields_are_left_out() -> None:
+    """A hint has only issues that the caller can repair; with issues of injected fields alone the tool is unavailable (SR-44)."""
     spec = SPEC.model_copy(update={"injected": ["token"]})
     hidden = FieldIssue(field="/token", constraint="invalid_length", minimum=8)
     shown = FieldIssue(field="/site", constraint="invalid_field_type", expected_type="string")
@@ -254,8 +254,8 @@ def needs(forms: int = 1, **fields: Any) -> ToolResult:
     ],
     ids=["ten forms", "eleven", "none", "a large state", "a larger one"],
 )
-def test_what_a_tool_asks_of_a_person_is_bounded(needed: ToolResult, asks: bool) -> None:
-    """It asks in the name of its toolset; what is more than a run can carry is no result."""
+def test_a_tools_request_for_input_is_bounded(needed: ToolResult, asks: bool) -> None:
+    """A request has 1 to 10 forms and a state of at most 64,000 characters, and names its toolset; else it is malformed."""
     result = delivered(SPEC, request(), needed, plain)
     assert (result.input_required is not None) is asks
     if result.input_required:
@@ -264,7 +264,7 @@ def test_what_a_tool_asks_of_a_person_is_bounded(needed: ToolResult, asks: bool)
         assert result.retry_hint.reason == "malformed_response"
 
 
-def test_a_failure_is_bounded_by_nothing() -> None:
-    """What stands in a result beside an error says nothing of how much there is."""
+def test_a_failed_result_has_no_bounds() -> None:
+    """Bounds are not read from a value beside an error."""
     failed = ToolResult(result={"returned": 1}, error=ToolError.new("lost"))
     assert delivered(BOUNDED, request(), failed, plain).bounds is None

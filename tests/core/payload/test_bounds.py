@@ -12,8 +12,8 @@ def devices(count: int, **fields: object) -> dict[str, object]:
     return {"devices": [{"id": n} for n in range(count)], "returned": count, **fields}
 
 
-def test_the_flat_fields_of_a_result_are_its_bounds() -> None:
-    """Four fields of the result, and a cursor, make the `Bounds` (SR-24 to SR-27, SR-35, D-1)."""
+def test_the_top_level_fields_of_a_result_are_its_bounds() -> None:
+    """Four fields of the result, and a cursor, become the `Bounds` (SR-24 to SR-27, SR-35, D-1)."""
     result = devices(
         2, total=9, truncated=True, refinement_hint="add a date filter", next_cursor="p2", other=1
     )
@@ -23,27 +23,27 @@ def test_the_flat_fields_of_a_result_are_its_bounds() -> None:
 
 
 def test_an_unknown_total_is_none() -> None:
-    """Best effort: a total that the tool does not know is none, not 0 (SR-25, D-2)."""
+    """A total that is absent or null is None; 0 stays 0 (SR-25, D-2)."""
     assert bounds_of(devices(0)) == Bounds(returned=0, total=None)
     assert bounds_of(devices(0, total=None)) == Bounds(returned=0, total=None)
     assert bounds_of(devices(0, total=0)) == Bounds(returned=0, total=0)
 
 
-def test_a_result_is_cut_when_it_says_so() -> None:
-    """`truncated` is the tool's statement about any cap (SR-26): a larger total alone does not make it."""
+def test_only_the_tool_sets_truncated() -> None:
+    """A total larger than `returned` does not set `truncated` (SR-26)."""
     bounds = bounds_of(devices(2, total=9))
     assert isinstance(bounds, Bounds)
     assert bounds.truncated is False
 
 
 def test_an_empty_hint_is_none() -> None:
-    """A result type with `refinement_hint: str = ""` says nothing when nothing was cut (SR-36)."""
+    """An empty `refinement_hint` or `next_cursor`, as a default of a result type, is None (SR-36)."""
     assert bounds_of(devices(1, refinement_hint="", next_cursor="")) == Bounds(returned=1)
 
 
 @pytest.mark.parametrize("way", [{"refinement_hint": "by site"}, {"next_cursor": "p2"}], ids=str)
-def test_a_cut_result_says_how_to_go_on(way: dict[str, object]) -> None:
-    """What was cut comes with a hint or a cursor (SR-27, SR-29); without one it is delivered with a note (D-22)."""
+def test_a_truncated_result_without_hint_and_cursor_has_a_note(way: dict[str, object]) -> None:
+    """A truncated result has a hint or a cursor (SR-27, SR-29); without one, its bounds have a note (D-22)."""
     assert noted(devices(1, truncated=True, **way)) is None
     assert "refinement_hint" in str(noted(devices(1, truncated=True)))
 
@@ -66,8 +66,8 @@ def noted(result: object) -> str | None:
         ({"returned": 2.0}, "not 2.0"),
     ],
 )  # fmt: skip
-def test_a_result_that_states_no_bounds_has_none(result: object, said: str) -> None:
-    """None, and what is missing is told to the operator (SR-37)."""
+def test_a_result_without_a_valid_returned_has_no_bounds(result: object, said: str) -> None:
+    """`bounds_of` is None, and `oddity` says what is missing (SR-37)."""
     assert bounds_of(result) is None
     assert said in str(oddity(None, result))
 
@@ -83,8 +83,8 @@ def test_a_result_that_states_no_bounds_has_none(result: object, said: str) -> N
         ({"returned": 3, "devices": [1, 2]}, "the list holds 2"),
     ],
 )  # fmt: skip
-def test_figures_that_disagree_stand_as_they_are(result: dict[str, object], said: str) -> None:
-    """They are noted, and never repaired (SR-28, D-22)."""
+def test_inconsistent_fields_are_noted(result: dict[str, object], said: str) -> None:
+    """Inconsistent or mistyped fields get a note, and no number is repaired (SR-28, D-22)."""
     bounds = bounds_of(result)
     assert bounds
     assert said in str(bounds.note)
@@ -92,8 +92,8 @@ def test_figures_that_disagree_stand_as_they_are(result: dict[str, object], said
     assert bounds.total in (None, result.get("total"))
 
 
-def test_what_a_tool_states_beside_its_result_is_judged_alike() -> None:
-    """The same note, and the figures that it stated."""
+def test_bounds_that_a_tool_states_itself_get_the_same_note() -> None:
+    """`with_note` adds the note to stated bounds, and changes nothing else."""
     stated = Bounds(returned=5, total=3)
     made = with_note(stated, [1])
     assert "less than" in str(made.note)
@@ -101,15 +101,15 @@ def test_what_a_tool_states_beside_its_result_is_judged_alike() -> None:
     assert with_note(Bounds(returned=1), [1]) == Bounds(returned=1)
 
 
-def test_only_a_single_list_is_counted() -> None:
-    """In a graph of nodes and edges, the tool alone knows what an item is."""
+def test_items_are_counted_only_in_a_single_list() -> None:
+    """In a result with two lists, such as nodes and edges, `returned` is compared with neither."""
     assert noted({"returned": 3, "nodes": [1, 2, 3], "edges": [1]}) is None
 
 
 @given(st.dictionaries(st.sampled_from(["returned", "total", "truncated", "refinement_hint", "next_cursor", "items"]),
                        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3) | st.lists(st.none(), max_size=2)))  # fmt: skip
 def test_any_object_has_bounds_or_a_reason(result: dict[str, object]) -> None:
-    """Reading bounds never raises and never changes the result (SR-28)."""
+    """Any object gives bounds with its own counts, or a reason; reading raises nothing and adds no field (SR-28)."""
     before = dict(result)
     bounds = bounds_of(result)
     assert list(result) == list(before)

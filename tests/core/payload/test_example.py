@@ -1,4 +1,4 @@
-"""Examples: the caller's own input mended, or the author's, or one made of the schema; always valid, never random."""
+"""Examples: the caller's input repaired, the author's example, or a sample of the schema; always valid, never random."""
 
 import json
 from copy import deepcopy
@@ -20,14 +20,14 @@ from sojourn.core.values.text import closest_name
 
 
 def validator_of(schema: dict[str, Any]) -> Validator:
-    """Of the closed schema."""
+    """The validator of a schema, without unknown fields."""
     made = forbid_unknown_fields(schema)
     check(made)
     return Validator(made)
 
 
 def field(schema: Any, *, required: bool = True) -> Validator:
-    """Of an object with one field."""
+    """The validator of an object with one field, `f`."""
     return validator_of(
         {"type": "object", "properties": {"f": schema}, "required": ["f"] if required else []}
     )
@@ -38,7 +38,7 @@ OBJECT = {"type": "object", "properties": {"a": {"type": "integer"}}}
 
 
 @pytest.mark.parametrize(
-    ("schema", "sent", "mended"),
+    ("schema", "sent", "repaired"),
     [
         ({"type": "integer"}, "5", 5),
         ({"type": "integer"}, " 5.0 ", 5),
@@ -103,16 +103,16 @@ OBJECT = {"type": "object", "properties": {"a": {"type": "integer"}}}
         ({"properties": {"n": {"$ref": "#/$defs/N"}}}, {"n": {"x": 1}}, {"n": {}}),
     ],
 )  # fmt: skip
-def test_a_value_is_mended_to_what_was_meant(schema: dict[str, Any], sent: Any, mended: Any) -> None:
-    """The prior input is kept but for its faults, and each is read as it was surely meant (SR-144)."""
+def test_a_value_is_repaired_to_its_likely_meaning(schema: dict[str, Any], sent: Any, repaired: Any) -> None:
+    """The prior input is kept except for its issues, which are repaired to the likely meaning (SR-144)."""
     validator = validator_of(
         {"type": "object", "properties": {"f": schema, "g": {}}, "required": ["f"], "$defs": {"N": OBJECT}}
     )
-    assert derive_example(validator, {"f": sent, "g": "kept"}) == {"f": mended, "g": "kept"}
+    assert derive_example(validator, {"f": sent, "g": "kept"}) == {"f": repaired, "g": "kept"}
 
 
 @pytest.mark.parametrize(
-    ("schema", "sent", "mended"),
+    ("schema", "sent", "repaired"),
     [
         ({"properties": {"site_id": {"type": "string"}}, "required": ["site_id"]}, {"siteId": "s-1"}, {"site_id": "s-1"}),
         ({"properties": {"site_id": {"type": "string"}}, "required": ["site_id"]}, {"site": "s-1"}, {"site_id": "s-1"}),
@@ -125,13 +125,15 @@ def test_a_value_is_mended_to_what_was_meant(schema: dict[str, Any], sent: Any, 
         ({"properties": {"a": True, "b": {}}, "required": ["b"]}, {"a": 1, "b": 2, "c": 3}, {"a": 1, "b": 2}),
     ],
 )  # fmt: skip
-def test_names_are_mended_too(schema: dict[str, Any], sent: dict[str, Any], mended: dict[str, Any]) -> None:
-    """A misspelt field keeps its value under the right name, an unknown one goes, an optional one that cannot be mended goes."""
-    assert derive_example(validator_of({"type": "object", **schema}), sent) == mended
+def test_names_are_repaired_too(
+    schema: dict[str, Any], sent: dict[str, Any], repaired: dict[str, Any]
+) -> None:
+    """The value of a misspelt field moves to the right name; unknown, and irreparable optional, fields are removed."""
+    assert derive_example(validator_of({"type": "object", **schema}), sent) == repaired
 
 
-def test_mending_takes_the_authors_values_where_the_callers_are_lost() -> None:
-    """A missing or hopeless value comes from the author's example at the same place."""
+def test_the_authors_values_replace_values_that_cannot_be_repaired() -> None:
+    """A missing or irreparable value comes from the same place of the author's example."""
     schema = {
         "type": "object",
         "properties": {
@@ -149,8 +151,8 @@ def test_mending_takes_the_authors_values_where_the_callers_are_lost() -> None:
     }
 
 
-def test_a_union_is_mended_tag_first() -> None:
-    """A missing tag is filled, then what its branch requires."""
+def test_a_union_is_repaired_tag_first() -> None:
+    """A missing or misspelt tag is repaired first, then the fields that its branch requires."""
     circle = {
         "type": "object",
         "properties": {"kind": {"const": "circle"}, "r": {"type": "number", "minimum": 2}},
@@ -176,21 +178,21 @@ def test_a_union_is_mended_tag_first() -> None:
         ({"type": "object", "properties": {"f": {"type": "array", "items": {"not": {}}}}, "required": ["f"]}, {"f": [1]}),
     ],
 )  # fmt: skip
-def test_what_cannot_be_mended_is_none(schema: dict[str, Any], sent: dict[str, Any]) -> None:
-    """No example is better than a wrong one."""
+def test_an_irreparable_payload_gives_none(schema: dict[str, Any], sent: dict[str, Any]) -> None:
+    """`derive_example` is None where no repair fits the schema."""
     assert derive_example(validator_of(schema), sent) is None
 
 
-def test_mending_leaves_the_input_alone() -> None:
-    """The prior input is not changed, nor shared."""
+def test_the_prior_input_is_not_changed() -> None:
+    """`derive_example` repairs a copy."""
     sent = {"f": ["a", 1], "zzz": 1}
     before = deepcopy(sent)
     assert derive_example(field(STRINGS), sent) == {"f": ["a", "1"]}
     assert sent == before
 
 
-def test_more_faults_than_are_named_are_still_mended() -> None:
-    """Mending goes in rounds, so the bound on issues is no bound on it."""
+def test_more_issues_than_are_listed_are_repaired() -> None:
+    """Repairs run in rounds, so 120 issues are repaired, more than one list of issues has; 2,000 are too many."""
     assert derive_example(field(STRINGS), {"f": list(range(120))}) == {"f": [str(n) for n in range(120)]}
     assert derive_example(field(STRINGS), {"f": list(range(2_000))}) is None
 
@@ -200,7 +202,7 @@ def test_more_faults_than_are_named_are_still_mended() -> None:
     [("siteId", ["limit", "site_id"], "site_id"), ("Max-Age", ["max_age"], "max_age"), ("zzz", ["site_id"], None), ("a" * 5_000, ["b"], None), ("a", [], None)],
 )  # fmt: skip
 def test_a_close_name_ignores_case_and_dashes(name: str, names: list[str], meant: str | None) -> None:
-    """Only a name that is nearly the same is taken for it."""
+    """The closest name may differ in case, separators and a few letters; a dissimilar name has none."""
     assert closest_name(name, names) == meant
 
 
@@ -240,15 +242,15 @@ def test_a_close_name_ignores_case_and_dashes(name: str, names: list[str], meant
         ({"$ref": "#/$defs/A"}, "from the definition"),
     ],
 )  # fmt: skip
-def test_a_sample_is_made_of_what_the_schema_says(schema: dict[str, Any], made: Any) -> None:
-    """Defaults, constants, examples, enums, formats and bounds give a value, the same every time."""
+def test_a_sample_follows_from_the_schema(schema: dict[str, Any], made: Any) -> None:
+    """Defaults, constants, examples, enums, types and bounds give a value, the same every time."""
     root = {**schema, "$defs": {"A": {"const": "from the definition"}}}
     assert sample(root, schema) == made
 
 
 @pytest.mark.parametrize("name", sorted(FORMAT_EXAMPLES))
 def test_a_formatted_string_has_a_sample(name: str) -> None:
-    """Each enforced format has its value."""
+    """A string of each enforced format has its sample."""
     validator = field({"type": "string", "format": name})
     assert example_for(validator) == {"f": FORMAT_EXAMPLES[name]}
 
@@ -276,8 +278,8 @@ CHAIN = {
         CHAIN,
     ],
 )
-def test_a_schema_that_says_too_little_or_too_much_has_no_sample(schema: Any) -> None:
-    """Nothing is guessed, and no schema makes sampling endless."""
+def test_a_schema_that_is_too_open_or_too_large_has_no_sample(schema: Any) -> None:
+    """`sample` raises NoSampleError where the schema gives no value, and stops at recursive and large schemas."""
     with pytest.raises(NoSampleError):
         sample(schema, schema)
 
@@ -285,7 +287,7 @@ def test_a_schema_that_says_too_little_or_too_much_has_no_sample(schema: Any) ->
 @pytest.mark.parametrize(
     ("schema", "sent", "read"),
     [
-        # A date or an address is read only where one is wanted.
+        # A text is read as a date or an address only where the format requires one.
         ({"format": "hostname"}, "my host", "host.example.com"),
         ({"format": "uri"}, "no url", "https://example.com/"),
         ({"format": "uri"}, "example.org", "https://example.org"),
@@ -302,8 +304,8 @@ def test_a_schema_that_says_too_little_or_too_much_has_no_sample(schema: Any) ->
         ({"format": "time"}, "10:00:00", "10:00:00Z"),
     ],
 )
-def test_a_text_is_read_as_what_is_wanted(schema: dict[str, Any], sent: str, read: str) -> None:
-    """A required text keeps what was meant where it can be read so; else it is made of the schema (SR-144)."""
+def test_a_text_is_read_in_the_required_format(schema: dict[str, Any], sent: str, read: str) -> None:
+    """A required text keeps its meaning where it can be read in the format; else it is made from the schema (SR-144)."""
     assert example_for(field({"type": "string", **schema}), {"f": sent}) == {"f": read}
 
 
@@ -311,14 +313,14 @@ def test_a_text_is_read_as_what_is_wanted(schema: dict[str, Any], sent: str, rea
     ("sent", "written"),
     [("5.0", "5"), ("9007199254740991.0", "9007199254740991"), ("1e23", "1e+23"), ("-1e23", "-1e+23")],
 )
-def test_a_whole_number_is_written_as_it_was_meant(sent: str, written: str) -> None:
-    """As an integer where no digit of it is made up: that of 1e23 would end in 91611392."""
-    mended = example_for(field({"type": "integer"}), {"f": sent})
-    assert json.dumps(mended) == f'{{"f": {written}}}'
+def test_a_whole_number_is_written_without_invented_digits(sent: str, written: str) -> None:
+    """A whole number becomes an integer only if that is exact: 1e23 as an integer would end in 91611392."""
+    repaired = example_for(field({"type": "integer"}), {"f": sent})
+    assert json.dumps(repaired) == f'{{"f": {written}}}'
 
 
-def test_a_field_that_may_be_left_out_is_not_made_up() -> None:
-    """A text of a pattern says nothing that was meant: it is only for a field that has to be there."""
+def test_an_optional_field_is_not_invented() -> None:
+    """A text is made from a pattern only where the value is required; an optional field is left out."""
     plate = {"type": "string", "pattern": "^[A-Z]+-[0-9]+$"}
     assert example_for(field(plate, required=False), {"f": "x"}) == {}
     assert example_for(field(plate), {"f": "x"}) == example_for(field(plate)) == {"f": "A-0"}
@@ -334,15 +336,15 @@ PRICE = {
 
 
 def cents(payload: dict[str, Any]) -> bool:
-    """A rule that no schema tells: at most two places."""
+    """A rule of the type that no schema can state: at most two decimal places."""
     return round(payload["price"], 2) == payload["price"]
 
 
 @pytest.mark.parametrize(
     ("prior", "author", "example"),
     [
-        ({"price": "1.5", "to": "x"}, None, {"price": 1.5, "to": "x"}),  # mended, and taken by the type
-        ({"price": "1.234", "to": "x"}, {"price": 2.5}, {"price": 2.5, "to": "x"}),  # mended, not taken
+        ({"price": "1.5", "to": "x"}, None, {"price": 1.5, "to": "x"}),  # repaired, and accepted by the type
+        ({"price": "1.234", "to": "x"}, {"price": 2.5}, {"price": 2.5, "to": "x"}),  # repaired, but refused
         ({"price": "1.234", "to": "x"}, None, {"price": 0, "to": "x"}),
         ({"price": 1.234, "to": "x"}, {"price": 2.5}, {"price": 2.5, "to": "x"}),  # refused by the type alone
         ({"price": 1.234, "to": "x"}, None, {"price": 0, "to": "x"}),
@@ -350,18 +352,20 @@ def cents(payload: dict[str, Any]) -> bool:
         ({}, {"price": 2.555}, {"price": 0}),
     ],
 )
-def test_an_example_is_taken_by_the_type_too(prior: dict, author: Any, example: dict) -> None:
-    """What the schema accepts and the type refuses is no example, whoever wrote it (SR-144)."""
+def test_an_example_fits_the_type_too(prior: dict, author: Any, example: dict) -> None:
+    """A payload that fits the schema but not the tool's type is no example, not even the author's (SR-144)."""
     issues = [FieldIssue(field="/price", constraint="rejected")]
     assert example_for(validator_of(PRICE), prior, author, issues=issues, fits=cents) == example
 
 
-def test_what_no_value_satisfies_has_no_example() -> None:
-    """None is better than one that will be refused again."""
+def test_a_type_that_refuses_every_candidate_has_no_example() -> None:
+    """`example_for` is None where the type refuses every candidate; else a candidate that it accepts."""
     issues = [FieldIssue(field=pointer, constraint="rejected") for pointer in ("", "/nowhere", "/price")]
-    for told in (issues, issues[2:], []):
+    for refusals in (issues, issues[2:], []):
         assert (
-            example_for(validator_of(PRICE), {"price": 1}, {"price": 2}, issues=told, fits=lambda _: False)
+            example_for(
+                validator_of(PRICE), {"price": 1}, {"price": 2}, issues=refusals, fits=lambda _: False
+            )
             is None
         )
     assert example_for(validator_of(PRICE), {"price": 1}, {"price": 2}, issues=issues[:2], fits=cents) == {
@@ -369,8 +373,8 @@ def test_what_no_value_satisfies_has_no_example() -> None:
     }
 
 
-def test_values_that_are_all_made_up_replace_nothing_that_was_meant() -> None:
-    """They are only for a caller that sent nothing that can be kept."""
+def test_an_invented_example_does_not_replace_a_prior_input() -> None:
+    """An example made only from the schema is for a caller that sent no value; else there is none."""
     issues = [FieldIssue(field="/price", constraint="rejected")]
     for prior, example in (({"price": 1.234, "to": "x"}, None), ({}, {"price": 0})):
         assert (
@@ -379,8 +383,8 @@ def test_values_that_are_all_made_up_replace_nothing_that_was_meant() -> None:
         )
 
 
-def test_the_order_is_mended_then_author_then_made() -> None:
-    """The caller's own input comes first, then the author's example, then one made from scratch; else none."""
+def test_the_order_is_repaired_then_author_then_sample() -> None:
+    """The repaired input comes first, then the author's example, then a sample of the schema; else None."""
     schema = {
         "type": "object",
         "properties": {"a": {"type": "integer"}, "p": {"pattern": "^s-[0-9]+$"}},
@@ -401,14 +405,14 @@ def test_the_order_is_mended_then_author_then_made() -> None:
 
 
 def test_a_prior_input_that_fits_the_schema_is_no_example() -> None:
-    """What a model's own validators refused is not sent back as an example; the author's is."""
+    """A prior input that fits the schema, and so was refused by the type, is not its own example."""
     validator = field({"type": "integer"})
     assert example_for(validator, {"f": 1}, {"f": 2}) == {"f": 2}
     assert example_for(validator, {"f": 1}) is None
 
 
 def test_an_example_is_small() -> None:
-    """Nothing over 8 KB is mended or shown."""
+    """No payload over 8 KB is repaired or returned."""
     validator = field({"type": "string"})
     long = "x" * MAX_PRIOR_INPUT_BYTES
     assert example_for(validator, {"f": 1, "g": long}, {"f": long}) == {"f": "example"}
@@ -470,7 +474,7 @@ PRIORS = st.dictionaries(NAMES | st.sampled_from(["siteId", "Limit", "zzz"]), VA
 def test_every_example_validates(
     schema: dict[str, Any], prior: dict[str, Any], author: dict[str, Any] | None
 ) -> None:
-    """Whatever was sent, an example fits the schema, is small, comes out the same again, and leaves the input alone (SR-144)."""
+    """For any input, an example fits the schema, is small and deterministic, and the input is not changed (SR-144)."""
     validator, before = validator_of(schema), json.dumps([prior, author])
     found = example_for(validator, prior, author)
     assert json.dumps([prior, author]) == before

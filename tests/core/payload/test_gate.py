@@ -1,4 +1,4 @@
-"""The gate: whatever answers a call can be recorded, read again and counted, or is a plain error."""
+"""The gate: a result that passes can be recorded, read again and counted; any other becomes a plain error."""
 
 import functools
 import json
@@ -50,7 +50,7 @@ def cycle() -> Any:
 
 
 class Odd:
-    """No JSON."""
+    """An object that cannot be written as JSON."""
 
 
 UNREADABLE: dict[str, Any] = {
@@ -76,9 +76,9 @@ def judged(result: ToolResult) -> ToolResult:
 
 
 def assert_recordable(result: ToolResult) -> None:
-    """It is read as it is where a run has it, in a transcript, and is within what Temporal carries."""
-    told = Message(role="tool", parts=[ToolResultPart(type="tool_result", result=result)])
-    written = encode([told])
+    """Assert that a result in a transcript is read back unchanged, has finite numbers, and fits Temporal's limits."""
+    message = Message(role="tool", parts=[ToolResultPart(type="tool_result", result=result)])
+    written = encode([message])
     assert len(written) < MAX_RESULT_BYTES + MAX_ARTIFACT_BYTES + 1_000
     assert decode_messages(written)[0].tool_results[0].model_dump() == result.model_dump()
     json.loads(written, parse_constant=pytest.fail)
@@ -86,8 +86,8 @@ def assert_recordable(result: ToolResult) -> None:
 
 @pytest.mark.parametrize("value", UNREADABLE.values(), ids=UNREADABLE)
 @pytest.mark.parametrize("place", ["result", "artifact", "telemetry", "input", "issue", "hint"])
-def test_what_cannot_be_read_again_is_a_plain_error(value: Any, place: str) -> None:
-    """Wherever it stands: in a result it is malformed, beside an error the error stays alone (SR-51, SR-130)."""
+def test_a_value_that_cannot_be_read_again_makes_a_plain_error(value: Any, place: str) -> None:
+    """In a success the value makes the result malformed; in a failure the error is kept without the rest (SR-51, SR-130)."""
     error = ToolError.new("the site is closed", code="closed")
     hint = RetryHint(reason="invalid_arguments", tool="x")
     hinted = ToolResult(error=error, retry_hint=hint)
@@ -114,14 +114,14 @@ def test_what_cannot_be_read_again_is_a_plain_error(value: Any, place: str) -> N
 
 
 def test_a_hint_that_can_be_read_passes() -> None:
-    """As deep as a result may be, and as large."""
+    """A hint may be as deep and as large as a result."""
     hint = RetryHint(reason="own", tool="x", example_input=deep(150), message="m" * 500_000)
     given = ToolResult(error=ToolError.new("no"), retry_hint=hint)
     assert judged(given) == given.model_copy(update={"name": CALL.name, "tool_call_id": "c1"})
 
 
 def test_a_hint_that_is_too_large_is_left_out() -> None:
-    """The words of the error stay; nothing is stored for it."""
+    """The error keeps its message and code, with a note on the hint that was left out."""
     hint = RetryHint(reason="own", tool="x", message="m" * 3_000_000)
     made = judged(ToolResult(error=ToolError.new("no", code="own"), retry_hint=hint))
     assert made.error
@@ -131,8 +131,8 @@ def test_a_hint_that_is_too_large_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
-def test_a_number_that_json_has_none_for_is_malformed(number: float) -> None:
-    """It would be read as null: a success outside its type (SR-131)."""
+def test_an_infinite_number_or_nan_is_malformed(number: float) -> None:
+    """JSON would write an infinite number or NaN as null, and a success would not fit its type (SR-131)."""
     for answer in (
         ToolResult(result=number),
         ToolResult(result={"a": [1.5, number]}),
@@ -154,8 +154,8 @@ FIGURES = ("duration_ms", "attempts", "input_tokens", "output_tokens", "cost")
     "figure", [-1, -(10**12), 2 * MAX_FIGURE, 10**400], ids=["-1", "a debt", "beyond", "huge"]
 )
 @pytest.mark.parametrize("name", ["children_count", *FIGURES])
-def test_no_figure_lifts_a_limit(name: str, figure: int) -> None:
-    """Counts and costs are from 0 up; a sum of them is never endless (SR-53)."""
+def test_a_count_outside_its_range_is_malformed(name: str, figure: int) -> None:
+    """Counts and costs are at least 0 and bounded, so that no result lifts a limit of the run (SR-53)."""
     if name == "children_count":
         given = ToolResult(result=1, children_count=figure)
     else:
@@ -181,15 +181,15 @@ def test_no_figure_lifts_a_limit(name: str, figure: int) -> None:
     ],
     ids=str,
 )
-def test_a_record_that_is_none_is_malformed(changes: dict[str, Any]) -> None:
-    """A copy of a record is validated by nobody before the run that reads it."""
+def test_an_invalid_record_is_malformed(changes: dict[str, Any]) -> None:
+    """The gate finds invalid fields that `model_copy`, which does not validate, has set."""
     made = judged(ToolResult(result=1).model_copy(update=changes))
     assert made.error
     assert made.error.code == "malformed_response"
 
 
 def test_a_chain_of_errors_is_bounded() -> None:
-    """Texts are cut, halves of characters replaced, and of too many links those in the middle go (SR-87)."""
+    """Long messages and codes are shortened, lone surrogates replaced, and a long chain loses its middle (SR-87)."""
     chain = ToolError(message="root\ud800" + "r" * 10_000_000, code="c" * 10_000_000)
     for number in range(10_000):
         chain = ToolError(message=f"link {number}", cause=chain)
@@ -203,8 +203,8 @@ def test_a_chain_of_errors_is_bounded() -> None:
     assert links[-1].code == "c" * 100
 
 
-def test_a_result_that_is_too_large_is_not_cut() -> None:
-    """It is handed on whole, with its size, for storage or a refusal (SR-28)."""
+def test_a_result_that_is_too_large_is_not_shortened() -> None:
+    """A result that is too large is returned whole as `Oversized`, with its size (SR-28)."""
     made = through(ToolResult(result="x" * MAX_RESULT_BYTES))
     assert isinstance(made, Oversized)
     assert len(made.result.result) == MAX_RESULT_BYTES < made.size
@@ -214,7 +214,7 @@ def test_a_result_that_is_too_large_is_not_cut() -> None:
     ("each", "fits"), [(MAX_ARTIFACT_BYTES // 2 - 2, True), (MAX_ARTIFACT_BYTES // 2, False)]
 )
 def test_artifacts_are_measured_together(each: int, fits: bool) -> None:
-    """Two that would fit alone may not; what a tool says of their size counts nothing (SR-102)."""
+    """Artifacts are limited by their size together; a size that the tool states is replaced (SR-102)."""
     artifacts = [Artifact(kind=kind, data="x" * each, size=1) for kind in ("a", "b")]
     made = through(ToolResult(artifacts=artifacts))
     assert isinstance(made, ToolResult) is fits
@@ -223,8 +223,8 @@ def test_artifacts_are_measured_together(each: int, fits: bool) -> None:
 
 
 @pytest.mark.parametrize("local", [True, False], ids=["local", "ordinary"])
-def test_a_local_answer_is_small_with_all_that_comes_with_it(local: bool) -> None:
-    """Those that end in one workflow task are one message; beside an ordinary result there is room for more."""
+def test_a_local_result_is_small_with_its_artifacts(local: bool) -> None:
+    """Local results of one workflow task share a message, so they have a smaller limit, which includes artifacts."""
     chart = Artifact(kind="chart", data="x" * MAX_LOCAL_BYTES)
     made = passed(SPEC, CALL, ToolResult(result=1, artifacts=[chart]), local=local)
     assert isinstance(made, Oversized) is local
@@ -232,8 +232,8 @@ def test_a_local_answer_is_small_with_all_that_comes_with_it(local: bool) -> Non
     assert isinstance(whole, Oversized) is local
 
 
-def test_what_is_hidden_is_measured_too() -> None:
-    """A mask may lengthen a text beyond what fits."""
+def test_a_masked_result_is_measured_again() -> None:
+    """A mask may make a result too large."""
 
     def longer(result: ToolResult) -> ToolResult:
         return result.model_copy(update={"result": "[field]" * 300_000})
@@ -256,10 +256,8 @@ ANYTHING = st.recursive(
 
 
 @given(ANYTHING, ANYTHING, st.integers() | st.floats(), st.none() | st.text())
-def test_whatever_a_tool_answers_can_be_recorded(
-    value: Any, extra: Any, figure: Any, said: str | None
-) -> None:
-    """Or is a plain error; nothing raises."""
+def test_any_result_can_be_recorded(value: Any, extra: Any, figure: Any, said: str | None) -> None:
+    """Any result passes, or becomes a plain error, and can be recorded; nothing raises."""
     spent = ToolTelemetry().model_copy(update={"cost": figure, "extra": {"a": extra}})
     hint = RetryHint(reason="own", tool="x").model_copy(update={"example_input": {"a": extra}})
     error = None if said is None else ToolError(message=said)

@@ -1,4 +1,4 @@
-"""Hints: every failure at the boundary as data that says how to mend it, in words that are safe to show."""
+"""Hints: each failure at the boundary as data that says how to repair the call, in text that is safe to show."""
 
 from datetime import timedelta
 from typing import Any
@@ -36,7 +36,7 @@ EXAMPLE = {"site_id": "s-1", "kind": "router"}
 
 
 def spec_of(schema: dict[str, Any], example: Any = None) -> ToolSpec:
-    """A tool with this payload."""
+    """A tool with this payload schema."""
     payload = TypeSpec(
         name="Args", json_schema=schema, example=example, field_descriptions=field_descriptions(schema)
     )
@@ -52,14 +52,14 @@ def spec_of(schema: dict[str, Any], example: Any = None) -> ToolSpec:
 SPEC = spec_of(SCHEMA, EXAMPLE)
 
 
-def told(payload: dict[str, Any]) -> tuple[ToolError, RetryHint]:
-    """What a planner hears of a payload."""
+def refusal(payload: dict[str, Any]) -> tuple[ToolError, RetryHint]:
+    """The error and the hint that a planner receives for a payload."""
     return hints.hint_for_issues(SPEC, payload, VALIDATOR.issues(payload), VALIDATOR)
 
 
 def test_missing_fields_alone_are_their_own_reason() -> None:
-    """Only missing fields: reason `missing_fields`, their bare names, the input, an example and a question (SR-90, SR-128)."""
-    error, hint = told({"limit": 3})
+    """A hint for missing fields alone has their bare names, the input, an example and a question (SR-90, SR-128)."""
+    error, hint = refusal({"limit": 3})
     assert error == ToolError(
         message='invalid arguments for ops.devices.list: `site_id` is required (at least 1 character); `kind` is required (one of: "router", "switch")',
         code="missing_fields",
@@ -112,8 +112,8 @@ def test_missing_fields_alone_are_their_own_reason() -> None:
         (True, "is required"),
     ],
 )
-def test_a_missing_field_is_told_with_what_it_has_to_be(schema: Any, said: str) -> None:
-    """Its caller has not seen it refused yet: enum, pattern, format and range come with the fault; alternatives do not."""
+def test_a_missing_field_is_described_with_its_schema(schema: Any, said: str) -> None:
+    """The text for a missing field has its type, enum, pattern, format and range, but no alternatives."""
     root = {"type": "object", "properties": {"f": schema}, "required": ["f"], "$defs": {"k": {"enum": ["x"]}}}
     validator = Validator(forbid_unknown_fields(root))
     error, hint = hints.hint_for_issues(spec_of(root), {}, validator.issues({}), validator)
@@ -121,9 +121,9 @@ def test_a_missing_field_is_told_with_what_it_has_to_be(schema: Any, said: str) 
     assert [issue.constraint for issue in hint.issues] == ["missing_field"]
 
 
-def test_other_faults_are_invalid_arguments_and_still_name_what_is_missing() -> None:
-    """Mixed faults: reason `invalid_arguments`, every bad field told concretely, missing ones by name (SR-93, SR-139)."""
-    error, hint = told({"kind": "Router", "limit": 501, "since": "now", "lines": [{}]})
+def test_other_issues_are_invalid_arguments_and_missing_fields_are_still_named() -> None:
+    """Mixed issues have the reason `invalid_arguments`, a text for each field, and the missing fields (SR-93, SR-139)."""
+    error, hint = refusal({"kind": "Router", "limit": 501, "since": "now", "lines": [{}]})
     assert (error.code, hint.reason) == ("invalid_arguments", "invalid_arguments")
     assert hint.missing_fields == ["site_id", "sku"]
     for words in (
@@ -146,28 +146,28 @@ def test_other_faults_are_invalid_arguments_and_still_name_what_is_missing() -> 
 
 
 def test_a_misspelt_field_names_the_one_that_was_meant() -> None:
-    """An unknown field comes with the known name nearest to it, unless that was sent too."""
-    error, hint = told({"siteId": "s-9", "kind": "router"})
+    """The text for an unknown field has the closest known name, unless that field was sent too."""
+    error, hint = refusal({"siteId": "s-9", "kind": "router"})
     assert "`siteId` is not a known field; did you mean `site_id`?" in error.message
     assert hint.example_input == {"site_id": "s-9", "kind": "router"}
-    error, _ = told({"siteId": "s-9", "site_id": "s-1", "kind": "router"})
+    error, _ = refusal({"siteId": "s-9", "site_id": "s-1", "kind": "router"})
     assert "did you mean" not in error.message
 
 
-def test_a_question_needs_somebody_who_can_answer() -> None:
-    """Three fields at most are asked for, and nobody is asked about unknown fields."""
-    _, hint = told({"site_id": "s-1", "kind": "router", "zzz": 1})
+def test_a_question_asks_for_at_most_three_known_fields() -> None:
+    """`clarifying_question` has at most three fields, and is None for unknown fields alone."""
+    _, hint = refusal({"site_id": "s-1", "kind": "router", "zzz": 1})
     assert hint.clarifying_question is None
-    _, hint = told({"site_id": 1, "kind": "x", "limit": 0, "lines": [{}]})
+    _, hint = refusal({"site_id": 1, "kind": "x", "limit": 0, "lines": [{}]})
     assert hint.clarifying_question == (
         "What should `lines[0].sku` (Article), `site_id` (The site to list) and `limit` be?"
     )
-    _, hint = told({**EXAMPLE, "limit": 0})
+    _, hint = refusal({**EXAMPLE, "limit": 0})
     assert hint.clarifying_question == "What should `limit` be?"
 
 
 def test_descriptions_are_found_in_the_schema_too() -> None:
-    """A question describes a field even when the spec carries no descriptions."""
+    """A question describes a field by the schema where the spec has no descriptions."""
     schema = forbid_unknown_fields(
         {"properties": {"a": {"description": "Which\x1b[31m one"}}, "required": ["a"]}
     )
@@ -183,16 +183,16 @@ def test_descriptions_are_found_in_the_schema_too() -> None:
 
 
 def test_a_large_input_is_not_repeated() -> None:
-    """A prior input above 8 KB, or one that cannot be sent, is left out; the example is then the author's."""
+    """A prior input over 8 KB, or with a lone surrogate, is left out, and the example is the author's."""
     for payload in ({"site_id": "x" * 9_000}, {"site_id": "\ud800", "kind": "zzz"}):
-        _, hint = told(payload)
+        _, hint = refusal(payload)
         assert hint.prior_input is None
         assert hint.example_input == EXAMPLE
         assert hint.model_dump_json()
 
 
 def test_issues_from_a_models_own_validators_fit_in() -> None:
-    """Faults that the schema does not know are told in their own words, and the input is not its own example."""
+    """An issue of a pydantic validator has the validator's text, and the example is the author's."""
     issue = FieldIssue(field="/site_id", constraint="rejected", expected_type="Value error, no such site")
     error, hint = hints.hint_for_issues(SPEC, {"site_id": "s-9", "kind": "router"}, [issue], VALIDATOR)
     assert error.message.endswith('`site_id` was refused: Value error, no such site, got "s-9"')
@@ -210,10 +210,10 @@ def test_issues_from_a_models_own_validators_fit_in() -> None:
     )
 
 
-def test_many_faults_are_counted_when_there_is_no_room() -> None:
-    """A message stays short; all issues stay in the data."""
+def test_many_issues_are_counted_in_the_message() -> None:
+    """The message has bounded length and counts the issues that it leaves out; the hint has all of them."""
     payload = {f"unknown_{n}": n for n in range(40)}
-    error, hint = told(payload)
+    error, hint = refusal(payload)
     assert error.message.endswith("more")
     assert len(error.message) <= hints.MAX_MESSAGE
     assert len(hint.issues) == 42
@@ -233,8 +233,10 @@ def test_many_faults_are_counted_when_there_is_no_room() -> None:
         ('{"a":' * 70 + "1" + "}" * 70, ["flatter"]),
     ],
 )
-def test_unparsable_arguments_say_where_and_what_to_send(raw: str, words: list[str]) -> None:
-    """Text that is no payload gives `invalid_arguments` with the parse position, and a call that works."""
+def test_the_hint_for_unparsable_arguments_has_the_position_and_an_example(
+    raw: str, words: list[str]
+) -> None:
+    """Text that is no payload gives `invalid_arguments` with the parse position and a valid example."""
     fault = parse_arguments(raw)
     assert isinstance(fault, ParseFault)
     error, hint = hints.unparsable(SPEC, fault)
@@ -249,8 +251,8 @@ def test_unparsable_arguments_say_where_and_what_to_send(raw: str, words: list[s
     assert all(word in (hint.message or "") for word in words), hint.message
 
 
-def test_an_unknown_tool_is_answered_from_the_tools_that_are_shown() -> None:
-    """Close names come only from what the agent is shown; with none close, those are listed; with none, that is said."""
+def test_an_unknown_tool_is_answered_with_tools_that_the_agent_has() -> None:
+    """The hint suggests a similar tool of the agent; else it lists the agent's tools, or says that there are none."""
     shown = ["ops.devices.list", "ops.devices.get", "docs.search.find"]
     error, hint = hints.unknown_tool("ops.device.lists", shown)
     assert (error.message, hint.reason, hint.tool, hint.restrict_to_tool) == (
@@ -265,7 +267,7 @@ def test_an_unknown_tool_is_answered_from_the_tools_that_are_shown() -> None:
 
 
 def test_a_timeout_says_that_the_outcome_is_unknown() -> None:
-    """Reason `timeout`, with the limit in words; no field is to blame (SR-136)."""
+    """The hint has the reason `timeout`, and the error names the limit in seconds or minutes (SR-136)."""
     error, hint = hints.timeout("ops.devices.list", timedelta(minutes=2))
     assert (hint.reason, error.message) == ("timeout", "ops.devices.list did not answer within 2 min")
     assert "may or may not have taken effect" in (hint.message or "")
@@ -273,8 +275,8 @@ def test_a_timeout_says_that_the_outcome_is_unknown() -> None:
     assert "within 150 s" in hints.timeout("t", timedelta(seconds=150))[0].message
 
 
-def test_a_rate_limit_says_when() -> None:
-    """Reason `rate_limited`, with the time after which the same call can succeed."""
+def test_a_rate_limit_says_when_to_retry() -> None:
+    """The hint has the reason `rate_limited` and the time after which the same call can succeed."""
     error, hint = hints.rate_limited("t", "429 from\nupstream", timedelta(seconds=30))
     assert (hint.reason, hint.retry_after) == ("rate_limited", timedelta(seconds=30))
     assert error.message == "t is over a limit: 429 from upstream"
@@ -282,8 +284,8 @@ def test_a_rate_limit_says_when() -> None:
     assert "later" in (hints.rate_limited("t", "x")[1].message or "")
 
 
-def test_an_unavailable_tool_sends_the_planner_elsewhere() -> None:
-    """Reason `tool_unavailable`: other arguments will not help."""
+def test_an_unavailable_tool_tells_the_planner_to_go_on_without_it() -> None:
+    """The hint has the reason `tool_unavailable`, and says when to try again, or to go on without the tool."""
     error, hint = hints.unavailable("t", "connection refused", timedelta(seconds=5))
     assert (hint.reason, error.message) == ("tool_unavailable", "t is unavailable: connection refused")
     assert "Try again in 5 s" in (hint.message or "")
@@ -291,7 +293,7 @@ def test_an_unavailable_tool_sends_the_planner_elsewhere() -> None:
 
 
 def test_a_malformed_response_blames_the_tool() -> None:
-    """Reason `malformed_response`, with the faults of the result as text or as issues."""
+    """The hint has the reason `malformed_response`, with the result's faults as a text or as issues."""
     error, hint = hints.malformed_response(SPEC, "count: not\x00 a number")
     assert (hint.reason, hint.issues) == ("malformed_response", [])
     assert error.message.endswith("its own schema: count: not a number")
@@ -304,7 +306,7 @@ def test_a_malformed_response_blames_the_tool() -> None:
 
 
 def test_an_oversized_result_names_the_arguments_that_narrow_it() -> None:
-    """Reason `malformed_response`, and how to ask for less with this tool's own fields."""
+    """The hint has the reason `malformed_response`, and names the tool's fields that limit a result."""
     error, hint = hints.oversized_result(SPEC, 2_000_000)
     assert (hint.reason, hint.restrict_to_tool) == ("malformed_response", True)
     assert "2,000,000 bytes, more than the 1,000,000" in error.message
@@ -337,13 +339,13 @@ def test_an_oversized_result_names_the_arguments_that_narrow_it() -> None:
         (FieldIssue(field="/a", constraint="invalid_field_type"), 1, "`a` must be of another type, got 1"),
     ],
 )  # fmt: skip
-def test_each_fault_has_one_sentence(issue: FieldIssue, value: Any, text: str) -> None:
-    """One table words every constraint, also one that a newer version adds (SR-147)."""
+def test_each_issue_has_one_sentence(issue: FieldIssue, value: Any, text: str) -> None:
+    """Every constraint has a sentence, also one that a later version adds (SR-147)."""
     assert sentence(issue, value) == text
 
 
-def test_a_fault_without_its_value_says_what_type_it_had() -> None:
-    """A fault of something that was never seen is told from the issue alone."""
+def test_an_issue_without_its_value_has_the_values_type() -> None:
+    """Without the value, the phrase is made from the issue alone."""
     assert (
         phrase(
             FieldIssue(
@@ -358,8 +360,8 @@ def test_a_fault_without_its_value_says_what_type_it_had() -> None:
     )
 
 
-def test_long_choices_are_cut_with_their_number() -> None:
-    """A long enum shows its beginning and says how much more there is."""
+def test_a_long_enum_is_shortened() -> None:
+    """A long enum shows its beginning and the number of further values."""
     text = phrase(FieldIssue(field="", constraint="invalid_enum_value", allowed=list(range(40))), 99)
     assert "11 (and 28 more)" in text
 
@@ -374,7 +376,7 @@ def test_long_choices_are_cut_with_their_number() -> None:
     | st.binary()
 )
 def test_an_echo_is_short_and_printable(value: Any) -> None:
-    """Whatever a model sent is repeated without control or direction characters, and cut short."""
+    """Any value is repeated shortened and without control or direction characters."""
     text = echo(value)
     assert text.isprintable()
     assert len(text) <= 60 * 10 + 2
@@ -382,7 +384,7 @@ def test_an_echo_is_short_and_printable(value: Any) -> None:
 
 @given(st.text(), st.text())
 def test_names_cannot_break_out_of_their_quotes(name: str, text: str) -> None:
-    """A field's name holds no backtick but its own, and no text holds a line break."""
+    """A field's name has no backticks but the two around it, and neither names nor texts have control characters."""
     shown = field_name("/" + name.replace("~", "").replace("/", ""))
     assert shown.isprintable()
     assert shown.count("`") in (0, 2)
@@ -399,12 +401,12 @@ JSON = st.recursive(
 
 @settings(max_examples=200, deadline=None)
 @given(st.dictionaries(st.sampled_from(list(SCHEMA["properties"])) | st.text(), JSON, max_size=5))
-def test_every_hint_is_bounded_printable_and_mends(payload: dict[str, Any]) -> None:
-    """For any payload: short printable messages, a reason that agrees with the issues, and an example that validates (SR-116, SR-144)."""
+def test_every_hint_is_bounded_printable_and_has_a_valid_example(payload: dict[str, Any]) -> None:
+    """For any payload the texts are short and printable, the reason fits the issues, and the example validates (SR-116, SR-144)."""
     issues = VALIDATOR.issues(payload)
     if not issues:
         return
-    error, hint = told(payload)
+    error, hint = refusal(payload)
     for text in (error.message, hint.message or "", hint.clarifying_question or ""):
         assert len(text) <= hints.MAX_MESSAGE
         assert not text or text.isprintable()
@@ -418,8 +420,8 @@ def test_every_hint_is_bounded_printable_and_mends(payload: dict[str, Any]) -> N
 
 
 @pytest.mark.parametrize("mark", [{"writeOnly": True}, {"format": "password"}], ids=str)
-def test_a_secret_field_is_not_repeated_in_words(mark: dict[str, Any]) -> None:
-    """That it is wrong is told, and what it is not; any other field's value is told too."""
+def test_the_value_of_a_secret_field_is_in_no_text(mark: dict[str, Any]) -> None:
+    """The texts have a secret field's issue without its value, and the values of other fields."""
     secret, field = 48151623, {"type": "string"}
     schema = {"type": "object", "properties": {"pin": {**field, **mark}, "site": field}}
     spec, payload, validator = spec_of(schema), {"pin": secret, "site": 108}, Validator(schema)

@@ -1,4 +1,4 @@
-"""Injected fields: a payload's schema as whoever calls sees it."""
+"""Injected fields: a payload's schema as planners see it."""
 
 import json
 from typing import Any
@@ -24,8 +24,8 @@ SCHEMA: dict[str, Any] = {
 }
 
 
-def test_what_is_injected_leaves_no_trace() -> None:
-    """Neither the field nor that it is required, nor a definition that only it uses, however far away."""
+def test_an_injected_field_is_not_in_the_schema() -> None:
+    """The schema has neither the field, nor its `required`, nor definitions that only the field uses."""
     shown = advertised(SCHEMA, ["token"])
     assert list(shown["properties"]) == ["query", "limit"]
     assert list(shown["$defs"]) == ["Query", "Words"]
@@ -34,8 +34,8 @@ def test_what_is_injected_leaves_no_trace() -> None:
 
 
 @pytest.mark.parametrize("word", ["example", "examples", "default"])
-def test_an_example_of_the_whole_is_not_shown(word: str) -> None:
-    """It would show what is hidden; one of a field stays."""
+def test_examples_of_the_whole_payload_are_left_out(word: str) -> None:
+    """An example or default of the payload would show injected fields; those of a field stay."""
     whole: Any = {"token": {"scope": "secret"}, "limit": 5}
     limit = {"type": "integer", "default": 7}
     schema = {**SCHEMA, word: [whole] if word == "examples" else whole}
@@ -45,19 +45,19 @@ def test_an_example_of_the_whole_is_not_shown(word: str) -> None:
     assert shown["properties"]["limit"] == limit
 
 
-def test_a_schema_of_which_nothing_is_injected_is_itself() -> None:
-    """With its examples."""
+def test_without_injected_fields_the_schema_is_unchanged() -> None:
+    """A schema without injected fields keeps its examples and defaults."""
     schema = {**SCHEMA, "default": {}}
     assert advertised(schema, []) == schema
 
 
 def test_only_a_field_of_the_payload_is_injected() -> None:
-    """One of another name is told when the tool is declared."""
+    """An injected field that the payload lacks raises a ValueError."""
     with pytest.raises(ValueError, match="the payload has no field 'tokn' to inject"):
         advertised(SCHEMA, ["tokn"])
 
 
-def test_a_payload_that_is_only_a_reference_is_read_where_that_leads() -> None:
-    """As pydantic writes a model that refers to itself."""
+def test_a_schema_that_is_only_a_reference_is_resolved() -> None:
+    """The fields of a `$ref` at the top level, as pydantic writes for a recursive model, are found."""
     schema = {"$ref": "#/$defs/Query", "$defs": SCHEMA["$defs"]}
     assert advertised(schema, ["words"])["properties"] == {}

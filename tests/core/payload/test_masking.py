@@ -1,4 +1,4 @@
-"""Masks: a value is found however it is written, and in everything that a result says."""
+"""Masking: a secret is found in its escaped forms, and in every field of a result."""
 
 import json
 from urllib.parse import quote
@@ -31,8 +31,8 @@ SECRET = '-----BEGIN "KEY"\nline\\2\té/+-----'
         plain(f"no such key: {SECRET}", 200),
     ],
 )
-def test_a_value_is_found_as_others_write_it(written):
-    """As JSON, as Python, in an address, on one line."""
+def test_a_secret_is_found_in_its_escaped_forms(written):
+    """A secret is masked verbatim and as JSON, Python, URLs and single-line text write it."""
     mask = mask_for({"token": SECRET})
     assert mask is not None
     assert "KEY" not in mask(written)
@@ -40,15 +40,15 @@ def test_a_value_is_found_as_others_write_it(written):
 
 
 @pytest.mark.parametrize("kept", range(4, 20))
-def test_half_a_value_is_hidden_too(kept):
-    """Where a text was cut in the middle of it."""
+def test_the_beginning_of_a_secret_is_removed_from_a_shortened_text(kept):
+    """If a text was shortened in the middle of a secret, the secret's beginning is removed."""
     mask = mask_for({"token": "tok-0123456789abcdef"})
     assert mask is not None
     assert mask(clip("a" * 10 + "tok-0123456789abcdef" + "z" * 20, 11 + kept)) == "a" * 10 + "…"
 
 
-def test_a_cut_elsewhere_changes_nothing():
-    """Only the beginning of a value at the very end counts."""
+def test_the_beginning_of_a_secret_elsewhere_stays():
+    """The beginning of a secret is removed only at the very end of a shortened text."""
     mask = mask_for({"token": "tok-0123456789abcdef"})
     assert mask is not None
     assert mask("no tok-0 here…") == "no tok-0 here…"
@@ -66,8 +66,8 @@ def test_a_cut_elsewhere_changes_nothing():
         {"token": "\n"},
     ],
 )
-def test_there_may_be_nothing_to_hide(values):
-    """What is shorter than 4 characters is in half of all texts."""
+def test_short_and_blank_values_are_not_masked(values):
+    """Values of less than 4 characters, blanks, booleans and None are not masked: too many texts have them."""
     assert mask_for(values) is None
 
 
@@ -80,8 +80,8 @@ def test_there_may_be_nothing_to_hide(values):
         {"short": 1234, "long": "12345678"},
     ],
 )
-def test_of_two_values_the_longer_goes_first(values):
-    """Else what is left of it would stand there."""
+def test_longer_secrets_are_masked_first(values):
+    """A secret that contains another is masked first, so that no part of it is left."""
     mask = mask_for(values)
     assert mask is not None
     for text in ("abcd-efgh-ijkl", "12345678"):
@@ -97,7 +97,7 @@ BKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj
 
 
 def test_lines_of_a_value_are_found_too():
-    """Each of 8 characters or more: a key is told, and cut, by lines."""
+    """Lines of 8 characters or more of a multi-line secret are masked by themselves."""
     mask = mask_for({"key": KEY})
     assert mask is not None
     assert mask("bad line 2: MIIEvQIBADANBgkqhkiG9w0BAQEFAASC") == "bad line 2: [key]"
@@ -110,7 +110,7 @@ def test_lines_of_a_value_are_found_too():
 
 @pytest.mark.parametrize("secret", [4711, 4711.0, "4711"], ids=repr)
 def test_numbers_are_found(secret):
-    """Equal ones, as a number or a text, wherever data stands; a count that must be one is none."""
+    """A secret number is masked as a number and as a text; a field that must be a number gets its default."""
     mask = mask_for({"pin": secret})
     assert mask is not None
     spent = ToolTelemetry(duration_ms=4711, cost=4711.0, extra={"a": 4711})
@@ -136,8 +136,8 @@ def test_numbers_are_found(secret):
     )
 
 
-def test_words_that_everybody_knows_stay():
-    """The call's own name and a reason are no secrets, whatever is injected."""
+def test_the_calls_name_and_the_reasons_stay():
+    """The call's name and the values of RetryReason are not masked where they fill a field, even if one is injected."""
     mask = mask_for({"word": "timeout", "name": "a.b.c"})
     assert mask is not None
     given = ToolResult(
@@ -155,8 +155,8 @@ def test_words_that_everybody_knows_stay():
         lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
     )
 )
-def test_what_holds_no_secret_is_left_as_it_is(value):
-    """The very same object; else the secret is nowhere in it."""
+def test_a_result_without_a_secret_is_the_same_object(value):
+    """A result without a secret is returned as the same object; else no text of it has the secret."""
     mask = mask_for({"token": "tok-1234"})
     assert mask is not None
     given = ToolResult(result=value)
@@ -167,8 +167,8 @@ def test_what_holds_no_secret_is_left_as_it_is(value):
         assert made is given
 
 
-def told(secret: str) -> ToolResult:
-    """A result that says it wherever it can."""
+def result_with(secret: str) -> ToolResult:
+    """A result with the secret in every field that may have a text."""
     inputs = {"seen": secret, secret: [secret]}
     return ToolResult(
         result={secret: [secret, 5]},
@@ -198,23 +198,23 @@ def told(secret: str) -> ToolResult:
     )
 
 
-def test_a_result_says_nothing_of_it():
-    """Neither in values nor in keys, of any field."""
+def test_a_secret_is_masked_in_every_field():
+    """A secret is masked in the values and the keys of every field of a result."""
     mask = mask_for({"token": "tok-1234"})
     assert mask is not None
-    assert masked(told("tok-1234"), mask) == told("[token]")
+    assert masked(result_with("tok-1234"), mask) == result_with("[token]")
 
 
-def test_a_fault_says_nothing_of_it():
-    """Its words; what the call is repaired with stays as it was sent."""
+def test_masked_fault_masks_the_error_and_the_hints_texts():
+    """`masked_fault` masks the error and the hint, except for the payloads that repair the call."""
     mask = mask_for({"token": "tok-1234"})
     assert mask is not None
-    plainly, before, after = told("tok-1234"), told("tok-1234"), told("[token]")
+    given, before, after = result_with("tok-1234"), result_with("tok-1234"), result_with("[token]")
     hint, asked = after.retry_hint, before.retry_hint
     assert hint
     assert asked
     kept = {"prior_input": asked.prior_input, "example_input": asked.example_input}
-    assert masked_fault(plainly, mask) == before.model_copy(
+    assert masked_fault(given, mask) == before.model_copy(
         update={"error": after.error, "retry_hint": hint.model_copy(update=kept)}
     )
     assert masked_fault(ToolResult(result="tok-1234"), mask) == ToolResult(result="tok-1234")

@@ -1,4 +1,4 @@
-"""Arguments from a model: parsed within bounds, repaired only without loss, never guessed."""
+"""Arguments from a model: parsed within limits, repaired only without loss, never guessed."""
 
 import json
 from typing import Any
@@ -23,15 +23,15 @@ OBJECT = st.dictionaries(st.text(), JSON, max_size=5)
 
 
 def fault(raw: str, **options: Any) -> ParseFault:
-    """The fault of a text that is no payload."""
+    """The fault of a text that cannot be parsed as a payload."""
     found = parse_arguments(raw, **options)
     assert isinstance(found, ParseFault)
     return found
 
 
 @given(OBJECT)
-def test_json_is_read_as_it_stands(payload: dict[str, Any]) -> None:
-    """Every JSON object comes back equal, with no repair."""
+def test_a_json_object_is_parsed_without_repairs(payload: dict[str, Any]) -> None:
+    """Every JSON object is read back equal, with no repair."""
     assert parse_arguments(json.dumps(payload)) == Parsed(payload)
 
 
@@ -49,7 +49,7 @@ def test_json_is_read_as_it_stands(payload: dict[str, Any]) -> None:
 @example("\ufeff{}")
 @example("\x00")
 def test_every_text_gives_a_payload_or_a_fault(raw: str) -> None:
-    """Parsing is total: whatever a model writes, nothing is raised, and a fault always has its words."""
+    """Parsing any text raises nothing; a fault has a kind and a message of less than 300 characters."""
     found = parse_arguments(raw)
     if isinstance(found, Parsed):
         assert json_fault(found.payload) is None
@@ -69,10 +69,10 @@ def test_every_text_gives_a_payload_or_a_fault(raw: str) -> None:
         ('{"a": ",}", "b": "\\",]",}', {"a": ",}", "b": '",]'}, ("trailing_comma",)),
     ],
 )
-def test_two_lossless_repairs_are_made_and_told(
+def test_two_lossless_repairs_are_made_and_recorded(
     raw: str, payload: dict[str, Any], repairs: tuple[str, ...]
 ) -> None:
-    """A code fence and a trailing comma are mended and marked; strings that look like them are untouched."""
+    """A code fence and a trailing comma are removed and recorded; strings that look like them are unchanged."""
     assert parse_arguments(raw) == Parsed(payload, repairs)
 
 
@@ -105,14 +105,16 @@ def test_two_lossless_repairs_are_made_and_told(
         ('{"a":' * (MAX_DEPTH + 1) + "1" + "}" * (MAX_DEPTH + 1), "too_deep", None),
     ],
 )
-def test_what_is_no_payload_is_a_fault_with_its_place(raw: str, kind: str, position: int | None) -> None:
-    """Unparsable or cut off arguments never become `{}`: the fault names its kind and position."""
+def test_unparsable_arguments_are_a_fault_with_its_position(
+    raw: str, kind: str, position: int | None
+) -> None:
+    """Unparsable or truncated arguments never become `{}`: the fault has its kind and position."""
     found = fault(raw)
     assert (found.kind, found.position) == (kind, position)
 
 
-def test_a_position_counts_lines_and_columns() -> None:
-    """A fault's line and column count from 1, and its surroundings are kept."""
+def test_a_fault_has_its_line_and_column() -> None:
+    """A fault's line and column are counted from 1, and `near` has the text around it."""
     found = fault('{"a": 1,\n  "b": oops}')
     assert (found.line, found.column) == (2, 8)
     assert "line 2, column 8" in found.message
@@ -120,25 +122,25 @@ def test_a_position_counts_lines_and_columns() -> None:
 
 
 def test_the_word_null_is_an_argument_like_any_other() -> None:
-    """Arguments that contain "null" are not taken for nothing."""
+    """The value null and the text "null" are kept in the payload."""
     assert parse_arguments('{"a": null, "b": "null"}') == Parsed({"a": None, "b": "null"})
 
 
 def test_size_is_counted_in_bytes() -> None:
-    """A text over the limit is refused before it is parsed, and multi-byte characters count in full."""
+    """A text over the limit in bytes, as UTF-8, is refused before it is parsed."""
     assert fault('{"a": "éé"}', max_bytes=12).kind == "too_large"
     assert fault("x" * 20, max_bytes=12).kind == "too_large"
     assert parse_arguments('{"a": "ee"}', max_bytes=12) == Parsed({"a": "ee"})
 
 
 def test_numbers_at_the_limit_pass() -> None:
-    """300 digits are allowed, with or without a sign."""
+    """An integer of 300 digits is allowed, with and without a sign."""
     number = int("9" * MAX_DIGITS)
     assert parse_arguments(f'{{"a": [{number}, -{number}]}}') == Parsed({"a": [number, -number]})
 
 
-def test_hostile_text_takes_linear_time() -> None:
-    """Half a megabyte of quotes, escapes, commas or blanks is answered at once (a quadratic scan would take minutes)."""
+def test_parsing_takes_linear_time() -> None:
+    """Half a megabyte of quotes, escapes, commas or blanks is refused at once; a quadratic scan would take minutes."""
     for raw in (
         '"\\"' * 150_000,
         '{"a":"' + '\\"' * 200_000,
@@ -152,12 +154,12 @@ def test_hostile_text_takes_linear_time() -> None:
 
 @pytest.mark.parametrize(("value", "depth"), [(1, 0), ({}, 1), ([[]], 2), ({"a": [{"b": 1}]}, 3)])
 def test_depth_counts_containers(value: Any, depth: int) -> None:
-    """Depth is how many containers are inside one another."""
+    """The depth of a value is the number of objects and arrays inside one another."""
     assert depth_of(value) == depth
 
 
-def test_depth_of_an_endless_nesting_stops_at_the_limit() -> None:
-    """Depth needs no recursion, and counts no further than it must."""
+def test_the_depth_of_a_deep_nesting_stops_at_the_limit() -> None:
+    """`depth_of` does not recurse, and counts to one more than the limit."""
     value: Any = []
     for _ in range(100_000):
         value = [value]
@@ -182,8 +184,8 @@ def test_depth_of_an_endless_nesting_stops_at_the_limit() -> None:
         ({"a": "x" * 100}, "too_large"),
     ],
 )
-def test_a_parsed_value_that_no_run_can_carry_is_named(value: Any, kind: str) -> None:
-    """A planner's own payload is held to the same limits as a model's text."""
+def test_a_value_that_no_run_can_carry_is_a_fault(value: Any, kind: str) -> None:
+    """A planner's payload has the same limits as a model's text."""
     found = json_fault(value, max_bytes=100)
     assert found is not None
     assert found.kind == kind
@@ -191,5 +193,5 @@ def test_a_parsed_value_that_no_run_can_carry_is_named(value: Any, kind: str) ->
 
 @given(JSON)
 def test_plain_json_fits(value: Any) -> None:
-    """No value that JSON can say, within the limits, is refused."""
+    """A JSON value within the limits has no fault."""
     assert json_fault(value) is None

@@ -1,4 +1,4 @@
-"""Templates: declared fields are filled in, anything else is literal."""
+"""Templates: declared fields are filled in, all other text is literal."""
 
 import pytest
 from hypothesis import given
@@ -23,9 +23,9 @@ SCHEMA = {
         ("Reset {site}?", "Reset s-1?"),
         ("{site}{site}", "s-1s-1"),
         ("{tags} and {größe}", '["ä", 1] and null'),
-        # A field that is left out is its default, or nothing.
+        # A field that is left out becomes its default, or the empty text.
         ("{count} times, {any}!", "3 times, !"),
-        # What is not declared, or no name, is literal.
+        # Braces around anything but a declared field are literal.
         (
             "{other} {site.x} {} {0} {{site}} {site!r} %s $site",
             "{other} {site.x} {} {0} {s-1} {site!r} %s $site",
@@ -35,18 +35,18 @@ SCHEMA = {
     ],
 )
 def test_declared_fields_are_filled_in(template: str, text: str) -> None:
-    """A text as it is, all else as JSON; an author's braces stay where they name no field."""
+    """A text is inserted unchanged, other values as JSON; braces that name no declared field stay."""
     payload = {"site": "s-1", "tags": ["ä", 1], "größe": None, "other": "not declared"}
     assert filled(template, SCHEMA, payload) == text
 
 
 @pytest.mark.parametrize("value", ["{count}", "{site}", "\\1", "\\g<0>", "$&"])
-def test_what_is_filled_in_is_not_filled_again(value: str) -> None:
-    """A payload is text and no template, whoever wrote it."""
+def test_an_inserted_value_is_not_filled_in_again(value: str) -> None:
+    """A payload's value with braces or backslashes is inserted literally."""
     assert filled("<{site}>", SCHEMA, {"site": value}) == f"<{value}>"
 
 
 @given(st.text(), st.dictionaries(st.text(max_size=5), st.text(max_size=5)))
 def test_without_declared_fields_a_template_is_its_text(template: str, payload: dict[str, str]) -> None:
-    """Undeclared values never show, whatever the template."""
+    """Without declared fields any template is its own text."""
     assert filled(template, {}, payload) == template

@@ -1,4 +1,4 @@
-"""What of a refused payload is mended without asking, and what is left for a person."""
+"""Repair of a refused payload: the issues that are repaired without a question, and those left for a person."""
 
 from datetime import date, datetime
 from typing import Annotated, Any, Literal
@@ -51,8 +51,8 @@ def visit(args: Visit) -> str:
     return args.mode
 
 
-def mended(tool: Any, sent: dict[str, Any], **known: Any) -> tuple[dict[str, Any], list[str]]:
-    """What becomes of a payload, with the hint that the boundary gives for it."""
+def repaired(tool: Any, sent: dict[str, Any], **known: Any) -> tuple[dict[str, Any], list[str]]:
+    """The repaired payload and the fields left for a person, with the hint that the boundary gives."""
     issues = tool.validator.issues(sent)
     assert issues, "the payload is valid"
     _, hint = hint_for_issues(tool.spec, sent, issues, tool.validator)
@@ -63,7 +63,7 @@ def mended(tool: Any, sent: dict[str, Any], **known: Any) -> tuple[dict[str, Any
 
 
 def site(**fields: Any) -> dict[str, Any]:
-    """Make a good payload, less what is given."""
+    """Make a payload that is valid but for the given fields."""
     return {"site_id": "s-9", "mode": "online", **fields}
 
 
@@ -103,58 +103,58 @@ MADE_UP = [
 
 @pytest.mark.parametrize("tool", [look, wipe, visit])
 @pytest.mark.parametrize(("sent", "payload"), SAME)
-def test_another_form_of_the_same_is_mended_for_any_tool(tool, sent, payload):
-    """What was sent is read as it was surely meant, whatever the tool does to the world (SR-92, SR-145)."""
-    assert mended(tool, sent) == (payload, [])
+def test_another_form_of_the_same_value_is_repaired_for_any_tool(tool, sent, payload):
+    """A value in another form is repaired for read-only, destructive and undeclared tools (SR-92, SR-145)."""
+    assert repaired(tool, sent) == (payload, [])
 
 
 @pytest.mark.parametrize(("sent", "payload", "missing"), GUESSED)
 def test_a_likely_guess_is_made_only_for_a_tool_that_reads(sent, payload, missing):
-    """Where a wrong guess would change something, it is left for a person; undeclared counts as a change."""
-    assert mended(look, sent) == (payload, [])
+    """For a tool that is not declared read-only, a likely guess is left for a person and the payload is unchanged."""
+    assert repaired(look, sent) == (payload, [])
     for tool in (wipe, visit):
-        unchanged, left = mended(tool, sent)
+        unchanged, left = repaired(tool, sent)
         assert left == missing
         assert unchanged == sent
 
 
 @pytest.mark.parametrize("tool", [look, wipe, visit])
 @pytest.mark.parametrize(("sent", "missing"), MADE_UP)
-def test_nothing_is_made_up(tool, sent, missing):
-    """A value of the example that nobody sent is never taken, for reading neither: it may be the wrong site."""
-    assert mended(tool, sent)[1] == missing
+def test_no_value_is_invented(tool, sent, missing):
+    """A value that only the example has is never used, not even for a read-only tool: it may name the wrong site."""
+    assert repaired(tool, sent)[1] == missing
 
 
-def test_a_default_fills_what_is_absent_and_replaces_nothing():
-    """The planner's default stands in for an absent field, never for a refused value."""
-    assert mended(wipe, {"mode": "online"}, defaults={"site_id": "s-3"}) == (site(site_id="s-3"), [])
-    assert mended(wipe, site(mode="gone"), defaults={"mode": "offline"})[1] == ["mode"]
+def test_a_default_fills_an_absent_field_and_replaces_no_value():
+    """The planner's default is used for an absent field, never for a refused value."""
+    assert repaired(wipe, {"mode": "online"}, defaults={"site_id": "s-3"}) == (site(site_id="s-3"), [])
+    assert repaired(wipe, site(mode="gone"), defaults={"mode": "offline"})[1] == ["mode"]
 
 
-def test_what_the_schema_determines_is_no_guess():
-    """A required field with a constant or a default in the schema is filled in."""
+def test_a_default_of_the_schema_fills_an_absent_field():
+    """A missing field with a constant or a default in the schema is filled in."""
     hint = RetryHint(reason="missing_fields", tool=wipe.id, missing_fields=["kind", "limit"])
     assert repair_payload(hint, site(), spec=wipe.spec).payload == site(kind="site", limit=3)
 
 
-def test_an_answer_settles_any_fault_but_not_by_repeating_it():
-    """A person's value is taken for a faulty field, unless it is what was refused; a default yields to it."""
+def test_an_answer_repairs_any_issue_unless_it_repeats_the_value():
+    """A person's value replaces a refused value unless it is the same, and comes before a default."""
     sent = {"site_id": "s-9", "mode": "gone"}
-    assert mended(wipe, sent, answers={"mode": "offline"}) == (site(mode="offline"), [])
-    assert mended(wipe, sent, answers={"mode": "gone"})[1] == ["mode"]
-    answered = mended(wipe, {"mode": "online"}, answers={"site_id": "s-4"}, defaults={"site_id": "s-3"})
+    assert repaired(wipe, sent, answers={"mode": "offline"}) == (site(mode="offline"), [])
+    assert repaired(wipe, sent, answers={"mode": "gone"})[1] == ["mode"]
+    answered = repaired(wipe, {"mode": "online"}, answers={"site_id": "s-4"}, defaults={"site_id": "s-3"})
     assert answered == (site(site_id="s-4"), [])
 
 
-def test_an_answer_may_tell_more_but_replaces_nothing_else():
-    """Fields of the tool that were not sent are taken along; what was not at fault stays, the rest is ignored."""
-    told = {"site_id": "s-4", "limit": 2, "mode": "offline", "weather": "fine"}
-    assert mended(wipe, {"mode": "online"}, answers=told) == (site(site_id="s-4", limit=2), [])
+def test_an_answer_may_add_fields_but_replaces_no_valid_value():
+    """An answer may add fields of the tool that were not sent; valid values stay, and unknown fields are ignored."""
+    answers = {"site_id": "s-4", "limit": 2, "mode": "offline", "weather": "fine"}
+    assert repaired(wipe, {"mode": "online"}, answers=answers) == (site(site_id="s-4", limit=2), [])
 
 
 def test_an_answer_to_a_nested_field_is_by_its_pointer():
-    """So that two fields of one name are told apart."""
-    assert mended(wipe, site(place={"floor": 1}), answers={"/place/city": "Faro"}) == (
+    """An answer names a nested field by its pointer, since two fields may have the same name."""
+    assert repaired(wipe, site(place={"floor": 1}), answers={"/place/city": "Faro"}) == (
         site(place={"floor": 1, "city": "Faro"}),
         [],
     )
@@ -179,22 +179,22 @@ def test_an_answer_to_a_nested_field_is_by_its_pointer():
         ({"issues": [FieldIssue(field="", constraint="rejected")]}, [""]),
     ],
 )
-def test_the_faults_of_a_hint(hint, fields):
-    """They are its issues and its missing fields; of a tool's own hint with an example only, what differs."""
-    told = RetryHint(reason="invalid_arguments", tool=wipe.id, **hint)
-    assert [issue.field for issue in issues_in_hint(told, site())] == fields
+def test_the_issues_of_a_hint(hint, fields):
+    """A hint's issues include its missing fields; a hint with only an example has the fields that differ from it."""
+    made = RetryHint(reason="invalid_arguments", tool=wipe.id, **hint)
+    assert [issue.field for issue in issues_in_hint(made, site())] == fields
 
 
-def test_a_tool_s_own_example_is_not_taken_for_what_was_meant():
-    """A hint without issues says that another payload works, not that it is the one wanted."""
+def test_a_value_of_a_tools_own_example_is_not_used():
+    """A hint without issues shows a payload that works, but not the one that was intended."""
     hint = RetryHint(
         reason="invalid_arguments", tool=wipe.id, example_input={"site_id": "s-1", "mode": "online"}
     )
     assert repair_payload(hint, site(), spec=wipe.spec).missing == ["site_id"]
 
 
-def test_an_unknown_tool_counts_as_a_change():
-    """Without a spec only the form is mended."""
+def test_without_a_spec_only_the_form_is_repaired():
+    """A tool without a spec is treated as one that changes something."""
     hint = RetryHint(
         reason="invalid_arguments",
         tool="a.b.c",

@@ -1,4 +1,4 @@
-"""Active time: it passes while something is at work and nothing is paused, and a budget says when it is used up."""
+"""Active time: the time in which activities run and the run is not paused, and the budget that limits it."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -16,15 +16,15 @@ def at(seconds: int) -> datetime:
     return START + seconds * SECOND
 
 
-def test_works_side_by_side_pass_in_the_same_time() -> None:
-    """The stretch goes on until the last of them has ended."""
+def test_parallel_work_counts_once() -> None:
+    """Parallel work counts from the first beginning to the last end."""
     active = ActiveTime().begun(at(0)).begun(at(2)).ended(at(3))
     assert active.spent(at(5)) == 5 * SECOND
     assert active.ended(at(6)).spent(at(9)) == 6 * SECOND
 
 
-def test_a_pause_stops_the_time_of_what_is_at_work() -> None:
-    """What begins or ends meanwhile counts from the resume on."""
+def test_a_pause_stops_active_time() -> None:
+    """During a pause no time counts; work that goes on, or began meanwhile, counts again from the resume."""
     active = ActiveTime().begun(at(0)).stopped(at(2), paused=True)
     assert active.spent(at(5)) == 2 * SECOND
     active = active.begun(at(5)).ended(at(6)).stopped(at(7), paused=False)
@@ -33,8 +33,8 @@ def test_a_pause_stops_the_time_of_what_is_at_work() -> None:
     assert idle.spent(at(20)) == 5 * SECOND
 
 
-def test_what_child_runs_spent_is_added_to_both_what_ended_and_what_goes_on() -> None:
-    """It is lost neither in the middle of a stretch nor after it."""
+def test_time_of_child_runs_is_added_during_work_and_after_it() -> None:
+    """Added time counts whether or not work is going on."""
     active = ActiveTime().begun(at(0)).added(4 * SECOND)
     assert active.spent(at(1)) == 5 * SECOND
     assert active.ended(at(2)).added(SECOND).spent(at(9)) == 7 * SECOND
@@ -42,7 +42,7 @@ def test_what_child_runs_spent_is_added_to_both_what_ended_and_what_goes_on() ->
 
 @pytest.mark.parametrize(("seconds", "left"), [(0, 3), (2, 1), (3, 0), (4, 0)])
 def test_a_budget_is_used_up_and_stays_so(seconds: int, left: int) -> None:
-    """However much more was spent: nothing is left then, not less."""
+    """A used-up budget leaves zero, never a negative time, and stays used up."""
     active = ActiveTime(budget=3 * SECOND).begun(at(0))
     assert active.left(at(seconds)) == left * SECOND
     assert active.is_used_up(at(seconds)) is (left == 0)
@@ -50,14 +50,14 @@ def test_a_budget_is_used_up_and_stays_so(seconds: int, left: int) -> None:
 
 
 def test_without_a_budget_nothing_is_used_up() -> None:
-    """Nor is anything left: there is no limit."""
+    """Without a budget the time left is None."""
     active = ActiveTime().begun(at(0))
     assert active.left(at(10**6)) is None
     assert not active.is_used_up(at(10**6))
 
 
-def test_a_budget_that_expired_in_the_middle_of_something_is_used_up() -> None:
-    """The timer decides, whatever the clock of an event says."""
+def test_an_expired_budget_is_used_up_at_any_time() -> None:
+    """If the budget's timer has fired, the budget is used up, whatever time has been counted."""
     assert ActiveTime(budget=3 * SECOND, expired=True).is_used_up(at(0))
 
 
@@ -66,7 +66,7 @@ MOVES = st.lists(st.tuples(st.integers(0, 9), st.sampled_from(["begin", "end", "
 
 @given(MOVES)
 def test_time_passes_only_while_something_works_and_nothing_is_paused(moves: list[tuple[int, str]]) -> None:
-    """Second by second, over any order of beginnings, ends, pauses and resumes."""
+    """For any order of beginnings, ends, pauses and resumes, active time equals a count second by second."""
     active, now, works, is_paused, passed = ActiveTime(), 0, 0, False, 0
     for seconds, move in moves:
         now += seconds

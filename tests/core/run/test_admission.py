@@ -1,4 +1,4 @@
-"""Admission: which calls of a plan are carried out, and why the rest are not."""
+"""Admission: the calls of a plan that are executed, and the limit that refuses the rest."""
 
 import pytest
 from hypothesis import given
@@ -30,19 +30,19 @@ def calls(count: int, size: int = 0) -> list[ToolRequest]:
     ],
 )  # fmt: skip
 def test_the_tightest_limit_refuses(asked: int, caps: Caps, expected: Admission) -> None:
-    """The first calls that every limit allows are carried out; the tightest limit names why the rest are not."""
+    """As many calls as every limit allows are admitted, and the tightest limit is the reason for the rest."""
     assert admit(calls(asked), caps, Limits()) == expected
 
 
-def test_arguments_together_are_at_most_a_megabyte() -> None:
-    """A step's calls are one workflow task's commands: those after the first megabyte are not carried out."""
+def test_the_arguments_of_a_step_are_bounded_together() -> None:
+    """Calls beyond 1,000,000 bytes of arguments are refused, since a step's calls are one workflow task's commands."""
     size = MAX_STEP_BYTES // 4
     assert admit(calls(5, size), Caps(), Limits()) == Admission(3, "plan_size")
     assert admit(calls(3, size), Caps(), Limits()) == Admission(3, None)
 
 
-def test_a_count_that_is_reached_first_is_the_reason() -> None:
-    """Arguments beyond what a count allows do not matter."""
+def test_a_limit_of_calls_that_is_reached_first_is_the_reason() -> None:
+    """The arguments of calls that a limit refuses do not count."""
     assert admit(calls(5, MAX_STEP_BYTES // 3), Caps(tool_calls=1), Limits()) == Admission(
         1, "max_tool_calls"
     )
@@ -54,10 +54,10 @@ def test_a_count_that_is_reached_first_is_the_reason() -> None:
     st.none() | st.integers(0, 3),
     st.integers(1, 90),
 )
-def test_no_limit_is_exceeded_and_none_stops_too_soon(
+def test_exactly_as_many_calls_are_admitted_as_the_limits_allow(
     asked: int, left: int | None, rounds: int | None, per_step: int
 ) -> None:
-    """Exactly as many calls are admitted as the limits allow, and a reason is given when calls are left."""
+    """No limit is exceeded, no call is refused that the limits allow, and refusals have a reason."""
     admission = admit(calls(asked), Caps(tool_calls=left, rounds=rounds), Limits(max_calls_per_step=per_step))
     allowed = 0 if rounds == 0 else min(per_step, asked if left is None else left)
     assert admission.count == min(asked, allowed)
@@ -76,7 +76,7 @@ def test_no_limit_is_exceeded_and_none_stops_too_soon(
     ],
 )
 def test_a_refused_call_is_answered_as_not_executed(refused: str | None, said: str) -> None:
-    """A call over a limit has an answer that says that it never ran, and why (SR-130, ME-24)."""
+    """A refused call has a result that names the limit and says that the call did not run (SR-130, ME-24)."""
     (call,) = calls(1)
     result = not_executed(call, refused, Limits(max_calls_per_step=7))
     assert (result.name, result.tool_call_id) == ("a.b.c", "c0")

@@ -1,4 +1,4 @@
-"""Approval: who decides whether a call runs, layer by layer, and what a person is shown of it."""
+"""Approval: the rules by which a call runs, is denied or waits for a person, and what the person is shown."""
 
 from datetime import timedelta
 
@@ -65,28 +65,28 @@ def verdict(
 
 
 LAYERS = [
-    # 1. What is denied is denied, whatever else is said.
+    # 1. Denied tools and tags are denied, whatever the other rules say.
     (READS, policy(denied_tools=[RESET]), None, "deny"),
     (READS, policy(denied_tools=["ops.devices.*"]), None, "deny"),
     (READS, policy(denied_tags=["write"]), None, "deny"),
     (PLAIN, policy(denied_tools=[RESET], run_tools=[RESET]), PolicyDecision(approve=[RESET]), "deny"),
     (OUTSIDE, policy(denied_tools=[RESET]), None, "deny"),
-    # 2. What somebody outside executes, they decide about.
+    # 2. An external call runs where a person would be asked: the program that executes it decides.
     (OUTSIDE, EVERYTHING, None, "run"),
     (OUTSIDE, EVERYTHING, PolicyDecision(ask=[RESET]), "run"),
-    # 3. What only reads runs, unless the policy, the engine or the tool itself says otherwise.
+    # 3. Read-only tools run, unless the policy, the engine or the tool itself requires a person.
     (READS, EVERYTHING, None, "run"),
     (READS, READ_ONLY, None, "run"),
     (READS, policy(EVERYTHING, read_only_runs=False), None, "ask"),
     (READS, EVERYTHING, PolicyDecision(ask=[RESET]), "ask"),
     (READS_AND_ASKS, STANDARD, None, "ask"),
-    # 4. What is named runs.
+    # 4. Named tools and tags run.
     (DESTROYS, policy(run_tools=[RESET]), None, "run"),
     (DESTROYS, policy(EVERYTHING, run_tools=["ops.*"]), None, "run"),
     (ASKS, policy(EVERYTHING, run_tags=["other", "write"]), None, "run"),
     (DESTROYS, policy(READ_ONLY, run_tools=[RESET]), None, "run"),
     (DESTROYS, policy(run_tools=["ops.devices.list"], run_tags=["read"]), None, "ask"),
-    # 5. The policy engine approves a tool or one call, or has a person asked, which is the stricter.
+    # 5. The policy engine approves a tool or a call, or has a person asked; the latter comes first.
     (DESTROYS, STANDARD, PolicyDecision(approve=[RESET]), "run"),
     (DESTROYS, EVERYTHING, PolicyDecision(approve=["ops.devices.*"]), "run"),
     (DESTROYS, STANDARD, PolicyDecision(approve=["c1"]), "run"),
@@ -98,7 +98,7 @@ LAYERS = [
     (DESTROYS, READ_ONLY, PolicyDecision(approve=[RESET]), "deny"),
     (DESTROYS, policy(run_tools=[RESET]), PolicyDecision(ask=[RESET]), "ask"),
     (OUTSIDE, READ_ONLY, None, "deny"),
-    # 6. Else the policy decides which calls a person is asked about.
+    # 6. Else `asks_for` decides which calls a person is asked about.
     (PLAIN, STANDARD, None, "run"),
     (DESTROYS, STANDARD, None, "ask"),
     (ASKS, STANDARD, None, "ask"),
@@ -109,7 +109,7 @@ LAYERS = [
     (DESTROYS, NOTHING, None, "run"),
     (ASKS, NOTHING, None, "run"),
     (PLAIN, EVERYTHING, None, "ask"),
-    # 7. Where nobody may be asked, what would be asked about is denied.
+    # 7. Without `asks`, a call that would wait for a person is denied.
     (DESTROYS, policy(asks=False), None, "deny"),
     (PLAIN, policy(asks=False), None, "run"),
     (PLAIN, READ_ONLY, None, "deny"),
@@ -119,13 +119,13 @@ LAYERS = [
 
 @pytest.mark.parametrize(("spec", "approval", "decision", "expected"), LAYERS)
 def test_the_first_layer_that_fits_decides(spec, approval, decision, expected: str) -> None:
-    """Denied, read-only, named, the engine, a person: whichever speaks first."""
+    """The order is: denied, read-only, named, the policy engine, `asks_for`; an external call is never asked about."""
     assert verdict(spec, approval, decision) == expected
 
 
 @pytest.mark.parametrize(("spec", "approval", "decision", "expected"), LAYERS)
 def test_a_run_that_may_ask_nobody_denies_instead(spec, approval, decision, expected: str) -> None:
-    """Without interrupts no call waits for a person; all else is as it was (SR-74, D-18)."""
+    """Without `interrupts_allowed`, calls that would wait for a person are denied, and no other changes (SR-74, D-18)."""
     without = verdict(spec, approval, decision, interrupts=False)
     assert without == ("deny" if expected == "ask" else expected)
 
@@ -139,7 +139,7 @@ def test_a_run_that_may_ask_nobody_denies_instead(spec, approval, decision, expe
     ],
 )
 def test_a_denial_says_who_denies(approval: ApprovalPolicy, interrupts: bool, why: str) -> None:
-    """The planner reads in a clause whether another tool, or another run, would help."""
+    """The reason of a denial says whether the policy denies the tool, or nobody may be asked."""
     assert judge(DESTROYS, CALL, approval, None, interrupts_allowed=interrupts) == Verdict("deny", why)
 
 
@@ -155,15 +155,13 @@ def test_a_denial_says_who_denies(approval: ApprovalPolicy, interrupts: bool, wh
         (does(read_only=False), CHANGES, "ask", "ask"),
     ],
 )
-def test_what_a_stranger_says_of_a_tool_counts_for_nothing(
-    spec, approval, trusted: str, untrusted: str
-) -> None:
-    """Annotations of a server that is not trusted are undeclared ones: claiming to read opens no door."""
+def test_annotations_of_an_untrusted_server_are_ignored(spec, approval, trusted: str, untrusted: str) -> None:
+    """Annotations of an untrusted server count as undeclared, so `read_only` does not let a tool run."""
     assert verdict(spec, approval) == trusted
     assert verdict(spec.model_copy(update={"trusted": False}), approval) == untrusted
 
 
-# The stricter of two policies, judged by what it lets happen.
+# The stricter of two policies, compared by its verdicts.
 
 NAMES = st.lists(st.sampled_from([RESET, "ops.devices.*", "ops.*", "*", "ops.other.*", "a.b.c"]), max_size=2)
 TAGS = st.lists(st.sampled_from(["write", "read"]), max_size=1)
@@ -184,19 +182,19 @@ STRICTNESS = ("run", "ask", "deny")
 
 
 @given(SPECS, POLICIES, POLICIES, st.none() | st.builds(PolicyDecision, ask=NAMES, approve=NAMES))
-def test_tightening_never_lets_more_happen(spec, ours, theirs, decision) -> None:
-    """Under two policies together no call has it easier than under either, in whichever order they are taken."""
+def test_a_tightened_policys_verdict_is_never_weaker(spec, ours, theirs, decision) -> None:
+    """The verdict of two policies together is at least as strict as that of each, in either order."""
     both = verdict(spec, ours.tightened(theirs), decision)
     assert both == verdict(spec, theirs.tightened(ours), decision)
     for one in (ours, theirs):
         assert STRICTNESS.index(both) >= STRICTNESS.index(verdict(spec, one, decision))
 
 
-# What a person is asked.
+# The confirmation.
 
 
-def test_a_person_is_shown_what_will_run() -> None:
-    """The wait names the call, the tool, its tags, its title and the arguments, bound by digests."""
+def test_a_confirmation_shows_what_will_run() -> None:
+    """The confirmation has the call's id, the tool, its tags and title, the payload, and the tool's digest."""
     confirm = confirmation_of(tool(), CALL, CALL.payload, policy(expires_after=timedelta(hours=1)))
     assert (confirm.id, confirm.tool_call_id, confirm.tool) == ("confirm-c1", "c1", RESET)
     assert (confirm.tags, confirm.title, confirm.prompt) == (
@@ -209,8 +207,8 @@ def test_a_person_is_shown_what_will_run() -> None:
     assert with_payload(confirm, CALL).payload == {"site": "s-1"}
 
 
-def test_the_arguments_stand_once_in_the_history() -> None:
-    """Where the call holds the arguments the wait leaves them out; as a model's text they were parsed for it."""
+def test_the_arguments_are_in_the_history_once() -> None:
+    """The confirmation has a payload only where the call has raw arguments, which were parsed for it."""
     raw = CALL.model_copy(update={"payload": {}, "raw": '{"site": "s-1",}'})
     for call, kept in ((CALL, {}), (raw, {"site": "s-1"})):
         confirm = confirmation_of(tool(), call, {"site": "s-1"}, STANDARD)
@@ -229,13 +227,13 @@ def test_the_arguments_stand_once_in_the_history() -> None:
     ],
     ids=["filled in", "defaults", "none", "long", "too long"],
 )
-def test_the_question_is_the_authors(confirmation: str, prompt: str) -> None:
-    """Declared fields are filled in, and what is asked has at most 500 characters."""
+def test_the_prompt_is_the_tools_confirmation(confirmation: str, prompt: str) -> None:
+    """The prompt is the author's template with declared fields filled in, in at most 500 characters."""
     assert confirmation_of(tool(confirmation=confirmation), CALL, CALL.payload, STANDARD).prompt == prompt
 
 
-def test_the_digest_is_the_arguments() -> None:
-    """Other arguments have another digest, the same call has the same on every attempt."""
+def test_the_digest_depends_on_the_arguments_alone() -> None:
+    """Different arguments have different digests, and the same arguments the same on every attempt."""
     digests = [
         confirmation_of(tool(), CALL, payload, STANDARD).payload_digest
         for payload in ({"site": "s-1"}, {"site": "s-1"}, {"site": "s-2"}, {})
@@ -257,7 +255,7 @@ def test_the_digest_is_the_arguments() -> None:
     ],
     ids=["description", "payload", "result", "annotations", "confirmation", "title"],
 )
-def test_an_approval_is_of_the_tool_as_it_was_shown(changed: ToolSpec) -> None:
-    """Whatever a deploy or a server changes of a tool changes its digest, so that it does not run unseen."""
+def test_an_approval_binds_the_tools_declaration(changed: ToolSpec) -> None:
+    """Any change of a tool's declaration changes its digest, so a changed tool does not run by an earlier approval."""
     assert digest_of(tool()) == digest_of(tool())
     assert digest_of(changed) != digest_of(tool())

@@ -1,4 +1,4 @@
-"""What somebody gave by hand as the result of an activity: a plan or result that is none, figures that are none."""
+"""Activity results that were completed by hand: invalid plans, invalid results and invalid figures."""
 
 import pytest
 
@@ -33,16 +33,16 @@ DONE = Message.assistant("done")
     ],
     ids=["answer", "failure", "fault", "question", "wait", "calls"],
 )
-def test_a_plan_that_holds_something_can_be_carried_out(plan: PlanOutcome, final_turn: bool) -> None:
-    """What a planner gives was judged in its activity."""
+def test_a_plan_with_a_decision_has_no_fault(plan: PlanOutcome, final_turn: bool) -> None:
+    """Every outcome that `PlanActivity` can return is accepted, in a final turn too."""
     assert plan_fault(plan, final_turn=final_turn) is None
 
 
 @pytest.mark.parametrize(("overtime", "final_turn", "is_fault"), [(1, 0, 0), (1, 1, 1), (0, 0, 1), (0, 1, 1)])
-def test_a_plan_that_holds_nothing_came_too_late_or_is_none(
+def test_an_empty_plan_is_a_fault_unless_it_came_too_late(
     overtime: bool, final_turn: bool, is_fault: bool
 ) -> None:
-    """Only time that was used up excuses it, and only where the last plan is still to come."""
+    """An empty plan is excused only by overtime, and only outside the final turn."""
     fault = plan_fault(PlanOutcome(overtime=bool(overtime)), final_turn=bool(final_turn))
     assert fault == ("it holds nothing to do" if is_fault else None)
 
@@ -50,26 +50,26 @@ def test_a_plan_that_holds_nothing_came_too_late_or_is_none(
 @pytest.mark.parametrize(
     "ids", [["c1", "c1"], [""], ["c 1"], ["c" * 65]], ids=["twice", "none", "odd", "long"]
 )
-def test_calls_that_cannot_be_told_apart_are_no_plan(ids: list[str]) -> None:
-    """Each answer has to find its call."""
+def test_calls_with_repeated_or_invalid_ids_are_a_fault(ids: list[str]) -> None:
+    """Each call of a plan has a valid id of its own, by which its result is found."""
     calls = [CALL.model_copy(update={"tool_call_id": id}) for id in ids]
     assert plan_fault(PlanOutcome(calls=calls), final_turn=False)
 
 
-def test_what_cannot_be_read_is_no_plan_and_no_result() -> None:
-    """The planner is corrected, and the call answered; nobody knows whether it was carried out."""
+def test_an_unreadable_result_becomes_a_fault_or_an_error() -> None:
+    """In place of a plan it becomes a planner fault, in place of a tool's result `malformed_response`."""
     assert plan_fault(Unread("no JSON"), final_turn=False) == "no JSON"
     plan = no_plan("no JSON")
     assert "no JSON" in (plan.fault or "")
-    assert plan.attempt == 0  # no worker's memory of a plan is taken for it
+    assert plan.attempt == 0  # so that no worker's cached plan matches it
     result = no_result(CALL, "no JSON")
     assert (result.name, result.tool_call_id) == ("a.b.c", "c1")
     assert result.error.code == result.retry_hint.reason == RetryReason.MALFORMED_RESPONSE
 
 
 @pytest.mark.parametrize("figure", [-1, 2**60], ids=["below zero", "endless"])
-def test_a_figure_that_is_none_counts_as_nothing(figure: int) -> None:
-    """Each by itself; the others stay, and what is right is not touched."""
+def test_an_invalid_figure_counts_as_zero(figure: int) -> None:
+    """Each invalid count becomes 0 and an invalid cost None; the other figures stay, and a valid result is the same object."""
     good = ToolResult(
         result=1, children_count=2, telemetry=ToolTelemetry(attempts=3, input_tokens=4, cost=0.5)
     )
@@ -83,8 +83,8 @@ def test_a_figure_that_is_none_counts_as_nothing(figure: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["input_tokens", "output_tokens", "cached_tokens", "cost"])
-def test_what_a_plan_used_gives_nothing_back(name: str) -> None:
-    """Nor does it use up all there is."""
+def test_an_invalid_figure_of_a_plans_usage_counts_as_zero(name: str) -> None:
+    """A negative or huge figure of a plan's usage neither gives back nor uses up a limit."""
     good = Usage(input_tokens=1, output_tokens=2, cached_tokens=1, cost=0.5, model="m")
     assert right_usage(good) is good
     for figure in (-1, 2**60):

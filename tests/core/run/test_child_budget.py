@@ -1,4 +1,4 @@
-"""Shares: what child runs may spend of what their parent has left."""
+"""Shares: the limits of child runs, out of what their parent has left."""
 
 import math
 from datetime import timedelta
@@ -20,7 +20,7 @@ LEFT = st.none() | st.integers(0, 1_000)
 def test_children_together_never_exceed_what_is_left(
     calls_left: int | None, tokens: int | None, cost: float | None, calls: int, children: int
 ) -> None:
-    """The step's own calls and all that its children may do fit in the caps, and no limit is forgotten."""
+    """The step's own calls and the shares of all its child runs fit in the caps, for every limit that is set."""
     assume(calls >= children and (calls_left is None or calls <= calls_left))
     share = share_of(Caps(tool_calls=calls_left, tokens=tokens, cost=cost), calls, children, Limits())
     given = share
@@ -37,7 +37,7 @@ def test_children_together_never_exceed_what_is_left(
 
 
 def test_shares_are_equal_and_as_large_as_they_can_be() -> None:
-    """Ten calls left, of which three are made here: two children may make three each."""
+    """With ten calls left and three in the step, two child runs get three each."""
     caps = Caps(tool_calls=10, tokens=101, cost=1.5)
     assert share_of(caps, 3, 2, Limits()) == RunPolicyOverride(
         max_tool_calls=3, max_tokens=50, max_cost=0.75, max_depth=5
@@ -45,21 +45,21 @@ def test_shares_are_equal_and_as_large_as_they_can_be() -> None:
 
 
 def test_a_step_that_uses_up_the_calls_leaves_its_children_none() -> None:
-    """A child that may call nothing still may answer."""
+    """A step that uses up the calls gives its child runs a share of 0, with which they can still answer."""
     for calls in (10, 11):
         assert share_of(Caps(tool_calls=10), calls, 2, Limits()) == RunPolicyOverride(
             max_tool_calls=0, max_depth=5
         )
 
 
-def test_what_has_no_limit_is_not_shared() -> None:
-    """Without limits the children have their own; a round is not passed on, since each run counts its own."""
+def test_only_calls_tokens_and_cost_are_shared() -> None:
+    """Rounds, failed steps and time are not divided, and an absent limit gives no share."""
     share = share_of(Caps(rounds=3, failed_steps=1, time=SECOND), 5, 2, Limits())
     assert share == RunPolicyOverride(max_depth=5)
 
 
-def test_how_deep_agents_nest_holds_for_the_whole_tree() -> None:
-    """A parent's own depth goes on to its children, whose policies may say more."""
+def test_max_depth_holds_for_the_whole_tree() -> None:
+    """A parent run's `max_depth` is passed on to its child runs."""
     assert share_of(Caps(), 1, 1, Limits(max_depth=2)) == RunPolicyOverride(max_depth=2)
 
 
@@ -68,10 +68,10 @@ def test_how_deep_agents_nest_holds_for_the_whole_tree() -> None:
     [
         (None, None, None, None),
         (RunPolicyOverride(), None, None, None),
-        # Time goes on as it is, since children of a step run side by side; none left is an instant.
+        # Time is not divided, since the child runs of a step run in parallel; no time left is a millisecond.
         (None, None, SECOND, {"time_budget": SECOND}),
         (None, None, timedelta(0), {"time_budget": timedelta(milliseconds=1)}),
-        # What was forbidden for the run is forbidden for the tree.
+        # A prohibition of the run holds for its child runs.
         (RunPolicyOverride(interrupts_allowed=False), None, None, {"interrupts_allowed": False}),
         (
             RunPolicyOverride(
@@ -81,7 +81,7 @@ def test_how_deep_agents_nest_holds_for_the_whole_tree() -> None:
             None,
             {"denied_tools": ["a.b.c"], "denied_tags": ["write"], "approval": ApprovalPolicy.read_only()},
         ),
-        # What was allowed, or concerns the parent's own tools and turns, is not.
+        # A permission, or a limit of the parent's own tools and turns, is not passed on.
         (RunPolicyOverride(interrupts_allowed=True), None, None, None),
         (
             RunPolicyOverride(
@@ -95,7 +95,7 @@ def test_how_deep_agents_nest_holds_for_the_whole_tree() -> None:
             None,
             None,
         ),
-        # The share counts besides.
+        # The share counts too.
         (None, RunPolicyOverride(max_tokens=5), None, {"max_tokens": 5}),
         (
             RunPolicyOverride(denied_tools=["a.b.c"]),
@@ -107,7 +107,7 @@ def test_how_deep_agents_nest_holds_for_the_whole_tree() -> None:
     ids=str,
 )
 def test_a_child_inherits_its_share_and_what_is_forbidden(own, share, time_left, child: dict | None) -> None:
-    """A child run starts with what is left for it, and with every prohibition of its parent's run."""
+    """A child run starts with its share, the time left, and every prohibition of its parent run."""
     expected = None if child is None else RunPolicyOverride(**child)
     assert inherited(own, share, time_left) == expected
 
@@ -124,19 +124,19 @@ def test_a_child_inherits_its_share_and_what_is_forbidden(own, share, time_left,
     ids=str,
 )
 def test_a_child_with_nothing_to_plan_with_is_not_started(share: dict, lacking: str | None) -> None:
-    """Its first plan would be more than is left; one that may call nothing still may answer."""
+    """A child run needs tokens and money for its first plan; without calls left it can still answer."""
     assert lacking_in(RunPolicyOverride(**share)) == lacking
 
 
 class Spender:
-    """A run of a random tree: what it may spend, and what it and those below spend whatever becomes of them."""
+    """A run of a random tree: spends tokens in its plans and in child runs, up to its limit."""
 
     def __init__(self, dice, most: int) -> None:
         self.dice = dice
         self.most = most
 
     def spent(self, limit: int, depth: int) -> int:
-        """Plan while something is left; ask children, which may end in any way and are counted in every one."""
+        """Plan, and start child runs, while tokens are left; returns the tokens that the run and its child runs spent."""
         spent = 0
         while spent < limit:
             used = self.dice.randint(1, self.most)
@@ -153,6 +153,6 @@ class Spender:
 
 
 @given(st.randoms(use_true_random=False), st.integers(0, 500), st.integers(1, 60))
-def test_a_tree_spends_what_it_may_and_one_plan_each_side_by_side(dice, limit: int, most: int) -> None:
-    """Whatever ends a run, its tree goes over by at most one plan for each run that worked side by side (SR-53)."""
+def test_a_tree_exceeds_its_limit_by_at_most_one_plan_per_parallel_run(dice, limit: int, most: int) -> None:
+    """A tree of runs exceeds its limit by at most one plan for each run that worked in parallel (SR-53)."""
     assert Spender(dice, most).spent(limit, 2) <= limit + most * 3**2

@@ -1,4 +1,4 @@
-"""Child outcomes: how a child run ended, as its parent's result (SR-53, SR-87)."""
+"""Child outcomes: the end of a child run as the result of its parent's call (SR-53, SR-87)."""
 
 import pytest
 
@@ -27,8 +27,8 @@ SPENT = Spent(
 )
 
 
-def test_a_child_runs_output_is_its_calls_result() -> None:
-    """Answer, summed costs, calls made and the link to the run (SR-53)."""
+def test_a_child_runs_output_becomes_the_calls_result() -> None:
+    """The result has the answer, the sum of plans and calls, the number of calls and the link to the run (SR-53)."""
     output = RunOutput(
         run_id="r/c1",
         agent_id="a.child",
@@ -49,15 +49,15 @@ def test_a_child_runs_output_is_its_calls_result() -> None:
     )
 
 
-def test_a_childs_typed_answer_wins_over_its_text() -> None:
-    """A planner that gives a typed answer gives it to its parent; even an empty one."""
+def test_a_child_runs_typed_answer_comes_before_its_text() -> None:
+    """A typed answer becomes the result, even an empty one."""
     for typed in ({"n": 1}, [], "", 0):
         output = RunOutput(run_id="r", agent_id="a", final=Message.assistant("text"), result=typed)
         assert child_outcomes.finished(CALL, output, LINK, typed=False).result == typed
 
 
 def test_a_childs_failure_keeps_its_chain() -> None:
-    """Three levels of causes survive the hop from child to parent (SR-87)."""
+    """The three causes of a child run's failure are in the parent's result (SR-87)."""
     deep = ToolError.with_cause("planner failed", ToolError.with_cause("no model", KeyError("key")))
     result = child_outcomes.failed(CALL, deep, LINK, None)
     error = result.error
@@ -70,15 +70,15 @@ def test_a_childs_failure_keeps_its_chain() -> None:
     assert (result.run_link, result.retry_hint, result.telemetry) == (LINK, None, None)
 
 
-def test_what_a_child_spent_stands_beside_its_failure() -> None:
-    """Calls, costs and artifacts, each with the run that has its data."""
+def test_a_failed_child_runs_spending_is_in_the_result() -> None:
+    """The result has the failed run's calls, telemetry and artifacts, each with a link to the run that has its data."""
     result = child_outcomes.failed(CALL, ToolError.new("x"), LINK, SPENT)
     assert (result.children_count, result.telemetry) == (2, SPENT.telemetry)
     assert [(one.kind, one.run_link) for one in result.artifacts] == [("own", LINK), ("below", BELOW)]
 
 
-def test_an_answer_that_never_fitted_has_a_hint() -> None:
-    """The code of the child's failure says what kind it is."""
+def test_a_malformed_answer_has_a_hint() -> None:
+    """A child run that failed with the code `MalformedAnswer` gives the hint `malformed_response`."""
     result = child_outcomes.failed(CALL, ToolError.new("x", code=MALFORMED_ANSWER), LINK, None)
     assert result.error.message == "the agent run r/c1 gave no answer that fits"
     assert result.retry_hint.reason == "malformed_response"
@@ -88,17 +88,17 @@ WHY = ToolError.new("The run's tokens are used up.", code="max_tokens")
 
 
 @pytest.mark.parametrize(
-    ("text", "why", "told"),
+    ("text", "why", "message"),
     [
         ("so far", WHY, 'the agent run r/c1 gave up; it said "so far"'),
         ("", WHY, "the agent run r/c1 gave up"),
-        # Its text only repeats why its last turn failed.
+        # After a failed last turn, the text only repeats why it failed.
         ("so far", ToolError.with_cause("x", KeyError("k")), "the agent run r/c1 gave up"),
     ],
-    ids=["with words", "without", "with a failed last turn"],
+    ids=["with a text", "without a text", "with a failed last turn"],
 )
-def test_a_child_that_gave_up_is_an_error(text: str, why: ToolError, told: str) -> None:
-    """With the limit as its cause, its words and a hint; a typed answer makes it no success."""
+def test_a_child_that_gave_up_is_an_error(text: str, why: ToolError, message: str) -> None:
+    """The error has the limit as its cause, the run's text and a hint; a typed answer does not make it a success."""
     output = RunOutput(
         run_id="r/c1",
         agent_id="a.child",
@@ -109,19 +109,19 @@ def test_a_child_that_gave_up_is_an_error(text: str, why: ToolError, told: str) 
     )
     result = child_outcomes.finished(CALL, output, LINK, typed=True)
     assert (result.result, result.error.code, result.children_count) == (None, "gave_up", 5)
-    assert (result.error.message, result.error.cause) == (told, why)
+    assert (result.error.message, result.error.cause) == (message, why)
     assert result.retry_hint.tool == CALL.name
 
 
-def test_what_a_child_said_is_bounded() -> None:
-    """Its words are in the message of an error, which is small."""
+def test_a_child_runs_text_in_an_error_is_bounded() -> None:
+    """An error that repeats the child run's text has at most 2,000 characters."""
     output = RunOutput(run_id="r/c1", agent_id="a", final=Message.assistant("x" * 10**6), error=WHY)
     result = child_outcomes.finished(CALL, output, LINK, typed=False)
     assert len(result.error.message) == 2_000
 
 
-def test_an_output_of_before_is_read_as_before() -> None:
-    """An older worker's child did not say why it ended: text is an answer, and no typed answer is none that fits."""
+def test_an_output_without_an_error_is_an_answer() -> None:
+    """An output of an earlier version, with a `reason` alone, is an answer; where a typed one is expected, it is malformed."""
     output = RunOutput(run_id="r/c1", agent_id="a", final=Message.assistant("42"), reason="max_tokens")
     assert child_outcomes.finished(CALL, output, LINK, typed=False).result == "42"
     assert child_outcomes.finished(CALL, output, LINK, typed=True).error.cause.code == MALFORMED_ANSWER

@@ -1,4 +1,4 @@
-"""The active time of child runs: counted once, and all of it."""
+"""The active time of child runs, counted once."""
 
 from datetime import timedelta
 
@@ -11,16 +11,16 @@ SECOND = timedelta(seconds=1)
 SPANS = st.integers(0, 100).map(lambda n: n * SECOND)
 
 
-def test_child_runs_side_by_side_count_once() -> None:
-    """The busiest is the time that passed."""
+def test_parallel_child_runs_count_once() -> None:
+    """Of child runs that started together, the longest active time counts."""
     time = ChildTime()
     for active in (2 * SECOND, 5 * SECOND, None, 3 * SECOND):
         time.ended(timedelta(0), active)
     assert time.total == 5 * SECOND
 
 
-def test_child_runs_one_after_the_other_add_up() -> None:
-    """With fewer slots than calls, a later one begins when an earlier one has ended."""
+def test_consecutive_child_runs_add_up() -> None:
+    """The active time of a child run that began after another ended is added."""
     time = ChildTime()
     for active in (2 * SECOND, 5 * SECOND):
         time.ended(time.total, active)
@@ -28,8 +28,8 @@ def test_child_runs_one_after_the_other_add_up() -> None:
 
 
 @given(st.lists(SPANS), SPANS)
-def test_what_the_run_itself_was_active_is_not_counted_again(spans: list[timedelta], own: timedelta) -> None:
-    """Own time and what is added are together the longer of both."""
+def test_the_runs_own_active_time_is_not_counted_again(spans: list[timedelta], own: timedelta) -> None:
+    """The run's own time and the added time are together the longer of own time and child time."""
     time = ChildTime()
     for active in spans:
         time.ended(timedelta(0), active)

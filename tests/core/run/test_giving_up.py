@@ -1,4 +1,4 @@
-"""Why a run gave up, as its caller is told."""
+"""The error of a run that gave up, for its caller."""
 
 import pytest
 
@@ -8,8 +8,8 @@ from sojourn.core.run.limits import _ENDINGS, finalize, gave_up
 
 
 @pytest.mark.parametrize("reason", _ENDINGS)
-def test_a_caller_is_told_the_limit_and_not_what_to_do(reason: str) -> None:
-    """What the notice orders is for the run's own planner; a caller's model would take it for itself."""
+def test_the_error_names_the_limit_without_the_instruction(reason: str) -> None:
+    """The notice's instruction is for the run's own planner; a caller's model would follow it."""
     notice = finalize(RunPolicy(), reason)
     why = gave_up(notice)
     assert why.code == reason
@@ -19,15 +19,15 @@ def test_a_caller_is_told_the_limit_and_not_what_to_do(reason: str) -> None:
 
 
 def test_a_suggestion_for_a_person_is_kept() -> None:
-    """Of a safeguard's notice only what it orders the planner to do is left out."""
+    """The suggestions of a safeguard's notice are kept, and only its instruction is left out."""
     notice = Finalize(
         reason="retries_stopped", message="It failed.\n- look", instruction="Do not try again. Tell this."
     )
     assert gave_up(notice).message == "It failed.\n- look"
 
 
-def test_a_last_turn_that_failed_is_the_cause() -> None:
-    """With its own chain."""
+def test_a_failed_last_turn_is_the_cause() -> None:
+    """The failure of the last turn, with its own chain, is the cause of the error."""
     failure = ToolError.with_cause("the planner failed", KeyError("k"))
     why = gave_up(finalize(RunPolicy(), "max_tokens"), failure)
     assert [link.message for link in why.chain()] == [

@@ -1,4 +1,4 @@
-"""Ids that the run makes: of calls, questions, turns and child runs."""
+"""Ids that the run makes: for calls, questions, turns and child runs."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +9,7 @@ from sojourn.contracts.message import TextPart, ThinkingPart, ToolCallPart
 from sojourn.core.awaits.waits import unique_await_id
 from sojourn.core.run.ids import child_run_id, restamped, stamp, turn_after
 
-# Ids as planners give them: good, repeated from earlier in the run, malformed, left out.
+# Ids as planners give them: valid, used earlier in the run, malformed, left out.
 GIVEN = st.sampled_from(["", "c1", "c2", "c3", "old", "a b", "x/y", "z" * 65, "call_0"]) | st.text(max_size=5)
 RUN_IDS = st.text(min_size=1, max_size=400)
 CALL_IDS = st.from_regex(CALL_ID, fullmatch=True)
@@ -25,13 +25,13 @@ def stamped(ids: list[str], *, taken: set[str] | None = None, plan: int = 1) -> 
 
 
 def unique_but_empty(ids: list[str]) -> list[str]:
-    """The ids, less repetitions: a plan that repeats an id is refused before."""
+    """The ids without repetitions, since a plan that repeats an id is refused earlier."""
     return [id for n, id in enumerate(ids) if not id or id not in ids[:n]]
 
 
 @given(st.lists(GIVEN, max_size=8), st.sets(GIVEN, max_size=4))
 def test_every_call_has_an_id_that_is_new_in_the_run(ids: list[str], taken: set[str]) -> None:
-    """Final ids are well-formed, unique and none of an earlier call's, whatever the planner gives (SR-66)."""
+    """Final ids are valid, unique, and differ from those of earlier calls, whatever the planner gives (SR-66)."""
     final = stamped(unique_but_empty(ids), taken=taken)
     assert all(CALL_ID.match(id) for id in final)
     assert len(set(final)) == len(final)
@@ -40,7 +40,7 @@ def test_every_call_has_an_id_that_is_new_in_the_run(ids: list[str], taken: set[
 
 @given(st.lists(GIVEN, max_size=8), st.sets(GIVEN, max_size=4))
 def test_a_good_id_is_kept_and_nothing_else_of_a_call_changes(ids: list[str], taken: set[str]) -> None:
-    """An id that is well-formed and new stays as the planner gave it; name and payload always do."""
+    """An id that is valid and new is kept, and the rest of a call is never changed."""
     calls = requests(unique_but_empty(ids))
     for before, after in zip(calls, stamp(calls, run_id="r", turn_id="t1", plan=1, taken=taken), strict=True):
         given = before.tool_call_id
@@ -49,21 +49,21 @@ def test_a_good_id_is_kept_and_nothing_else_of_a_call_changes(ids: list[str], ta
 
 
 def test_derived_ids_are_equal_on_every_attempt_and_differ_by_plan() -> None:
-    """A retried plan gives its calls the ids that the first attempt gave them (SR-66)."""
+    """Another attempt of a plan derives the same ids, and another plan derives others (SR-66)."""
     assert stamped(["", ""]) == stamped(["", ""])
     assert len({*stamped(["", ""]), *stamped(["", ""], plan=2)}) == 4
 
 
 def test_a_derived_id_yields_to_a_given_one() -> None:
-    """A planner that gives just the id that would be derived for another call gets two ids all the same."""
+    """If the planner gives the id that would be derived for another call, the two calls still have different ids."""
     (derived,) = stamped([""])
     final = stamped(["", derived])
     assert final[1] == derived
     assert len(set(final)) == 2
 
 
-def test_a_plan_whose_ids_are_good_keeps_its_message() -> None:
-    """The message as a model gave it goes into the transcript untouched; without one it is made of the calls."""
+def test_a_plan_whose_ids_are_kept_keeps_its_message() -> None:
+    """If all ids are kept, `restamped` returns the model's message as the same object, or None without a message."""
     calls = requests(["c1", "c2"])
     message = Message.calls(calls)
     assert restamped(PlanResult(tool_calls=calls, message=message), calls) is message
@@ -71,7 +71,7 @@ def test_a_plan_whose_ids_are_good_keeps_its_message() -> None:
 
 
 def test_ids_that_were_left_out_need_no_message() -> None:
-    """A message can be made of the calls when nothing of the planner's would be lost."""
+    """If only absent ids were filled in, `restamped` is None, since no id of the planner would be lost."""
     calls = requests(["", ""])
     assert restamped(PlanResult(tool_calls=calls), stamp_all(calls)) is None
 
@@ -81,7 +81,7 @@ def stamp_all(calls: list[ToolRequest], taken: tuple[str, ...] = ()) -> list[Too
 
 
 def test_a_replaced_id_is_kept_beside_the_new_one() -> None:
-    """The provider's own id stands in the part's metadata, beside what is there already."""
+    """The provider's id is added to the call part's metadata, and the other parts are unchanged."""
     calls = requests(["old", "c2"])
     parts = [
         ThinkingPart(type="thinking", text="hm"),
@@ -106,7 +106,7 @@ def test_a_replaced_id_is_kept_beside_the_new_one() -> None:
 
 
 def test_a_replaced_id_makes_a_message_where_there_was_none() -> None:
-    """Even a plan without a message keeps the planner's own id, in a message made for it."""
+    """For a plan without a message, a message is made that keeps the planner's replaced id."""
     calls = requests(["x/y"])
     message = restamped(PlanResult(tool_calls=calls), stamp_all(calls))
     assert message is not None
@@ -119,8 +119,8 @@ def test_a_replaced_id_makes_a_message_where_there_was_none() -> None:
     st.randoms(use_true_random=False),
     st.booleans(),
 )
-def test_the_message_asks_for_exactly_the_final_calls(ids, taken, random, shuffled: bool) -> None:
-    """Each final id stands in the message once, so that the transcript answers each call exactly once."""
+def test_the_message_has_exactly_the_final_calls(ids, taken, random, shuffled: bool) -> None:
+    """Each final id is in the message once, and the calls keep the message's order."""
     calls = requests(ids)
     said = list(calls)
     if shuffled:
@@ -133,14 +133,14 @@ def test_the_message_asks_for_exactly_the_final_calls(ids, taken, random, shuffl
 
 
 def test_a_child_run_is_named_after_the_call_that_started_it() -> None:
-    """`<parent run>/<tool_call_id>`: the parent and the call can be read from the id (SR-53)."""
+    """A child run's id is `<parent run>/<tool_call_id>` (SR-53)."""
     assert child_run_id("diagnose-1", "call_1") == "diagnose-1/call_1"
     assert child_run_id("r/c1", "c2") == "r/c1/c2"
 
 
 @given(RUN_IDS, RUN_IDS, CALL_IDS, CALL_IDS)
 def test_child_run_ids_are_short_and_distinct(one: str, other: str, call: str, another: str) -> None:
-    """At most 200 characters at any depth, another one for every run and call, ending in the call's id."""
+    """A child run's id has at most 200 characters, differs for every run and call, and ends with the call's id."""
     child = child_run_id(one, call)
     assert len(child) <= 200
     assert child.rsplit("/", 1)[-1] == call
@@ -148,7 +148,7 @@ def test_child_run_ids_are_short_and_distinct(one: str, other: str, call: str, a
 
 
 def test_nesting_does_not_make_ids_longer_and_longer() -> None:
-    """The thousandth child of a child is still found under an id of at most 200 characters."""
+    """A thousand levels of child runs have distinct ids of at most 200 characters."""
     run_id, seen = "r" * 200, set[str]()
     for _ in range(1000):
         run_id = child_run_id(run_id, "c" * 64)
@@ -158,7 +158,7 @@ def test_nesting_does_not_make_ids_longer_and_longer() -> None:
 
 
 def test_a_questions_id_is_as_wanted_and_then_numbered() -> None:
-    """SR-94's `fix-<tool>` repeats when a tool is asked about twice; the run makes it unique (D-16)."""
+    """A question's id is the given one or SR-94's `fix-<tool>`; a repeated id gets a number (D-16)."""
     assert unique_await_id("fix-a.b.c", tool=None, taken=[]) == "fix-a.b.c"
     assert unique_await_id("", tool="a.b.c", taken=["fix-a.b.c"]) == "fix-a.b.c#2"
     assert unique_await_id("", tool="a.b.c", taken=["fix-a.b.c", "fix-a.b.c#2"]) == "fix-a.b.c#3"
@@ -171,7 +171,7 @@ def test_a_questions_id_is_as_wanted_and_then_numbered() -> None:
     )
 )
 def test_question_ids_are_unique_and_bounded(wanted: list[tuple[str, str | None]]) -> None:
-    """Whatever planners ask for, no id of a question comes twice, and each fits a search attribute."""
+    """For any given ids, the ids of questions are unique and have 1 to 130 characters."""
     taken: list[str] = []
     for id, tool in wanted:
         taken.append(unique_await_id(id, tool=tool, taken=taken))
@@ -180,6 +180,6 @@ def test_question_ids_are_unique_and_bounded(wanted: list[tuple[str, str | None]
 
 
 def test_turns_are_numbered() -> None:
-    """An answer begins a new turn: `t1`, `t2`, or the caller's own id and then numbered (SR-65, ME-20)."""
+    """Turns are `t1`, `t2` and so on, or the caller's id, which gets a number from the second turn on (SR-65, ME-20)."""
     assert [turn_after("", n) for n in (1, 2, 3)] == ["t1", "t2", "t3"]
     assert [turn_after("turn-9", n) for n in (1, 2, 3)] == ["turn-9", "turn-9.2", "turn-9.3"]

@@ -1,4 +1,4 @@
-"""What Temporal's own screens say of a run from its start: bounded, printable, and never markup."""
+"""What Temporal's screens show of a run from its start: bounded, printable, and never markup."""
 
 import json
 
@@ -26,8 +26,8 @@ def run_of(*messages: Message, **fields) -> RunInput:
     return RunInput(agent_id="ops.assistant", messages=list(messages), **fields)
 
 
-def test_a_run_is_introduced_by_what_was_asked() -> None:
-    """The last that a user says in the opening, in the memo, the summary and the details."""
+def test_a_run_is_introduced_by_the_users_message() -> None:
+    """The memo, the summary and the details have the last user message of the opening."""
     said = introduce(
         run_of(Message.system("Be brief."), Message.user("Hi"), Message.user("Why is s-7\n dark?"))
     )
@@ -36,29 +36,29 @@ def test_a_run_is_introduced_by_what_was_asked() -> None:
     assert said.details == "**Asked:**\n\n```\nWhy is s-7\n dark?\n```"
 
 
-def test_labels_are_told_in_the_details() -> None:
-    """They are in no list; a screen tells them beside what was asked."""
+def test_labels_are_in_the_details() -> None:
+    """The details show the labels after the user's message."""
     said = introduce(run_of(Message.user("Hi"), labels={"branch": "north", "x": "*y*"}))
     assert said.details == "**Asked:**\n\n```\nHi\n```\n\n**Labels:**\n\n```\nbranch: north\nx: *y*\n```"
 
 
 def test_a_child_run_is_introduced_by_its_tool() -> None:
-    """Its summary says which call it answers; what it was asked is in its memo and details."""
+    """A child run's summary names the tool that was called, and its memo has the message."""
     said = introduce(run_of(Message.user("Hi")), "ops.agents.ask")
     assert said.summary == "ops.assistant: ops.agents.ask"
     assert said.memo == {"message": "Hi"}
 
 
 @pytest.mark.parametrize("messages", [[], [Message.system("Be brief.")], [Message.user("")]])
-def test_a_run_that_was_asked_nothing_has_only_its_agent(messages: list[Message]) -> None:
-    """No empty memo, summary or details."""
+def test_a_run_without_a_user_message_has_only_its_agent(messages: list[Message]) -> None:
+    """Without a user message the summary is the agent's id, and memo and details are empty."""
     said = introduce(run_of(*messages))
     assert (said.memo, said.summary, said.details) == ({}, "ops.assistant", None)
 
 
 @given(TEXTS, TEXTS)
-def test_what_was_asked_is_never_markup(asked: str, label: str) -> None:
-    """It stands in a code span and in code blocks that it cannot leave, without control characters."""
+def test_the_users_message_is_never_markup(asked: str, label: str) -> None:
+    """The message is in a code span and in code blocks, which it cannot close, without control characters."""
     said = introduce(run_of(Message.user(asked), labels={"name": label}))
     name, _, span = said.summary.partition(": ")
     assert name == "ops.assistant"
@@ -70,15 +70,15 @@ def test_what_was_asked_is_never_markup(asked: str, label: str) -> None:
 
 @given(st.text(alphabet='\U0001f600"\\`a\x01é ', min_size=100, max_size=4_000))
 def test_all_is_bounded_in_bytes(asked: str) -> None:
-    """Temporal takes summaries of 400 bytes, and details of 20,000, as JSON; so many characters are four bytes each."""
+    """Summary and details are within Temporal's limits of 400 and 20,000 bytes, even with characters of four bytes."""
     said = introduce(run_of(Message.user(asked), labels={f"{n}": "\U0001f600" * 256 for n in range(20)}))
     assert len(json.dumps(said.summary, ensure_ascii=False).encode()) < 250
     assert len(json.dumps(said.details, ensure_ascii=False).encode()) < 10_000
     assert len(said.memo.get("message", "")) <= 200
 
 
-def test_what_is_cut_says_so() -> None:
-    """An ellipsis ends what is longer than a screen shows."""
+def test_a_long_message_ends_with_an_ellipsis() -> None:
+    """A long message ends with an ellipsis in the memo, the summary and the details."""
     said = introduce(run_of(Message.user("x" * 5_000)))
     assert said.memo["message"].endswith("x…")
     assert said.summary.endswith("x…`")

@@ -1,4 +1,4 @@
-"""The opening of a run: judged where it is handed in, and again in the run."""
+"""The rules for a run's opening, which the client and the run check."""
 
 from datetime import timedelta
 
@@ -17,8 +17,8 @@ from sojourn.core.run.opening import (
 from sojourn.core.values.timers import LONGEST
 
 
-def test_a_run_starts_with_a_message_of_a_known_speaker() -> None:
-    """System, user, assistant and tool may speak; somebody must, and say something."""
+def test_a_run_starts_with_messages_of_known_roles() -> None:
+    """An opening has at least one message, and each message has a known role and at least one part."""
     assert messages_fault([Message.system("x"), Message.user("y"), Message.assistant("z")]) is None
     assert messages_fault([]) == "a run starts with at least one message"
     robot = Message(role="robot" * 50, parts=[TextPart(type="text", text="x")])
@@ -28,14 +28,14 @@ def test_a_run_starts_with_a_message_of_a_known_speaker() -> None:
 
 
 def test_the_opening_is_at_most_a_megabyte() -> None:
-    """The first messages are one payload, and the server refuses 2 MB."""
+    """The first messages together have at most 1,000,000 bytes: they are one payload, and the server refuses 2 MB."""
     half = Message.user("x" * (MAX_OPENING_BYTES // 2 - 100))
     assert messages_fault([half, half]) is None
     assert "1,000,000" in str(messages_fault([half, half, half]))
 
 
 def test_labels_are_few_and_short() -> None:
-    """At most 20 labels of at most 256 characters."""
+    """A run has at most 20 labels, with names and values of at most 256 characters."""
     assert labels_fault({}) is None
     assert labels_fault({str(n): "x" * 256 for n in range(20)}) is None
     assert labels_fault({str(n): "x" for n in range(21)}) == "a run has at most 20 labels"
@@ -43,8 +43,8 @@ def test_labels_are_few_and_short() -> None:
         assert "256 characters" in str(labels_fault(labels))
 
 
-def test_an_input_is_read_from_json_or_taken_as_it_is() -> None:
-    """The workflow's argument is a RunInput; unknown fields of a newer client are ignored."""
+def test_an_input_is_a_run_input_or_its_json() -> None:
+    """`read_run_input` returns a RunInput unchanged, and reads its JSON without unknown fields."""
     run = RunInput(agent_id="a.b", messages=[Message.user("hi")], policy=RunPolicyOverride(max_depth=1))
     assert read_run_input(run) is run
     assert read_run_input({**run.model_dump(mode="json"), "later": 1}) == run
@@ -62,8 +62,8 @@ def test_an_input_is_read_from_json_or_taken_as_it_is() -> None:
     ],
     ids=str,
 )
-def test_what_is_no_input_is_told_with_its_place(value: object, place: str) -> None:
-    """Anybody with a Temporal client may start a run: a bad input fails it with the reason, at once."""
+def test_an_invalid_input_is_described_with_the_place(value: object, place: str) -> None:
+    """Any Temporal client may start the workflow, so an invalid input gives a text with the faulty field."""
     said = read_run_input(value)
     assert isinstance(said, str)
     assert said.startswith("AgentRun takes one RunInput; ")
@@ -71,7 +71,7 @@ def test_what_is_no_input_is_told_with_its_place(value: object, place: str) -> N
 
 
 def test_an_input_keeps_the_rules_of_an_opening() -> None:
-    """A run that another workflow starts is judged as one that a client starts."""
+    """`read_run_input` checks the messages and the labels by the rules that the client applies."""
     assert read_run_input({"agent_id": "a.b", "messages": []}) == "a run starts with at least one message"
     labels = {"agent_id": "a.b", "messages": [Message.user("x")], "labels": {"x" * 300: ""}}
     assert "256" in str(read_run_input(labels))
@@ -97,15 +97,15 @@ LINK = RunLink(run_id="p/c", agent_id="a.b", parent_run_id="p", parent_tool_call
         {"policy": RunPolicyOverride(allowed_tools=["x" * 70_000])},
     ],
 )
-def test_what_a_run_carries_on_with_every_call_is_small(given) -> None:
-    """Whoever starts a run, by our client or Temporal's own, meets the same limits."""
+def test_ids_callers_schema_and_policy_of_an_opening_are_bounded(given) -> None:
+    """Parts of the opening that go on with every call have limits, which hold for every client."""
     fault = opening_fault(RunInput(**{"agent_id": "a.b", "messages": [Message.user("hi")], **given}))
     assert fault
     assert len(fault) < 200
 
 
-def test_what_our_own_side_starts_fits() -> None:
-    """A client's largest opening and a child's, many turns down, are none of those."""
+def test_the_largest_openings_of_sojourn_are_allowed() -> None:
+    """The largest opening of a client, and that of a deep child run, have no fault."""
     whole = RunPolicyOverride(time_budget=LONGEST, allowed_tools=["a.b.c"] * 1_000)
     longest = RunInput(agent_id="a.b", messages=[], session_id="s" * 200, turn_id="t" * 64, policy=whole)
     assert opening_fault(longest) is None
@@ -114,7 +114,7 @@ def test_what_our_own_side_starts_fits() -> None:
 
 
 def test_labels_of_a_policy_are_added_up_to_the_limit() -> None:
-    """A run has at most 20 labels however many a policy adds, so that its children can start."""
+    """A policy's labels are merged into a run's up to 20 in all, so that its child runs can start."""
     many = {str(n): "x" for n in range(20)}
     assert labelled({"a": "1"}, {"a": "2", "b": "3"}) == {"a": "2", "b": "3"}
     assert labels_fault(labelled(many, {"more": "y", "3": "z"})) is None

@@ -1,4 +1,4 @@
-"""Outcomes: answers to calls that ended outside the tool (SR-130, SR-140)."""
+"""Outcomes: results of calls that ended outside the tool (SR-130, SR-140)."""
 
 from sojourn import RunLink, ToolError, ToolRequest, ToolResult
 from sojourn.core.run import outcomes
@@ -7,15 +7,15 @@ CALL = ToolRequest(name="a.b.c", payload={"x": 1}, tool_call_id="c1")
 LINK = RunLink(run_id="r/c1", agent_id="a.child", parent_run_id="r", parent_tool_call_id="c1")
 
 
-def test_a_result_from_an_activity_is_given_its_call() -> None:
-    """The call stands beside the result in the history and is written once."""
+def test_a_result_of_an_activity_gets_the_calls_name_and_id() -> None:
+    """An activity's result has no name and id, which the history holds beside it; `attach_call` adds them."""
     assert outcomes.attach_call(CALL, ToolResult(result=3), "r") == ToolResult(
         name="a.b.c", tool_call_id="c1", result=3
     )
 
 
-def test_a_queue_that_nobody_serves_is_named() -> None:
-    """A call that no worker took did not run, is `tool_unavailable`, and says which queue."""
+def test_a_call_that_no_worker_took_names_the_task_queue() -> None:
+    """The result is `tool_unavailable`, names the task queue, and says that the call did not run."""
     result = outcomes.not_started(CALL, "gpu", "0:00:30")
     assert result.retry_hint.reason == result.error.code == "tool_unavailable"
     assert result.retry_hint.message == result.error.message
@@ -24,27 +24,27 @@ def test_a_queue_that_nobody_serves_is_named() -> None:
 
 
 def test_a_lost_call_may_have_run() -> None:
-    """When workers died under a call nobody knows its outcome, and the planner is told so (D-11)."""
+    """The result of a call whose worker was lost is `tool_unavailable`, and says that the outcome is unknown (D-11)."""
     result = outcomes.lost(CALL, "heartbeat")
     assert result.retry_hint.reason == "tool_unavailable"
     assert "outcome is unknown" in result.error.message
     assert "heartbeat" in result.error.message
 
 
-def test_a_time_out_is_told_by_what_it_means() -> None:
-    """Not taken in time is another thing than taken and lost."""
+def test_the_kind_of_a_time_out_selects_the_result() -> None:
+    """A schedule-to-start time-out means that the call did not start, any other that its worker was lost."""
     assert outcomes.timed_out(CALL, "schedule-to-start", "gpu", "1") == outcomes.not_started(CALL, "gpu", "1")
     assert outcomes.timed_out(CALL, "heartbeat", "gpu", "1") == outcomes.lost(CALL, "heartbeat")
 
 
 def test_a_cancelled_call_says_why() -> None:
-    """A call cancelled with its run is answered, with the reason where one was given."""
+    """The result of a cancelled call has the reason, if there is one."""
     assert outcomes.canceled(CALL, None).error == ToolError(message="canceled with the run", code="canceled")
     assert outcomes.canceled(CALL, "too slow").error.message == "canceled with the run: too slow"
 
 
 def test_every_outcome_answers_its_call() -> None:
-    """Each carries the call's name and id, and an error where there is no result."""
+    """Every outcome has the call's name and id, and an error."""
     for result in (
         outcomes.not_started(CALL, "q", "1"),
         outcomes.lost(CALL, "x"),
@@ -55,8 +55,8 @@ def test_every_outcome_answers_its_call() -> None:
         assert (result.error is None) is (result.result is not None)
 
 
-def test_a_final_turn_that_fails_ends_in_a_clear_answer() -> None:
-    """The run ends with the limit and the reason, not with an error."""
+def test_a_failed_final_turn_ends_with_an_answer() -> None:
+    """The answer of a run whose final turn failed names the limit and the failure."""
     message = outcomes.unanswered("the planner failed", "The run has used all of its tool calls.")
     assert message.role == "assistant"
     assert message.text == (

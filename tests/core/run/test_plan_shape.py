@@ -1,4 +1,4 @@
-"""Plans: which ones a run can carry out, and what a planner hears of the others (D-17)."""
+"""Plans: those that a run can carry out, and the faults of the others (D-17)."""
 
 from datetime import timedelta
 from typing import Any
@@ -48,13 +48,13 @@ def fault(plan: object, *, interrupts: bool = True, final: bool = False) -> str 
     ],
 )
 def test_each_of_the_five_variants_is_legal(plan: PlanResult) -> None:
-    """Calls, an answer, a question, a wait and a failure, each by itself, say what happens next."""
+    """A plan with calls, an answer, a question, a wait or a failure alone has no fault."""
     assert fault(plan) is None
 
 
 @pytest.mark.parametrize("plan", [None, "done", {"final_response": "done"}, PlanResult], ids=str)
-def test_what_is_no_plan_is_named_by_its_type(plan: object) -> None:
-    """A planner that returns something else learns what it returned."""
+def test_the_fault_of_another_type_names_the_type(plan: object) -> None:
+    """The fault of a value that is no PlanResult names its type."""
     assert f"a PlanResult, not {type(plan).__name__}" in str(fault(plan))
 
 
@@ -69,7 +69,7 @@ def test_what_is_no_plan_is_named_by_its_type(plan: object) -> None:
     ids=["empty", "no wait", "calls and answer", "question and wait"],
 )
 def test_a_plan_is_exactly_one_variant(plan: PlanResult, said: str) -> None:
-    """Two variants or none are a planner fault that names them as on the wire (D-17)."""
+    """A plan with two variants or none has a fault that names the variants by their wire names (D-17)."""
     assert said in str(fault(plan))
 
 
@@ -83,14 +83,14 @@ def test_a_plan_is_exactly_one_variant(plan: PlanResult, said: str) -> None:
     ],
     ids=["calls", "question", "calls outside", "wait"],
 )
-def test_the_last_turn_only_answers(plan: PlanResult, wire: str) -> None:
-    """When a limit ran out, a planner that does not answer hears that it must."""
+def test_the_final_turn_only_answers(plan: PlanResult, wire: str) -> None:
+    """In the final turn a plan without an answer has a fault that names its variant."""
     assert str(fault(plan, final=True)) == f"this turn may only answer: return final_response, not {wire}"
     assert fault(PlanResult.final("x"), final=True) is None
 
 
 def test_a_question_needs_the_policy() -> None:
-    """An agent that nobody allowed to ask is told so, and never hangs on a question (SR-74, D-18)."""
+    """A question or a wait for results has a fault where the policy does not allow interrupts (SR-74, D-18)."""
     for wait in (QUESTION, OUTSIDE):
         assert "interrupts_allowed=False" in str(fault(PlanResult.ask(wait), interrupts=False))
 
@@ -107,32 +107,32 @@ def test_a_question_needs_the_policy() -> None:
     ],
     ids=["long", "too long", "with its prompt", "with its fields", "many fields", "too many fields"],
 )
-def test_a_question_is_one_that_a_person_can_read(question: dict, fits: bool) -> None:
-    """It is shown on Temporal's screens, in a status and in the transcript."""
+def test_a_question_is_bounded(question: dict, fits: bool) -> None:
+    """A question, with its prompt and field names, has at most 8,000 characters and 50 fields."""
     said = fault(PlanResult.ask(AwaitClarification(**question)))
     assert said == (None if fits else "a question has at most 8,000 characters in all and 50 fields")
 
 
-def test_a_wait_for_results_is_for_some() -> None:
-    """A run that waits for no call would wait for ever."""
+def test_a_wait_for_results_names_a_call() -> None:
+    """A wait for the results of no call has a fault: it would last for ever."""
     assert "names at least one call" in str(fault(PlanResult.ask(AwaitExternalTools(items=[]))))
 
 
-def test_an_answer_is_the_assistants() -> None:
-    """A final response of another speaker is no answer."""
+def test_an_answer_has_the_role_assistant() -> None:
+    """A final response with another role has a fault."""
     assert "not 'user'" in str(fault(PlanResult(final_response=Message.user("x"))))
 
 
 @pytest.mark.parametrize(
     "wait", [timedelta(seconds=-1), MAX_WAIT + timedelta(seconds=1), timedelta.max], ids=str
 )
-def test_a_wait_is_one_that_a_timer_can_keep(wait: timedelta) -> None:
-    """A timer of the past, or beyond what Temporal takes, would stop the run for ever."""
+def test_a_wait_has_a_valid_duration(wait: timedelta) -> None:
+    """A negative wait, or one longer than Temporal's limit, has a fault: its timer would stop the run for ever."""
     assert "longer than zero and at most 3650 days" in str(fault(PlanResult.wait(wait)))
 
 
 def test_a_plan_has_a_bounded_number_of_calls() -> None:
-    """More than 10,000 calls in one plan are a fault, not a history that cannot be written."""
+    """A plan has at most 10,000 calls, also in a wait for results."""
     call = ToolRequest(name="a.b.c")
     assert fault(PlanResult(tool_calls=[call] * MAX_PLAN_CALLS)) is None
     assert "at most 10,000 calls" in str(fault(PlanResult(tool_calls=[call] * (MAX_PLAN_CALLS + 1))))
@@ -141,7 +141,7 @@ def test_a_plan_has_a_bounded_number_of_calls() -> None:
 
 
 def test_ids_are_unique_in_a_plan() -> None:
-    """Two calls with one id could not be answered apart; at most three such ids are named, cut short (SR-66)."""
+    """A plan that repeats ids has a fault, which names at most three of them, shortened (SR-66)."""
     calls = [ToolRequest(name="a.b.c", tool_call_id=str(n) * 1_000) for n in range(5)] * 2
     said = str(fault(PlanResult(tool_calls=calls)))
     assert "tool_call_ids are unique" in said
@@ -150,8 +150,8 @@ def test_ids_are_unique_in_a_plan() -> None:
     assert "this plan repeats 'c1'" in str(fault(PlanResult.ask(outside)))
 
 
-def test_a_message_asks_for_the_same_calls() -> None:
-    """The assistant message beside the calls names each of them, or the transcript would not add up."""
+def test_a_message_has_the_same_calls_as_the_plan() -> None:
+    """The message beside the calls has each of them and no other, as the transcript needs."""
     other = ToolRequest(name="a.b.c", tool_call_id="c2")
     for message in (Message.assistant("hm"), Message.calls([other]), Message.calls([CALL, other])):
         assert "same calls" in str(fault(PlanResult(tool_calls=[CALL], message=message)))
@@ -162,8 +162,8 @@ def test_a_message_asks_for_the_same_calls() -> None:
 
 @pytest.mark.parametrize("figure", [-1, float("nan"), float("inf"), 2**60, "5", True], ids=repr)
 @pytest.mark.parametrize("name", ["input_tokens", "output_tokens", "cached_tokens", "cost"])
-def test_what_a_plan_used_lifts_no_limit(name: str, figure: Any) -> None:
-    """Counts and costs are from 0 up; one that is not known is none."""
+def test_an_invalid_usage_is_a_fault(name: str, figure: Any) -> None:
+    """Tokens and cost of a plan's usage are finite numbers from 0 up, or absent."""
     usage = Usage().model_copy(update={name: figure})
     plan = PlanResult.final("ok").model_copy(update={"usage": usage})
     assert f"`usage.{name}`" in str(fault(plan))
@@ -171,8 +171,8 @@ def test_what_a_plan_used_lifts_no_limit(name: str, figure: Any) -> None:
         assert fault(plan.model_copy(update={"usage": good})) is None
 
 
-def test_a_message_beside_calls_is_the_assistants() -> None:
-    """A planner cannot put words into the user's mouth."""
+def test_a_message_beside_calls_has_the_role_assistant() -> None:
+    """A message with calls and another role has a fault."""
     message = Message.calls([CALL]).model_copy(update={"role": "user" * 50})
     said = str(fault(PlanResult(tool_calls=[CALL], message=message)))
     assert "message has role 'assistant'" in said

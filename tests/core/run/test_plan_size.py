@@ -1,4 +1,4 @@
-"""Plans within what Temporal carries: what is not executed shrinks, what cannot be carried is a fault."""
+"""Plans within Temporal's limits: calls that are not executed lose their arguments, a larger plan is a fault."""
 
 import pytest
 
@@ -28,28 +28,28 @@ def call(size: int = 0, **fields) -> ToolRequest:
     ],
     ids=["large", "large text", "endless", "half a character", "half a character of text", "object"],
 )
-def test_arguments_that_cannot_be_recorded_are_told(request_: ToolRequest, kind: str) -> None:
-    """One call's arguments over 512 KB, or no JSON, are a fault of that call alone."""
+def test_arguments_that_cannot_be_recorded_are_a_fault(request_: ToolRequest, kind: str) -> None:
+    """Arguments over 512 KB, or that are no JSON, are a fault of their call."""
     fault = unfit(request_)
     assert fault is not None
     assert fault.kind == kind
 
 
 def test_ordinary_arguments_fit() -> None:
-    """Half a megabyte of arguments is taken, as an object or as a model's text."""
+    """Arguments just under 512 KB, and raw arguments, have no fault."""
     assert unfit(call(MAX_PAYLOAD_BYTES - 200)) is None
     assert unfit(call(raw='{"x": 1}')) is None
 
 
-def test_a_call_without_its_arguments_says_how_large_they_were() -> None:
-    """What is left out is told; a model's text goes too, and the call stays the same call."""
+def test_a_call_without_its_arguments_has_their_size() -> None:
+    """`{omitted, bytes}` takes the place of the arguments and of the raw text; name and id stay."""
     assert without_payload(call(100)) == call(payload={"omitted": True, "bytes": size_of({"x": "y" * 100})})
-    assert without_payload(call(raw="x" * 50)) == call(payload={"omitted": True, "bytes": 52}, raw=None)
+    assert without_payload(call(raw="ü" * 25)) == call(payload={"omitted": True, "bytes": 52}, raw=None)
     assert without_payload(call(payload={"x": "\ud800"})).payload == {"omitted": True}
 
 
-def test_a_message_loses_the_arguments_of_those_calls_alone() -> None:
-    """The model's own message stays as it is but for calls whose arguments are left out."""
+def test_a_message_loses_the_arguments_of_the_named_calls() -> None:
+    """`without_payloads` removes the arguments of the named calls, and leaves the rest of the message unchanged."""
     message = Message.calls([call(10), call(10, tool_call_id="c2")])
     assert without_payloads(None, {"c1"}) is None
     assert without_payloads(message, set()) is message
@@ -58,15 +58,15 @@ def test_a_message_loses_the_arguments_of_those_calls_alone() -> None:
     assert second == message.tool_calls[1]
 
 
-def test_a_plan_that_fits_is_carried_as_it_is() -> None:
-    """Nothing is left out of an ordinary plan but notes beyond twenty, and their length beyond 2,000."""
+def test_a_plan_that_fits_is_unchanged() -> None:
+    """A plan that fits keeps everything except notes beyond 20 and their text beyond 2,000 characters."""
     plan = PlanOutcome(calls=[call(10)], dispatches=[Dispatch()], notes=["x"])
     assert trimmed(plan) == plan
     assert trimmed(PlanOutcome(notes=["x" * 5_000] * 30)).notes == ["x" * 2_000] * 20
 
 
 def test_refused_calls_lose_their_arguments_first() -> None:
-    """Calls that are carried out keep theirs; the message is then made anew from the calls."""
+    """Admitted calls keep their arguments, refused ones lose them, and the message is dropped."""
     calls = [call(MAX_PLAN_BYTES // 3, tool_call_id=f"c{n}") for n in range(6)]
     plan = trimmed(PlanOutcome(calls=calls, dispatches=[Dispatch()], message=Message.calls(calls)))
     assert plan.fault is None
@@ -87,8 +87,8 @@ def test_refused_calls_lose_their_arguments_first() -> None:
     ],
     ids=["answer", "calls"],
 )
-def test_a_plan_that_cannot_be_carried_is_a_fault(plan: PlanOutcome) -> None:
-    """The planner hears how large its plan was and what to do; the run goes on."""
+def test_a_plan_that_is_too_large_is_a_fault(plan: PlanOutcome) -> None:
+    """A plan that stays too large becomes a planner fault with the limit and a suggestion."""
     refused = trimmed(plan)
     assert refused == PlanOutcome(fault=refused.fault)
     assert "1,500,000" in str(refused.fault)
@@ -97,20 +97,20 @@ def test_a_plan_that_cannot_be_carried_is_a_fault(plan: PlanOutcome) -> None:
 
 @pytest.mark.parametrize("result", [object(), "\ud800"], ids=["object", "half a character"])
 def test_a_plan_that_is_no_json_is_a_fault(result: object) -> None:
-    """A typed answer that cannot be written is the planner's fault, told in a sentence."""
+    """A typed answer that cannot be written as JSON becomes a planner fault."""
     assert "cannot be written as JSON" in str(trimmed(PlanOutcome(result=result)).fault)
 
 
 def answered(size: int) -> Dispatch:
-    """A call that was answered at once, with a hint of this size."""
+    """The dispatch of a call that was answered at once, with a hint of this size in characters."""
     hint = RetryHint(reason="invalid_arguments", tool="a.b.c", message="x" * size)
     return Dispatch(
         kind="answered", result=ToolResult(name="a.b.c", error=ToolError.new("no"), retry_hint=hint)
     )
 
 
-def test_an_answer_that_a_plan_has_no_room_for_loses_its_hint() -> None:
-    """Its error stays; those before it keep all, and a small one after it too."""
+def test_a_result_that_does_not_fit_in_the_plan_loses_its_hint() -> None:
+    """A result that does not fit keeps its error; results before it, and a small one after it, keep their hints."""
     given = [answered(600_000), answered(600_000), answered(600_000), answered(10)]
     calls = [call(tool_call_id=f"c{n}") for n in range(4)]
     kept = without_surplus(calls, given, Limits())
@@ -127,8 +127,8 @@ def test_an_answer_that_a_plan_has_no_room_for_loses_its_hint() -> None:
     ],
     ids=["a child's prompt", "changed arguments"],
 )
-def test_a_call_that_a_plan_has_no_room_for_is_not_executed(large: Dispatch) -> None:
-    """What would be handed on with it is too large beside what comes before it; an ordinary call takes no room."""
+def test_a_call_that_does_not_fit_in_the_plan_is_not_executed(large: Dispatch) -> None:
+    """A dispatch whose messages or payload do not fit is refused; an ordinary call after it is still executed."""
     calls = [call(tool_call_id=f"c{n}") for n in range(3)]
     first, second, third = without_surplus(calls, [large, large, Dispatch()], Limits())
     assert (first, third) == (large, Dispatch())
@@ -136,8 +136,8 @@ def test_a_call_that_a_plan_has_no_room_for_is_not_executed(large: Dispatch) -> 
     assert (second.result.tool_call_id, second.result.error.code) == ("c1", "not_executed")
 
 
-def test_the_calls_themselves_take_room_too() -> None:
-    """Their arguments are in the same result."""
+def test_the_arguments_of_the_calls_count_too() -> None:
+    """The calls' arguments are in the plan's result beside the dispatches, so they leave less room for these."""
     large = Dispatch(kind="child", messages=[Message.user("x" * 900_000)])
     for size, kind in ((100, "child"), (500_000, "answered")):
         (made,) = without_surplus([call(size)], [large], Limits())

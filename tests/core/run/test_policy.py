@@ -1,4 +1,4 @@
-"""Selection: which tools a rule names, and which a run may use."""
+"""Policy: the tools that a pattern names, and those that a run may use."""
 
 import pytest
 from hypothesis import given
@@ -27,7 +27,7 @@ DISABLED = "the policy engine has disabled it for now"
         ("ops.devices.reset", False),
         ("ops.devices.list.*", False),
         ("ops.dev.*", False),
-        # A star stands for the rest after a dot, and nowhere else.
+        # A star is allowed only at the end, alone or after a dot.
         ("ops.devices.l*", False),
         ("ops.*.list", False),
         ("*.list", False),
@@ -37,14 +37,14 @@ DISABLED = "the policy engine has disabled it for now"
         (".*", False),
     ],
 )
-def test_a_tool_is_named_by_its_id_or_its_family(pattern: str, is_named: bool) -> None:
-    """By itself, with the others of its toolset or service, or with all; a rule is no regular expression."""
+def test_a_pattern_is_an_id_a_toolset_a_service_or_all(pattern: str, is_named: bool) -> None:
+    """A pattern is a tool's id, `<service>.<toolset>.*`, `<service>.*` or `*`; it is no regular expression."""
     assert matches_any(TOOL, [pattern]) is is_named
     assert matches_any(TOOL, ["a.b.c", pattern, "d.e.f"]) is is_named
 
 
-def test_no_rule_names_nothing() -> None:
-    """An empty list is nobody."""
+def test_an_empty_list_names_no_tool() -> None:
+    """No tool matches an empty list of patterns."""
     assert not matches_any(TOOL, [])
 
 
@@ -53,18 +53,18 @@ def test_no_rule_names_nothing() -> None:
     [
         ({}, None, None),
         ({}, PolicyDecision(), None),
-        # What is allowed, by id and by tag: both have to allow it.
+        # Allowed tools and allowed tags both have to allow the tool.
         ({"allowed_tools": [TOOL]}, None, None),
         ({"allowed_tools": ["ops.*"], "allowed_tags": ["read", "other"]}, None, None),
         ({"allowed_tools": []}, None, NOT_AMONG),
         ({"allowed_tools": ["a.b.c"], "allowed_tags": ["read"]}, None, NOT_AMONG),
         ({"allowed_tags": []}, None, NO_TAG),
         ({"allowed_tools": [TOOL], "allowed_tags": ["write"]}, None, NO_TAG),
-        # What is denied is denied, though it is allowed too.
+        # A denied tool is withheld even if it is allowed too.
         ({"denied_tools": ["ops.devices.*"], "allowed_tools": [TOOL]}, None, DENIED),
         ({"denied_tags": ["read"]}, None, DENIED),
         ({"denied_tags": ["write"], "denied_tools": ["a.b.c"]}, None, None),
-        # The engine takes away, and gives nothing back.
+        # The policy engine withholds tools, and restores none.
         ({}, PolicyDecision(allowed_tools=[]), NOT_NOW),
         ({}, PolicyDecision(allowed_tools=["ops.*"]), None),
         ({}, PolicyDecision(disable_tools=["ops.*"]), DISABLED),
@@ -74,10 +74,10 @@ def test_no_rule_names_nothing() -> None:
     ],
     ids=str,
 )
-def test_a_run_uses_what_every_rule_leaves(
+def test_a_run_uses_the_tools_that_no_rule_withholds(
     limits: dict, decision: PolicyDecision | None, why: str | None
 ) -> None:
-    """The first rule that withholds a tool says why, to the planner that asks for it all the same."""
+    """`withheld` is None for a tool that every rule allows, else the reason of the first rule that withholds it."""
     assert withheld(TOOL, ["read"], Limits(**limits), decision) == why
 
 
@@ -106,8 +106,8 @@ SPECS = [
     ),
     st.none() | st.builds(PolicyDecision, allowed_tools=st.none() | RULES, disable_tools=RULES),
 )
-def test_what_is_offered_is_what_is_not_withheld(limits: Limits, decision: PolicyDecision | None) -> None:
-    """A planner is shown exactly the tools that it may call, in the catalogue's order, and the engine adds none."""
+def test_the_offered_tools_are_those_not_withheld(limits: Limits, decision: PolicyDecision | None) -> None:
+    """`offered` returns exactly the tools that are not withheld, in the catalogue's order; a decision adds none."""
     shown = offered(SPECS, limits, decision)
     assert shown == [spec for spec in SPECS if not withheld(spec.id, spec.tags, limits, decision)]
     assert all(spec in offered(SPECS, limits, None) for spec in shown)

@@ -1,4 +1,4 @@
-"""What a policy engine says: checked, and taken together over a turn."""
+"""Decisions of a policy engine: their faults, and two decisions of a turn as one."""
 
 from datetime import timedelta
 
@@ -12,8 +12,8 @@ from sojourn.contracts.run_policy import Limits
 from sojourn.core.run.policy import MAX_NAMES, merged, policy_fault, withheld
 
 
-def test_a_decision_that_changes_nothing_is_no_fault() -> None:
-    """Every list may be empty, or full."""
+def test_an_empty_and_a_full_decision_have_no_fault() -> None:
+    """A decision may have empty lists, or lists of 1,000 names and a reason of 1,000 characters."""
     names = ["a.b.c"] * MAX_NAMES
     full = PolicyDecision(
         allowed_tools=names, disable_tools=names, approve=names, ask=names, reason="x" * 1_000
@@ -37,13 +37,13 @@ def test_a_decision_that_changes_nothing_is_no_fault() -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else str(value)[:60],
 )
-def test_what_is_no_decision_says_what_one_is(decided: object, said: str) -> None:
-    """Whoever wrote the engine reads what to return instead."""
+def test_an_invalid_decision_has_a_fault(decided: object, said: str) -> None:
+    """The fault says what a policy engine returns, or names the limit that the decision exceeds."""
     assert said in str(policy_fault(decided))
 
 
-def test_the_first_decision_stands_as_it_is() -> None:
-    """One that changes nothing is not recorded."""
+def test_the_first_decision_is_unchanged() -> None:
+    """Without a decision before it, a decision is returned as the same object, or as None if it changes nothing."""
     decision = PolicyDecision(reason="quiet hours")
     assert merged(None, decision) is decision
     assert merged(None, PolicyDecision()) is None
@@ -79,7 +79,7 @@ CAPS = Caps(tool_calls=5, time=timedelta(seconds=9))
     ids=str,
 )
 def test_two_decisions_of_a_turn_are_one(before: dict, decided: dict, both: dict) -> None:
-    """The engine speaks before the planner and again about its calls; what it said first still counts (D-20)."""
+    """Limits of both decisions apply, the stricter one where they differ; labels are merged, and a later reason counts (D-20)."""
     assert merged(PolicyDecision(**before), PolicyDecision(**decided)) == PolicyDecision(**both)
 
 
@@ -91,7 +91,7 @@ DECISIONS = st.builds(PolicyDecision, allowed_tools=st.none() | NAMES, disable_t
 def test_a_later_decision_takes_back_no_prohibition(
     before: PolicyDecision, decided: PolicyDecision, tool: str
 ) -> None:
-    """A tool is left when both leave it, and a person is asked when either asks."""
+    """A tool may be used if both decisions allow it, and a person is asked if either requires it."""
     both = merged(before, decided)
     assert both is not None
     left = [withheld(tool, [], Limits(), one) is None for one in (before, decided)]

@@ -1,4 +1,4 @@
-"""Retries: the table of the module, row by row (SR-90)."""
+"""Retries: the rows of the table in `sojourn.core.run.retry` (SR-90)."""
 
 from datetime import timedelta
 
@@ -48,8 +48,8 @@ def failure(error: Exception) -> Failure:
 
 
 @pytest.mark.parametrize("error", [RateLimited(), ToolUnavailable(), ConnectionResetError()], ids=repr)
-def test_what_may_pass_is_tried_three_times(error: Exception) -> None:
-    """After 1 s and 2 s; then the planner has it, with the reason of its kind."""
+def test_a_transient_error_is_tried_three_times(error: Exception) -> None:
+    """A transient error is retried after 1 s and 2 s; the third one is answered with its reason."""
     assert isinstance(error, TRANSIENT)
     made = failure(error)
     assert [decide(tool(), made, attempt) for attempt in (1, 2)] == [Retry(second(1)), Retry(second(2))]
@@ -61,8 +61,8 @@ def test_what_may_pass_is_tried_three_times(error: Exception) -> None:
 
 
 @pytest.mark.parametrize(("after", "is_repeated"), [(0.01, True), (30, True), (30.1, False)])
-def test_a_tool_says_when(after: float, is_repeated: bool) -> None:
-    """Its `retry_after` wins; what would take longer than 30 s is the planner's to decide."""
+def test_a_tools_retry_after_is_the_delay(after: float, is_repeated: bool) -> None:
+    """The delay is the error's `retry_after`; with more than 30 s the call is answered at once."""
     decided = decide(tool(), failure(RateLimited(retry_after=after)), 1)
     assert (decided == Retry(second(after))) is is_repeated
     if not isinstance(decided, Retry):
@@ -82,14 +82,14 @@ def test_a_tool_says_when(after: float, is_repeated: bool) -> None:
     ],
 )
 def test_a_time_out_may_have_taken_effect(annotations: dict[str, bool], is_repeated: bool) -> None:
-    """Only what changes nothing, or where twice is as once, is done again."""
+    """A tool that exceeded its time-out is retried only if it is `read_only` or `idempotent`."""
     spec = tool(**annotations)
     decided = [decide(spec, timed_out(spec, second(2)), attempt) for attempt in (1, 2, 3)]
     assert [isinstance(one, Retry) for one in decided] == [is_repeated, is_repeated, False]
 
 
-def test_what_must_be_done_once_is_done_once() -> None:
-    """Neither a lost worker nor a limit has an `idempotent=False` tool executed again."""
+def test_a_tool_that_is_not_idempotent_is_executed_once() -> None:
+    """An `idempotent=False` tool has one attempt, after a lost worker and after a transient error."""
     spec = tool(idempotent=False)
     assert most_attempts(spec.annotations) == 1
     assert not isinstance(decide(spec, failure(ToolUnavailable()), 1), Retry)
@@ -98,7 +98,7 @@ def test_what_must_be_done_once_is_done_once() -> None:
 
 @given(st.integers(1, 40), st.timedeltas(timedelta(0)), st.integers(1, 50))
 def test_no_delay_is_longer_than_the_longest(attempt: int, first: timedelta, most: int) -> None:
-    """Whatever a tool declares, and whichever attempt it is."""
+    """The delay is at most 30 s for any declared `Retry` and any attempt."""
     spec = tool(OwnRetry(max_attempts=most, initial_interval=first))
     decided = decide(spec, failure(ToolUnavailable()), attempt)
     assert isinstance(decided, Retry) is (attempt < most)
@@ -107,8 +107,8 @@ def test_no_delay_is_longer_than_the_longest(attempt: int, first: timedelta, mos
 
 
 @pytest.mark.parametrize("said", [None, 5, "5", -second(1), float("nan")], ids=repr)
-def test_what_is_no_duration_asks_for_nothing(said: object) -> None:
-    """An exception may carry anything under that name."""
+def test_an_invalid_retry_after_is_ignored(said: object) -> None:
+    """A `retry_after` that is no duration from 0 up is ignored, and the usual delay applies."""
     assert delay_of(said) is None
     error = ToolUnavailable()
     error.retry_after = said  # type: ignore[assignment]
@@ -116,7 +116,7 @@ def test_what_is_no_duration_asks_for_nothing(said: object) -> None:
 
 
 def test_a_planner_has_five_attempts() -> None:
-    """Or those of an activity, where it says when it may be asked again and there is time left."""
+    """A planner has 5 attempts, or 20 if it says when to try again, except in the last turn."""
     assert planner_attempts(None) == 5
     assert planner_attempts(second(60)) == 20
     assert planner_attempts(second(60), is_last_turn=True) == 5
@@ -132,19 +132,21 @@ def test_a_planner_has_five_attempts() -> None:
         (None, False),
     ],
 )
-def test_only_what_a_living_worker_prevents_is_a_lost_one(last: str | None, is_lost: bool) -> None:
-    """An attempt that failed, or that no worker took, lost none."""
+def test_only_heartbeat_and_start_to_close_time_outs_count_as_a_lost_worker(
+    last: str | None, is_lost: bool
+) -> None:
+    """An attempt that failed, or that no worker took, does not count as a lost worker."""
     assert count_lost(1, last) == (2 if is_lost else 1)
 
 
 @pytest.mark.parametrize("lost", range(MAX_LOST + 1))
-def test_the_lost_workers_are_told_from_attempt_to_attempt(lost: int) -> None:
-    """By the details of a heartbeat; none of them is nothing to tell."""
+def test_the_number_of_lost_workers_is_passed_on(lost: int) -> None:
+    """The number of lost workers is written to and read from the heartbeat details; 0 writes none."""
     details = lost_details(lost)
     assert read_lost([details] if details else []) == lost
 
 
 @pytest.mark.parametrize("said", [True, -1, MAX_LOST + 1, "2", 2.0, None], ids=repr)
-def test_what_is_no_count_of_lost_workers_counts_none(said: object) -> None:
-    """Anybody may have written the details of a heartbeat."""
+def test_invalid_heartbeat_details_count_as_zero(said: object) -> None:
+    """Heartbeat details that are no valid number of lost workers count as 0."""
     assert read_lost([{"lost": said}]) == read_lost([said]) == 0

@@ -1,4 +1,4 @@
-"""What a run has spent: summed up, carried, and read from whatever somebody sends."""
+"""What a run has spent: its sum, its record, and the reading of what a client sends."""
 
 from datetime import timedelta
 
@@ -25,8 +25,8 @@ COUNTS = RunTotals(
 )
 
 
-def test_what_is_spent_is_the_sum_of_plans_calls_and_child_runs() -> None:
-    """Usage of plans and telemetry of calls are one figure for whoever is above (SR-53)."""
+def test_spending_is_the_sum_of_plans_and_calls() -> None:
+    """The usage of plans and the telemetry of calls are added up for the parent run (SR-53)."""
     spent = spent_by(COUNTS, ARTIFACTS, timedelta(seconds=1.5))
     assert spent == Spent(
         children_count=3,
@@ -39,22 +39,22 @@ def test_what_is_spent_is_the_sum_of_plans_calls_and_child_runs() -> None:
     assert spent.active_time == timedelta(seconds=1.5)
 
 
-def test_a_run_that_did_nothing_has_nothing_to_tell() -> None:
-    """It writes no byte for that."""
+def test_a_run_that_spent_nothing_has_no_record() -> None:
+    """`spent_by` is None without counts, artifacts and active time."""
     assert spent_by(RunTotals(), [], None) is None
     assert spent_by(RunTotals(), [], timedelta(0)) is None
 
 
-def test_what_is_written_is_read_again() -> None:
-    """Through the wire and back, by hand."""
+def test_spending_is_read_back() -> None:
+    """`read_spent` and `read_child_spent` read back what was encoded."""
     spent = spent_by(COUNTS, ARTIFACTS, timedelta(seconds=2))
     assert read_spent(from_json(encode(spent))) == spent
     assert read_child_spent([{"run_id": "r/c", "spent": from_json(encode(spent))}]) == ("r/c", spent)
 
 
 @pytest.mark.parametrize("value", [None, 3, "x", [], [{}]])
-def test_what_is_none_is_not_read(value: object) -> None:
-    """Anybody may send anything."""
+def test_an_invalid_value_is_not_read(value: object) -> None:
+    """A value that is no object, or no arguments, gives no spending."""
     assert read_spent(value) is None
     assert read_child_spent([value]) == ("", None)
     assert read_child_spent([]) == ("", None)
@@ -73,8 +73,8 @@ JSON = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(list(Spent.model_fields)), JSON))
-def test_whatever_is_sent_is_no_gift(value: dict) -> None:
-    """Figures are never negative nor without end, and what is read can be written again."""
+def test_any_object_gives_valid_figures(value: dict) -> None:
+    """For any object the figures are finite and not negative, and the spending can be written and read back."""
     spent = read_spent(value)
     assert spent is not None
     assert 0 <= spent.children_count <= 2**53
@@ -87,6 +87,6 @@ def test_whatever_is_sent_is_no_gift(value: dict) -> None:
 
 
 def test_the_last_hundred_artifacts_are_read() -> None:
-    """As a run's own output keeps them."""
+    """Of more than 100 artifacts, the last 100 are read."""
     sent = {"artifacts": [{"kind": str(n)} for n in range(150)]}
     assert [one.kind for one in read_spent(sent).artifacts] == [str(n) for n in range(50, 150)]

@@ -1,4 +1,4 @@
-"""A run's state: what each transition changes, and what it keeps."""
+"""The run state: the fields that each transition changes."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -46,8 +46,8 @@ def settled(state: RunState, *results: ToolResult, plan: PlanOutcome = STEP, at:
     return state.settled(plan, executed, state.safeguards.settle(plan.calls, executed, at), at)
 
 
-def test_a_run_begins_with_what_its_caller_said() -> None:
-    """The first plan is given the opening; nothing is counted yet, and the status says who and where."""
+def test_a_run_begins_with_its_opening() -> None:
+    """The new messages are the opening's, and the status has agent, session and turn, and zero calls."""
     state = begun(turn_id="mine")
     assert [message.text for message in state.new] == ["Go."]
     status = status_of(state, "r", NOW)
@@ -55,8 +55,8 @@ def test_a_run_begins_with_what_its_caller_said() -> None:
     assert (status.status, status.phase, status.tool_calls) == ("running", "planning", 0)
 
 
-def test_admitted_calls_run_and_refused_ones_show_when_the_step_is_settled() -> None:
-    """A call without a dispatch was not admitted: it is answered with the step, and is not counted."""
+def test_a_refused_call_is_in_the_status_when_the_step_is_settled() -> None:
+    """A call without a dispatch is answered as `not_executed` with the step, and is not counted."""
     plan = STEP.model_copy(update={"dispatches": STEP.dispatches[:1], "refused": "max_tool_calls"})
     running = begun().step_begun(plan.calls, plan.dispatches)
     assert [(call.tool_call_id, call.state) for call in running.calls.values()] == [("c1", "running")]
@@ -78,15 +78,15 @@ def test_admitted_calls_run_and_refused_ones_show_when_the_step_is_settled() -> 
         (ToolResult(error=ToolError.new("no", code="canceled")), "failed"),
     ],
 )
-def test_the_status_of_an_answered_call_is_its_results(result: ToolResult, state: str) -> None:
-    """One call's place in the tree is made of its result alone; a long error is cut."""
+def test_the_status_of_an_answered_call_follows_from_its_result(result: ToolResult, state: str) -> None:
+    """A call's status has the state and the link of its result, and an error of at most 200 characters."""
     shown = call_status(result.model_copy(update={"tool_call_id": "c1", "run_link": LINK}))
     assert (shown.tool_call_id, shown.state, shown.run_link) == ("c1", state, LINK)
     assert len(shown.error or "") <= 200
 
 
-def test_only_the_last_calls_notes_and_artifacts_are_kept() -> None:
-    """A status is small, however long the run: 100 calls, 20 notes; the oldest go."""
+def test_only_the_last_calls_and_notes_are_kept() -> None:
+    """Of the calls the last 100 are kept, and of the notes the last 20."""
     state = begun().with_notes(*(str(n) for n in range(MAX_NOTES + 5)))
     for n in range(MAX_CALLS_SHOWN + 5):
         state = state.with_call(call_status(ToolResult(name="a.b.c", tool_call_id=f"c{n}")))
@@ -94,14 +94,14 @@ def test_only_the_last_calls_notes_and_artifacts_are_kept() -> None:
     assert list(state.calls) == [f"c{n}" for n in range(5, MAX_CALLS_SHOWN + 5)]
 
 
-def test_a_note_is_taken_back_by_itself() -> None:
-    """Another note of the same words stays."""
+def test_one_of_two_equal_notes_can_be_removed() -> None:
+    """`unnoted` removes the note that is the same object, and an equal note stays."""
     note, other = "refused", f"ref{'used'!s}"
     assert begun().with_notes(note, other).without_note(note).notes == (other,)
 
 
-def test_the_limit_that_ends_a_run_is_told_once() -> None:
-    """The planner is given the notice, the status one note; the same limit again is no second note."""
+def test_a_limit_that_was_reached_is_noted_once() -> None:
+    """The planner gets the limit's notice, and the status one note, even if the same limit is set again."""
     limit = Finalize(reason="max_cost", message="No money.")
     state = begun().limited(limit)
     assert state.new[-1].text == limit.notice
@@ -111,7 +111,7 @@ def test_the_limit_that_ends_a_run_is_told_once() -> None:
 
 
 def test_an_answer_begins_a_turn_and_an_expiry_does_not() -> None:
-    """Rounds count anew with what a person says; a limit on rounds is lifted, another stays."""
+    """An answer begins a turn, resets the turn's rounds and lifts a limit on rounds; other limits stay."""
     rounds = Finalize(reason="max_tool_rounds", message="Enough.")
     state = settled(begun(), ToolResult(result=1), ToolResult(result=2)).limited(rounds)
     answered = state.answered(QUESTION, Clarified("q", "s-1", None))
@@ -138,16 +138,16 @@ def test_a_limit_that_is_lifted_leaves_no_notice() -> None:
     assert (kept.limit, kept.new, kept.phase) == (money.limit, money.new, "finalizing")
 
 
-def test_a_question_of_the_policy_has_the_planner_told_again() -> None:
-    """The plan that was discarded for it is told from where it was given."""
+def test_after_a_question_of_the_policy_the_planner_gets_its_messages_again() -> None:
+    """The plan that the policy's question discarded leaves its messages unseen, from their first index on."""
     asked = QUESTION.model_copy(update={"asked_by_policy": True})
     state = begun().plan_begun(7)
     assert state.answered(asked, Clarified("q", "s-1", None)).unseen == 7
     assert state.answered(QUESTION, Clarified("q", "s-1", None)).unseen is None
 
 
-def test_a_plan_that_came_says_which_attempt_made_it_and_leaves_nothing_unseen() -> None:
-    """A worker's memory of another attempt is stale; what a discarded plan was given is told once more, not for ever."""
+def test_a_plan_records_its_attempt_and_leaves_no_message_unseen() -> None:
+    """`planned` stores the attempt, by which a worker's cache is checked, and clears `unseen`."""
     cut_off = begun().plan_begun(7).out_of_time()
     assert (cut_off.accepted_attempt, cut_off.unseen) == (1, 7)
     planned = cut_off.planned(PlanOutcome(attempt=4), NOW)
@@ -155,7 +155,7 @@ def test_a_plan_that_came_says_which_attempt_made_it_and_leaves_nothing_unseen()
 
 
 def test_only_the_last_artifacts_are_kept() -> None:
-    """As many as a parent reads; in the order in which they were made."""
+    """The last 100 artifacts are kept, as many as a parent run reads, in order."""
     state = begun()
     for n in range(MAX_ARTIFACTS + 5):
         made = ToolResult(result=1, artifacts=[Artifact(kind=f"k{n}")])
@@ -165,7 +165,7 @@ def test_only_the_last_artifacts_are_kept() -> None:
 
 @pytest.mark.parametrize(("seconds", "reason"), [(2, None), (3, "time_budget")])
 def test_a_sleep_that_used_up_the_time_makes_the_next_turn_the_last(seconds: int, reason: str | None) -> None:
-    """Where it counts; the planner is told of the sleep first, then of the limit."""
+    """A sleep that counts as active time may use up the budget; the planner gets the sleep's notice before the limit's."""
     state, now = begun().planned(PlanOutcome(policy=RunPolicy(time_budget=timedelta(seconds=3))), NOW), NOW
     state, now = replace(state, active=state.active.begun(NOW)), NOW + timedelta(seconds=seconds)
     woken = state.slept(timedelta(seconds=seconds), now, is_over=True)
@@ -174,15 +174,15 @@ def test_a_sleep_that_used_up_the_time_makes_the_next_turn_the_last(seconds: int
     assert len(woken.new) == (2 if reason else 1)
 
 
-def test_what_a_person_says_does_not_set_back_what_a_parent_numbers() -> None:
-    """An older word of the parent stays overtaken, whoever paused or resumed in between."""
+def test_a_persons_resume_keeps_the_number_of_the_parent_runs_signal() -> None:
+    """An earlier signal of the parent run stays overtaken after a person has paused or resumed the run."""
     state = begun().steered(Paused("", None, 3), NOW)[0].steered(Resumed("", "ana", ()), NOW)[0]
     assert (state.last_steering, state.paused) == (3, None)
     assert state.steered(Paused("", None, 2), NOW) == (state, False)
 
 
-def test_a_new_turn_counts_its_rounds_anew_and_nothing_else() -> None:
-    """Calls, rounds of the run and steps that failed go on; the status tells the turn's rounds."""
+def test_a_new_turn_resets_only_its_rounds() -> None:
+    """A new turn keeps the run's calls, rounds and failed steps; the status has the turn's rounds."""
     failed = ToolResult(error=ToolError.new("no"))
     before = settled(settled(begun(), failed, failed), failed, failed)
     after = before.turn_begun()
@@ -192,8 +192,8 @@ def test_a_new_turn_counts_its_rounds_anew_and_nothing_else() -> None:
     assert (status_of(once, "r", NOW).rounds, once.totals.rounds) == (1, 3)
 
 
-def test_a_pause_is_heeded_once_and_in_order() -> None:
-    """What a parent told before is overtaken; a resume of a run that is not paused changes nothing else."""
+def test_a_parent_runs_signals_are_applied_in_order() -> None:
+    """An earlier signal is not applied; a resume of a run that is not paused only stores its number."""
     paused, is_applied = begun().steered(Paused("wait", "ana", 3), NOW)
     assert is_applied
     assert status_of(paused, "r", NOW).status == "paused"
@@ -210,7 +210,7 @@ def test_a_pause_is_heeded_once_and_in_order() -> None:
 
 
 def test_a_used_up_time_budget_comes_before_other_limits() -> None:
-    """The step whose calls all failed for want of time is told as that."""
+    """A step whose calls all failed for lack of time reaches the time budget, not the failure streak."""
     policy = RunPolicy(time_budget=timedelta(seconds=1), max_consecutive_failed_tool_calls=1)
     state = begun().planned(PlanOutcome(policy=policy), NOW)
     failed = ToolResult(error=ToolError.new("no"))
@@ -225,8 +225,8 @@ def test_a_used_up_time_budget_comes_before_other_limits() -> None:
 
 
 @pytest.mark.parametrize("budget", [timedelta(seconds=100), None], ids=str)
-def test_time_that_a_policy_engine_takes_away_is_gone_at_once(budget: timedelta | None) -> None:
-    """The clock counts against the lowered budget from then on; a budget that leaves more changes nothing."""
+def test_a_policy_engines_cap_of_time_lowers_the_budget(budget: timedelta | None) -> None:
+    """The cap counts from the time of the decision, and a later cap that leaves more time changes nothing."""
     second, later = timedelta(seconds=1), NOW + timedelta(seconds=20)
     state = begun().planned(PlanOutcome(policy=RunPolicy(time_budget=budget)), NOW)
     state = replace(state, active=state.active.begun(NOW).ended(later))
@@ -237,8 +237,8 @@ def test_time_that_a_policy_engine_takes_away_is_gone_at_once(budget: timedelta 
     assert more.active == lowered.active
 
 
-def test_an_ended_run_waits_for_nothing() -> None:
-    """The end closes what is open, and leaves what happened."""
+def test_an_ended_run_has_no_open_waits() -> None:
+    """The end of the run clears its phase, its open waits and its pause."""
     waits, _ = begun().waits.opened(AwaitClarification(id="q", question="?"))
 
     state = replace(begun().waiting(), waits=waits)

@@ -1,4 +1,4 @@
-"""Counts: what a run has done, what its limits leave, and when it must answer (ME-18 to ME-25)."""
+"""Totals of a run, what is left of its limits, and when a turn is the last (ME-18 to ME-25)."""
 
 from datetime import timedelta
 
@@ -21,14 +21,14 @@ SECOND = timedelta(seconds=1)
 
 
 def test_a_step_is_counted() -> None:
-    """A step adds its executed calls, a round of the run and of the turn, and the calls of child runs (D-15)."""
+    """A step adds its executed calls, one round of the run and of the turn, and the calls of child runs (D-15)."""
     child = ToolResult(result="x", children_count=4)
     counts = settle(RunTotals(), [GOOD, child])
     assert (counts.tool_calls, counts.rounds, counts.turn_rounds, counts.children_count) == (2, 1, 1, 6)
 
 
 def test_the_streak_counts_steps_that_failed_entirely() -> None:
-    """A step in which every call failed counts one, a success resets; one in which nothing was tried changes nothing."""
+    """A step in which every call failed counts, a step with a success resets, and an empty step changes nothing."""
     streaks, counts = [], RunTotals()
     for step in ([BAD, BAD], [BAD], [BAD, GOOD], [BAD], []):
         counts = settle(counts, step)
@@ -37,11 +37,11 @@ def test_the_streak_counts_steps_that_failed_entirely() -> None:
 
 
 def test_telemetry_is_summed_over_executions() -> None:
-    """Times, attempts, tokens and costs add up; a call that tells nothing took one attempt and no time."""
+    """Times, attempts, tokens and costs add up; a result without telemetry counts as one attempt."""
     first = ToolTelemetry(duration_ms=10, attempts=3, input_tokens=5, output_tokens=1, cost=0.5)
     second = ToolTelemetry(duration_ms=20, input_tokens=1, model="m-1", cost=0.25)
     third = ToolTelemetry(model="m-2")
-    results = [ToolResult(telemetry=told) for told in (first, second, third, None)]
+    results = [ToolResult(telemetry=telemetry) for telemetry in (first, second, third, None)]
     assert settle(RunTotals(), results).telemetry == ToolTelemetry(
         duration_ms=30, attempts=6, input_tokens=6, output_tokens=1, model="m-1", cost=0.75
     )
@@ -50,7 +50,7 @@ def test_telemetry_is_summed_over_executions() -> None:
 
 @given(st.lists(st.lists(st.sampled_from([GOOD, BAD]), max_size=4), max_size=8))
 def test_counts_are_sums(steps: list[list[ToolResult]]) -> None:
-    """Step by step or looked at as a whole, the counts are the same."""
+    """The totals after any steps are the numbers of calls and steps."""
     counts = RunTotals()
     for step in steps:
         counts = settle(counts, step)
@@ -60,15 +60,15 @@ def test_counts_are_sums(steps: list[list[ToolResult]]) -> None:
 
 
 def test_usage_is_summed_over_plans() -> None:
-    """Tokens and costs of models add up; a plan that tells none adds none."""
+    """Tokens and costs of plans add up; a plan without usage adds nothing."""
     first = Usage(input_tokens=10, output_tokens=2, cached_tokens=4, model="m-1")
     second = Usage(input_tokens=1, cost=0.5, model="m-2")
     total = add_usage(add_usage(add_usage(Usage(), first), None), second)
     assert total == Usage(input_tokens=11, output_tokens=2, cached_tokens=4, cost=0.5, model="m-1")
 
 
-def test_what_is_left_is_never_below_nothing() -> None:
-    """Caps are what the policy leaves; no limit leaves no limit."""
+def test_caps_are_never_negative() -> None:
+    """Caps are the limits minus the totals, at least zero; without a limit the cap is None."""
     policy = RunPolicy(max_tool_calls=3, max_tool_rounds=2, time_budget=SECOND, max_tokens=5, max_cost=0.5)
     assert caps_left(policy, RunTotals()) == Caps(
         tool_calls=3, rounds=2, failed_steps=3, time=SECOND, tokens=5, cost=0.5
@@ -81,15 +81,15 @@ def test_what_is_left_is_never_below_nothing() -> None:
     assert caps_left(free, counts, SECOND) == Caps(tool_calls=None, rounds=11, failed_steps=None)
 
 
-def test_rounds_are_left_for_the_turn_and_calls_for_the_run() -> None:
-    """A new turn has all of its rounds again; repetition driven by the user is not limited (ME-20, ME-25)."""
+def test_rounds_count_per_turn_and_calls_per_run() -> None:
+    """A new turn has all rounds left, since a user may ask any number of times; calls count for the run (ME-20, ME-25)."""
     counts = RunTotals(tool_calls=50, children_count=50, rounds=50, turn_rounds=0)
     assert caps_left(RunPolicy(), counts).rounds == 20
     assert caps_left(RunPolicy(max_tool_calls=60), counts).tool_calls == 10
 
 
-def test_what_child_runs_did_is_spent_too() -> None:
-    """Calls, tokens and money are those of the whole tree: plans, tools, and agents used as tools."""
+def test_child_runs_use_up_the_parents_limits() -> None:
+    """Calls, tokens and cost of plans, tools and child runs count against the same limits."""
     spent = ToolTelemetry(input_tokens=30, output_tokens=4, cost=0.25)
     child = ToolResult(result="x", children_count=4, telemetry=spent)
     counts = settle(RunTotals(usage=Usage(input_tokens=5, output_tokens=1, cost=0.5)), [GOOD, child])
@@ -98,7 +98,7 @@ def test_what_child_runs_did_is_spent_too() -> None:
 
 
 def test_limits_are_the_policys() -> None:
-    """What later plans are told is what the recorded policy says, and its defaults are those of the wire."""
+    """`limits_of` takes each limit from the policy, and a default policy gives default limits."""
     assert limits_of(RunPolicy()) == Limits()
     policy = RunPolicy(
         max_calls_per_step=1,
@@ -117,8 +117,8 @@ def test_limits_are_the_policys() -> None:
     assert dict(limits_of(policy)) == {name: getattr(policy, name) for name in Limits.model_fields}
 
 
-def test_twenty_rounds_run_and_the_twenty_first_does_not() -> None:
-    """The cap runs out when a call was refused for it, not before (ME-18, ME-24)."""
+def test_the_round_limit_is_reached_by_a_refused_call() -> None:
+    """Twenty rounds do not reach the limit; a call that is refused for it does (ME-18, ME-24)."""
     counts = RunTotals(rounds=20, turn_rounds=20)
     assert exhausted(RunPolicy(), counts, None) is None
     finalize = exhausted(RunPolicy(), counts, "max_tool_rounds")
@@ -127,21 +127,21 @@ def test_twenty_rounds_run_and_the_twenty_first_does_not() -> None:
     assert "maximum tool depth of this turn was exceeded" in finalize.message
 
 
-def test_calls_that_are_used_up_end_the_run() -> None:
-    """A call refused for `max_tool_calls` leads to the final turn."""
+def test_a_call_over_max_tool_calls_makes_the_next_turn_the_last() -> None:
+    """A call that was refused for `max_tool_calls` leads to the final turn."""
     finalize = exhausted(RunPolicy(max_tool_calls=1), RunTotals(), "max_tool_calls")
     assert finalize is not None
     assert finalize.reason == "max_tool_calls"
 
 
 @pytest.mark.parametrize("refused", ["max_calls_per_step", "plan_size", None])
-def test_a_plan_that_asks_for_too_much_at_once_goes_on(refused: str | None) -> None:
-    """What one plan may not do, the next may: the run goes on."""
+def test_a_limit_of_one_plan_does_not_end_the_run(refused: str | None) -> None:
+    """Calls that were refused for the size of one plan lead to no final turn."""
     assert exhausted(RunPolicy(), RunTotals(), refused) is None
 
 
-def test_the_failure_streak_ends_the_run_by_itself() -> None:
-    """After three failed steps the next turn is the last (ME-4); with no limit never."""
+def test_three_failed_steps_make_the_next_turn_the_last() -> None:
+    """After three failed steps the next turn is the last (ME-4), unless the policy has no such limit."""
     assert exhausted(RunPolicy(), RunTotals(failed_steps=2), None) is None
     finalize = exhausted(RunPolicy(), RunTotals(failed_steps=3), None)
     assert finalize is not None
@@ -165,8 +165,10 @@ def test_the_failure_streak_ends_the_run_by_itself() -> None:
     ],
     ids=str,
 )
-def test_tokens_and_money_run_out_when_they_are_spent(limits: dict, usage: Usage, reason: str | None) -> None:
-    """The turn after they are used up is the last; a cost that nobody tells is none."""
+def test_used_up_tokens_or_cost_make_the_next_turn_the_last(
+    limits: dict, usage: Usage, reason: str | None
+) -> None:
+    """The next turn is the last once tokens or cost reach their limit; an unknown cost counts as none."""
     ended = exhausted(RunPolicy(**limits), RunTotals(usage=usage), None)
     assert (ended and ended.reason) == reason
 
@@ -182,13 +184,13 @@ def test_tokens_and_money_run_out_when_they_are_spent(limits: dict, usage: Usage
     ],
 )
 def test_missing_fields_end_the_run_where_the_policy_says_so(policy, results: list, ends: bool) -> None:
-    """Only a call that lacks fields does, and only under that policy."""
+    """A call that lacks fields makes the next turn the last only with `on_missing_fields="finalize"`."""
     ended = exhausted(RunPolicy(on_missing_fields=policy), RunTotals(), None, results)
     assert (ended.reason if ended else None) == ("missing_fields" if ends else None)
 
 
-def test_what_was_refused_is_the_first_reason() -> None:
-    """Of several limits that ran out, the planner hears of the one that stopped its call, then of what is spent."""
+def test_the_limit_that_refused_a_call_is_the_first_reason() -> None:
+    """Of several reached limits, the one that refused a call comes first, then tokens, cost, failures and missing fields."""
     policy = RunPolicy(max_tokens=0, max_cost=0, on_missing_fields="finalize")
     counts = RunTotals(failed_steps=3)
     reasons = []
@@ -212,7 +214,7 @@ def test_what_was_refused_is_the_first_reason() -> None:
     ],
 )
 def test_the_notice_says_what_ran_out(reason: str, said: str) -> None:
-    """The person is told what ran out; the planner also to answer, and what with."""
+    """The message names the limit, and the notice for the planner adds the instruction to answer."""
     notice = finalize(RunPolicy(time_budget=SECOND), reason)
     assert notice.reason == reason
     assert notice.message.endswith(said)
@@ -222,11 +224,11 @@ def test_the_notice_says_what_ran_out(reason: str, said: str) -> None:
 
 @pytest.mark.parametrize(("result", "lacks"), [(GOOD, False), (BAD, False), (LACKING, True)])
 def test_a_call_lacks_fields_when_its_hint_names_some(result: ToolResult, lacks: bool) -> None:
-    """Also beside other faults, since a person can give what is missing in any case."""
+    """`lacks_fields` is true for a result whose hint has missing fields."""
     assert lacks_fields(result) is lacks
 
 
-# What a policy engine takes away.
+# Caps of a policy engine.
 
 CAPS = {
     "tool_calls": st.integers(0, 30),
@@ -262,8 +264,10 @@ def less(one, other):
 
 
 @given(POLICIES, ANY_CAPS, COUNTS, st.integers(0, 30).map(lambda n: n * SECOND))
-def test_a_lowered_policy_leaves_the_lesser(policy, caps: Caps, counts: RunTotals, spent: timedelta) -> None:
-    """Afterwards is left what was left before or what the engine leaves, whichever is less; it gives nothing (D-20)."""
+def test_a_lowered_policy_leaves_the_smaller_caps(
+    policy, caps: Caps, counts: RunTotals, spent: timedelta
+) -> None:
+    """After lowering, each cap is the smaller of the cap before and the engine's; failed steps are not lowered (D-20)."""
     before, after = (caps_left(p, counts, spent) for p in (policy, lowered(policy, caps, counts, spent)))
     for name in CAPS:
         wanted = getattr(caps, name) if name != "failed_steps" else None
@@ -271,14 +275,14 @@ def test_a_lowered_policy_leaves_the_lesser(policy, caps: Caps, counts: RunTotal
 
 
 @given(POLICIES, ANY_CAPS, COUNTS)
-def test_lowering_twice_is_as_once(policy, caps: Caps, counts: RunTotals) -> None:
-    """The same decision in a later attempt, or a replay, changes nothing more."""
+def test_lowering_is_idempotent(policy, caps: Caps, counts: RunTotals) -> None:
+    """Applying the same caps again, with the same totals, changes nothing."""
     once = lowered(policy, caps, counts, SECOND)
     assert lowered(once, caps, counts, SECOND) == once
 
 
-def test_caps_that_are_not_named_lower_nothing() -> None:
-    """A default is nothing said: no engine forbids failures by speaking of calls."""
+def test_absent_caps_lower_nothing() -> None:
+    """Only the caps that the engine set are lowered; a default cap changes no limit."""
     policy = RunPolicy(max_consecutive_failed_tool_calls=9)
     assert lowered(policy, Caps(), RunTotals(), SECOND) is policy
     assert lowered(policy, Caps(tool_calls=2), RunTotals(children_count=3), SECOND) == policy.model_copy(
@@ -286,8 +290,8 @@ def test_caps_that_are_not_named_lower_nothing() -> None:
     )
 
 
-def test_a_lowered_limit_counts_from_what_it_counts() -> None:
-    """Rounds from those of the turn, not of the run; calls, tokens and money from those of child runs too."""
+def test_a_lowered_limit_is_the_total_plus_the_cap() -> None:
+    """Rounds are added to the turn's, not the run's; calls, tokens and cost to totals that include child runs."""
     spent = ToolTelemetry(input_tokens=3, output_tokens=4, cost=0.25)
     counts = RunTotals(
         tool_calls=1, children_count=3, rounds=9, turn_rounds=2, usage=Usage(input_tokens=10), telemetry=spent
@@ -300,8 +304,8 @@ def test_a_lowered_limit_counts_from_what_it_counts() -> None:
 
 
 @given(ANY_CAPS, ANY_CAPS)
-def test_the_stricter_caps_are_the_lesser(ours: Caps, theirs: Caps) -> None:
-    """Name by name, as far as the other names them; what remains is ours."""
+def test_the_stricter_caps_are_the_smaller_ones(ours: Caps, theirs: Caps) -> None:
+    """Each cap is the smaller of both, except failed steps, which stay."""
     both = stricter_caps(ours, theirs)
     for name in CAPS:
         wanted = getattr(theirs, name) if name != "failed_steps" else None

@@ -1,4 +1,4 @@
-"""The transcript as others read it: in slices, and as a planner sees it."""
+"""The transcript: packed in memory, read in slices, and as a planner receives it."""
 
 import pytest
 from hypothesis import given
@@ -24,8 +24,8 @@ PACKED = [encode(message) for message in MESSAGES]
 
 
 @given(st.lists(st.integers(0, 2 * BLOCK_BYTES), max_size=8))
-def test_packed_messages_are_told_as_they_were(sizes: list[int]) -> None:
-    """Compressed or not, each message comes out as the bytes that went in, in its place."""
+def test_packed_messages_are_read_back(sizes: list[int]) -> None:
+    """Each packed message is read back as the same bytes, in order, compressed or not."""
     messages = [Message.user(f"{n} {'é' * (size // 2)}") for n, size in enumerate(sizes)]
     packed = Packed()
     assert packed.extend(messages) == sum(len(encode(message)) for message in messages)
@@ -34,18 +34,18 @@ def test_packed_messages_are_told_as_they_were(sizes: list[int]) -> None:
     assert slice_of(packed, 0, None, 0)[0][: transcript.MAX_SLICE_BYTES] == encode(messages)
 
 
-def test_packed_messages_take_no_more_than_their_bytes() -> None:
-    """A run that waits with a megabyte of rows keeps less than that megabyte, not ten."""
+def test_packed_messages_take_less_memory_than_their_json() -> None:
+    """A megabyte of rows is held in less than half its size."""
     rows = [{"id": n, "name": f"device {n}", "value": n * 1.5} for n in range(200)]
     result = ToolResult(name="a.b.c", tool_call_id="c", result={"rows": rows})
     packed = Packed()
-    told = packed.extend(Message.results([result]) for _ in range(120))
-    assert told > 1_000_000
-    assert packed.held < told / 2
+    size = packed.extend(Message.results([result]) for _ in range(120))
+    assert size > 1_000_000
+    assert packed.held < size / 2
 
 
 def test_a_small_transcript_is_one_slice() -> None:
-    """What fits is read at once, as a JSON array of the messages asked for."""
+    """A small transcript is read at once, as the JSON array `messages[after:until]`."""
     for after, until, expected in (
         (0, None, MESSAGES),
         (2, 4, MESSAGES[2:4]),
@@ -58,8 +58,8 @@ def test_a_small_transcript_is_one_slice() -> None:
 
 
 @given(st.integers(1, 40), st.integers(0, 5), st.none() | st.integers(0, 5))
-def test_slices_together_are_the_whole(size: int, after: int, until: int | None) -> None:
-    """Read from offset to offset until one is short, slices add up, cut even inside a character."""
+def test_slices_add_up_to_the_whole(size: int, after: int, until: int | None) -> None:
+    """Slices from offset to offset, until one is shorter, are the whole array, even if cut inside a character."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(transcript, "MAX_SLICE_BYTES", size)
         data = b""
@@ -72,8 +72,8 @@ def test_slices_together_are_the_whole(size: int, after: int, until: int | None)
     assert data == encode(MESSAGES[after:until])
 
 
-def test_a_slice_is_within_what_a_query_may_answer() -> None:
-    """A query reply over 2 MB fails: a slice is at most 1.5 MB, and an offset beyond the end gives nothing."""
+def test_a_slice_fits_in_a_query_result() -> None:
+    """A slice has at most 1.5 MB, since a query result over 2 MB fails; an offset beyond the end gives an empty slice."""
     big = [encode(Message.user("x" * (2 * MAX_SLICE_BYTES)))]
     part, whole = slice_of(big, 0, None, 0)
     assert (len(part), whole) == (MAX_SLICE_BYTES, False)
@@ -81,8 +81,8 @@ def test_a_slice_is_within_what_a_query_may_answer() -> None:
     assert slice_of(big, 0, None, -5)[0] == part
 
 
-def test_a_transcript_tells_costs_that_say_something() -> None:
-    """A planner is not shown how long an ordinary call took; attempts, tokens, costs and child runs it is."""
+def test_telemetry_with_a_duration_alone_is_left_out() -> None:
+    """A planner gets telemetry only with attempts, tokens or costs, or for a child run."""
     timed = ToolResult(result=1, telemetry=ToolTelemetry(duration_ms=9))
     assert for_planner(timed) == ToolResult(result=1)
     link = RunLink(run_id="r/c", agent_id="a.b", parent_run_id="r", parent_tool_call_id="c")
@@ -95,8 +95,8 @@ def test_a_transcript_tells_costs_that_say_something() -> None:
         assert for_planner(kept) is kept
 
 
-def test_the_ids_asked_for_are_found() -> None:
-    """Every tool_call_id of a transcript is known, so that a new call never takes one."""
+def test_call_ids_are_those_of_the_calls() -> None:
+    """`call_ids` has the ids of all calls of a transcript, and not those of results."""
     asked = Message.calls([ToolRequest(name="a.b.c", tool_call_id=id) for id in ("c1", "c2")])
     assert call_ids([Message.user("x"), asked, Message.results([ToolResult(tool_call_id="zz")])]) == {
         "c1",
@@ -104,8 +104,8 @@ def test_the_ids_asked_for_are_found() -> None:
     }
 
 
-def test_an_answer_is_the_result_of_the_call_by_which_a_model_asks() -> None:
-    """Each call of its message is answered, those beside it as not executed."""
+def test_an_answer_is_the_result_of_the_models_asking_call() -> None:
+    """The answer is the result of the call by which the model asks; the message's other calls are not executed."""
     calls = [ToolRequest(name="a.b.c", tool_call_id=id) for id in ("c1", "ask", "c2")]
     question = AwaitClarification(question="Which?", tool_call_id="ask")
     plan = PlanOutcome(await_=question, asking="ask", message=Message.calls(calls))
@@ -115,8 +115,8 @@ def test_an_answer_is_the_result_of_the_call_by_which_a_model_asks() -> None:
     assert ["not executed" in str(result.error) for result in results] == [True, False, True]
 
 
-def test_an_answer_to_a_question_of_words_is_what_was_said() -> None:
-    """And the question stands in the transcript as the planner put it, where it says nothing beside it."""
+def test_an_answer_to_a_question_without_a_call_is_a_user_message() -> None:
+    """The question's message is the planner's own, or one with the question's text."""
     plan = PlanOutcome(await_=AwaitClarification(question="Which?"))
     assert reply(plan, Message.user("s-1")) == Message.user("s-1")
     assert question_message(plan) == Message.assistant("Which?")

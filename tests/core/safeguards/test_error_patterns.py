@@ -1,4 +1,4 @@
-"""Errors that keep coming back: their classes, three strikes, what a person is told (ME-2 to ME-10, ME-15, ME-17).
+"""Repeated errors: their classes, the three strikes, and the suggestion for a person (ME-2 to ME-10, ME-15, ME-17).
 
 The port of `error_pattern_detector_spec.rb` (ME-27); its loops are in `test_loops.py`. Read this before
 changing a threshold or a class.
@@ -177,7 +177,7 @@ EXAMPLES = {
     ],
 }
 
-# Messages that hold the words of a class and are not of it.
+# Messages with words of a class that do not belong to it.
 NOT_OF_ANY_CLASS = [
     "API key is not configured",
     "the message was flagged as an error",
@@ -216,12 +216,12 @@ def counts(errors: Sequence[tuple[str, str]]) -> list[int]:
     return seen
 
 
-# Which class an error is of (ME-3, ME-17).
+# The class of an error (ME-3, ME-17).
 
 
 @pytest.mark.parametrize(("category", "message"), [(c, m) for c, all_ in EXAMPLES.items() for m in all_])
 def test_common_failures_are_recognised(category: str, message: str) -> None:
-    """Every message is of its class, in any case and with any spacing (ME-3)."""
+    """Every example has its class, in any case and with any spacing (ME-3)."""
     assert classify(message) == category
     assert classify(f"Error:  {message.upper()}\n") == category
     assert classify(message.replace(" ", " \t ").replace("'", "\N{RIGHT SINGLE QUOTATION MARK}")) == category
@@ -229,7 +229,7 @@ def test_common_failures_are_recognised(category: str, message: str) -> None:
 
 @pytest.mark.parametrize("message", NOT_OF_ANY_CLASS)
 def test_only_whole_words_count(message: str) -> None:
-    """A word inside another, or in another sentence, says nothing."""
+    """A class's word inside another word, or in another sentence, does not decide the class."""
     assert classify(message) == "generic_error"
 
 
@@ -238,7 +238,7 @@ def test_only_whole_words_count(message: str) -> None:
     [(row.category, pattern) for row in ERROR_CLASSES for pattern in row.patterns],
 )
 def test_each_pattern_can_decide(category: str, pattern: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the pattern some example is no longer of its class: none stands idle behind another."""
+    """Without the pattern some example has another class, so no pattern is redundant."""
     fewer = [
         replace(row, patterns=tuple(p for p in row.patterns if (row.category, p) != (category, pattern)))
         for row in ERROR_CLASSES
@@ -277,13 +277,13 @@ def test_the_first_class_that_fits_decides(message: str, category: str) -> None:
         (None, "font_error"),
     ],
 )
-def test_a_reason_is_looked_at_before_the_text(reason: str | None, category: str) -> None:
-    """A structured reason says more than words; one that decides nothing leaves it to the words."""
+def test_a_reason_comes_before_the_text(reason: str | None, category: str) -> None:
+    """The class follows from the hint's reason; for a reason without a class it follows from the text."""
     assert classify("Cannot find font", reason) == category
 
 
-def test_what_decided_is_told() -> None:
-    """The words or the reason stand beside the class (ME-15)."""
+def test_the_match_has_the_words_that_decided() -> None:
+    """`match_class` returns the class, and the words or the reason that decided it (ME-15)."""
     assert match_class("oh: Font family 'Arial' NOT found.") == (
         "font_error",
         "font family 'arial' not found",
@@ -293,7 +293,7 @@ def test_what_decided_is_told() -> None:
 
 
 def test_a_row_makes_a_class(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Adding a row is enough: errors are classed, count, and lead to its suggestions (ME-17)."""
+    """A new row of the table is enough to classify errors, count them and show its suggestions (ME-17)."""
     row = ErrorClass("licence_error", "the licence has run out", ("Renew it.",), (r"licen[cs]e expired",))
     monkeypatch.setattr(error_classes, "ERROR_CLASSES", (row, *ERROR_CLASSES))
     patterns = recorded("Licence expired", "your license expired: permission denied", "LICENSE EXPIRED")
@@ -302,13 +302,13 @@ def test_a_row_makes_a_class(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "- Renew it." in patterns.suggestion()
 
 
-def test_a_class_of_tomorrow_is_treated_as_generic() -> None:
-    """A record that a newer table wrote is read all the same."""
+def test_an_unknown_class_is_treated_as_generic() -> None:
+    """A record with a class of a later version is read as `generic_error`."""
     assert class_named("licence_error").category == "generic_error"
 
 
-def test_every_class_has_three_or_four_steps_of_its_own() -> None:
-    """Suggestions are short, and specific to the class (ME-5, ME-17)."""
+def test_every_class_has_three_or_four_suggestions_of_its_own() -> None:
+    """Suggestions have at most 110 characters, and no two classes share one (ME-5, ME-17)."""
     steps = [step for row in ERROR_CLASSES for step in row.suggestion]
     assert len(set(steps)) == len(steps)
     assert all(len(row.suggestion) in (3, 4) for row in ERROR_CLASSES)
@@ -316,7 +316,7 @@ def test_every_class_has_three_or_four_steps_of_its_own() -> None:
 
 
 def test_only_the_beginning_of_a_message_is_read() -> None:
-    """A message of any length costs no more than its first 4,000 characters."""
+    """Only the first 4,000 characters of a message are classified."""
     assert classify("x" * (MAX_READ - 8) + " timeout") == "network_error"
     assert classify("x" * MAX_READ + " timeout") == "generic_error"
 
@@ -324,8 +324,8 @@ def test_only_the_beginning_of_a_message_is_read() -> None:
 # When retrying stops (ME-4, ME-7).
 
 
-def test_the_third_font_error_stops() -> None:
-    """Three different messages of one class count 1, 2, 3; the third stops, and the advice is about fonts."""
+def test_the_third_font_error_stops_the_retrying() -> None:
+    """Three different font errors count 1, 2, 3; the third stops the retrying, with suggestions about fonts."""
     messages = ["Font family 'Arial' not found", "Font family 'Helvetica' not found", "Cannot find font"]
     seen = [recorded(*messages[: n + 1]) for n in range(3)]
     assert [each.count for each in seen] == [1, 2, 3]
@@ -342,8 +342,8 @@ def test_the_third_font_error_stops() -> None:
         ["", "", ""],
     ],
 )
-def test_three_of_a_kind_stop(messages: list[str]) -> None:
-    """One class, or the same generic error of one tool: the third stops, not the second."""
+def test_three_similar_errors_stop_the_retrying(messages: list[str]) -> None:
+    """The third error of one class, or the third equal generic error of a tool, stops the retrying."""
     assert not recorded(*messages[:2]).should_stop
     assert recorded(*messages).should_stop
 
@@ -355,34 +355,34 @@ def test_three_of_a_kind_stop(messages: list[str]) -> None:
         ["the site is dark", "no such device", "the key is wrong"],
     ],
 )
-def test_what_is_not_alike_starts_again(messages: list[str]) -> None:
-    """An error unlike the last starts the count at 1."""
+def test_a_different_error_starts_the_count_again(messages: list[str]) -> None:
+    """An error that is not similar to the last one counts as 1."""
     assert recorded(*messages).count == 1
     assert not recorded(*messages).should_stop
 
 
-def test_a_class_is_counted_over_tools() -> None:
-    """A missing font is one trouble, whichever tool meets it; a generic error is its tool's own."""
+def test_a_class_counts_across_tools() -> None:
+    """Font errors count across tools, generic errors for each tool."""
     assert counts([("a", "Font error"), ("b", "Font error"), ("c", "Font error")]) == [1, 2, 3]
     assert counts([("a", "no"), ("b", "no"), ("a", "no"), ("a", "no")]) == [1, 1, 1, 2]
 
 
 def test_a_success_of_the_tool_that_failed_last_clears_the_count() -> None:
-    """What has recovered has not failed three times in a row; another tool's success proves nothing."""
+    """A success of the tool that failed last sets the count to 0; another tool's success does not."""
     font = "Cannot find font"
     assert counts([("a", font), ("a", "ok"), ("a", font), ("a", font)]) == [1, 0, 1, 2]
     assert counts([("a", font), ("b", "ok"), ("a", font), ("a", font)]) == [1, 1, 2, 3]
     assert counts([("a", font), ("b", font), ("a", "ok"), ("b", "ok")]) == [1, 2, 2, 0]
 
 
-def test_a_success_costs_nothing() -> None:
-    """Where there is nothing to clear the state is the same value, not a copy."""
+def test_a_success_without_errors_returns_the_same_object() -> None:
+    """If a success clears no count, the state is the same object."""
     for patterns in (ErrorPatterns(), recorded("no", tool="b"), recorded("no", tool="a").succeeded("a")):
         assert patterns.succeeded("a") is patterns
 
 
 def test_a_stop_stays_a_stop() -> None:
-    """Calls that were still running end as they do; the advice stays that of the three that decided."""
+    """After the stop, later outcomes change neither the stop nor its suggestion."""
     stopped = recorded("Font error 1", "Font error 2", "Font error 3")
     later = stopped.record("Font error 4", "t", NOW).succeeded("t").record("no module named x", "u", NOW)
     assert stopped.record("Font error 4", "t", NOW).count == 4
@@ -391,13 +391,13 @@ def test_a_stop_stays_a_stop() -> None:
 
 
 def test_reset_starts_clean() -> None:
-    """After a reset there is no history and no stop (ME-10)."""
+    """After a reset the state is that of a new run (ME-10)."""
     assert recorded("timeout", "timeout", "timeout").reset() == ErrorPatterns()
     assert not ErrorPatterns().should_stop
 
 
 def test_two_runs_never_share_counts() -> None:
-    """A state is a value: what is recorded in one run is in no other (ME-2)."""
+    """The state is an immutable value, so recording an error in one run does not change another (ME-2)."""
     first, second = recorded("Font error 1", "Font error 2"), recorded("Font error 1")
     assert first.record("Font error 3", "t", NOW).should_stop
     assert (first.count, second.count) == (2, 1)
@@ -405,7 +405,7 @@ def test_two_runs_never_share_counts() -> None:
     assert ErrorPatterns() == ErrorPatterns((), 0, ())
 
 
-# When two errors that no class tells apart are the same.
+# When two errors of one class are equal.
 
 
 @pytest.mark.parametrize(
@@ -427,8 +427,8 @@ def test_two_runs_never_share_counts() -> None:
         ("it is   gone", "It is\ngone"),
     ],
 )
-def test_what_varies_is_taken_out(one: str, other: str) -> None:
-    """Numbers, ids, hex, paths and quoted values do not make another error."""
+def test_variable_parts_do_not_distinguish_errors(one: str, other: str) -> None:
+    """Generic errors that differ in numbers, ids, hex, paths or quoted values are similar."""
     assert recorded(one, other).count == 2
 
 
@@ -440,13 +440,13 @@ def test_what_varies_is_taken_out(one: str, other: str) -> None:
         ("row 7 is bad", "row 7 is old"),
     ],
 )
-def test_what_says_something_else_is_another_error(one: str, other: str) -> None:
-    """The words that are left tell errors apart."""
+def test_other_words_make_another_error(one: str, other: str) -> None:
+    """Generic errors that differ in their other words are not similar."""
     assert recorded(one, other).count == 1
 
 
-def test_a_long_value_does_not_move_the_rest() -> None:
-    """The text is cut after what varies was taken out, so that a long path ends where a short one does."""
+def test_a_long_value_does_not_distinguish_errors() -> None:
+    """The text is shortened after its variable parts were replaced, so a long path equals a short one."""
     long, short = "/a" * 400, "/b"
     assert recorded(*(f"cannot parse {path} as a table" for path in (long, short))).count == 2
 
@@ -464,24 +464,24 @@ def test_a_long_value_does_not_move_the_rest() -> None:
 def test_contract_errors_are_alike_by_their_fields(
     tool: str, reason: str, fields: tuple[str, ...], count: int
 ) -> None:
-    """A model that mends one field and misses another makes progress; the same set again is none."""
+    """Contract errors are similar if they have the same tool and the same set of fields, whatever the text."""
     first = ErrorPatterns().record("x", "t", NOW, reason="invalid_arguments", fields=("/a", "/b"))
     assert first.record("quite another text", tool, NOW, reason=reason, fields=fields).count == count
 
 
-def test_arguments_that_cannot_be_read_are_alike() -> None:
-    """No field is to blame: three in a row of one tool stop."""
+def test_contract_errors_without_fields_are_alike() -> None:
+    """Three contract errors of one tool without fields, as for unreadable arguments, stop the retrying."""
     patterns = ErrorPatterns()
     for _ in range(3):
         patterns = patterns.record("cut off", "t", NOW, reason="invalid_arguments")
     assert patterns.should_stop
 
 
-# A whole step, whose calls ran side by side.
+# A step with parallel calls.
 
 
 def test_five_parallel_time_outs_are_one_strike() -> None:
-    """A step counts a tool once for each class, and remembers it once."""
+    """A step counts and stores the errors of a tool once for each class."""
     outcomes = [CallOutcome("t", "no answer", RetryReason.TIMEOUT)] * 5
     patterns = ErrorPatterns().record_step(outcomes, NOW)
     assert (patterns.count, len(patterns.entries)) == (1, 1)
@@ -502,15 +502,15 @@ def test_five_parallel_time_outs_are_one_strike() -> None:
     ],
 )
 def test_outcomes_count_in_call_order(step: list[tuple[str, str]], count: int, entries: int) -> None:
-    """Not the order in which they came in, so that a replay and a reader count alike."""
+    """Outcomes count in the order given, which is that of the calls: a success after an error clears the count."""
     outcomes = [CallOutcome(tool, None if said == "ok" else said) for tool, said in step]
     patterns = ErrorPatterns().record_step(outcomes, NOW)
     assert (patterns.count, len(patterns.entries)) == (count, entries)
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_a_tool_that_also_succeeds_never_stops(order: tuple[int, int]) -> None:
-    """One of two parallel calls fails in every step: the tool works, whichever comes first."""
+def test_a_tool_that_succeeds_in_every_step_never_stops_the_retrying(order: tuple[int, int]) -> None:
+    """If one of two parallel calls of a tool fails in every step, the retrying goes on, in either order."""
     both = (CallOutcome("t", "timeout"), CallOutcome("t"))
     patterns = ErrorPatterns()
     for _ in range(9):
@@ -519,22 +519,22 @@ def test_a_tool_that_also_succeeds_never_stops(order: tuple[int, int]) -> None:
 
 
 def test_a_step_without_failures_changes_nothing() -> None:
-    """The usual step gives the same value back."""
+    """A step without failures returns the same object if it clears no count."""
     patterns = recorded("timeout", tool="b")
     assert patterns.record_step([CallOutcome("a")] * 3, NOW) is patterns
 
 
 def test_an_empty_message_is_a_failure() -> None:
-    """Only no message at all is a success."""
+    """An outcome with an empty error message has failed; one without a message has not."""
     assert CallOutcome("t", "").failed
     assert not CallOutcome("t").failed
 
 
-# What is remembered and shown (ME-6, ME-15).
+# The stored errors and the dump (ME-6, ME-15).
 
 
 def test_ten_errors_are_kept() -> None:
-    """Of fifteen, ten are kept, and the oldest is the sixth (ME-6)."""
+    """Of fifteen errors the last ten are kept (ME-6)."""
     patterns = recorded(*(f"Error {number}" for number in range(1, 16)))
     assert len(patterns.entries) == MAX_ENTRIES == 10
     assert patterns.entries[0].message == "Error 6"
@@ -543,15 +543,15 @@ def test_ten_errors_are_kept() -> None:
     )
 
 
-def test_a_record_is_the_first_line_that_says_something() -> None:
-    """A message is kept as one printable line, its class is that of the whole."""
+def test_an_entry_has_the_first_line_that_is_not_blank() -> None:
+    """An entry has the first printable line of the message, and the class of the whole message."""
     (entry,) = recorded("\n  \n\x1b[31mLoading\x07 the chart\u202e\nfindfont: no Arial").entries
     assert entry.message == "[31mLoading the chart"
     assert (entry.category, entry.matched) == ("font_error", "findfont")
 
 
-def test_one_call_dumps_everything() -> None:
-    """Which class matched by which words, how often, and whether it stopped, as JSON (ME-15)."""
+def test_dump_has_the_whole_state() -> None:
+    """`dump` has the class, the count, the stop and each entry with its matched words, as JSON (ME-15)."""
     dumped = recorded("timeout", "The read timed out").record("DNS failure", "u", None).dump()
     assert json.loads(json.dumps(dumped)) == dumped
     assert {**dumped, "records": dumped["records"][-2:]} == {
@@ -580,11 +580,11 @@ def test_one_call_dumps_everything() -> None:
     assert ErrorPatterns().dump() == {"category": None, "count": 0, "should_stop": False, "records": []}
 
 
-# What a person is told (ME-5).
+# The suggestion for a person (ME-5).
 
 
-def test_the_block() -> None:
-    """What kept failing, what to do, and the last three messages."""
+def test_a_suggestion_has_tools_steps_and_messages() -> None:
+    """A suggestion names the tools and the problem, lists the next steps, and has the last three messages."""
     patterns = recorded("HTTP 503", tool="web.pages.fetch")
     patterns = patterns.record("Connection refused\nTraceback ...", "web.pages.search", NOW)
     patterns = patterns.record("timeout", "web.pages.fetch", NOW)
@@ -603,8 +603,8 @@ def test_the_block() -> None:
 
 
 @pytest.mark.parametrize("row", ERROR_CLASSES, ids=lambda row: row.category)
-def test_each_class_has_its_own(row: ErrorClass) -> None:
-    """Three errors of any class give a block with that class's steps (ME-5)."""
+def test_each_class_has_its_own_suggestion(row: ErrorClass) -> None:
+    """Three errors of a class give a suggestion with that class's problem and steps (ME-5)."""
     message, reason = EXAMPLES.get(row.category, ["x"])[0], row.reasons[0] if row.reasons else None
     patterns = ErrorPatterns()
     for _ in range(3):
@@ -614,13 +614,13 @@ def test_each_class_has_its_own(row: ErrorClass) -> None:
     assert all(f"- {step}" in block.splitlines() for step in row.suggestion)
 
 
-def test_there_is_none_before_the_third() -> None:
-    """Two similar errors are a reason to try again."""
+def test_two_similar_errors_have_no_suggestion() -> None:
+    """Before the third similar error the suggestion is empty."""
     assert ErrorPatterns().suggestion() == recorded("timeout", "timeout").suggestion() == ""
 
 
-def test_hostile_text_stays_small_and_on_its_line() -> None:
-    """Names and messages are cut, printable, and make no lines or code of their own; none is told as such."""
+def test_hostile_text_in_a_suggestion_is_bounded() -> None:
+    """Names and messages are shortened to one line each; an empty message is shown as `(no message)`."""
     patterns = recorded(*["timeout `\r\n# x" + "y" * 9_000] * 2, tool="a`\n" + "b" * 9_000)
     lines = patterns.record("", "t", NOW, reason="timeout").suggestion().splitlines()
     assert len(lines) == 10
@@ -628,7 +628,7 @@ def test_hostile_text_stays_small_and_on_its_line() -> None:
     assert lines[-1] == "- (no message)"
 
 
-# Words of the table, stray punctuation, and any character at all, half surrogates too.
+# Words of the table, punctuation, and any characters, with lone surrogates.
 WORDS = ["font", "file", "cannot", "not", "found", "module", "backend", "tk", "http", "503", "dns", "locked"]
 HOSTILE = st.one_of(
     st.text(st.characters(), max_size=300),
@@ -649,7 +649,7 @@ OUTCOMES = st.builds(
 @settings(deadline=None)
 @given(HOSTILE, st.none() | st.sampled_from(["timeout", "tool_unavailable"]))
 def test_every_text_has_one_class(message: str, reason: str | None) -> None:
-    """Classing never raises, says the same again, and names a class of the table."""
+    """Classifying any text raises nothing, is deterministic, and gives a class of the table."""
     found = match_class(message, reason)
     assert found == match_class(message, reason)
     assert found.category == classify(message, reason)
@@ -660,7 +660,7 @@ def test_every_text_has_one_class(message: str, reason: str | None) -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.lists(OUTCOMES, max_size=4), max_size=8))
 def test_the_state_stays_within_its_bounds(steps: list[list[CallOutcome]]) -> None:
-    """Whatever comes, the state holds ten short entries, can be sent, and stops on three strikes or never."""
+    """After any outcomes the state has at most ten entries and 60,000 bytes, and stops with exactly three strikes."""
     patterns = ErrorPatterns()
     for step in steps:
         patterns = patterns.record_step(step, NOW)

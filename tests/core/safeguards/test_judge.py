@@ -1,4 +1,4 @@
-"""Guards: repeated failures and loops of a run, judged once a step (ME-1 to ME-10, ME-15, ME-25)."""
+"""Safeguards: repeated failures and loops of a run, judged once a step (ME-1 to ME-10, ME-15, ME-25)."""
 
 from datetime import UTC, datetime
 
@@ -13,7 +13,7 @@ REFUSED = "Connection refused"
 
 
 def call(n: int = 0, name: str = "a.b.c") -> ToolRequest:
-    """A call like no other."""
+    """A call whose arguments depend on `n`."""
     return ToolRequest(name=name, payload={"n": n})
 
 
@@ -45,14 +45,14 @@ def repeated(results: list[ToolResult], each: ToolRequest = CALL) -> SafeguardSt
     return guards
 
 
-def test_nothing_stops_a_run_that_has_done_nothing() -> None:
-    """There is no reason to end, and nothing to show."""
+def test_a_new_run_is_not_stopped() -> None:
+    """The state of a new run has no verdict and no records."""
     assert SafeguardState().finalize() is SafeguardState().shown() is None
     assert SafeguardState().settle([], [], NOW) == SafeguardState()
 
 
 def test_three_similar_errors_stop_the_retrying() -> None:
-    """The third in a row; the notice tells the planner to answer, and a person what to do (ME-4, ME-5, ME-9)."""
+    """The third similar error gives a notice with suggestions for a person and the instruction to answer (ME-4, ME-5, ME-9)."""
     assert after([bad()], [bad("Network is unreachable")]).finalize() is None
     stopped = after([bad()], [bad("Network is unreachable")], [bad("timed out")]).finalize()
     assert stopped is not None
@@ -72,14 +72,14 @@ def test_three_similar_errors_stop_the_retrying() -> None:
         pytest.param([[bad("odd")], [bad("odd", name="d.e.f")], [bad("odd")]], id="words of two tools"),
     ],
 )
-def test_other_failures_do_not(steps: list[list[ToolResult]]) -> None:
-    """What is not the same trouble again and again is work."""
+def test_other_failures_do_not_stop_the_retrying(steps: list[list[ToolResult]]) -> None:
+    """Failures of different classes or tools, with a success between, or in one step do not stop the retrying."""
     assert after(*steps).finalize() is None
 
 
 @pytest.mark.parametrize("code", ["canceled", "denied", "not_executed", "time_budget"])
-def test_a_call_that_never_ran_says_nothing_of_its_tool(code: str) -> None:
-    """Denied, cancelled and refused calls are no errors, and no successes that would clear one."""
+def test_a_call_that_did_not_run_is_not_judged(code: str) -> None:
+    """Denied, cancelled and refused calls count neither as errors nor as successes that clear a count."""
     unrun = bad(code=code)
     guards = after([unrun], [unrun], [unrun], [unrun])
     assert guards.finalize() is guards.shown() is None
@@ -87,8 +87,8 @@ def test_a_call_that_never_ran_says_nothing_of_its_tool(code: str) -> None:
     assert between.finalize() is not None
 
 
-def test_the_same_fault_of_a_payload_is_told_from_another() -> None:
-    """Errors of a tool's contract are alike when the same fields are faulty, whatever is said of them."""
+def test_contract_errors_are_similar_by_their_fields() -> None:
+    """Contract errors with the same fields stop the retrying, whatever their messages; with other fields they do not."""
     site, kind = (
         {"reason": "invalid_arguments", "issues": [FieldIssue(field=field, constraint="invalid_format")]}
         for field in ("/site", "/kind")
@@ -109,14 +109,14 @@ def test_the_same_fault_of_a_payload_is_told_from_another() -> None:
     ids=["seven times", "eight times", "another answer each time", "denied four times", "denied five times"],
 )
 def test_the_same_call_with_the_same_result_is_a_loop(results: list[ToolResult], loops: bool) -> None:
-    """Eight times, or five with a failure, and a denial that changes nothing is one."""
+    """The same call with the same result is a loop after eight times, or five with a failure, such as a denial."""
     guards = repeated(results)
     assert (guards.finalize() is not None) is loops
     assert (guards.shown() is not None) is loops
 
 
 def step(guards: SafeguardState, *results: ToolResult) -> SafeguardState:
-    """The state after one plan whose calls were equal, and ended so."""
+    """The state after one plan of equal calls with these results."""
     return guards.settle([CALL] * len(results), results, NOW)
 
 
@@ -124,7 +124,7 @@ def step(guards: SafeguardState, *results: ToolResult) -> SafeguardState:
     "results", [[good()] * 8, [good()] * 64, [bad()] * 5], ids=["eight", "many", "five failures"]
 )
 def test_equal_calls_of_one_plan_are_no_loop(results: list[ToolResult]) -> None:
-    """How often one plan makes a call says nothing of going round: it counts once (D-25)."""
+    """Equal calls of one plan count once (D-25)."""
     guards = step(SafeguardState(), *results)
     assert guards.finalize() is None
     assert not guards.stops
@@ -133,23 +133,23 @@ def test_equal_calls_of_one_plan_are_no_loop(results: list[ToolResult]) -> None:
     assert step(step(guards, good()), good(), good()).finalize() is not None
 
 
-def test_a_step_in_which_something_is_new_is_work() -> None:
-    """Equal calls beside one whose answer changes are no loop: the unit is the step."""
+def test_a_step_with_a_new_result_is_no_repetition() -> None:
+    """Steps are compared as a whole: equal calls beside a call whose result changes are no loop."""
     guards = SafeguardState()
     for n in range(20):
         guards = guards.settle([CALL, call(1)], [good(), good(n)], NOW)
         assert guards.finalize() is None
 
 
-def test_another_error_of_the_same_call_is_news() -> None:
-    """The error is a part of what came back: a call that fails otherwise each time is no loop."""
+def test_another_error_of_the_same_call_is_no_repetition() -> None:
+    """A call that fails with a different error each time is no loop."""
     words = ["the pump is stuck", "no oil", "the valve leaks", "it is dark", "somebody sings", "a bird"]
     assert repeated([bad(each) for each in words]).finalize() is None
     assert repeated([bad(words[0], code="denied")] * 5).finalize() is not None
 
 
-def test_a_run_that_was_judged_by_the_first_rules_goes_on_by_them() -> None:
-    """By those, equal calls of one plan were a loop, and files that are not there were of no class."""
+def test_a_run_judged_by_version_1_of_the_rules_stays_with_it() -> None:
+    """In version 1, equal calls of one plan were a loop, and a missing file was a generic error."""
     plan = step(SafeguardState(), *[good()] * 8)
     assert plan.is_judged_otherwise
     assert (plan.stops, plan.by_first_rules().stops) == (False, True)
@@ -165,8 +165,8 @@ def test_a_run_that_was_judged_by_the_first_rules_goes_on_by_them() -> None:
         assert not alike.is_judged_otherwise
 
 
-def test_arguments_as_a_model_wrote_them_are_arguments() -> None:
-    """Calls whose text differs differ, though their payloads are empty alike."""
+def test_raw_arguments_distinguish_calls() -> None:
+    """Calls with different raw arguments are different, though their payloads are empty."""
     guards = SafeguardState()
     for n in range(20):
         guards = guards.settle([ToolRequest(name="a.b.c", raw=str(n))], [good()], NOW)
@@ -174,14 +174,14 @@ def test_arguments_as_a_model_wrote_them_are_arguments() -> None:
     assert repeated([good()] * 8, ToolRequest(name="a.b.c", raw="{}")).finalize() is not None
 
 
-def test_only_executed_calls_are_looked_at() -> None:
-    """A plan's calls that a limit refused have no result here."""
+def test_only_executed_calls_are_judged() -> None:
+    """Calls without a result, which a limit refused, are ignored."""
     guards = SafeguardState().settle([call(n) for n in range(9)], [good()], NOW)
     assert len(guards.calls.steps) == 1
 
 
 def test_a_loop_names_the_calls_that_repeat() -> None:
-    """The notice shows the cycle, and the status too."""
+    """The notice and the status show the cycle of calls."""
     guards = SafeguardState()
     for _ in range(5):
         for name in ("a.b.c", "d.e.f"):
@@ -195,7 +195,7 @@ def test_a_loop_names_the_calls_that_repeat() -> None:
 
 
 def test_a_new_turn_forgets_loops_and_keeps_errors() -> None:
-    """What a person asks for again is no loop (ME-25); a tool that keeps failing keeps failing."""
+    """A new turn clears the record of calls (ME-25), but not the count of similar errors."""
     assert repeated([good()] * 8).new_turn().finalize() is None
     halfway = after([bad()], [bad()]).new_turn()
     assert after([bad()], guards=halfway).finalize() is not None
@@ -203,7 +203,7 @@ def test_a_new_turn_forgets_loops_and_keeps_errors() -> None:
 
 
 def test_the_records_are_shown() -> None:
-    """What matched, of which tool, how often in a row, and whether that stopped the run (ME-15)."""
+    """The status has the errors with tool, class and matched words, the count, and whether retrying stopped (ME-15)."""
     shown = after([bad("No module named x")], [bad()], [bad("timed out")]).shown()
     assert shown is not None
     assert (shown.category, shown.similar, shown.stopped, shown.loop) == ("network_error", 2, False, None)

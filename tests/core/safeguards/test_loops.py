@@ -1,4 +1,4 @@
-"""Loops: the same calls with the same results, again and again (ME-1, ME-4, ME-5, ME-19).
+"""Loops: repetitions of the same calls with the same results (ME-1, ME-4, ME-5, ME-19).
 
 The part of `error_pattern_detector_spec.rb` about cycles of calls (ME-27).
 """
@@ -11,7 +11,7 @@ from sojourn.core.safeguards.loops import MAX_CALLS, PastCall, ToolCalls, sugges
 
 
 def calls(names: str, *, failed: int | None = None, before: str = "") -> ToolCalls:
-    """The state after calls with the same arguments and results for the same name, one of which failed."""
+    """The state after one step for each letter; equal letters are equal calls, and the call at `failed` failed."""
     state = ToolCalls()
     for name in before:
         state = state.record(name, "args", "result", failed=False)
@@ -23,54 +23,54 @@ def calls(names: str, *, failed: int | None = None, before: str = "") -> ToolCal
 @pytest.mark.parametrize(
     ("names", "failed", "loop"),
     [
-        # One call: five times with a failure, eight without.
+        # A cycle of one call: five times with a failure, eight without.
         ("aaaa", 0, None),
         ("aaaaa", 0, "a → a"),
         ("aaaaa", 4, "a → a"),
         ("aaaaaaa", None, None),
         ("aaaaaaaa", None, "a → a"),
-        # Two: three times with a failure, five without.
+        # A cycle of two calls: three times with a failure, five without.
         ("ababa", 0, None),
         ("ababab", 1, "a → b → a"),
         ("ababababa", None, None),
         ("ababababab", None, "a → b → a"),
-        # Three likewise.
+        # A cycle of three calls: likewise.
         ("abcabcab", 0, None),
         ("abcabcabc", 8, "a → b → c → a"),
         ("abcabcabcabcab", None, None),
         ("abcabcabcabcabc", None, "a → b → c → a"),
-        # Four or more calls are a plan, not a loop.
+        # A cycle of four or more calls is no loop.
         ("abcdabcdabcdabcdabcd", 0, None),
         ("abcde", 0, None),
         ("", None, None),
     ],
 )
-def test_how_often_is_a_loop(names: str, failed: int | None, loop: str | None) -> None:
-    """A failure makes a loop of fewer repetitions; the message names the cycle."""
+def test_the_repetitions_that_make_a_loop(names: str, failed: int | None, loop: str | None) -> None:
+    """A cycle of one to three calls is a loop after its number of repetitions, which is lower with a failure."""
     assert calls(names, failed=failed).loop() == loop
     assert calls(names, failed=failed, before="xyz").loop() == loop
 
 
 @pytest.mark.parametrize("names", ["a", "aa", "aaa", "aaaa", "abab", "abca"])
 def test_four_calls_are_never_a_loop(names: str) -> None:
-    """Whatever they are and however they end."""
+    """Four calls are no loop, whatever they are and however they end."""
     assert calls(names, failed=0).loop() is None
 
 
 def test_a_failure_before_the_loop_does_not_count() -> None:
-    """Only a failure among the calls that repeat makes the limit lower."""
+    """Only a failure among the repeated calls lowers the number of repetitions."""
     assert calls("xaaaaa", failed=0).loop() is None
     assert calls("aaaaa", failed=0).loop() == "a → a"
 
 
-def test_a_failure_counts_as_long_as_the_repetition_lasts() -> None:
-    """A step of many parallel calls may pass the limit at once: the whole repetition is looked at."""
+def test_a_failure_anywhere_in_the_repetition_counts() -> None:
+    """A failure in the earliest repetition still lowers the number of repetitions."""
     assert calls("aaaaaaa", failed=0).loop() == "a → a"
     assert calls("b" + "ab" * 4, failed=1).loop() == "a → b → a"
 
 
 def steps(*listed: str, failed: bool = False) -> ToolCalls:
-    """The state after plans, each with the calls that its letters name."""
+    """The state after steps, each with one call for each of its letters."""
     state = ToolCalls()
     for letters in listed:
         state = state.record_step([PastCall(name, "args", "result", failed) for name in letters])
@@ -92,18 +92,18 @@ def steps(*listed: str, failed: bool = False) -> ToolCalls:
     ],
 )
 def test_the_unit_is_the_step(listed: list[str], failed: bool, loop: str | None) -> None:
-    """Steps are equal with equal calls, in whatever order and number; equal calls of one plan count once (D-25)."""
+    """Steps are equal if they have the same calls, in any order and number; equal calls of a step count once (D-25)."""
     assert steps(*listed, failed=failed).loop() == loop
 
 
 def test_another_call_ends_the_loop() -> None:
-    """What was a loop is over once something else is called."""
+    """A different call after a loop ends it."""
     assert calls("aaaaaaaab").loop() is None
 
 
 @pytest.mark.parametrize("changed", ["name", "arguments", "result"])
-def test_anything_new_is_work(changed: str) -> None:
-    """Polling a job whose answer changes, paging and trying other values are work."""
+def test_a_change_in_every_call_is_no_loop(changed: str) -> None:
+    """Calls whose name, arguments or result change each time, as in polling and paging, are no loop."""
     state = ToolCalls()
     for index in range(MAX_CALLS):
         new = str(index)
@@ -116,8 +116,8 @@ def test_anything_new_is_work(changed: str) -> None:
         assert state.loop() is None
 
 
-def test_a_tool_with_two_arguments_by_turns_is_a_loop() -> None:
-    """The cycle is one of calls; its names may be the same."""
+def test_a_tool_with_two_alternating_arguments_is_a_loop() -> None:
+    """A cycle consists of calls, so two of its calls may have the same name."""
     state = ToolCalls()
     for index in range(6):
         state = state.record("a", str(index % 2), "same", failed=True)
@@ -125,7 +125,7 @@ def test_a_tool_with_two_arguments_by_turns_is_a_loop() -> None:
 
 
 def test_twenty_calls_are_kept() -> None:
-    """The oldest goes first."""
+    """Of more than twenty calls the last twenty are kept."""
     state = ToolCalls()
     for index in range(MAX_CALLS + 5):
         state = state.record("a", str(index), "r", failed=False)
@@ -134,14 +134,14 @@ def test_twenty_calls_are_kept() -> None:
 
 
 def test_two_runs_never_share_calls() -> None:
-    """A state is a value."""
+    """The state is an immutable value, so recording a call in one run does not change another."""
     first = calls("aaaa", failed=0)
     assert first.record("a", "args", "result", failed=False).loop() == "a → a"
     assert first.loop() is None
 
 
-def test_a_person_is_told_which_calls_went_round() -> None:
-    """A short block names the cycle and what would break it; names are cut and printable (ME-5)."""
+def test_the_suggestion_names_the_cycle() -> None:
+    """The suggestion has the cycle and next steps in lines of less than 300 characters (ME-5)."""
     lines = suggestion(calls("ababab", failed=0).loop()).splitlines()
     assert lines[:2] == [
         "The same calls kept coming back with the same results: a → b → a.",
@@ -169,7 +169,7 @@ CALLS = st.lists(
 @settings(deadline=None)
 @given(CALLS)
 def test_a_loop_is_a_cycle_repeated_at_the_end(listed: list[PastCall]) -> None:
-    """Said the slow way: some cycle, often enough, makes up the end of what is remembered."""
+    """For any calls, the result equals a direct search for a cycle that is repeated often enough at the end."""
     state = ToolCalls()
     for call in listed:
         state = state.record(call.name, call.arguments_hash, call.result_hash, call.failed)

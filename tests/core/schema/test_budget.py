@@ -1,4 +1,4 @@
-"""No schema buys more work than its size and the value's show, whatever its keywords."""
+"""The budget: the work of a validation is bounded by the value's size, whatever keywords the schema has."""
 
 import sys
 from typing import Any
@@ -15,13 +15,13 @@ from sojourn.core.schema.fast_validator import fast_validator
 from sojourn.core.schema.validate import Validator
 
 CALLS_A_STEP = 150
-"""Calls by which one step is made, a fault's included; measured 12 to 80."""
+"""Most Python and C calls for one step, with the making of an issue; 12 to 80 were measured."""
 
-RULES = 600
+RULES = 400
 
 
 def many(rule: Any) -> list[Any]:
-    """So many rules, none of them equal to another."""
+    """RULES different rules."""
     return [rule(number) for number in range(1, RULES + 1)]
 
 
@@ -77,7 +77,7 @@ HOSTILE: dict[str, tuple[dict[str, Any], Any]] = {
 
 
 def calls_of(job: Any) -> int:
-    """How many Python and C functions a job calls."""
+    """The number of Python and C functions that a job calls."""
     count = 0
 
     def counts(_frame: Any, event: str, _argument: Any) -> None:
@@ -94,15 +94,15 @@ def calls_of(job: Any) -> int:
 
 @pytest.fixture
 def small_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A budget that the rules above would exceed many times over."""
-    monkeypatch.setattr(budget, "FREE_STEPS", 1_000)
+    """A small budget, which the schemas above exceed many times."""
+    monkeypatch.setattr(budget, "FREE_STEPS", 700)
     monkeypatch.setattr(budget, "STEPS_PER_BYTE", 1)
 
 
 @pytest.mark.usefixtures("small_budget")
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_schemas_end_within_the_budget(name: str) -> None:
-    """A few hundred rules times as many values are counted, wherever the rules stand."""
+    """Hundreds of rules times hundreds of values stay within the budget, for every keyword that applies rules."""
     schema, value = HOSTILE[name]
     check(schema)
     validator = Validator(schema)
@@ -114,17 +114,18 @@ def test_hostile_schemas_end_within_the_budget(name: str) -> None:
 
 @pytest.mark.parametrize("constant", [3, "x", True, None])
 def test_a_scalar_constant_is_not_compared_with_each_part_of_a_value(constant: Any) -> None:
-    """The kind of the value tells already: many such rules cost no more for a larger value."""
+    """Comparing a list with a scalar constant costs no more for a larger list, since the types differ."""
     validator = Validator({"allOf": [{"not": {"const": constant}}] * RULES})
     validator._quick = None
     few, many = ([], list(range(1_000)))
     assert calls_of(lambda: validator.is_valid(many)) < calls_of(lambda: validator.is_valid(few)) + 5_000
 
 
-def test_too_much_is_said_as_such() -> None:
-    """What cannot be checked within the budget is refused, with one fault that says what would help."""
-    validator = Validator({"items": {"allOf": [{"multipleOf": 1}] * 2_000}})
-    value = list(range(500))
+@pytest.mark.usefixtures("small_budget")
+def test_a_value_over_the_budget_has_one_issue() -> None:
+    """A value that cannot be validated within the budget is refused with one issue, which asks for a smaller value."""
+    validator = Validator({"items": {"allOf": [{"multipleOf": 1}] * 200}})
+    value = list(range(50))
     assert not validator.is_valid(value)
     (issue,) = validator.issues(value)
     assert (issue.field, issue.expected_type) == ("", "smaller or flatter value")
@@ -142,7 +143,7 @@ def test_too_much_is_said_as_such() -> None:
     depth=st.integers(0, 3),
 )
 def test_the_budget_holds_for_compositions(items: int, names: list[str], depth: int) -> None:
-    """Rules of several kinds, inside one another, cost no more than the value's size allows."""
+    """Nested rules of several kinds stay within the budget of the value's size."""
     rules: dict[str, Any] = {"allOf": [EACH[name] for name in names]}
     for _ in range(depth):
         rules = {"anyOf": [rules, rules]}
@@ -151,23 +152,23 @@ def test_the_budget_holds_for_compositions(items: int, names: list[str], depth: 
     assert calls_of(lambda: validator.issues(value)) < steps_for(value) * CALLS_A_STEP
 
 
-def test_a_quick_yes_is_not_asked_for_seconds() -> None:
-    """What runs in Rust cannot be interrupted: rules times bytes are looked at before."""
+def test_the_fast_check_is_skipped_for_large_values() -> None:
+    """The fast check runs only if rules times bytes are few enough, since Rust code cannot be interrupted."""
     schema = {"items": {"allOf": [{"minimum": -n} for n in range(2_000)]}}
     quick = fast_validator(schema)
     assert quick is not None
     assert quick.width >= 2_000
     asked: list[Any] = []
     spied = type(quick)(lambda value: not asked.append(value), quick.width)
-    assert spied.says([1, 2], at_once=True)
-    assert not spied.says(list(range(1_000)), at_once=True)
-    assert spied.says(list(range(1_000)))
-    assert not spied.says(list(range(100_000)))
+    assert spied.accepts([1, 2], at_once=True)
+    assert not spied.accepts(list(range(1_000)), at_once=True)
+    assert spied.accepts(list(range(1_000)))
+    assert not spied.accepts(list(range(100_000)))
     assert asked == [[1, 2], list(range(1_000))]
 
 
-def test_the_width_is_that_of_one_place() -> None:
-    """A wide record costs what a narrow one does, field by field; parts of a composition add up."""
+def test_the_width_is_the_number_of_rules_at_one_place() -> None:
+    """Fields of one object do not add to the width, while parts of `allOf` do."""
     wide = fast_validator({"properties": {f"f{n}": {"type": "string"} for n in range(500)}})
     both = fast_validator({"allOf": [{"properties": {"a": {"allOf": [{}] * 3}}}, {"properties": {"a": {}}}]})
     assert wide is not None
@@ -176,8 +177,8 @@ def test_the_width_is_that_of_one_place() -> None:
     assert both.width == 5
 
 
-def test_large_honest_values_are_checked() -> None:
-    """A megabyte of rows passes, by the quick yes and without it."""
+def test_large_values_of_ordinary_schemas_are_validated() -> None:
+    """A megabyte of rows is valid with and without the fast check, and too large for the check that holds up no event loop."""
     row = {"type": "object", "properties": {"id": {"type": "integer"}, "name": {"$ref": "#/$defs/N"}}}
     name = {"anyOf": [{"type": "string", "maxLength": 50}, {"type": "null"}]}
     schema = {"type": "array", "items": {**row, "additionalProperties": False}, "$defs": {"N": name}}
@@ -190,7 +191,7 @@ def test_large_honest_values_are_checked() -> None:
 
 
 def test_a_repair_takes_the_steps_of_one_validation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An example is looked for by many validations, which share one budget."""
+    """All validations of one search for an example share one budget."""
     rules = {"allOf": [{"pattern": f"a{n}"} for n in range(300)]}
     validator = Validator({"properties": {f"f{n}": rules for n in range(40)}})
     prior = {f"f{n}": "b" for n in range(40)}
@@ -199,18 +200,18 @@ def test_a_repair_takes_the_steps_of_one_validation(monkeypatch: pytest.MonkeyPa
 
 
 def test_an_allowance_is_shared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What one validation has used, the next has not; without an allowance each has its own."""
+    """Inside `allowance`, validations share one budget; without it each has its own."""
     validator = Validator({"items": {"allOf": [{"multipleOf": 1}] * 50}})
     value = list(range(250))
     monkeypatch.setattr(budget, "MAX_STEPS", 20_000)
     with allowance():
-        told = [validator.is_valid(value) for _ in range(2)]
-    assert told == [True, False]
+        verdicts = [validator.is_valid(value) for _ in range(2)]
+    assert verdicts == [True, False]
     assert validator.is_valid(value)
 
 
 def test_a_volume_counts_every_value() -> None:
-    """Also those that stand at several places, and what cannot be measured is more than any budget."""
+    """A value counts at each of its places; a value that cannot be measured counts as more than any budget."""
     one = list(range(100))
     assert volume([one] * 100) > 100 * volume(one) / 2
     endless: list[Any] = []
@@ -219,8 +220,8 @@ def test_a_volume_counts_every_value() -> None:
     assert volume(object()) > 1_000_000_000
 
 
-def test_a_large_value_has_no_more_than_the_most_steps() -> None:
-    """A few seconds of work, however large it is; the smallest has some too, and one that is no JSON no more."""
+def test_the_steps_of_a_value_are_bounded() -> None:
+    """The steps grow with the value from FREE_STEPS to MAX_STEPS, which large values and values that are no JSON have."""
     most = budget.MAX_STEPS
     assert budget.FREE_STEPS <= steps_for({}) < steps_for("x" * 1_000) < most
     assert steps_for("x" * 500_000) == steps_for(["x" * 500_000] * 4) == steps_for(object()) == most

@@ -1,4 +1,4 @@
-"""Compatibility: every reason that what is written cannot be read, by field, and none where it can."""
+"""Compatibility of two schemas: the reasons by field that a written value may not fit, and none where every value fits."""
 
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, Json, SecretStr, TypeAdapter, computed_field, create_model
-from typing_extensions import TypedDict  # pydantic asks for it before Python 3.12
+from typing_extensions import TypedDict  # pydantic requires it before Python 3.12
 
 from sojourn.core.schema.compatibility import MAX_MISFITS, misfits
 from sojourn.core.schema.enforceable import forbid_unknown_fields
@@ -18,7 +18,7 @@ STRING: dict[str, Any] = {"type": "string"}
 
 
 def fields(**properties: Any) -> dict[str, Any]:
-    """The schema of an object."""
+    """The schema of an object with these properties."""
     return {"type": "object", "properties": properties}
 
 
@@ -187,8 +187,8 @@ Pet = Annotated[Cat | Dog, Field(discriminator="kind")]
     ],
     ids=str,
 )
-def test_what_fits_has_no_misfits(source: Any, target: Any) -> None:
-    """Names, types, optional fields, nested models, lists, unions and enums fit by what they mean (SR-80)."""
+def test_compatible_types_have_no_misfits(source: Any, target: Any) -> None:
+    """Fields, types, nested models, lists, unions and enums are compared by their meaning (SR-80)."""
     assert unfit(source, target, lossless=source is not SecretStr) == []
 
 
@@ -242,20 +242,20 @@ def test_what_fits_has_no_misfits(source: Any, target: Any) -> None:
     ],
     ids=str,
 )  # fmt: skip
-def test_what_does_not_fit_is_told_by_field(source: Any, target: Any, reasons: list[str]) -> None:
-    """Each reason names the path of its field and both sides (SR-80, SR-82)."""
+def test_misfits_are_listed_by_field(source: Any, target: Any, reasons: list[str]) -> None:
+    """Each misfit has the path of its field, and names source and target (SR-80, SR-82)."""
     assert unfit(source, target) == reasons
 
 
 @pytest.mark.parametrize("target", [Empty, Optional, dict[str, Any]], ids=str)
-def test_what_the_target_does_not_know_is_dropped_where_it_may_be(target: Any) -> None:
-    """Of a result less may be shown; a secret is shown masked."""
+def test_without_lossless_unknown_fields_may_be_dropped(target: Any) -> None:
+    """Without `lossless`, fields that the target lacks are no misfit, and neither is a masked secret."""
     source = create_model("Result", extra=(Line, ...), secret=(SecretStr, ...))
     assert unfit(source, target, lossless=False) == []
 
 
-def test_what_is_dropped_still_has_to_fit_where_it_is_known() -> None:
-    """A map's entries may be called as a field of the target."""
+def test_without_lossless_known_fields_still_have_to_fit() -> None:
+    """An entry of a map may have the name of a target's field, so its type is compared."""
     assert unfit(dict[str, str], Optional, lossless=False) == ["label: string does not fit integer"]
 
 
@@ -281,19 +281,19 @@ def test_what_is_dropped_still_has_to_fit_where_it_is_known() -> None:
         pytest.param({"allOf": [{"anyOf": [INTEGER] * 10}] * 5}, INTEGER, ["value: too large to compare"], id="huge"),
     ],
 )  # fmt: skip
-def test_schemas_written_by_hand_are_read(source: Any, target: Any, reasons: list[str]) -> None:
-    """What pydantic does not write is understood too, and always in bounded work."""
+def test_schemas_written_by_hand_are_compared(source: Any, target: Any, reasons: list[str]) -> None:
+    """Keywords that pydantic does not write are understood, and the comparison is bounded."""
     assert misfits(source, target, lossless=True) == reasons
 
 
 def test_reasons_are_bounded() -> None:
-    """At most 50 misfits are told."""
+    """At most 50 misfits are returned."""
     many = create_model("Many", **{f"f{number}": (int, ...) for number in range(90)})
     assert len(unfit(Empty, many)) == MAX_MISFITS
 
 
-def test_a_chain_without_end_of_ever_new_parts_is_given_up() -> None:
-    """Nesting deeper than 64 ends the comparison with a misfit, not the process."""
+def test_a_deep_nesting_is_too_large_to_compare() -> None:
+    """A nesting of 70 levels ends the comparison with a misfit, not with a RecursionError."""
     nested: dict[str, Any] = INTEGER
     for _ in range(70):
         nested = {"type": "array", "items": nested}
@@ -301,7 +301,7 @@ def test_a_chain_without_end_of_ever_new_parts_is_given_up() -> None:
 
 
 def test_an_assumption_that_failed_is_not_relied_on() -> None:
-    """What fitted only because the pair around it was assumed to fit is compared anew.
+    """A pair that fitted only because the pair around it was assumed to fit is compared again.
 
     By the first branch, `C` fits while `b` is compared, until `b.bad` does not; the second
     branch leads to `C` again.

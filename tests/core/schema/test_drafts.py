@@ -1,4 +1,4 @@
-"""Older drafts: a schema is enforced as the draft it names says."""
+"""Older drafts of JSON Schema: a schema is enforced by the draft that it names."""
 
 from typing import Any
 
@@ -46,7 +46,7 @@ CASES: list[tuple[dict[str, Any], list[Any]]] = [
 @pytest.mark.parametrize("draft", OLD)
 @pytest.mark.parametrize(("words", "values"), CASES, ids=lambda case: str(case)[:60])
 def test_a_schema_means_what_it_means_in_its_own_draft(draft: str, words: dict[str, Any], values: list[Any]):
-    """What the draft's own validator accepts is accepted, and nothing else."""
+    """A translated schema accepts exactly the values that the draft's own validator accepts."""
     schema = {"$schema": draft, **words}
     check(schema)
     ours, theirs = Validator(schema), OLD[draft](schema)
@@ -67,7 +67,7 @@ def test_a_schema_means_what_it_means_in_its_own_draft(draft: str, words: dict[s
     ],
 )
 def test_draft_4_has_its_own_bounds_and_ids(words: dict[str, Any], good: Any, bad: Any):
-    """`exclusiveMinimum: true` makes the bound beside it exclusive, and `id` is a name."""
+    """In draft-04, `exclusiveMinimum: true` makes `minimum` exclusive, and `id` is the schema's id."""
     schema = {"$schema": "http://json-schema.org/draft-04/schema#", **words}
     check(schema)
     assert Validator(schema).is_valid(good)
@@ -75,15 +75,15 @@ def test_draft_4_has_its_own_bounds_and_ids(words: dict[str, Any], good: Any, ba
 
 
 def test_a_field_named_like_a_keyword_is_a_field():
-    """Names of properties are not words of the schema."""
+    """Properties named `items`, `dependencies` or `id` are not translated."""
     words = {
         "properties": {"items": {"type": "array"}, "dependencies": {"type": "string"}, "id": {"type": "null"}}
     }
     assert in_2020_12({"$schema": "http://json-schema.org/draft-04/schema#", **words}) == words
 
 
-def test_the_newest_draft_and_unknown_ones_are_taken_as_they_are():
-    """Nothing is told anew where nothing has another meaning."""
+def test_a_schema_of_the_newest_or_an_unknown_draft_is_unchanged():
+    """A schema in 2020-12, or with an unknown `$schema`, keeps its keywords."""
     schema = {"type": "object", "properties": {"a": {"dependencies": {}}}}
     assert in_2020_12(schema) is schema
     assert in_2020_12({"$schema": NEWEST, **schema}) == schema
@@ -101,8 +101,8 @@ def test_the_newest_draft_and_unknown_ones_are_taken_as_they_are():
         ({"properties": {"a": {"$schema": NEWEST}}}, "#/properties/a"),
     ],
 )
-def test_what_has_no_counterpart_is_refused_with_its_place(words: dict[str, Any], place: str | None):
-    """A broken old schema is refused as a broken new one is; a keyword of no known shape says nothing."""
+def test_a_schema_without_a_translation_is_refused_with_its_place(words: dict[str, Any], place: str | None):
+    """A ValueError names the place that is invalid or cannot be translated; `dependencies` that is no object is ignored."""
     schema = {"$schema": "http://json-schema.org/draft-07/schema#", **words}
     if place is None:
         check(schema)
@@ -112,7 +112,7 @@ def test_what_has_no_counterpart_is_refused_with_its_place(words: dict[str, Any]
 
 
 def test_closing_keeps_the_draft():
-    """A closed schema means what it meant, and holds no `$schema`."""
+    """Closing a schema translates it to 2020-12 and removes `$schema`."""
     schema = {"$schema": "http://json-schema.org/draft-07/schema#", "properties": {"p": TUPLE}}
     closed = forbid_unknown_fields(schema)
     assert closed == {"properties": {"p": {"prefixItems": TUPLE["items"]}}, "additionalProperties": False}

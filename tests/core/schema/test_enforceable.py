@@ -1,4 +1,4 @@
-"""Schemas: closed all the way down, refused when they cannot be enforced, read for their descriptions."""
+"""Schemas: closing them against unknown fields, refusing those that cannot be enforced, reading their descriptions."""
 
 from typing import Annotated, Any, Literal
 
@@ -16,7 +16,7 @@ REF_A, REF_B = {"$ref": "#/$defs/A"}, {"$ref": "#/$defs/B"}
 
 
 def closed(schema: dict[str, Any]) -> Validator:
-    """Of the closed schema."""
+    """The validator of the closed schema."""
     made = forbid_unknown_fields(schema)
     check(made)
     return Validator(made)
@@ -87,7 +87,7 @@ def closed(schema: dict[str, Any]) -> Validator:
     ],
 )
 def test_an_undeclared_field_is_refused_everywhere(schema: dict[str, Any], good: Any, bad: Any) -> None:
-    """Closing refuses unknown fields at every place, and nothing that the schema describes (SR-127)."""
+    """A closed schema refuses undeclared fields at every place, and no declared field (SR-127)."""
     assert Validator(schema).is_valid(good)
     validator = closed(schema)
     assert validator.issues(good) == []
@@ -111,8 +111,8 @@ def test_an_undeclared_field_is_refused_everywhere(schema: dict[str, Any], good:
         ({"anyOf": [{"$ref": "#/$defs/F"}], "$defs": {"F": True}}, {"x": 1}),
     ],
 )
-def test_what_is_declared_open_stays_open(schema: dict[str, Any], payload: Any) -> None:
-    """Declared openness, free-form objects and tests such as `not` are left as they are."""
+def test_an_object_that_is_declared_open_stays_open(schema: dict[str, Any], payload: Any) -> None:
+    """`additionalProperties`, objects without properties, and subschemas of `not` and `contains` are not closed."""
     assert closed(schema).is_valid(payload)
 
 
@@ -129,22 +129,22 @@ _HAS_A = {"properties": {"a": {"const": 1}}, "required": ["a"]}
     ],
     ids=["not", "if", "contains", "propertyNames"],
 )
-def test_what_is_only_tested_is_tested_as_before(schema: dict[str, Any], bad: Any) -> None:
-    """A test that were closed would fail for a field that it does not name, and let through what it forbids."""
+def test_subschemas_that_only_test_are_not_closed(schema: dict[str, Any], bad: Any) -> None:
+    """If `not`, `if` or `contains` were closed, a further field would make its test fail and the payload pass."""
     assert not Validator(schema).is_valid(bad)
     assert not closed(schema).is_valid(bad)
 
 
-def test_closing_leaves_the_schema_itself_alone() -> None:
-    """The original is untouched, and the copy no longer names a dialect that would replace ours."""
+def test_closing_returns_a_changed_copy() -> None:
+    """Closing does not change the schema; the copy has no `$schema`."""
     original = {"$schema": "http://json-schema.org/draft-07/schema#", **OBJECT_A}
     made = forbid_unknown_fields(original)
     assert made == {**OBJECT_A, "additionalProperties": False}
     assert original["$schema"]
 
 
-def test_pydantic_models_are_closed_as_their_authors_mean_them() -> None:
-    """Models, unions, optionals, maps and `extra="allow"` all behave (SR-126)."""
+def test_schemas_of_pydantic_models_are_closed() -> None:
+    """Models and unions are closed; maps and models with `extra="allow"` stay open (SR-126)."""
 
     class Circle(BaseModel):
         kind: Literal["circle"]
@@ -180,7 +180,7 @@ def test_pydantic_models_are_closed_as_their_authors_mean_them() -> None:
 
 
 def nested(levels: int) -> dict[str, Any]:
-    """A schema with arrays inside one another."""
+    """A schema of nested arrays."""
     schema: dict[str, Any] = {}
     for _ in range(levels):
         schema = {"items": schema}
@@ -213,7 +213,7 @@ def nested(levels: int) -> dict[str, Any]:
     ],
 )
 def test_a_schema_that_cannot_be_enforced_is_refused_with_its_place(schema: Any, words: list[str]) -> None:
-    """A schema is JSON Schema 2020-12, refers only to itself, ends, and is bounded; else the place is named."""
+    """A schema that is invalid, endless, too deep or refers elsewhere raises a ValueError that names the place."""
     with pytest.raises(ValueError, match=r"\S") as refused:
         check(schema)
     assert all(word in str(refused.value) for word in words), str(refused.value)
@@ -236,25 +236,25 @@ def test_a_schema_that_cannot_be_enforced_is_refused_with_its_place(schema: Any,
     ],
 )
 def test_good_schemas_pass(schema: dict[str, Any]) -> None:
-    """Recursion through fields, foreign dialect names and unknown keywords are fine."""
+    """Recursion through fields, an older draft, an `$id` and unknown keywords are allowed."""
     check(schema)
 
 
-def test_a_root_id_does_not_send_references_elsewhere() -> None:
-    """`#/...` means this schema even when it has an address, and nothing is fetched."""
+def test_references_are_local_in_a_schema_with_an_id() -> None:
+    """`#/...` refers to this schema even if it has an `$id`, and nothing is fetched."""
     schema = {"$id": "https://example.com/a", "$defs": {"A": OBJECT_A}, "properties": {"o": REF_A}}
     assert closed(schema).is_valid({"o": {"a": 1}})
     assert not closed(schema).is_valid({"o": {"a": "x"}})
 
 
 def test_a_schema_too_deep_to_close_is_refused() -> None:
-    """Closing does not recurse into what `check` would refuse."""
+    """A schema nested deeper than 64 raises a ValueError, not a RecursionError."""
     with pytest.raises(ValueError, match="deeper than 64"):
         forbid_unknown_fields(nested(100_000))
 
 
 def test_descriptions_are_found_by_path() -> None:
-    """Fields are described through references, unions, lists and nesting, outer ones first (SR-126)."""
+    """Descriptions are found through references, unions, lists and nested objects, outer ones first (SR-126)."""
     schema = {
         "$defs": {
             "Line": {
@@ -278,7 +278,7 @@ def test_descriptions_are_found_by_path() -> None:
 
 
 def test_descriptions_of_a_huge_schema_are_bounded() -> None:
-    """A stranger's schema cannot make reading it endless."""
+    """At most 500 descriptions are read from a schema."""
     wide = {f"f{n}": {"$ref": "#/$defs/next"} for n in range(50)}
     schema: dict[str, Any] = {
         "properties": wide,

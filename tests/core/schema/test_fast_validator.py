@@ -1,4 +1,4 @@
-"""The quick yes is a yes of the dialect's, and is given where it is safe to."""
+"""The fast check: it accepts only what the dialect accepts, and exists only for schemas with bounded work."""
 
 from typing import Any
 
@@ -86,10 +86,10 @@ VALUES = st.recursive(
 
 @settings(max_examples=600, deadline=None)
 @given(SCHEMAS, VALUES)
-def test_a_quick_yes_is_a_yes(schema: dict[str, Any], value: Any) -> None:
-    """Whatever jsonschema-rs accepts, the dialect accepts."""
+def test_the_fast_check_accepts_only_valid_values(schema: dict[str, Any], value: Any) -> None:
+    """For any schema and value, the dialect accepts what jsonschema-rs accepts."""
     quick = fast_validator(schema)
-    if quick is not None and quick.says(value):
+    if quick is not None and quick.accepts(value):
         slow = Validator(schema)
         slow._quick = None
         assert slow.is_valid(value)
@@ -113,13 +113,13 @@ def test_a_quick_yes_is_a_yes(schema: dict[str, Any], value: Any) -> None:
     ],
     ids=["recursive", "recursive by two", "multipleOf", "patternProperties", "unevaluated", "doubling"],
 )  # fmt: skip
-def test_some_schemas_get_none(schema: dict[str, Any]) -> None:
-    """Those whose work has no bound in their size, and words that the two read differently."""
+def test_some_schemas_have_no_fast_check(schema: dict[str, Any]) -> None:
+    """Schemas whose work is not bounded by their size, or with keywords that the two validators read differently, have none."""
     assert fast_validator(schema) is None
 
 
-def test_honest_schemas_get_one() -> None:
-    """Models in models, lists and optional fields, as pydantic writes them."""
+def test_schemas_as_pydantic_writes_them_have_a_fast_check() -> None:
+    """A schema with nested models, lists and optional fields has a fast check, which refuses values that do not fit."""
     quick = fast_validator(
         {
             "type": "object",
@@ -134,7 +134,7 @@ def test_honest_schemas_get_one() -> None:
         }
     )
     assert quick is not None
-    assert quick.says({"rows": [{"n": 1}, {"n": None}]})
-    assert not quick.says({"rows": [{"n": "1"}]})
-    assert not quick.says({"rows": float("nan")})
-    assert not quick.says({"rows": ["\ud800"]})
+    assert quick.accepts({"rows": [{"n": 1}, {"n": None}]})
+    assert not quick.accepts({"rows": [{"n": "1"}]})
+    assert not quick.accepts({"rows": float("nan")})
+    assert not quick.accepts({"rows": ["\ud800"]})

@@ -1,4 +1,4 @@
-"""Texts made of patterns: found by the pattern, always the same, in bounded work whoever wrote the pattern."""
+"""Texts made from patterns: they match, are always the same, and take bounded work for any pattern."""
 
 import pytest
 from hypothesis import given, settings
@@ -40,7 +40,7 @@ from sojourn.core.schema.pattern import text_for
     ],
 )
 def test_a_text_is_the_shortest_of_the_first_alternatives(pattern: str, text: str) -> None:
-    """What a person would write down as an instance of it."""
+    """The text has the fewest repetitions and the first alternatives of the pattern."""
     assert text_for(pattern) == text
 
 
@@ -57,8 +57,8 @@ def test_a_text_is_the_shortest_of_the_first_alternatives(pattern: str, text: st
         (r"^a+$", 2_000, 3_000, None),
     ],
 )
-def test_a_text_has_the_length_that_is_wanted(pattern: str, least: int, most: int, text: str | None) -> None:
-    """Repetitions and alternatives make it longer, nothing else does."""
+def test_a_text_has_a_length_within_the_limits(pattern: str, least: int, most: int, text: str | None) -> None:
+    """Repetitions and alternatives make a text longer; where these do not suffice, there is none."""
     assert text_for(pattern, least, most) == text
 
 
@@ -85,8 +85,8 @@ def test_a_text_has_the_length_that_is_wanted(pattern: str, least: int, most: in
         r"\x{D800}",
     ],
 )
-def test_what_is_not_understood_has_no_text(pattern: str) -> None:
-    """Nothing is guessed: what RE2 does not run is not enforced, so that no text is known to fit."""
+def test_an_unsupported_pattern_has_no_text(pattern: str) -> None:
+    """A pattern that RE2 or this module does not support, or whose text would be too long, has none."""
     assert text_for(pattern) is None
 
 
@@ -96,8 +96,8 @@ def test_what_is_not_understood_has_no_text(pattern: str) -> None:
     st.integers(0, 6),
     st.integers(0, 9),
 )
-def test_whatever_the_pattern_its_text_is_found_by_it(pattern: str, least: int, most: int) -> None:
-    """For any pattern at all: no fault, and no text that does not fit."""
+def test_the_text_of_any_pattern_matches_it(pattern: str, least: int, most: int) -> None:
+    """For any pattern nothing raises, and a text matches, has a length within the limits, and is the same each time."""
     text = text_for(pattern, least, most)
     if text is not None:
         assert least <= len(text) <= most

@@ -1,4 +1,4 @@
-"""Secret fields: found where the schema marks them, however deep, and nowhere else."""
+"""Secret fields: those that the schema marks, at any depth."""
 
 import pytest
 from pydantic import BaseModel, SecretBytes, SecretStr
@@ -30,7 +30,7 @@ PAYLOAD = {
 
 
 def test_pydantics_secrets_are_found():
-    """Through references, alternatives, lists and maps."""
+    """`SecretStr` and `SecretBytes` fields are found through references, alternatives, lists and maps."""
     assert has_secrets(SCHEMA)
     assert secrets_in(SCHEMA, PAYLOAD) == {
         "password": "p-1",
@@ -42,8 +42,8 @@ def test_pydantics_secrets_are_found():
 
 
 @pytest.mark.parametrize("mark", [{"writeOnly": True}, {"format": "password"}])
-def test_either_word_marks(mark):
-    """As JSON Schema and OpenAPI write it; what is in a marked object is secret too."""
+def test_either_keyword_marks_a_secret(mark):
+    """`writeOnly` and `format: password` mark a field, and the values inside a marked object are secret too."""
     schema = {
         "type": "object",
         "properties": {"login": {"type": "object", **mark}, "site": {"type": "string"}},
@@ -56,15 +56,15 @@ def test_either_word_marks(mark):
     assert not is_secret(schema, ())
 
 
-def test_an_ordinary_schema_has_none():
-    """Not by a field's name."""
+def test_a_schema_without_marks_has_no_secrets():
+    """A field's name does not make it secret."""
     schema = {"type": "object", "properties": {"password": {"type": "string", "writeOnly": False}}}
     assert not has_secrets(schema)
     assert secrets_in(schema, {"password": "p"}) == {}
 
 
 def test_a_payload_that_does_not_fit_is_searched_too():
-    """It is the one that errors speak of."""
+    """Secrets are found in an invalid payload too, since errors are about such payloads."""
     assert secrets_in(SCHEMA, {"keys": "p-3", "password": ["p-1"], "else": {"value": "x"}}) == {
         "password/0": "p-1"
     }

@@ -1,5 +1,9 @@
-"""Validation: one pass for good payloads, every fault as data for bad ones, bounded for hostile ones."""
+"""Validation: valid payloads pass, invalid ones have every issue as data, and the work is bounded.
 
+`SOJOURN_CASES=1000 pytest tests/core/schema/test_validate.py` tries as many schemas.
+"""
+
+import os
 from typing import Any
 
 import pytest
@@ -12,20 +16,22 @@ from sojourn.core.schema.enforceable import check, forbid_unknown_fields
 from sojourn.core.schema.formats import FORMAT_EXAMPLES, FORMATS, matches
 from sojourn.core.schema.validate import MAX_ISSUES, Validator
 
+CASES = int(os.environ.get("SOJOURN_CASES", "120"))
+
 
 def issues(schema: dict[str, Any], payload: Any) -> list[dict[str, Any]]:
-    """The faults of a payload, without defaults."""
+    """The issues of a payload, without defaults."""
     check(schema)
     return [issue.model_dump(exclude_defaults=True) for issue in Validator(schema).issues(payload)]
 
 
 def of_field(schema: Any, value: Any) -> list[dict[str, Any]]:
-    """The faults of one field."""
+    """The issues of one field."""
     return issues({"properties": {"f": schema}}, {"f": value})
 
 
 @pytest.mark.parametrize(
-    ("schema", "value", "constraint", "told"),
+    ("schema", "value", "constraint", "details"),
     [
         ({"type": "string"}, 5, "invalid_field_type", {"expected_type": "string", "actual_type": "integer"}),
         ({"type": "integer"}, True, "invalid_field_type", {"expected_type": "integer", "actual_type": "boolean"}),
@@ -64,10 +70,10 @@ def of_field(schema: Any, value: Any) -> list[dict[str, Any]]:
     ],
 )  # fmt: skip
 def test_each_constraint_has_its_name_and_what_would_fit(
-    schema: Any, value: Any, constraint: str, told: dict[str, Any]
+    schema: Any, value: Any, constraint: str, details: dict[str, Any]
 ) -> None:
-    """Every constraint of a schema becomes an issue at the field, with the data to mend it (SR-127, SR-138)."""
-    assert of_field(schema, value) == [{"field": "/f", "constraint": constraint, **told}]
+    """A broken constraint becomes an issue of the field, with the data to repair it (SR-127, SR-138)."""
+    assert of_field(schema, value) == [{"field": "/f", "constraint": constraint, **details}]
 
 
 @pytest.mark.parametrize(
@@ -92,15 +98,15 @@ def test_each_constraint_has_its_name_and_what_would_fit(
         ({"dependentRequired": {"a": ["b"], "c": ["d"]}}, {"c": 1}, [("/d", "missing_field")]),
     ],
 )  # fmt: skip
-def test_faults_are_found_where_they_are(
+def test_issues_have_the_pointers_of_their_fields(
     schema: dict[str, Any], payload: Any, expected: list[tuple[str, str]]
 ) -> None:
-    """Issues of nested objects, lists and names point to the field itself, as a JSON pointer (SR-120, SR-139)."""
+    """An issue in a nested object, a list or a name has the JSON pointer of the field itself (SR-120, SR-139)."""
     assert [(found["field"], found["constraint"]) for found in issues(schema, payload)] == expected
 
 
-def test_a_field_with_two_faults_is_told_both_and_each_once() -> None:
-    """A call mended by one of them would be refused again; parts of a composition say the same twice."""
+def test_a_field_with_two_issues_has_each_of_them_once() -> None:
+    """Both issues of a field are returned, and an issue that `allOf` repeats is returned once."""
     short, plate = {"minLength": 5}, {"pattern": "^s-"}
     validator = Validator(
         {"type": "object", "properties": {"f": {**short, **plate, "allOf": [short, plate]}}}
@@ -110,8 +116,8 @@ def test_a_field_with_two_faults_is_told_both_and_each_once() -> None:
     assert {issue.field for issue in issues} == {"/f"}
 
 
-def test_all_faults_come_at_once_the_missing_first() -> None:
-    """Every fault of a payload is named in one answer: missing, then unknown, then the rest in schema order (SR-139)."""
+def test_all_issues_are_returned_with_missing_fields_first() -> None:
+    """All issues of a payload are returned at once: missing fields, unknown fields, the rest in schema order (SR-139)."""
     schema = {
         "properties": {
             "site": {},
@@ -170,10 +176,10 @@ BY_REFERENCE = {
         ({"anyOf": [{**CIRCLE, "required": []}, {"properties": {"kind": True}}]}, {"kind": 1}, []),
     ],
 )  # fmt: skip
-def test_a_union_tells_the_faults_of_the_branch_that_is_meant(
+def test_a_union_has_the_issues_of_the_likely_branch(
     schema: dict[str, Any], value: Any, expected: list[Any]
 ) -> None:
-    """A constant chooses the branch, else the type does, else the fewest faults; a wrong tag lists the right ones."""
+    """A constant selects the branch, else the type, else the fewest issues; a wrong tag's issue lists the right ones."""
     found = [
         (each["field"], each["constraint"], each.get("expected_type"), each.get("allowed"))
         for each in issues(schema, value)
@@ -182,7 +188,7 @@ def test_a_union_tells_the_faults_of_the_branch_that_is_meant(
 
 
 def test_a_long_chain_of_references_is_no_discriminator() -> None:
-    """Branches behind many references are tried one by one, and still judged rightly."""
+    """Branches behind long chains of references are tried one by one, with the same result."""
     chain = {f"d{n}": {"$ref": f"#/$defs/d{n + 1}"} for n in range(9)}
     schema = {
         "$defs": {**chain, "d9": CIRCLE, "S": SQUARE},
@@ -206,15 +212,15 @@ def test_a_long_chain_of_references_is_no_discriminator() -> None:
     ],
 )  # fmt: skip
 def test_unevaluated_properties_agree_with_jsonschema(schema: dict[str, Any], good: Any, bad: Any) -> None:
-    """Our `unevaluatedProperties`, which keeps patterns on RE2, means what the specification says."""
+    """Sojourn's own `unevaluatedProperties`, whose patterns run on RE2, accepts what jsonschema accepts."""
     schema = {**schema, "unevaluatedProperties": False}
     for payload in (good, bad, {}, {"a": 1, "b": 1, "k": 1, "c": 1}, "text"):
         assert Validator(schema).is_valid(payload) == Draft202012Validator(schema).is_valid(payload)
     assert Validator(schema).is_valid(good)
 
 
-def test_a_union_that_nobody_fits_does_not_make_its_fields_unknown() -> None:
-    """With composed parts, a bad value of a known field is the only fault told."""
+def test_the_fields_of_a_failed_union_are_not_unknown() -> None:
+    """If no branch of a closed union fits, the only issue is the invalid value, not an unknown field."""
     schema = forbid_unknown_fields(
         {"properties": {"a": {}}, "anyOf": [{"properties": {"b": {"type": "string"}}, "required": ["b"]}]}
     )
@@ -228,7 +234,7 @@ def test_a_union_that_nobody_fits_does_not_make_its_fields_unknown() -> None:
     [(0.01, 19.99, True), (0.1, 0.3, True), (0.1, 0.35, False), (5, 10, True), (5, 10.0, True), (0.5, 10**299, True), (3, 1e300, False), (2, float("inf"), False), (2, "x", True), (2, True, True)],
 )  # fmt: skip
 def test_multiples_are_counted_in_decimals(step: float, number: Any, fits: bool) -> None:
-    """A price of 19.99 is a multiple of 0.01, whatever binary fractions say; infinity is of nothing."""
+    """19.99 is a multiple of 0.01, though not in binary fractions; infinity is a multiple of no number."""
     assert Validator({"multipleOf": step}).is_valid(number) is fits
 
 
@@ -237,13 +243,13 @@ def test_multiples_are_counted_in_decimals(step: float, number: Any, fits: bool)
     [([1, True], True), ([0, False], True), ([1, 1.0], False), ([[1], [True]], True), ([{"a": 1}, {"a": 1.0}], False), ([{"a": [1]}, {"a": [2]}], True), (["1", 1], True), ([None, None], False), ("aa", True)],
 )  # fmt: skip
 def test_items_repeat_when_they_are_equal_json(items: Any, unique: bool) -> None:
-    """Equality is that of JSON: 1 is 1.0, true is not 1."""
+    """Items are compared as JSON: 1 equals 1.0, and true does not equal 1."""
     assert Validator({"uniqueItems": True}).is_valid(items) is unique
 
 
 @pytest.mark.parametrize("name", sorted(FORMAT_EXAMPLES))
 def test_every_enforced_format_has_an_example_that_fits_and_refuses_nonsense(name: str) -> None:
-    """Formats are enforced, not annotations (SR-138), on strings alone, and never raise."""
+    """An enforced format accepts its example and values that are no strings, and refuses nonsense (SR-138)."""
     assert FORMATS.conforms(FORMAT_EXAMPLES[name], name)
     assert FORMATS.conforms(5, name)
     assert not FORMATS.conforms("\u00b2 \ud800 \x00", name)
@@ -252,7 +258,7 @@ def test_every_enforced_format_has_an_example_that_fits_and_refuses_nonsense(nam
 
 @pytest.mark.parametrize("address", ["@", "a@", "@b", "a b@c", "a@b@c", "a@b c"])
 def test_an_address_needs_both_halves(address: str) -> None:
-    """An `@` alone does not make an e-mail address."""
+    """An e-mail address has exactly one `@`, with text without spaces on both sides."""
     assert not FORMATS.conforms(address, "email")
 
 
@@ -261,13 +267,13 @@ def test_an_address_needs_both_halves(address: str) -> None:
     [("P1Y2M3DT4H5M6S", True), ("PT0.5S", True), ("P2W", True), ("P1D", True), ("P", False), ("PT", False), ("P1DT", False), ("1D", False), ("P1D2H", False), ("P1W2D", False), ("-P1D", False)],
 )  # fmt: skip
 def test_a_duration_is_that_of_rfc_3339(text: str, fits: bool) -> None:
-    """ISO 8601 durations as RFC 3339 (Appendix A) has them, with fractions of seconds."""
+    """The format `duration` is that of RFC 3339, Appendix A, with fractions of seconds."""
     assert FORMATS.conforms(text, "duration") is fits
 
 
 @given(st.sampled_from(sorted(FORMAT_EXAMPLES)), st.text(max_size=40))
 def test_no_text_makes_a_format_raise(name: str, text: str) -> None:
-    """A format answers yes or no for every string."""
+    """Checking a format returns a boolean for every string."""
     assert FORMATS.conforms(text, name) in (True, False)
 
 
@@ -287,25 +293,25 @@ def test_no_text_makes_a_format_raise(name: str, text: str) -> None:
     ],
 )
 def test_patterns_are_those_of_json_schema_on_re2(pattern: str, text: str, found: bool) -> None:
-    """Patterns follow ECMA 262 where RE2 can; what it cannot run is left to the tool's own decoding."""
+    """Patterns follow ECMA 262 as far as RE2 supports it; an unsupported pattern accepts every text."""
     assert matches(pattern, text) is found
 
 
 def ends(schema: dict[str, Any], payload: Any) -> list[FieldIssue]:
-    """The faults of a payload; exponential work would meet the suite's time limit."""
+    """The issues of a payload; exponential work would exceed the suite's time limit."""
     return Validator(schema).issues(payload)
 
 
 def test_a_hostile_pattern_costs_linear_time() -> None:
-    """A pattern that would keep Python's `re` busy for ever is answered at once, wherever patterns stand."""
+    """A pattern with exponential work in Python's `re` is decided at once, in every keyword that has patterns."""
     evil, text = "^(a+)+$", "a" * 5_000 + "!"
     assert ends({"pattern": evil}, text)
     assert ends({"patternProperties": {evil: {}}, "additionalProperties": False}, {text: 1})
     assert ends({"patternProperties": {evil: {}}, "unevaluatedProperties": False}, {text: 1})
 
 
-def test_a_recursive_union_cannot_ask_for_endless_work() -> None:
-    """Work is bounded where branches cannot be told apart: the payload is refused as too much to check."""
+def test_a_recursive_union_has_bounded_work() -> None:
+    """Where no tag distinguishes the branches of a recursive union, a deep payload is refused as too large."""
     branch = {"properties": {"l": {"$ref": "#"}, "r": {"type": "integer"}}}
     schema = {"anyOf": [{**branch, "required": ["a"]}, {**branch, "required": ["b"]}, {"type": "integer"}]}
     check(schema)
@@ -317,7 +323,7 @@ def test_a_recursive_union_cannot_ask_for_endless_work() -> None:
 
 
 def test_a_discriminated_recursion_stays_linear() -> None:
-    """A tagged expression 60 deep, which naive unions check in 2**60 steps, passes."""
+    """A tagged expression nested 60 levels deep is valid; trying all branches would take 2**60 steps."""
     member = {"properties": {"l": {"$ref": "#"}}, "required": ["op"]}
     schema = {
         "anyOf": [
@@ -332,12 +338,12 @@ def test_a_discriminated_recursion_stays_linear() -> None:
 
 
 def test_many_equal_looking_items_are_compared_in_linear_time() -> None:
-    """`uniqueItems` on 20,000 objects does not compare each with each."""
+    """`uniqueItems` does not compare each of 20,000 objects with each other."""
     assert ends({"uniqueItems": True}, [{"a": n} for n in range(20_000)]) == []
 
 
 def test_issues_are_bounded() -> None:
-    """At most 50 faults are named, with short pointers and few allowed values, however much was sent."""
+    """A payload has at most 50 issues, with pointers of at most 500 characters and at most 50 allowed values."""
     payload = {f"x{n}": 1 for n in range(500)} | {"k" * 10_000: 1, "\ud800": 1}
     found = Validator({"additionalProperties": False, "properties": {"e": {}}}).issues(payload)
     assert len(found) == MAX_ISSUES
@@ -351,8 +357,8 @@ def test_issues_are_bounded() -> None:
     assert half.model_dump_json()
 
 
-def test_what_cannot_be_checked_is_refused_and_never_raised() -> None:
-    """Payloads that skipped the size checks still give an answer."""
+def test_a_value_that_cannot_be_validated_is_refused() -> None:
+    """Too deep values, huge integers and broken references are invalid, and validation raises nothing."""
     deep: Any = "x"
     for _ in range(2_000):
         deep = [deep]
@@ -363,8 +369,8 @@ def test_what_cannot_be_checked_is_refused_and_never_raised() -> None:
     assert not Validator({"$ref": "#/nowhere"}).is_valid(1)
 
 
-def test_a_subschema_can_be_asked_alone() -> None:
-    """A value is checked against a part of the schema, with the whole one's definitions."""
+def test_a_value_can_be_validated_against_a_subschema() -> None:
+    """A value is validated against a subschema, with the definitions of the whole schema."""
     validator = Validator({"$defs": {"A": {"type": "integer"}}, "properties": {"a": {"$ref": "#/$defs/A"}}})
     assert validator.is_valid(5, schema={"$ref": "#/$defs/A"})
     assert not validator.is_valid("x", schema={"$ref": "#/$defs/A"})
@@ -394,7 +400,7 @@ NAMES = st.sampled_from(["a", "b", "c", "kind"])
 
 
 def objects(fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
-    """Schemas of objects with such fields."""
+    """A strategy for schemas of objects with these fields."""
     return st.fixed_dictionaries(
         {"type": st.just("object"), "properties": st.dictionaries(NAMES, fields, max_size=3)},
         optional={
@@ -432,12 +438,12 @@ VALUES = st.recursive(
 PAYLOADS = st.dictionaries(NAMES, VALUES, max_size=4)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=CASES, deadline=None)
 @given(SCHEMAS, PAYLOADS)
 def test_there_are_no_issues_exactly_when_jsonschema_accepts(
     schema: dict[str, Any], payload: dict[str, Any]
 ) -> None:
-    """The dialect agrees with plain jsonschema on every schema and payload, and each refusal is explained."""
+    """The dialect accepts what jsonschema accepts, and a refused payload has issues, the same each time."""
     check(schema)
     accepted = Draft202012Validator(schema, format_checker=FORMATS).is_valid(payload)
     validator = Validator(schema)
@@ -448,10 +454,10 @@ def test_there_are_no_issues_exactly_when_jsonschema_accepts(
     assert all(issue.constraint and len(issue.model_dump_json()) < 3_000 for issue in found)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=CASES, deadline=None)
 @given(SCHEMAS, PAYLOADS)
-def test_closing_only_takes_away_unknown_fields(schema: dict[str, Any], payload: dict[str, Any]) -> None:
-    """A payload that the open schema accepts is refused by the closed one only for fields nobody declared."""
+def test_closing_only_refuses_unknown_fields(schema: dict[str, Any], payload: dict[str, Any]) -> None:
+    """Without unions, a payload that the open schema accepts has only issues of unknown fields in the closed one."""
     made = forbid_unknown_fields(schema)
     check(made)
     if "oneOf" not in str(schema) and Validator(schema).is_valid(payload):

@@ -1,4 +1,4 @@
-"""Frozen values with other fields: as `dataclasses.replace` makes them."""
+"""Copies of frozen dataclasses with changed fields, as `dataclasses.replace` makes them."""
 
 from dataclasses import FrozenInstanceError, dataclass, replace
 
@@ -13,15 +13,15 @@ class Point:
     y: int = 2
 
 
-def test_a_change_is_what_replace_makes() -> None:
-    """The fields that are named are new, the others stay, and the value before is as it was."""
+def test_changed_equals_replace() -> None:
+    """The copy has the changed fields, and the original stays as it was."""
     before = Point()
     assert changed(before, y=5) == replace(before, y=5) == Point(1, 5)
     assert before == Point(1, 2)
 
 
-def test_what_was_changed_is_frozen_too() -> None:
-    """Nobody sets a field of it, and an unknown field is refused."""
+def test_a_changed_copy_is_frozen_too() -> None:
+    """Setting a field of the copy raises, and so does changing an unknown field."""
     with pytest.raises(FrozenInstanceError):
         changed(Point(), x=3).x = 4  # type: ignore[misc]
     with pytest.raises(AssertionError):

@@ -1,4 +1,4 @@
-"""Text from outside in Markdown: it stays text, and inside."""
+"""Text from outside in Markdown: code spans and code blocks that the text cannot close."""
 
 import re
 
@@ -21,14 +21,14 @@ from sojourn.core.values.visible import code, fence, visible
         ("\x00", "`\\u0000`"),
     ],
 )
-def test_a_code_span_is_one_line_that_its_text_cannot_leave(text: str, shown: str) -> None:
-    """Longer ticks than any inside, with a space where the text begins or ends with one."""
+def test_a_code_span_is_one_line_that_its_text_cannot_close(text: str, shown: str) -> None:
+    """A span has more backticks than any run in its text, and a space where the text begins or ends with one."""
     assert code(text) == shown
 
 
 @given(st.text(alphabet="`a \n\x1b", max_size=12))
-def test_ticks_around_a_span_are_found_nowhere_inside(text: str) -> None:
-    """As CommonMark reads it: a span ends at the next run of exactly as many ticks."""
+def test_the_backticks_around_a_span_are_not_in_its_text(text: str) -> None:
+    """By CommonMark a span ends at the next run of as many backticks, and none of that length is inside."""
     span = code(text)
     if span:
         runs = re.findall("`+", span)
@@ -39,7 +39,7 @@ def test_ticks_around_a_span_are_found_nowhere_inside(text: str) -> None:
 
 @given(st.text(alphabet="`a \n\x1b", max_size=12))
 def test_a_block_ends_with_its_last_line(text: str) -> None:
-    """No line inside is a fence that closes it."""
+    """No line inside a block is a fence that closes it."""
     first, *inside, last = fence(text).split("\n")
     assert first == last
     assert "\n".join(inside) == visible(text, keep="\n")

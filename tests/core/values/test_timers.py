@@ -1,4 +1,4 @@
-"""Timers: a duration that reaches Temporal is one that it can hold."""
+"""Timers: durations within the limits of Temporal."""
 
 from datetime import timedelta
 
@@ -17,8 +17,8 @@ ANY = st.timedeltas()
 
 
 @given(ANY)
-def test_a_bounded_duration_is_positive_and_can_be_written(duration):
-    """Whatever is given, Temporal's own type takes it; what it takes anyway stays as it is."""
+def test_a_bounded_duration_is_positive_and_fits_a_protobuf_duration(duration):
+    """`bounded` makes any duration valid for Temporal, and keeps a valid one of at least a millisecond unchanged."""
     kept = bounded(duration)
     Duration().FromTimedelta(kept)
     assert timedelta(0) < kept <= LONGEST
@@ -29,8 +29,8 @@ def test_a_bounded_duration_is_positive_and_can_be_written(duration):
 @pytest.mark.parametrize(
     "duration", [timedelta.max, timedelta(days=3651), timedelta(0), timedelta(seconds=-1)]
 )
-def test_a_time_limit_that_is_none_is_an_error_of_declaration(duration):
-    """Tools, their retries, MCP servers and policies refuse it where it is written (SR-115)."""
+def test_an_invalid_time_limit_is_a_definition_error(duration):
+    """Tools, their retries, MCP servers and policies raise a DefinitionError for an invalid time limit (SR-115)."""
     tools = Toolset("t.tools")
 
     async def call() -> None:
@@ -69,5 +69,5 @@ def test_a_time_limit_that_is_none_is_an_error_of_declaration(duration):
     ],
 )
 def test_a_service_may_ask_for_any_delay(kind, given_, kept):
-    """What a service says of its own return is a delay or nothing; it never hides that it was away."""
+    """Any `retry_after` becomes a valid delay or None, and raises nothing that would hide the service's error."""
     assert kind("away", retry_after=given_).retry_after == kept

@@ -1,4 +1,4 @@
-"""Text as it is: what a screen would hide is written out, what mixes scripts is told, and nothing is deleted."""
+"""Visible text: hidden characters are escaped, mixed scripts are reported, and nothing is deleted."""
 
 import re
 import sys
@@ -22,7 +22,7 @@ DEFAULT_IGNORABLE = [
     *range(0x1D173, 0x1D17B),
     *range(0xE0000, 0xE1000),
 ]
-"""As Unicode's DerivedCoreProperties.txt lists them."""
+"""The code points of `Default_Ignorable_Code_Point` in Unicode's DerivedCoreProperties.txt."""
 
 
 @pytest.mark.parametrize(
@@ -47,13 +47,13 @@ DEFAULT_IGNORABLE = [
     ],
     ids=ascii,
 )
-def test_what_is_hidden_is_written_out(text: str, shown: str | None) -> None:
-    """Control, direction, blank, private and joining characters, and what looks the same as another."""
+def test_hidden_characters_are_escaped(text: str, shown: str | None) -> None:
+    """Control, direction, blank and joining characters and lookalikes are escaped; ordinary text of any language is not."""
     assert visible(text) == (text if shown is None else shown)
 
 
-def test_no_hidden_character_of_unicode_is_let_through() -> None:
-    """By category, and by the property that says that a character is not drawn."""
+def test_every_hidden_character_of_unicode_is_escaped() -> None:
+    """Characters of hidden categories, and those with the property `Default_Ignorable_Code_Point`, are escaped."""
     for code in range(sys.maxunicode + 1):
         character = chr(code)
         hidden = not character.isprintable() or (
@@ -68,7 +68,7 @@ def test_no_hidden_character_of_unicode_is_let_through() -> None:
 
 @given(st.text(max_size=20))
 def test_nothing_is_deleted(text: str) -> None:
-    """What was written out can be read back, where no backslash stood there before."""
+    """The original of a text without backslashes can be restored from its escapes."""
     text = text.replace("\\", "/")
     shown = visible(text)
     assert shown.isprintable()
@@ -82,13 +82,13 @@ def test_nothing_is_deleted(text: str) -> None:
     assert read == text
 
 
-def test_lines_may_stay() -> None:
-    """A screen that has lines keeps them."""
+def test_line_breaks_may_be_kept() -> None:
+    """Line breaks that `keep` names are not escaped."""
     assert visible("a\nb\u200b", keep="\n") == "a\nb\\u200b"
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "warning"),
     [
         ("/srv/data", ""),
         ("/srv/d\u0430ta", r"Cyrillic and Latin in one word: d\u0430ta"),
@@ -112,6 +112,6 @@ def test_lines_may_stay() -> None:
     ],
     ids=ascii,
 )
-def test_words_of_mixed_scripts_are_told(text: str, told: str) -> None:
-    """With the odd letters as escapes; languages that are written so are left alone."""
-    assert mixed_scripts(text) == told
+def test_words_of_mixed_scripts_are_reported(text: str, warning: str) -> None:
+    """The warning has the words with their odd letters escaped; languages that mix scripts have no warning."""
+    assert mixed_scripts(text) == warning

@@ -1,13 +1,13 @@
-"""A stand-in for model providers: real HTTP, scripted answers.
+"""A stand-in for model providers, with scripted answers over HTTP.
 
-The genuine SDKs of OpenAI and Anthropic talk to it, so that what a test sees of a provider (shapes, streams, faults)
-passed through all the code that a real answer passes through. A script says what it answers, whatever the protocol:
+The SDKs of OpenAI and Anthropic send requests to it, so that in tests its messages, streams and faults pass through the
+same code as those of a provider. A script holds the answers, for every protocol:
 
     standin.script = [calls(ToolCall(name="orders__find", arguments='{"id": 7}')), says("Order 7 is on its way.")]
     model = standin.model("anthropic")
 
-`reply` holds the words of a script, `request` what came, `server` the stand-in in this process, `process` one of its
-own, `tasks` little models, `sdk` the models that ask. One module for each protocol knows its wire.
+`reply` has the parts of a script, `request` the requests, `server` the stand-in in this process, `process` one in another
+process, `tasks` deterministic models, `sdk` the SDKs' models for the stand-in. Each protocol has a module for its format.
 """
 
 from tests.models.standin.process import StandinProcess

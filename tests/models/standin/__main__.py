@@ -1,6 +1,6 @@
-"""A stand-in as a process of its own: `python -m tests.models.standin [SCRIPT]`.
+"""A stand-in as a process: `python -m tests.models.standin [SCRIPT]`.
 
-SCRIPT is JSON, see `tasks.load`. The first line it prints is its port; it serves until it is ended.
+SCRIPT is JSON, see `tasks.load`. The process prints its port as the first line, and serves until it is killed.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""What another process may ask of a stand-in, beside the providers' paths.
+"""Requests by which another process controls a stand-in.
 
-POST /admin/script      a script as JSON, see `tasks.load`
-POST /admin/release     let go on what is on hold
+POST /admin/script      replaces the script, by JSON as for `tasks.load`
+POST /admin/release     continues the answers on hold
 GET  /admin/state       requests (protocol, headers, body, end, seconds), in_flight, most_in_flight, errors
 """
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def administer(standin: "Standin", path: str, content: bytes) -> tuple[int, dict[str, Any]]:
-    """Do what was asked; gives the status and the answer."""
+    """Carry out a request, and return the status and the body of the response."""
     match path:
         case "/admin/script":
             standin.script = tasks.load(json.loads(content))
@@ -30,7 +30,7 @@ def administer(standin: "Standin", path: str, content: bytes) -> tuple[int, dict
 
 
 def state_of(standin: "Standin") -> dict[str, Any]:
-    """What came, as JSON."""
+    """Return the state of a stand-in as JSON."""
     requests = [
         {
             "protocol": request.protocol,

@@ -1,4 +1,4 @@
-"""The wire of Anthropic's Messages: `POST /v1/messages`."""
+"""The format of Anthropic's Messages API: `POST /v1/messages`."""
 
 import json
 import uuid
@@ -26,7 +26,7 @@ Event = tuple[str | None, dict[str, Any] | str]
 
 
 def read(body: dict[str, Any]) -> tuple[list[Message], list[ToolOffer]]:
-    """The messages and the tools of a request."""
+    """Return the messages and the tools of a request."""
     messages = [Message("system", text_of(body["system"]))] if body.get("system") else []
     for message in body["messages"]:
         messages += read_message(message)
@@ -39,10 +39,10 @@ def read(body: dict[str, Any]) -> tuple[list[Message], list[ToolOffer]]:
 
 
 def read_message(message: dict[str, Any]) -> Iterator[Message]:
-    """A message in the one shape: each tool result is one of its own, before the text beside it."""
+    """Yield a message as messages of all protocols: each tool result is a message of its own, before the text beside it."""
     content = message["content"]
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-    said = Message(message["role"], text_of(blocks))
+    rest = Message(message["role"], text_of(blocks))
     for block in blocks:
         if block["type"] == "tool_result":
             text = text_of(block.get("content", ""))
@@ -50,32 +50,32 @@ def read_message(message: dict[str, Any]) -> Iterator[Message]:
             yield Message("tool", tool_results=[result])
         elif block["type"] == "tool_use":
             call = ToolCall(id=block["id"], name=block["name"], arguments=json_of(block["input"]))
-            said.tool_calls.append(call)
+            rest.tool_calls.append(call)
         elif block["type"] == "thinking":
-            said.thinking += block["thinking"]
-            said.signature += block["signature"]
-    if said.text or said.tool_calls or said.thinking:
-        yield said
+            rest.thinking += block["thinking"]
+            rest.signature += block["signature"]
+    if rest.text or rest.tool_calls or rest.thinking:
+        yield rest
 
 
 def text_of(content: str | list[dict[str, Any]]) -> str:
-    """The text of content, without what is not text."""
+    """Return the text blocks of content as one text."""
     return content if isinstance(content, str) else "".join(block.get("text", "") for block in content)
 
 
 def json_of(value: Any) -> str:
-    """Arguments as text again."""
+    """Return arguments as a JSON text."""
     return json.dumps(value)
 
 
 def answer(reply: Reply, request: Request) -> dict[str, Any]:
-    """The whole answer, a `Message`."""
+    """Return the complete response, a `Message`."""
     content = [block for part in reply.parts if (block := block_of(part, request)) is not None]
     return {**opening(reply, request), "content": content, **end_of(reply), "usage": usage_of(reply.usage)}
 
 
 def events(reply: Reply, request: Request) -> Iterator[Event]:
-    """The answer as a stream of `RawMessageStreamEvent`."""
+    """Yield the response as a stream of `RawMessageStreamEvent`."""
     opened = opening(reply, request)
     usage = {**usage_of(reply.usage), "output_tokens": 1}
     message = {**opened, "content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
@@ -93,12 +93,12 @@ def events(reply: Reply, request: Request) -> Iterator[Event]:
 
 
 def event(kind: str, **fields: Any) -> Event:
-    """An event, named twice as the API does."""
+    """Return an event, whose name and `type` are the same as in the API."""
     return kind, {"type": kind, **fields}
 
 
 def opening(reply: Reply, request: Request) -> dict[str, Any]:
-    """What a message begins with."""
+    """Return the fields that a message begins with."""
     return {
         "id": f"msg_{uuid.uuid4().hex[:24]}",
         "type": "message",
@@ -108,7 +108,7 @@ def opening(reply: Reply, request: Request) -> dict[str, Any]:
 
 
 def end_of(reply: Reply) -> dict[str, Any]:
-    """Why the message ended."""
+    """Return the fields that say why the message ended."""
     refusals = [part.text for part in reply.parts if isinstance(part, Refusal)]
     finish = natural_finish(reply)
     if refusals and reply.finish is None:
@@ -118,7 +118,7 @@ def end_of(reply: Reply) -> dict[str, Any]:
 
 
 def block_of(part: Text | Thinking | ToolCall | Refusal, request: Request) -> dict[str, Any] | None:
-    """A block of the whole answer; a refusal is none."""
+    """Return a block of the complete response; None for a refusal, which has no block."""
     match part:
         case Text():
             return {"type": "text", "text": part.text, "citations": None}
@@ -131,7 +131,7 @@ def block_of(part: Text | Thinking | ToolCall | Refusal, request: Request) -> di
 
 
 def empty_block_of(part: Text | Thinking | ToolCall, request: Request) -> dict[str, Any]:
-    """A block as a stream opens it."""
+    """Return a block as a stream opens it, without content."""
     match part:
         case Text():
             return {"type": "text", "text": "", "citations": None}
@@ -142,7 +142,7 @@ def empty_block_of(part: Text | Thinking | ToolCall, request: Request) -> dict[s
 
 
 def deltas_of(part: Text | Thinking | ToolCall, size: int) -> Iterator[dict[str, Any]]:
-    """What fills a block that a stream has opened."""
+    """Yield the deltas of a block."""
     match part:
         case Text():
             yield from ({"type": "text_delta", "text": piece} for piece in pieces(part.text, size))
@@ -156,7 +156,7 @@ def deltas_of(part: Text | Thinking | ToolCall, size: int) -> Iterator[dict[str,
 
 
 def error(kind: ErrorKind, request: Request) -> tuple[int, dict[str, Any]]:
-    """The status and the body of an error."""
+    """Return the status and the body of an error."""
     status, name, message = {
         "bad_request": (400, "invalid_request_error", "temperature: range: 0..1"),
         "context_length": (
@@ -181,12 +181,12 @@ def error(kind: ErrorKind, request: Request) -> tuple[int, dict[str, Any]]:
 
 
 def error_event(kind: ErrorKind, request: Request, number: int) -> Event:
-    """The event that ends an open stream."""
+    """Return the event of an error that ends a stream."""
     return "error", error(kind, request)[1]
 
 
 def usage_of(usage: Usage) -> dict[str, Any]:
-    """The tokens; those read from the cache are counted beside the others."""
+    """Return the usage; tokens read from the cache are not among the input tokens."""
     return {
         "input_tokens": usage.input - usage.cached,
         "output_tokens": usage.output,
@@ -197,5 +197,5 @@ def usage_of(usage: Usage) -> dict[str, Any]:
 
 
 def new_id() -> str:
-    """An id for a tool call."""
+    """Return a new id for a tool call."""
     return f"toolu_{uuid.uuid4().hex[:24]}"

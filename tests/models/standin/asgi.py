@@ -1,4 +1,4 @@
-"""The small change of ASGI: read a request's body, notice that its client goes, send an answer."""
+"""ASGI helpers: read a request's body, watch for a disconnect, send a response."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from tests.models.standin.request import Request
 
 
 async def read_content(receive: Any) -> bytes:
-    """The body of a request."""
+    """Return the body of a request."""
     content, more = b"", True
     while more:
         message = await receive()
@@ -16,32 +16,32 @@ async def read_content(receive: Any) -> bytes:
 
 
 async def watch(receive: Any, request: Request) -> None:
-    """Note that the client has gone."""
+    """Set `request.left` when the client disconnects."""
     while (await receive())["type"] != "http.disconnect":
         pass
     request.left.set()
 
 
 async def respond(send: Any, status: int, headers: list[tuple[str, str]], content: bytes) -> None:
-    """Send a whole answer."""
+    """Send a complete response."""
     await send(start(status, [*headers, ("content-length", str(len(content)))]))
     await send({"type": "http.response.body", "body": content})
 
 
 def start(status: int, headers: list[tuple[str, str]]) -> dict[str, Any]:
-    """The head of an answer."""
+    """Return the message that starts a response."""
     encoded = [(name.lower().encode(), value.encode()) for name, value in headers]
     return {"type": "http.response.start", "status": status, "headers": encoded}
 
 
 def request_id(request: Request) -> dict[str, str]:
-    """The header that names the request at the provider."""
+    """Return the header with the provider's id of the request."""
     name = "request-id" if request.protocol == "anthropic" else "x-request-id"
     return {name: f"req_{request.number}"}
 
 
 def place(part: float | None, count: int) -> int | None:
-    """The chunk before which something happens; a part above 0 leaves the first chunk out."""
+    """Return the number of the chunk at a fraction of a response; after the first chunk for any fraction above 0."""
     if part is None:
         return None
     return max(1, int(part * count)) if part else 0

@@ -1,4 +1,4 @@
-"""The wire of OpenAI's Chat Completions: `POST /v1/chat/completions`."""
+"""The format of OpenAI's Chat Completions API: `POST /v1/chat/completions`."""
 
 import uuid
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ Event = tuple[str | None, dict[str, Any] | str]
 
 
 def read(body: dict[str, Any]) -> tuple[list[Message], list[ToolOffer]]:
-    """The messages and the tools of a request."""
+    """Return the messages and the tools of a request."""
     tools = [
         ToolOffer(
             function["name"], function.get("description", ""), function["parameters"], function.get("strict")
@@ -38,7 +38,7 @@ def read(body: dict[str, Any]) -> tuple[list[Message], list[ToolOffer]]:
 
 
 def read_message(message: dict[str, Any]) -> Message:
-    """A message in the one shape."""
+    """Return a message as a message of all protocols."""
     content = message.get("content") or ""
     text = content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
     if message["role"] == "tool":
@@ -51,7 +51,7 @@ def read_message(message: dict[str, Any]) -> Message:
 
 
 def answer(reply: Reply, request: Request) -> dict[str, Any]:
-    """The whole answer, a `ChatCompletion`."""
+    """Return the complete response, a `ChatCompletion`."""
     tool_calls = [
         {
             "id": call.id or new_id(),
@@ -73,7 +73,7 @@ def answer(reply: Reply, request: Request) -> dict[str, Any]:
 
 
 def events(reply: Reply, request: Request) -> Iterator[Event]:
-    """The answer as a stream of `ChatCompletionChunk`."""
+    """Yield the response as a stream of `ChatCompletionChunk`."""
     shared = envelope(request, "chat.completion.chunk")
 
     def chunk(delta: dict[str, Any], finish: str | None = None) -> Event:
@@ -100,18 +100,18 @@ def events(reply: Reply, request: Request) -> Iterator[Event]:
 
 
 def error(kind: ErrorKind, request: Request) -> tuple[int, dict[str, Any]]:
-    """The status and the body of an error."""
+    """Return the status and the body of an error."""
     status, found = error_of(kind, request)
     return status, {"error": found}
 
 
 def error_event(kind: ErrorKind, request: Request, number: int) -> Event:
-    """The event that ends an open stream."""
+    """Return the event of an error that ends a stream."""
     return None, error(kind, request)[1]
 
 
 def envelope(request: Request, kind: str) -> dict[str, Any]:
-    """What an answer and every chunk begin with."""
+    """Return the fields that a response and each of its chunks begin with."""
     return {
         "id": f"chatcmpl-{uuid.uuid4().hex}",
         "object": kind,
@@ -123,13 +123,13 @@ def envelope(request: Request, kind: str) -> dict[str, Any]:
 
 
 def finish_of(reply: Reply) -> str:
-    """The finish in the protocol's words."""
+    """Return the finish reason of the protocol."""
     finish = natural_finish(reply)
     return FINISH.get(finish, finish)
 
 
 def usage_of(usage: Usage) -> dict[str, Any]:
-    """The tokens; those of the prompt count the cached ones."""
+    """Return the usage; the prompt tokens include the cached tokens."""
     return {
         "prompt_tokens": usage.input,
         "completion_tokens": usage.output,
@@ -140,5 +140,5 @@ def usage_of(usage: Usage) -> dict[str, Any]:
 
 
 def new_id() -> str:
-    """An id for a tool call."""
+    """Return a new id for a tool call."""
     return f"call_{uuid.uuid4().hex[:24]}"

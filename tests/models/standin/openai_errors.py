@@ -1,4 +1,4 @@
-"""OpenAI's errors, with the statuses and bodies that its API sends."""
+"""The errors of OpenAI's APIs, with their statuses and bodies."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ PLANS = "please check your plan and billing details."
 
 
 def error_of(kind: ErrorKind, request: Request) -> tuple[int, dict[str, Any]]:
-    """The status, and the body's `error`."""
+    """Return the status, and the `error` of the body."""
     status, kind_of_error, code, message = {
         "bad_request": (400, "invalid_request_error", None, "Invalid value for 'temperature'."),
         "context_length": (

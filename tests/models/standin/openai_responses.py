@@ -1,4 +1,4 @@
-"""The wire of OpenAI's Responses: `POST /v1/responses`."""
+"""The format of OpenAI's Responses API: `POST /v1/responses`."""
 
 import uuid
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ Item = dict[str, Any]
 
 
 def read(body: dict[str, Any]) -> tuple[list[Message], list[ToolOffer]]:
-    """The messages and the tools of a request; the items of one turn of the model are one message."""
+    """Return the messages and the tools of a request; adjacent items of the model are one message."""
     messages = [Message("system", body["instructions"])] if body.get("instructions") else []
     items = body["input"]
     items = [{"role": "user", "content": items}] if isinstance(items, str) else items
@@ -48,7 +48,7 @@ def read(body: dict[str, Any]) -> tuple[list[Message], list[ToolOffer]]:
 
 
 def role_of(item: Item) -> Any:
-    """Who said an item."""
+    """Return the role of an item."""
     if item.get("type") == "function_call_output":
         return "tool"
     return ROLES.get(item["role"], item["role"]) if "role" in item else "assistant"
@@ -70,17 +70,17 @@ def read_into(message: Message, item: Item) -> None:
 
 
 def text_of(content: str | list[Item]) -> str:
-    """The text of content, without what is not text."""
+    """Return the text parts of content as one text."""
     return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
 
 
 def answer(reply: Reply, request: Request) -> dict[str, Any]:
-    """The whole answer, a `Response`."""
+    """Return the complete response, a `Response`."""
     return closing(reply, request, opening(request), [item_of(part) for part in reply.parts])
 
 
 def events(reply: Reply, request: Request) -> Iterator[Event]:
-    """The answer as a stream of `ResponseStreamEvent`."""
+    """Yield the response as a stream of `ResponseStreamEvent`."""
     numbers = count()
 
     def event(kind: str, **fields: Any) -> Event:
@@ -101,7 +101,7 @@ def events(reply: Reply, request: Request) -> Iterator[Event]:
 
 
 def opening(request: Request) -> dict[str, Any]:
-    """A response that has only begun."""
+    """Return a response that has only begun."""
     return {
         "id": f"resp_{uuid.uuid4().hex}",
         "object": "response",
@@ -121,7 +121,7 @@ def opening(request: Request) -> dict[str, Any]:
 
 
 def closing(reply: Reply, request: Request, opened: Item, output: list[Item]) -> dict[str, Any]:
-    """The response that has ended."""
+    """Return the response that has ended."""
     finish = natural_finish(reply)
     whole = finish in WHOLE
     return {
@@ -134,7 +134,7 @@ def closing(reply: Reply, request: Request, opened: Item, output: list[Item]) ->
 
 
 def item_of(part: Text | Thinking | ToolCall | Refusal) -> Item:
-    """A finished item of the output."""
+    """Return a complete item of the output."""
     unique = uuid.uuid4().hex
     match part:
         case Thinking():
@@ -159,7 +159,7 @@ def item_of(part: Text | Thinking | ToolCall | Refusal) -> Item:
 
 
 def empty_item_of(item: Item) -> Item:
-    """An item as a stream opens it."""
+    """Return an item as a stream opens it, without content."""
     match item["type"]:
         case "reasoning":
             return {**item, "encrypted_content": None, "summary": []}
@@ -170,7 +170,7 @@ def empty_item_of(item: Item) -> Item:
 
 
 def steps_of(item: Item, size: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What fills an item that a stream has opened."""
+    """Yield the names and fields of the events between an item's first and last event."""
     match item["type"]:
         case "reasoning":
             yield from summary_steps(item["summary"][0], size)
@@ -183,7 +183,7 @@ def steps_of(item: Item, size: int) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def summary_steps(summary: Item, size: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The summary of a reasoning item."""
+    """Yield the events of a reasoning item's summary."""
     name, place = "response.reasoning_summary", {"summary_index": 0}
     yield f"{name}_part.added", {**place, "part": {**summary, "text": ""}}
     for piece in pieces(summary["text"], size):
@@ -193,7 +193,7 @@ def summary_steps(summary: Item, size: int) -> Iterator[tuple[str, dict[str, Any
 
 
 def content_steps(content: Item, size: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The text of a message, or its refusal."""
+    """Yield the events of a message's text or refusal."""
     key = "text" if content["type"] == "output_text" else "refusal"
     name, place = f"response.{content['type']}", {"content_index": 0}
     logprobs = {"logprobs": []} if key == "text" else {}
@@ -205,18 +205,18 @@ def content_steps(content: Item, size: int) -> Iterator[tuple[str, dict[str, Any
 
 
 def error(kind: ErrorKind, request: Request) -> tuple[int, dict[str, Any]]:
-    """The status and the body of an error."""
+    """Return the status and the body of an error."""
     status, found = error_of(kind, request)
     return status, {"error": found}
 
 
 def error_event(kind: ErrorKind, request: Request, number: int) -> Event:
-    """The event that ends an open stream. The API nests the error, unlike its specification."""
+    """Return the event of an error that ends a stream; the API nests the error, unlike its specification."""
     return "error", {"type": "error", "error": error_of(kind, request)[1], "sequence_number": number}
 
 
 def usage_of(usage: Usage) -> dict[str, Any]:
-    """The tokens; those of the input count the cached ones."""
+    """Return the usage; the input tokens include the cached tokens."""
     return {
         "input_tokens": usage.input,
         "input_tokens_details": {"cached_tokens": usage.cached, "cache_write_tokens": 0},

@@ -1,4 +1,4 @@
-"""A stand-in as a process of its own, seen from the process that started it."""
+"""A stand-in in another process, controlled by the process that has started it."""
 
 import json
 import subprocess
@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import httpx2
 
-from tests.models.standin.reply import SCRIPT, Answer, spoken
+from tests.models.standin.reply import SCRIPT, Answer, as_answer
 from tests.models.standin.wire import environment
 
 ROOT = Path(__file__).parents[3]
@@ -20,13 +20,13 @@ WrittenScript = Sequence[Answer | str] | dict[str, Any]
 
 
 class StandinProcess:
-    """A provider that outlives what is killed beside it: `with StandinProcess(script) as standin`."""
+    """A stand-in that does not end with a process that a test kills: `with StandinProcess(script) as standin`."""
 
     def __init__(self, script: WrittenScript = ()) -> None:
         self._script = script
 
     def __enter__(self) -> Self:
-        """Start it; returns when it serves."""
+        """Start the process, and wait until it serves."""
         command = [*COMMAND, json.dumps(write(self._script))]
         self.process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
@@ -34,34 +34,34 @@ class StandinProcess:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End it."""
+        """Kill the process."""
         self.process.kill()
         self.process.communicate()
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables that make the SDKs of another process ask this stand-in."""
+        """The environment variables with which the SDKs of another process use this stand-in."""
         return environment(self.url)
 
     def load(self, script: WrittenScript) -> None:
-        """Give it another script; the next request gets its first answer."""
-        self._ask("script", write(script))
+        """Replace the script; the next request gets its first answer."""
+        self._post("script", write(script))
 
     def release(self) -> None:
-        """Let every answer go on that is on hold now."""
-        self._ask("release", None)
+        """Continue every answer that is on hold."""
+        self._post("release", None)
 
     @property
     def state(self) -> dict[str, Any]:
-        """What came: see `admin`."""
+        """The state of the stand-in, see `admin`."""
         return httpx2.get(f"{self.url}/admin/state").raise_for_status().json()
 
-    def _ask(self, what: str, content: Any) -> None:
-        httpx2.post(f"{self.url}/admin/{what}", json=content).raise_for_status()
+    def _post(self, path: str, content: Any) -> None:
+        httpx2.post(f"{self.url}/admin/{path}", json=content).raise_for_status()
 
 
 def write(script: WrittenScript) -> Any:
-    """A script as JSON."""
+    """Return a script as JSON."""
     if isinstance(script, dict):
         return script
-    return SCRIPT.dump_python([spoken(answer) for answer in script], mode="json")
+    return SCRIPT.dump_python([as_answer(answer) for answer in script], mode="json")

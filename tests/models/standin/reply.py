@@ -1,6 +1,6 @@
-"""What a script says: answers and faults, the same words for every protocol.
+"""The parts of a script: answers and faults, the same for every protocol.
 
-Every word is a pydantic model, so that a script travels to another process as JSON.
+Each part is a pydantic model, so that a script can be sent to another process as JSON.
 """
 
 import json
@@ -20,46 +20,46 @@ ErrorKind = Literal[
     "unauthorized",
     "unknown_model",
 ]
-"""What a provider complains of; each protocol has its status and its body for it."""
+"""The errors of providers; each protocol has a status and a body for each."""
 
 
-class Word(BaseModel):
-    """A word of a script."""
+class Item(BaseModel):
+    """A part of a script."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
-class Text(Word):
-    """Text of the answer."""
+class Text(Item):
+    """A text of the answer."""
 
     kind: Literal["text"] = "text"
     text: str
 
 
-class Thinking(Word):
-    """What the model thought. Chat Completions has no place for it and leaves it out."""
+class Thinking(Item):
+    """Thinking of the model, which Chat Completions leaves out."""
 
     kind: Literal["thinking"] = "thinking"
     text: str
     signature: str = "c2lnbmVk"
-    """Anthropic's signature; the encrypted content of a reasoning item of Responses."""
+    """Anthropic's signature, or the encrypted content of a reasoning item of Responses."""
 
 
-class ToolCall(Word):
+class ToolCall(Item):
     """A call of a tool, with its arguments as the model wrote them."""
 
     kind: Literal["tool_call"] = "tool_call"
     name: str
-    """The name on the wire."""
+    """The tool's name for providers."""
     arguments: str = "{}"
-    """Sent exactly so, JSON or not. Only a plain answer of Anthropic cannot: its wire holds an object there, so that
-    other text arrives as `{"INVALID_JSON": text}`; a streamed one sends it as it is."""
+    """Sent unchanged, JSON or not; but an unstreamed answer of Anthropic has an object there, so that other text
+    is sent as `{"INVALID_JSON": text}`."""
     id: str | None = None
-    """None: an id of the protocol's own kind, new for every call."""
+    """The call's id; for None a new id of the protocol's form."""
 
 
-class Refusal(Word):
-    """The model will not; its words why."""
+class Refusal(Item):
+    """A refusal of the model, with its text."""
 
     kind: Literal["refusal"] = "refusal"
     text: str
@@ -68,23 +68,23 @@ class Refusal(Word):
 Part = Annotated[Text | Thinking | ToolCall | Refusal, Field(discriminator="kind")]
 
 
-class Usage(Word):
+class Usage(Item):
     """Tokens of a request."""
 
     input: NonNegativeInt = 10
-    """With those read from the cache, for every protocol."""
+    """Input tokens, including those read from the cache, for every protocol."""
     output: NonNegativeInt = 5
     cached: NonNegativeInt = 0
-    """Of `input`, those read from the cache."""
+    """The tokens of `input` that were read from the cache."""
 
 
-class Answer(Word):
-    """What every answer may do before it begins."""
+class Answer(Item):
+    """The fields of every answer."""
 
     delay: float = 0
     """Seconds until the first byte."""
     headers: dict[str, str] = {}
-    """Response headers beside the usual ones."""
+    """Additional response headers."""
 
 
 class Reply(Answer):
@@ -92,36 +92,36 @@ class Reply(Answer):
 
     kind: Literal["reply"] = "reply"
     parts: tuple[Part, ...] = ()
-    """In order. None is an answer that says nothing."""
+    """The parts in order; an answer without parts is empty."""
     finish: str | None = None
-    """`stop`, `tool_call`, `length` or `content_filter` in the protocol's own word; any other word as it is. None is
-    what follows from the parts."""
+    """The finish reason: `stop`, `tool_call`, `length` and `content_filter` are sent as the protocol's own value, any
+    other unchanged. None is the one that follows from the parts."""
     usage: Usage = Usage()
     piece: int = Field(default=12, gt=0)
-    """Characters of a streamed delta."""
+    """Most characters of a streamed delta."""
     pace: float = 0
     """Seconds between the events of a stream."""
     hold: float | None = Field(default=None, ge=0, lt=1)
-    """The part of the answer after which it waits for `release()`; 0 waits before the first byte."""
+    """The fraction of the answer after which it waits for `release()`; 0 waits before the first byte."""
     cut: float | None = Field(default=None, ge=0, lt=1)
-    """The part of the answer after which the connection ends; 0 ends it before the first byte."""
+    """The fraction of the answer after which the connection is closed; 0 closes it before the first byte."""
     ends: float | None = Field(default=None, gt=0, lt=1)
-    """The part of the answer that is sent as if it were the whole."""
+    """The fraction of the answer that is sent as if it were complete."""
     breaks: ErrorKind | None = None
-    """The error that a stream sends in its midst, in place of the rest. A plain answer is that error."""
+    """The error that a stream sends halfway, in place of the rest. An unstreamed answer is this error."""
 
 
 class HttpError(Answer):
-    """The provider refuses the request, with its genuine error body."""
+    """A refusal of the request, with the provider's own error body."""
 
     kind: Literal["http_error"] = "http_error"
     error: ErrorKind
     status: int | None = None
-    """None is the provider's own status for this error."""
+    """The status; None is the provider's own status for this error."""
 
 
 class Body(Answer):
-    """A body as given: no JSON, or nothing."""
+    """A response with any body, such as one that is no JSON, or an empty one."""
 
     kind: Literal["body"] = "body"
     content: str = ""
@@ -133,26 +133,26 @@ AnyAnswer = Annotated[Reply | HttpError | Body, Field(discriminator="kind")]
 
 
 def says(text: str, **fields: Any) -> Reply:
-    """Answer with a text."""
+    """Return an answer with a text."""
     return Reply(parts=(Text(text=text),), **fields)
 
 
-def spoken(answer: Any) -> Any:
-    """An answer, where a bare string is a text."""
+def as_answer(answer: Any) -> Any:
+    """Return an answer; a bare string becomes an answer with this text."""
     return says(answer) if isinstance(answer, str) else answer
 
 
-SCRIPT = TypeAdapter(list[Annotated[AnyAnswer, BeforeValidator(spoken)]])
-"""A list of answers, to and from JSON."""
+SCRIPT = TypeAdapter(list[Annotated[AnyAnswer, BeforeValidator(as_answer)]])
+"""Reads and writes a list of answers as JSON."""
 
 
 def calls(*tool_calls: ToolCall, **fields: Any) -> Reply:
-    """Answer with tool calls."""
+    """Return an answer with tool calls."""
     return Reply(parts=tool_calls, **fields)
 
 
 def natural_finish(reply: Reply) -> str:
-    """The finish that was scripted, or the one that follows from the parts."""
+    """Return the finish reason of the script, or the one that follows from the parts."""
     kinds = {part.kind for part in reply.parts}
     if reply.finish is not None:
         return reply.finish
@@ -160,12 +160,12 @@ def natural_finish(reply: Reply) -> str:
 
 
 def pieces(text: str, size: int) -> Sequence[str]:
-    """Cut a text for a stream; what is joined again is the text."""
+    """Return a text in pieces for a stream."""
     return [text[start : start + size] for start in range(0, len(text), size)]
 
 
 def object_of(arguments: str) -> dict[str, Any]:
-    """The object that arguments are, or one that holds a text that is none."""
+    """Return the object of a JSON text; for any other text an object that holds the text."""
     try:
         parsed = json.loads(arguments)
     except ValueError:

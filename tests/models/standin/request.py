@@ -1,4 +1,4 @@
-"""What came: a request of any protocol, in one shape."""
+"""A request of any protocol, in one form."""
 
 import asyncio
 import time
@@ -12,7 +12,7 @@ Protocol = Literal["openai-chat", "openai-responses", "anthropic"]
 
 @dataclass(frozen=True)
 class ToolOffer:
-    """A tool that the model may call."""
+    """A tool that the request defines."""
 
     name: str
     description: str
@@ -27,58 +27,58 @@ class ToolResult:
     id: str
     text: str
     is_error: bool = False
-    """Only Anthropic's wire tells."""
+    """Whether the call failed; only Anthropic's format has it."""
 
 
 @dataclass
 class Message:
-    """A message as the model reads it."""
+    """A message of the request."""
 
     role: Literal["system", "user", "assistant", "tool"]
     text: str = ""
     thinking: str = ""
     signature: str = ""
-    """The signature, or the encrypted content, that came back with the thinking."""
+    """The signature, or the encrypted content, that was sent back with the thinking."""
     tool_calls: list[ToolCall] = field(default_factory=list)
     tool_results: list[ToolResult] = field(default_factory=list)
 
 
 @dataclass(eq=False)
 class Request:
-    """A request, with the times of its answer."""
+    """A request, with the times and the outcome of its answer."""
 
     protocol: Protocol
     body: dict[str, Any]
-    """As it came."""
+    """The body, as the client sent it."""
     headers: dict[str, str]
-    """By lowercase name."""
+    """The headers, by lowercase name."""
     messages: list[Message]
-    """Instructions come first, in messages of the role `system`."""
+    """The messages; instructions come first, with the role `system`."""
     tools: list[ToolOffer]
     tool_choice: Any
-    """In the protocol's own words; None when the request has none."""
+    """The tool choice, as the protocol has it; None when the request has none."""
     number: int = 0
-    """The first that came is 0."""
+    """The number of the request, from 0."""
     arrived_at: float = field(default_factory=time.monotonic)
     """Seconds of the monotonic clock of the stand-in's process."""
     ended_at: float | None = None
     end: Literal["answered", "cut", "left"] | None = None
-    """`cut` by the script, `left` by the client before the answer was through; None while it is answered."""
+    """`cut` when the script closed the connection, `left` when the client did before the end; None until then."""
     left: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
-    """The client has gone."""
+    """Set when the client has disconnected."""
 
     def finish(self, end: Literal["answered", "cut", "left"]) -> None:
-        """Note how the answer ended, and when."""
+        """Record how the answer ended, and when."""
         self.end, self.ended_at = end, time.monotonic()
 
     @property
     def model(self) -> str:
-        """The model that was asked for."""
+        """The model that the request names."""
         return self.body["model"]
 
     @property
     def stream(self) -> bool:
-        """Whether the answer is to be streamed."""
+        """Whether the request asks for a streamed response."""
         return bool(self.body.get("stream"))
 
     @property
@@ -88,7 +88,7 @@ class Request:
 
     @property
     def text(self) -> str:
-        """The last text of the user."""
+        """The text of the last user message that has one."""
         return next(
             (message.text for message in reversed(self.messages) if message.role == "user" and message.text),
             "",

@@ -1,4 +1,4 @@
-"""pydantic-ai's models on the genuine SDKs, pointed at a stand-in."""
+"""pydantic-ai's models, which use the providers' SDKs, with a stand-in's URL."""
 
 from typing import Any
 
@@ -23,10 +23,10 @@ def model_of(
     settings: ModelSettings | None = None,
     **client_options: Any,
 ) -> tuple[Model, AsyncOpenAI | AsyncAnthropic]:
-    """A model, and the SDK's client that must be closed.
+    """Return a model, and the SDK's client, which the caller must close.
 
-    The SDK does not retry. `client_options` are the SDK client's own, such as `timeout` in seconds. An Anthropic
-    model that is asked without `max_tokens` streams a plain request too: its SDK refuses to wait so long.
+    The SDK does not retry. `client_options` are those of the SDK's client, such as `timeout` in seconds. For a request
+    without `max_tokens`, Anthropic's SDK streams even a plain request, since the response may take long.
     """
     name = name or wire.MODELS[protocol]
     options: dict[str, Any] = {"api_key": wire.KEY, "max_retries": 0, **client_options}

@@ -1,7 +1,7 @@
-"""The stand-in in this process: a server on a free port of this machine, with its script and what came.
+"""The stand-in in this process: a server on a free loopback port, with its script and its requests.
 
-uvicorn speaks HTTP. Its protocol is used without its `Server`, which would take the process's signals and wait for
-open connections, where a stand-in ends at once.
+uvicorn's HTTP protocol is used without its `Server`, which would handle the process's signals and wait for open
+connections, whereas a stand-in ends at once.
 """
 
 import asyncio
@@ -18,14 +18,14 @@ from uvicorn.server import ServerState
 from tests.models.standin import wire
 from tests.models.standin.admin import administer
 from tests.models.standin.asgi import place, read_content, request_id, respond, start, watch
-from tests.models.standin.reply import Answer, Body, HttpError, Reply, spoken
+from tests.models.standin.reply import Answer, Body, HttpError, Reply, as_answer
 from tests.models.standin.request import Protocol, Request
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
 Script = Sequence[Answer | str] | Callable[[Request], Answer | str | Awaitable[Answer | str]]
-"""Answers in order, or what makes one of each request; a bare string is a text."""
+"""Answers in order, or a function, sync or async, that returns the answer to a request; a bare string is a text."""
 
 _NUMBERS = itertools.count(1)
 
@@ -33,25 +33,25 @@ PATIENCE = 60.0
 """Seconds until a condition that does not come true is a failure."""
 
 PLAIN_PIECE = 64
-"""Bytes of a plain answer sent at once."""
+"""Bytes of a chunk of an unstreamed answer."""
 
 
 class ClientLeftError(Exception):
-    """The client went before the answer was through."""
+    """The client disconnected before the end of the answer."""
 
 
 class Standin:
-    """A provider that answers as its script says: `async with Standin(script) as standin`."""
+    """A provider that answers by its script: `async with Standin(script) as standin`."""
 
     def __init__(self, script: Script = ()) -> None:
         self.key = f"{wire.KEY}-{next(_NUMBERS)}"
-        """Of its models: what a worker learned of an earlier one on the same port is not known of this one."""
+        """The API key of its models, a new one: a rate limit learned from an earlier stand-in on this port does not apply."""
         self.requests: list[Request] = []
-        """Every request that came, in order."""
+        """All requests, in order."""
         self.errors: list[Exception] = []
-        """What a script raised, or that it had no answer left; the client gets a 400."""
+        """Exceptions of a script, or its missing answers, for which the client gets a 400; and other exceptions."""
         self.most_in_flight = 0
-        """The most requests that were ever answered at once."""
+        """The most requests that were in flight at the same time."""
         self.script = script
         self._changed = asyncio.Event()
         self._released = asyncio.Event()
@@ -60,7 +60,7 @@ class Standin:
 
     @property
     def script(self) -> Script:
-        """What it answers. Setting it begins anew: the next request gets the first answer."""
+        """The script; after it is set, the next request gets its first answer."""
         return self._script
 
     @script.setter
@@ -69,7 +69,7 @@ class Standin:
         self._left = None if callable(script) else iter(script)
 
     async def __aenter__(self) -> Self:
-        """Open a free port."""
+        """Start serving on a free port."""
         listening = socket.create_server(("127.0.0.1", 0))
         self.port: int = listening.getsockname()[1]
         config = uvicorn.Config(
@@ -89,7 +89,7 @@ class Standin:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """End every connection, and close the models' clients."""
+        """Close the models' clients, and abort every connection."""
         for client in self._clients:
             await client.close()
         self._server.close()
@@ -100,17 +100,17 @@ class Standin:
 
     @property
     def url(self) -> str:
-        """Where it is, without a path."""
+        """The URL, without a path."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables that make the SDKs of another process ask this stand-in."""
+        """The environment variables with which the SDKs of another process use this stand-in."""
         return wire.environment(self.url)
 
     def model(self, protocol: Protocol, name: str | None = None, **options: Any) -> "Model":
-        """A model that asks this stand-in through its genuine SDK; `options` are those of `sdk.model_of`."""
-        # Not above: a process of its own needs no SDK, which would take it seconds.
+        """Return a model that uses this stand-in through its SDK; `options` are those of `sdk.model_of`."""
+        # Imported here, since a stand-in in a process of its own needs no SDK, which takes seconds to import.
         from tests.models.standin.sdk import model_of
 
         model, client = model_of(protocol, self.url, name, **{"api_key": self.key, **options})
@@ -119,29 +119,29 @@ class Standin:
 
     @property
     def in_flight(self) -> int:
-        """Requests that came and are not answered."""
+        """The number of requests whose answer has not ended."""
         return sum(request.end is None for request in self.requests)
 
     async def arrived(self, count: int = 1) -> None:
-        """Wait until so many requests came."""
+        """Wait until `count` requests have arrived."""
         await self.until(lambda: len(self.requests) >= count)
 
     async def ended(self, count: int = 1) -> None:
-        """Wait until so many requests were answered, cut or left."""
+        """Wait until `count` requests have ended: answered, cut or left."""
         await self.until(lambda: len(self.requests) - self.in_flight >= count)
 
     async def held(self, count: int = 1) -> None:
-        """Wait until so many answers are on hold."""
+        """Wait until `count` answers are on hold."""
         await self.until(lambda: self._held >= count)
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until a condition on this stand-in is true."""
+        """Wait until a condition about this stand-in is true."""
         async with asyncio.timeout(PATIENCE):
             while not condition():
                 await self._changed.wait()
 
     def release(self) -> None:
-        """Let every answer go on that is on hold now."""
+        """Continue every answer that is on hold."""
         self._released.set()
         self._released = asyncio.Event()
 
@@ -175,23 +175,23 @@ class Standin:
             self._change()
 
     async def _answer(self, request: Request, send: Any) -> None:
-        said = await self._next(request)
-        await self._pause(request, said.delay)
-        if isinstance(said, Reply) and said.breaks is not None and not request.stream:
-            said = HttpError(error=said.breaks, headers=said.headers)
-        headers = list({**request_id(request), **said.headers}.items())
-        match said:
+        answer = await self._next(request)
+        await self._pause(request, answer.delay)
+        if isinstance(answer, Reply) and answer.breaks is not None and not request.stream:
+            answer = HttpError(error=answer.breaks, headers=answer.headers)
+        headers = list({**request_id(request), **answer.headers}.items())
+        match answer:
             case Reply():
-                await self._reply(said, request, headers, send)
+                await self._reply(answer, request, headers, send)
             case HttpError():
-                status, content = wire.error(said.error, request)
+                status, content = wire.error(answer.error, request)
                 headers.append(("content-type", "application/json"))
                 request.finish("answered")
-                await respond(send, said.status or status, headers, content)
+                await respond(send, answer.status or status, headers, content)
             case Body():
-                headers.append(("content-type", said.content_type))
+                headers.append(("content-type", answer.content_type))
                 request.finish("answered")
-                await respond(send, said.status, headers, said.content.encode())
+                await respond(send, answer.status, headers, answer.content.encode())
 
     async def _reply(self, reply: Reply, request: Request, headers: list[tuple[str, str]], send: Any) -> None:
         if request.stream:
@@ -210,7 +210,7 @@ class Standin:
                 await self._hold(request)
             if index == cut:
                 request.finish("cut")
-                send.__self__.transport.close()  # uvicorn's cycle of this request
+                send.__self__.transport.close()  # `send` is bound to uvicorn's cycle of this request
                 await request.left.wait()
                 return
             if index == 0:
@@ -227,12 +227,12 @@ class Standin:
     async def _next(self, request: Request) -> Answer:
         try:
             if self._left is None:
-                said = self._script(request)  # type: ignore[operator]
-                return spoken(await said if isinstance(said, Awaitable) else said)
-            said = next(self._left, None)
-            if said is None:
+                answer = self._script(request)  # type: ignore[operator]
+                return as_answer(await answer if isinstance(answer, Awaitable) else answer)
+            answer = next(self._left, None)
+            if answer is None:
                 raise LookupError(f"The script has no answer left for request {request.number}")
-            return spoken(said)
+            return as_answer(answer)
         except Exception as error:
             self.errors.append(error)
             return HttpError(error="bad_request")

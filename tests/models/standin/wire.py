@@ -1,4 +1,4 @@
-"""Which protocol speaks which wire, and how an answer becomes bytes."""
+"""The formats of the protocols, and answers as bytes."""
 
 import json
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ MODELS: dict[Protocol, str] = {
     "openai-responses": "gpt-5-mini",
     "anthropic": "claude-sonnet-4-6",
 }
-"""The models that are asked for when none is named: priced ones, that think."""
+"""The default model of each protocol: one with a known price, which can think."""
 
 KEY = "sk-standin"
 PROTOCOLS: Sequence[Protocol] = tuple(WIRES)
@@ -33,12 +33,12 @@ def read(protocol: Protocol, body: dict[str, Any], headers: dict[str, str], numb
 
 
 def plain(reply: Reply, request: Request) -> bytes:
-    """The body of a plain answer."""
+    """Return the body of an unstreamed answer."""
     return json.dumps(WIRES[request.protocol].answer(reply, request)).encode()
 
 
 def stream(reply: Reply, request: Request) -> list[bytes]:
-    """The events of a streamed answer, as Server-Sent Events."""
+    """Return the events of a streamed answer, as Server-Sent Events."""
     wire = WIRES[request.protocol]
     events = list(wire.events(reply, request))
     if reply.breaks is not None:
@@ -48,19 +48,19 @@ def stream(reply: Reply, request: Request) -> list[bytes]:
 
 
 def error(kind: ErrorKind, request: Request) -> tuple[int, bytes]:
-    """The status and the body of an error."""
+    """Return the status and the body of an error."""
     status, body = WIRES[request.protocol].error(kind, request)
     return status, json.dumps(body).encode()
 
 
 def encode_event(name: str | None, data: dict[str, Any] | str) -> bytes:
-    """One event; only OpenAI's chat leaves its events without names."""
+    """Return one event; only Chat Completions has events without names."""
     text = data if isinstance(data, str) else json.dumps(data)
     return (f"event: {name}\n" if name else "").encode() + f"data: {text}\n\n".encode()
 
 
 def environment(url: str) -> dict[str, str]:
-    """The variables that send the SDKs' own clients, such as those of `openai:gpt-5-mini`, to a stand-in."""
+    """Return the environment variables with which models by name, such as `openai:gpt-5-mini`, use a stand-in."""
     return {
         "OPENAI_BASE_URL": f"{url}/v1",
         "OPENAI_API_KEY": KEY,

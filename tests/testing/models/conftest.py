@@ -1,4 +1,4 @@
-"""Fixtures: a provider to record, and an agent whose module names a model that no test has the key of."""
+"""Fixtures: a provider to record, and an agent whose own model needs a key that no test has."""
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
@@ -25,7 +25,7 @@ async def find(id: int, meta: ToolCallMeta) -> dict[str, str]:
 
 
 def desk(instructions: str = "You answer for a shop.", **options) -> App:
-    """An app whose agent asks a model that cannot be asked here."""
+    """An app whose agent has a model that cannot be asked here."""
     planner = ModelPlanner("openai:gpt-5-mini", instructions=instructions, **options)
     return App(
         agents=[
@@ -36,13 +36,13 @@ def desk(instructions: str = "You answer for a shop.", **options) -> App:
 
 @pytest.fixture
 def app() -> App:
-    """The app as its module has it."""
+    """The app with its own model."""
     return desk()
 
 
 @pytest.fixture
 def converse(serve) -> Callable[..., Awaitable[RunOutput]]:
-    """Let the clerk of an app answer, and tell it `7` when it asks; gives how the run ended."""
+    """Start a run of an app's clerk, answer its questions with `It is 7`, and return the run's output."""
 
     async def run(app: App, text: str = "Where is my order?") -> RunOutput:
         client = await serve(app)

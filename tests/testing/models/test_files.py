@@ -1,4 +1,4 @@
-"""Files of exchanges: where there is none, where one is broken, and what they hold."""
+"""Files of exchanges: missing files, broken files, and what files contain."""
 
 import json
 from dataclasses import replace
@@ -18,19 +18,19 @@ HELLO = {"kind": "response", "parts": [{"part_kind": "text", "content": "Hello"}
 
 @pytest.fixture
 def path(tmp_path):
-    """Where the file is."""
+    """The path of the file."""
     return tmp_path / "exchanges.json"
 
 
 async def asks(model, *texts, tools=()):
-    """Ask a model; gives its response."""
+    """Ask a model, and return its response."""
     offered = [ToolDefinition(name=name, parameters_json_schema=schema) for name, schema in tools]
     parts = [text if isinstance(text, SystemPromptPart) else UserPromptPart(text) for text in texts]
     return await model.request([ModelRequest(parts)], None, ModelRequestParameters(function_tools=offered))
 
 
 @pytest.mark.parametrize(
-    ("written", "said"),
+    ("written", "message"),
     [
         ("{", "the file: Invalid JSON"),
         ("[]", "the file: Input should be an object"),
@@ -49,25 +49,25 @@ async def asks(model, *texts, tools=()):
         ),
     ],
 )
-def test_a_broken_file(path, written, said):
-    """The test fails at once, with the place in the file and what to do."""
+def test_a_broken_file(path, written, message):
+    """A broken file raises at once, with the place in the file and what to do."""
     if isinstance(written, list):
         written = {"format": 2, "model": "a:b", "exchanges": written}
     path.write_text(written if isinstance(written, str) else json.dumps(written))
     with pytest.raises(ValueError, match="SOJOURN_RECORD=1") as raised:
         Player(path)
-    assert str(raised.value).startswith(f"{path} is no file of exchanges: {said}")
+    assert str(raised.value).startswith(f"{path} is not a file of exchanges: {message}")
 
 
 def test_no_file(path, monkeypatch):
-    """Nothing is recorded by itself: a missing file says how it comes to be."""
+    """A missing file raises an error that says how to record it."""
     monkeypatch.delenv("SOJOURN_RECORD", raising=False)
     with pytest.raises(FileNotFoundError, match="run the test once with SOJOURN_RECORD=1"):
         recorded(path, model="openai:gpt-5-mini")
 
 
 async def test_one_line_records_or_plays(path, monkeypatch):
-    """As `SOJOURN_RECORD` says; to play, the model is not even looked up."""
+    """`recorded` records or plays, as `SOJOURN_RECORD` says; to play, the model is not looked up."""
     monkeypatch.setenv("SOJOURN_RECORD", "1")
     assert is_recording()
     await asks(recorded(path, model=TestModel(custom_output_text="Hi")), "Hello")
@@ -88,14 +88,14 @@ async def test_one_line_records_or_plays(path, monkeypatch):
     ],
     ids=["time", "uuid", "hexadecimal", "ignored"],
 )
-async def test_what_changes_from_run_to_run(path, then, now):
-    """It is no part of what is asked, also where the player alone is told to ignore it."""
+async def test_values_that_change_from_run_to_run_are_ignored(path, then, now):
+    """Times, UUIDs, hexadecimal numbers and ignored patterns are not compared, also if only the player has the pattern."""
     await asks(Recorder(TestModel(), path), then)
     assert await asks(Player(path, ignore=["Today is [^.]*"]), now)
 
 
 async def test_ids_of_the_run_and_its_callers(path):
-    """Inside an activity they are known, and no part of what is asked; but not where they are a part of a word."""
+    """Inside an activity the ids of the run and its callers are not compared, unless they are parts of longer words."""
 
     def within(run: str) -> ActivityEnvironment:
         environment = ActivityEnvironment()
@@ -115,15 +115,15 @@ async def test_ids_of_the_run_and_its_callers(path):
     [("on 2027-01-04", "on 2027-01-05"), ("call c", "call d"), ("ab" * 8, "cd" * 8)],
     ids=["date", "word", "short number"],
 )
-async def test_what_says_what_is_wanted(path, then, now):
-    """It is compared."""
+async def test_other_differences_are_found(path, then, now):
+    """Dates, words and short numbers are compared."""
     await asks(Recorder(TestModel(), path), then)
     with pytest.raises(ApplicationError, match="asked now"):
         await asks(Player(path), now)
 
 
 async def test_files_in_a_prompt(path):
-    """A picture is known by its digest, and is not in the file; a URL stands as it is."""
+    """A picture is replaced by its digest; a URL is kept as it is."""
     picture = BinaryContent(b"\x89PNG" * 1000, media_type="image/png")
     await asks(Recorder(TestModel(), path), ["What is it?", picture, ImageUrl("https://shop.example/a.png")])
     [message] = json.loads(path.read_text())["exchanges"][0]["messages"]
@@ -136,7 +136,7 @@ async def test_files_in_a_prompt(path):
 
 
 async def test_tools_stand_where_they_change(path):
-    """An exchange with the tools of the one before does not repeat them, and each knows its own."""
+    """An exchange with the tools of the exchange before does not repeat them; each is compared with its own tools."""
     recorder = Recorder(TestModel(call_tools=[]), path)
     for description in ("a", "b", "b"):
         await asks(recorder, description, tools=[("look", {"type": "object", "title": description})])
@@ -149,25 +149,25 @@ async def test_tools_stand_where_they_change(path):
 
 
 async def test_half_a_character(path):
-    """A text that UTF-8 cannot hold, as some providers cut them, is written and found again."""
+    """A text with half a surrogate pair, as some providers cut texts, is recorded and played."""
     await asks(Recorder(TestModel(custom_output_text="Hi \ud83d"), path), "Hello \ud83d")
     assert (await asks(Player(path), "Hello \ud83d")).text == "Hi ?"
 
 
 async def test_a_difference_is_bounded_and_printable(path):
-    """However long the prompts are, and whatever they hold."""
+    """The error for long prompts with control characters is short, and has none of these characters."""
     await asks(Recorder(TestModel(), path), "\x1b[31m red\n" * 400, "same")
     with pytest.raises(ApplicationError) as raised:
         await asks(Player(path), "\x1b[2J blue\n" * 400, "same")
-    said = str(raised.value)
-    assert len(said) < 2_000
-    assert said.replace("\n", "").isprintable()
-    assert said.endswith("... (more differs)")
-    assert "\\u001b[31m red" in said
+    message = str(raised.value)
+    assert len(message) < 2_000
+    assert message.replace("\n", "").isprintable()
+    assert message.endswith("... (more differs)")
+    assert "\\u001b[31m red" in message
 
 
-async def test_an_end_that_changed_is_seen(path):
-    """A long line is shown where it differs."""
+async def test_a_changed_end_is_shown(path):
+    """The error shows the part of a long line that differs."""
     long = "word " * 500
     await asks(Recorder(TestModel(), path), SystemPromptPart(f"{long} then"), "same")
     with pytest.raises(ApplicationError, match=r"\+.* now") as raised:

@@ -1,4 +1,4 @@
-"""Runs whose answers were recorded from a provider, and are played when it is gone."""
+"""Runs whose answers were recorded from a provider, and are played without it."""
 
 import asyncio
 import json
@@ -37,7 +37,7 @@ class Question(BaseModel):
 
 @pytest.fixture
 async def file(tmp_path, protocol, converse, app):
-    """A conversation, recorded; the provider is gone, and what came of it is kept in `outputs`."""
+    """Record a conversation and stop the provider; return the path of the file and the run's output."""
     path = tmp_path / "exchanges" / "order.json"
     async with Standin(CONVERSATION) as provider:
         with use_model(app, Recorder(provider.model(protocol), path)):
@@ -48,7 +48,7 @@ async def file(tmp_path, protocol, converse, app):
 
 
 async def test_a_run_is_played_as_it_was_recorded(file, converse, app):
-    """By each protocol: the same answer, calls, tokens and cost, though ids and times are others."""
+    """With each protocol, a played run has the recorded answer, number of calls, tokens and cost, though not its ids and times."""
     path, before = file
     with use_model(app, Player(path)):
         after = await converse(app)
@@ -67,7 +67,7 @@ async def test_a_file_is_played_any_number_of_times(file, converse, app):
 
 
 async def test_a_file_holds_nothing_of_the_machine(file):
-    """No key, address, header, id of a run, of a call or of a response, and no time."""
+    """A file has no key, address, header or time, and no id of a run, a call or a response."""
     text = file[0].read_text()
     private = (
         r"sk-|127\.0|authorization|clerk-|\b(toolu|call|fc|rs|resp|msg|chatcmpl)_[0-9a-f]{8}|20\d\d-|c2lnbmVk"
@@ -102,7 +102,7 @@ async def test_a_file_holds_nothing_of_the_machine(file):
 
 
 async def test_a_changed_prompt_fails_clearly(file, serve, traces):
-    """At the first request, without another attempt, with what was asked then and now, and what to do."""
+    """A changed prompt fails the run at its first request, without a retry; the error has both prompts and what to do."""
     path, _ = file
     app = desk(instructions="You answer for a shop. Be brief.")
     with use_model(app, Player(path)):
@@ -116,24 +116,24 @@ async def test_a_changed_prompt_fails_clearly(file, serve, traces):
         if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_STARTED
     ]
     assert attempts == [1]
-    said = str(failed.value)
+    message = str(failed.value)
     assert failed.value.code == "NotRecorded"
     then, now = "You answer for a shop.", "You answer for a shop. Be brief."
-    assert f'-  "instructions": "{then}",\n+  "instructions": "{now}",' in said
-    assert "asked then (exchange 1 of 3)" in said
-    assert str(path) in said
-    assert "SOJOURN_RECORD=1" in said
+    assert f'-  "instructions": "{then}",\n+  "instructions": "{now}",' in message
+    assert "asked then (exchange 1 of 3)" in message
+    assert str(path) in message
+    assert "SOJOURN_RECORD=1" in message
 
 
 async def test_a_changed_tool_fails_clearly(file, converse):
-    """Though no word of the conversation is another one."""
+    """A changed tool fails the run, though the conversation is the same."""
     app = desk(asks=False)
     with use_model(app, Player(file[0])), pytest.raises(RunFailed, match='-  "tool": "ask_user"'):
         await converse(app)
 
 
 async def test_runs_at_once_get_their_own_answers(tmp_path, standin, converse, app):
-    """Recorded in one order and played in another, each gets the answer to its own words."""
+    """Runs that were recorded in one order, and are played in another, each get the answer to their own prompt."""
     standin.script = lambda request: says(
         f"About {request.messages[-1].text}", delay=0.01 * (len(standin.requests) % 3)
     )
@@ -147,7 +147,7 @@ async def test_runs_at_once_get_their_own_answers(tmp_path, standin, converse, a
 
 
 async def test_an_agent_that_calls_another(tmp_path, standin, serve):
-    """Both are played from one file."""
+    """The runs of both agents are played from one file."""
     standin.script = [
         calls(ToolCall(name="desk__help__ask", arguments='{"words": "Order 7?"}')),
         calls(ToolCall(name="desk__orders__find", arguments='{"id": 7}')),
@@ -167,7 +167,7 @@ async def test_an_agent_that_calls_another(tmp_path, standin, serve):
 
 
 async def test_the_same_words_get_their_answers_in_order(tmp_path, standin, converse, app):
-    """And the last one again, once all were given."""
+    """Equal requests get their answers in the order of the recording, and then the last one again."""
     standin.script = [says("one"), says("two")]
     path = tmp_path / "same.json"
     with use_model(app, Recorder(standin.model("openai-chat"), path)):
@@ -177,8 +177,8 @@ async def test_the_same_words_get_their_answers_in_order(tmp_path, standin, conv
         assert [(await converse(app)).text for _ in range(3)] == ["one", "two", "two"]
 
 
-async def test_what_failed_is_not_recorded(tmp_path, standin, converse, app):
-    """A refusal of the provider is met with another attempt, whose answer is all that the file holds."""
+async def test_a_failed_request_is_not_recorded(tmp_path, standin, converse, app):
+    """After an error of the provider the plan is attempted again; the file has only the answer."""
     standin.script = [HttpError(error="rate_limit", headers={"retry-after-ms": "20"}), says("Hello")]
     path = tmp_path / "late.json"
     with use_model(app, Recorder(standin.model("openai-chat"), path)):
@@ -187,7 +187,7 @@ async def test_what_failed_is_not_recorded(tmp_path, standin, converse, app):
 
 
 async def test_a_recording_replaces_the_file(tmp_path, standin, converse, app):
-    """But not before there is an answer."""
+    """A recording replaces an existing file, but not before there is an answer."""
     path = tmp_path / "again.json"
     for text in ("before", "after"):
         standin.script = [says(text)]

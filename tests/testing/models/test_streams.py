@@ -22,11 +22,11 @@ ANSWER = Reply(parts=(Text(text="Let me see."), ToolCall(name="look", arguments=
 
 @pytest.fixture
 def file(tmp_path):
-    """Where to record."""
+    """The path of the recording."""
     return tmp_path / "exchanges.json"
 
 
-async def test_streamed_or_plain_it_is_the_same(file, standin, protocol, ask):
+async def test_a_streamed_answer_and_a_plain_one_are_the_same(file, standin, protocol, ask):
     """Recorded one way and played the other way, parts and arguments are as the model wrote them."""
     standin.script = [ANSWER, ANSWER]
     written = []
@@ -43,7 +43,7 @@ async def test_streamed_or_plain_it_is_the_same(file, standin, protocol, ask):
 
 
 async def test_a_played_stream_has_events(file, standin, ask):
-    """Each part comes as one event, for those who follow."""
+    """A played stream has one event for each part."""
     standin.script = [ANSWER]
     await ask(Recorder(standin.model("openai-chat"), file))
     async with model_request_stream(Player(file), [ModelRequest.user_text_prompt("Hello")]) as stream:
@@ -51,8 +51,8 @@ async def test_a_played_stream_has_events(file, standin, ask):
     assert parts == ["text", "tool-call"]
 
 
-async def test_what_was_cut_is_not_recorded(file, standin, protocol, ask):
-    """A stream that breaks with an error, or ends without its last word, leaves no file."""
+async def test_an_incomplete_stream_is_not_recorded(file, standin, protocol, ask):
+    """A stream that breaks with an error, or ends before its last event, leaves no file."""
     recorder = Recorder(standin.model(protocol), file)
     standin.script = [says("It is a long story" * 9, breaks="server_error")]
     with pytest.raises(ModelAPIError):
@@ -62,8 +62,8 @@ async def test_what_was_cut_is_not_recorded(file, standin, protocol, ask):
     assert not file.exists()
 
 
-async def test_a_provider_is_sent_what_it_would_be_sent(file, standin, protocol, streamed, ask):
-    """The request is the same as without a recorder, also what a model's adapter makes of a notice."""
+async def test_a_recorder_does_not_change_the_request(file, standin, protocol, streamed, ask):
+    """The request is the same as without a recorder, also where a model's adapter rewrites a notice."""
     standin.script = ["Hi", "Hi"]
     notice = ModelRequest([UserPromptPart("Go on."), SystemPromptPart("Be brief.", scope="request")])
     messages = [ModelRequest.user_text_prompt("Hello"), ModelResponse([TextPart("Hi")]), notice]
@@ -76,7 +76,7 @@ async def test_a_provider_is_sent_what_it_would_be_sent(file, standin, protocol,
 
 
 async def test_a_refusal_is_kept(file, standin, ask):
-    """The provider's own words, where its model would not."""
+    """A refusal of the model is recorded and played with the provider's text."""
     standin.script = [Reply(parts=(Refusal(text="I will not."),))]
     await ask(Recorder(standin.model("anthropic"), file))
     response = await ask(Player(file))
@@ -87,7 +87,7 @@ async def test_a_refusal_is_kept(file, standin, ask):
 
 
 async def test_an_error_is_passed_on(file, standin, ask):
-    """As the model's own."""
+    """An error of the provider is raised as it is, and not recorded."""
     standin.script = []
     with pytest.raises(ModelHTTPError):
         await ask(Recorder(standin.model("openai-chat"), file))

@@ -55,7 +55,7 @@ async def stock(code: Annotated[str, Field(pattern=r"^[A-Z]{3}$")]) -> int:
 
 @pytest.fixture
 def played(serve):
-    """Serve an agent whose model a test replaces; gives how its run ended, and the results of its calls."""
+    """Run an agent whose model a test replaces; return the run's output, and the results of its calls by tool."""
 
     async def run(model, *, policy=None, answer=None, **options):
         planner = ModelPlanner("openai:gpt-5-mini", **options)
@@ -74,7 +74,7 @@ def played(serve):
 
 
 async def test_test_model_calls_every_tool_and_answers(played):
-    """Enums, limits and dates fit; a pattern it does not fill is refused with a hint, as a real model's mistake would be."""
+    """`TestModel` fills enums, limits and dates; a pattern, which it does not fill, is refused with a hint."""
     output, results = await played(TestModel())
     assert output.tool_calls == 2
     assert results["test.shop.order"].result == "1 small"
@@ -83,14 +83,14 @@ async def test_test_model_calls_every_tool_and_answers(played):
 
 
 async def test_test_model_calls_the_tools_that_are_named(played):
-    """By the names that models know."""
+    """`call_tools` takes the names that models get for tools."""
     model = TestModel(call_tools=["test__shop__order"], custom_output_text="Done.")
     output, results = await played(model)
     assert (output.text, list(results)) == ("Done.", ["test.shop.order"])
 
 
 async def test_test_model_asks_where_it_may(played):
-    """It takes `ask_user` for a tool like others: it asks first, and the calls beside the question are not made."""
+    """`TestModel` calls `ask_user` like any tool: the question is asked, and the calls beside it are not executed."""
     output, results = await played(TestModel(), policy=ASKS, answer="yes")
     assert output.tool_calls == 0
     assert results["ask_user"].result == "yes"
@@ -110,14 +110,14 @@ async def test_test_model_asks_where_it_may(played):
     ids=["object", "given", "number", "array"],
 )
 async def test_test_model_gives_typed_answers(played, result, given, value):
-    """Made up, or as given; what is no object is given as the field `answer`."""
+    """A typed answer is made up or given; one that is no object is given in the field `answer`."""
     model = TestModel(call_tools=[], custom_output_args=given)
     output, _ = await played(model, result=result)
     assert output.result == value
 
 
 async def test_an_answer_that_does_not_fit_is_corrected_once(played):
-    """A function sees the correction, and what it used is counted for both."""
+    """An answer that does not fit is sent back to the model, with the field that is wrong."""
     seen = []
 
     async def decide(messages, info: AgentInfo) -> ModelResponse:
@@ -131,22 +131,22 @@ async def test_an_answer_that_does_not_fit_is_corrected_once(played):
 
 
 async def test_a_function_decides(played):
-    """It reads the transcript, the tools and the instructions, calls, asks, mends and answers."""
+    """A function reads the transcript, the tools and the instructions, and can call, ask, repair a call and answer."""
     seen = []
 
     def decide(messages, info: AgentInfo) -> ModelResponse:
         seen.append(info)
-        said = {type(part): part for part in messages[-1].parts}
+        parts = {type(part): part for part in messages[-1].parts}
         match len(seen):
             case 1:
                 return ModelResponse(
                     [TextPart("Let me see."), ToolCallPart("test__shop__stock", {"code": "abc"})]
                 )
             case 2:
-                assert said[ToolReturnPart].content.startswith("failed: invalid_arguments")
+                assert parts[ToolReturnPart].content.startswith("failed: invalid_arguments")
                 return ModelResponse([ToolCallPart("test__shop__stock", {"code": "ABC"})])
             case 3:
-                assert said[ToolReturnPart].content == "3"
+                assert parts[ToolReturnPart].content == "3"
                 return ModelResponse([ToolCallPart("ask_user", {"question": "Order them?"})])
             case _:
                 return ModelResponse([TextPart("Ordered.")])

@@ -19,32 +19,32 @@ TURN = PlanInput(run=RunContext(run_id="r-1", agent_id="a.b"), messages=[Message
 
 
 def says(text: str) -> TestModel:
-    """A model that says this."""
+    """A model that answers with this text."""
     return TestModel(custom_output_text=text)
 
 
-async def said_by(planner) -> str:
-    """What a planner answers."""
+async def answer_of(planner) -> str:
+    """The text of a planner's answer."""
     plan = await planner.plan_start(TURN)
     assert plan.final_response
     return plan.final_response.text
 
 
 async def test_a_block_in_a_block():
-    """The inner model plans inside it, and the planner's own one, with its fallbacks, plans again after it."""
+    """The inner block's model plans inside that block; after both blocks the planner's own model plans again."""
     planner = ModelPlanner(says("own"), fallbacks=[says("other")])
-    assert await said_by(planner) == "own"
+    assert await answer_of(planner) == "own"
     with use_model(planner, says("first")) as given:
         assert given.custom_output_text == "first"
-        assert await said_by(planner) == "first"
+        assert await answer_of(planner) == "first"
         with use_model(planner, says("second")):
-            assert await said_by(planner) == "second"
-        assert await said_by(planner) == "first"
-    assert await said_by(planner) == "own"
+            assert await answer_of(planner) == "second"
+        assert await answer_of(planner) == "first"
+    assert await answer_of(planner) == "own"
 
 
 async def test_all_of_an_app():
-    """Each planner of an app asks the model once, whether it is shared by agents or inside another planner."""
+    """Each model planner of an app uses the model, also one that is shared by agents or inside another planner."""
 
     async def own(turn) -> PlanResult:
         return PlanResult.final("own")
@@ -57,14 +57,14 @@ async def test_all_of_an_app():
         Agent("a.four", planner=own),
     ]
     with use_model(App(agents=agents), says("it")):
-        assert [await said_by(agent.planner) for agent in agents] == ["it", "it", "it", "own"]
+        assert [await answer_of(agent.planner) for agent in agents] == ["it", "it", "it", "own"]
         with use_model(agents[2], says("this")):
-            assert [await said_by(planner) for planner in (shared, inner)] == ["it", "this"]
+            assert [await answer_of(planner) for planner in (shared, inner)] == ["it", "this"]
 
 
 @pytest.mark.parametrize("kind", ["agent", "app"])
-def test_where_no_model_plans(kind):
-    """It says so, rather than do nothing."""
+def test_without_a_model_planner(kind):
+    """`use_model` raises `LookupError` for an agent or an app without a model planner."""
 
     async def own(turn) -> PlanResult:
         return PlanResult.final("own")
@@ -78,7 +78,7 @@ def test_where_no_model_plans(kind):
 
 
 async def test_requests_that_are_switched_off(standin, serve, monkeypatch):
-    """A run that would ask a provider fails at once, and asks nobody; a model for tests may still plan."""
+    """Without `ALLOW_MODEL_REQUESTS` a run that would ask a provider fails at once, without a request; a test model still plans."""
     monkeypatch.setattr(models, "ALLOW_MODEL_REQUESTS", False)
     planner = ModelPlanner(standin.model("openai-chat"))
     client = await serve(planner=planner)
@@ -91,7 +91,7 @@ async def test_requests_that_are_switched_off(standin, serve, monkeypatch):
 
 
 def test_the_fixture(tmp_path):
-    """It lasts until the test ends."""
+    """The fixture `use_model` replaces the model until the test ends."""
     (tmp_path / "test_it.py").write_text(
         "from pydantic_ai.models.test import TestModel\n"
         "from sojourn.models import ModelPlanner\n"
@@ -109,8 +109,8 @@ def test_the_fixture(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_what_needs_no_model_layer():
-    """Without the extra, `sojourn.testing` and its plugin are loaded and a script can be played."""
+def test_testing_without_the_model_layer():
+    """Without pydantic-ai, `sojourn.testing` and its pytest plugin can be imported."""
     script = (
         "import sys; sys.modules['pydantic_ai'] = None\n"
         "import sojourn.testing.pytest_plugin\n"
