@@ -118,12 +118,11 @@ def test_characters_that_a_terminal_cannot_show_are_replaced():
 
 
 @pytest.mark.parametrize("line", ["run desk.clerk sleep", "watch {run}"])
-async def test_ctrl_c_leaves_a_run_that_is_followed(served, start_process, line):
+async def test_ctrl_c_leaves_a_run_that_is_followed(served, start_command, line):
     """Ctrl-C ends `run` and `watch` at once with 130; the run continues."""
     run = await served.start("sleep")
     words = [run.id if word == "{run}" else word for word in line.split()]
-    process = await start_process(*words, "--json", env=served.env)
-    assert process.stdout is not None
+    process = await start_command(*words, "--json", env=served.env)
     assert b"run_started" in await process.stdout.readline()
     process.send_signal(signal.SIGINT)
     _, err = await process.communicate()

@@ -148,16 +148,12 @@ async def test_answers_that_are_accepted(waiting, answer, text):
     assert (await run.result()).text == text
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [{"count": "many"}, {"count": 101}, '{"count": 0}', "", {}, "x" * 64_001],
-    ids=["type", "most", "least, as JSON", "nothing", "no field", "too long"],
-)
-async def test_answers_that_are_refused(waiting, answer):
+async def test_answers_that_are_refused(waiting):
     """A bad answer raises InvalidInput, and the question stays open."""
     run, _ = await waiting("buyer", "valve")
-    with pytest.raises(InvalidInput):
-        await run.answer("how-many", answer)
+    for answer in ({"count": "many"}, {"count": 101}, '{"count": 0}', "", {}, "x" * 64_001):
+        with pytest.raises(InvalidInput):
+            await run.answer("how-many", answer)
     await run.answer("how-many", "7", by="ana")
     assert (await run.result()).text == "7 x valve ordered"
 
