@@ -270,7 +270,7 @@ async def test_an_engine_that_fails_is_retried_like_a_planner(serve):
 
 def test_an_engine_has_an_async_decide():
     """An object without it is refused when the app is made."""
-    with pytest.raises(DefinitionError, match="async decide"):
+    with pytest.raises(DefinitionError, match="async def decide"):
         App(agents=[Agent("test.agent", planner=Recorder())], policy_engine=object())
 
 
