@@ -31,6 +31,7 @@ from sojourn.connection.rpc_errors import Patience, translated, unreadable
 from sojourn.contracts.artifact import Artifact
 from sojourn.contracts.awaits import Await, AwaitConfirmation
 from sojourn.contracts.event import Event
+from sojourn.contracts.ids import EVENT_ID
 from sojourn.contracts.message import Message
 from sojourn.contracts.run import RunOutput, RunStatus
 from sojourn.converter.failures import chain_of
@@ -132,7 +133,7 @@ class Run:
                     await handle.describe()
                     away.answered()
 
-    async def events(
+    def events(
         self,
         *,
         after: str | Mapping[str, str] | None = None,
@@ -156,17 +157,23 @@ class Run:
                 have no `event_id` either; the `assistant_message` that follows holds the whole text.
 
         Raises:
+            InvalidInput: `after` is no event_id; raised at once, the others where the events are read.
             RunNotFound: There is no such run.
             ServerUnavailable: The server did not answer for a minute.
         """
         cursors = {self.id: after} if isinstance(after, str) else after or {}
+        for cursor in filter(None, cursors.values()):
+            if not EVENT_ID.match(cursor):
+                raise InvalidInput(
+                    f"{cursor[:100]!r} is no event_id: one is as 0-000012-00000, from an event of the run",
+                    run_id=self.id,
+                )
         live = self.client.live if deltas else None
-        events = stream(
+        # Not a generator around this one: at the end of a program, asyncio closes all of them at once, and an outer
+        # one that closes an inner one then fails.
+        return stream(
             self.client.temporal, self.id, after=cursors, follow=follow, children=children, live=live
         )
-        async with contextlib.aclosing(events):
-            async for event in events:
-                yield event
 
     async def transcript(self) -> list[Message]:
         """The transcript so far: messages, calls and their results, as the planner receives them.

@@ -56,10 +56,10 @@ def watch(
     sojourn watch RUN
     """
 
-    async def attend(client: "Client") -> int:
+    async def follow_existing(client: "Client") -> int:
         return await _follow(client.get_run(run_id), after=after, as_json=as_json, deltas=deltas)
 
-    return with_client(attend)
+    return with_client(follow_existing)
 
 
 async def _follow(run: "Run", *, as_json: bool, deltas: bool, after: str | None = None) -> int:
