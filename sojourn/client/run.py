@@ -52,6 +52,7 @@ from sojourn.errors import (
     RunTimedOut,
     ServerUnavailable,
 )
+from sojourn.events.history import sender_of
 from sojourn.events.one_run import status_in_history, transcript_of
 from sojourn.events.pending import retrying
 from sojourn.events.stream import stream
@@ -483,9 +484,13 @@ class Run:
 
     async def _cancel_request(self) -> tuple[str | None, str | None]:
         """The reason of a cancellation and its sender, from the history: a workflow that closes as Canceled has no output."""
+        parent = ""
         async for event in self._handle.fetch_history_events():
+            if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
+                parent = (
+                    event.workflow_execution_started_event_attributes.parent_workflow_execution.workflow_id
+                )
             if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED:
                 asked = event.workflow_execution_cancel_requested_event_attributes
-                parent = asked.external_workflow_execution
-                return asked.cause or None, asked.identity or (parent.workflow_id or None)
+                return asked.cause or None, sender_of(asked, parent) or None
         return None, None
