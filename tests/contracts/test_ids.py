@@ -96,5 +96,5 @@ def test_events_are_ordered_by_the_numbers_in_their_ids():
         "9-000001-00000",
         "10-000001-00000",
     ]
-    assert sorted(ids[::-1], key=place_of) == ids
+    assert sorted(set(ids), key=place_of) == ids
     assert all(EVENT_ID.match(each) for each in ids[1:])

@@ -25,9 +25,9 @@ async def test_what_a_parent_run_sends_has_its_name(served):
     await run.pause("look", by="ana")
     await served.status_when(child, lambda status: status.status == "paused")
     assert (await served.sojourn("cancel", run.id, "--by", "ana")).code == 0
-    with pytest.raises(RunCanceled, match="canceled by .*: requested by ana"):
+    with pytest.raises(RunCanceled, match=r"canceled by .*: requested by ana"):
         await run.result()
-    with pytest.raises(RunCanceled, match=f"canceled by parent run {run.id}"):
+    with pytest.raises(RunCanceled, match=rf"canceled by parent run {run.id}"):
         await child.result()
     above, below = (await served.sojourn("show", run.id)).out, (await served.sojourn("watch", child_id)).out
     assert "✗ canceled: requested by ana\n" in above
