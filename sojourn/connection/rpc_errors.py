@@ -51,7 +51,9 @@ def translated(error: RPCError, run_id: str | None) -> RunError:
     """An RPC error as one of Sojourn's errors; the only place that translates them."""
     if error.status == RPCStatusCode.NOT_FOUND:
         return RunNotFound(
-            f"no run {run_id!r} in this namespace, or it has ended: {error.message}", run_id=run_id
+            f"there is no run {run_id!r} in this namespace: it was never started, or was deleted some time after its end "
+            f"({error.message}); `sojourn list` shows the runs",
+            run_id=run_id,
         )
     if error.status in _AWAY:
         if tls_message := tls_fault(error.message):

@@ -8,6 +8,7 @@ from temporalio.service import RPCError
 
 from sojourn.connection.rpc_errors import Patience, translated, unreadable
 from sojourn.contracts.event import Event
+from sojourn.contracts.ids import place_of
 from sojourn.contracts.message import Message
 from sojourn.contracts.run import RunStatus
 from sojourn.core.history.fold import END, Fold
@@ -39,7 +40,7 @@ async def events_of(client: Client, run_id: str, *, after: str = "", follow: boo
             async for event in _folded(client, run_id, execution, follow=follow):
                 if follow and event.type == "run_terminated" and await _first(client, run_id) != execution:
                     break  # the run was reset: its newer execution continues
-                if event.event_id > last:
+                if place_of(event.event_id) > place_of(last):
                     last = event.event_id
                     yield event
                 if event.type == END:

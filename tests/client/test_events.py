@@ -14,6 +14,8 @@ from sojourn import (
     AgentTool,
     App,
     AwaitClarification,
+    Client,
+    InvalidInput,
     PlanResult,
     RunPolicy,
     ServerUnavailable,
@@ -119,6 +121,14 @@ async def test_a_stream_resumes_after_any_event(serve):
     for position in range(0, len(live), 3):
         rest = [event async for event in run.events(after=live[position].event_id)]
         assert rest == live[position + 1 :]
+
+
+@pytest.mark.parametrize("after", ["nonsense", "1", "0-000001", "0-000001-00000 ", {"another": "nonsense"}])
+async def test_a_stream_after_no_event_id_is_refused(temporal_address, after):
+    """`after` takes ids of the form that events have; another text would count as later than every event."""
+    run = (await Client.connect(temporal_address)).get_run("r")
+    with pytest.raises(InvalidInput, match="is no event_id"):
+        run.events(after=after)
 
 
 class Away:
