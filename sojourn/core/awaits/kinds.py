@@ -1,4 +1,8 @@
-"""The kinds of waits, one row each: all differences between kinds are in the row and in the kind's own file."""
+"""The kinds of waits, one row each: how a kind is answered, shown and expired; the kind's own file has the functions.
+
+Two differences are in `waits.py`: external results come in parts, and an approval may release other calls.
+`docs/dev/house.md` lists all that a new kind needs outside this package.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -50,8 +50,8 @@ class Waits:
     """The waits of a run, oldest first; a frozen value with pure transitions.
 
     An answer is used once: a repetition changes nothing, a different answer to a closed wait is refused, and
-    an answer to a wait that is not open is not kept. The value grows by the digest of each wait's answer, and
-    by each external result.
+    an answer to a wait that is not open is not kept. The value grows by the digest of each wait's answer and of
+    each confirmation's arguments, by the calls and results of each external wait, and by each release.
     """
 
     open: Mapping[str, Await] = field(default_factory=dict[str, Await])
@@ -66,7 +66,7 @@ class Waits:
     """The progress of each external wait, by id."""
 
     def opened(self, wait: Await) -> tuple["Waits", Await]:
-        """The waits with a further one, and that wait with an id that is unique in the run (D-16)."""
+        """The waits with a further one, and that wait with an id that is unique in the run."""
         named_tool = getattr(wait, "restrict_to_tool", None)
         await_id = unique_await_id(wait.id, tool=named_tool, taken={*self.open, *self.answers})
         added: Await = wait if wait.id == await_id else wait.model_copy(update={"id": await_id})
@@ -243,7 +243,7 @@ def is_malformed(result: ToolResult) -> bool:
 
 
 def unique_await_id(wanted: str, *, tool: str | None, taken: Collection[str]) -> str:
-    """The id of a question, unique in the run: `fix-ops.devices.upsert`, then `...#2` (D-16)."""
+    """The id of a question, unique in the run: `fix-ops.devices.upsert`, then `...#2`."""
     wanted = (wanted or (f"fix-{tool}" if tool else "question"))[:120]
     if wanted not in taken:
         return wanted
