@@ -1,4 +1,4 @@
-"""Intercepting: run the interceptors of a call that no worker executes (D-24).
+"""Intercepting: run the interceptors of a call that no worker executes.
 
 A child run's messages and the arguments of an external call are recorded when the call is
 dispatched, so its interceptors run then; those of a worker's call run when the call is executed.

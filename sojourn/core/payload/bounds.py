@@ -16,13 +16,13 @@ def can_state_bounds(schema: Schema) -> bool:
 
 
 def with_bounds(result: ToolResult) -> ToolResult:
-    """A bounded tool's result with the bounds that it states, unchanged (D-22)."""
+    """A bounded tool's result with the bounds that it states, unchanged."""
     bounds = bounds_of(result.result) if result.ok else None
     return result if bounds is None else result.model_copy(update={"bounds": bounds})
 
 
 def bounds_of(result: Any) -> Bounds | None:
-    """The bounds that a result states, unchanged (D-22); None where `returned` is not a count."""
+    """The bounds that a result states, unchanged; None where `returned` is not a count."""
     if not isinstance(result, dict):
         return None
     fields = cast("dict[str, Any]", result)

@@ -58,7 +58,7 @@ def supply(waits: Kept, **results):
 
 
 def test_a_wait_opens_under_an_id_of_its_own() -> None:
-    """An id that was used before, open or closed, gets a number; a missing one is made from the tool (D-16)."""
+    """An id that was used before, open or closed, gets a number; a missing one is made from the tool."""
     waits = Kept()
     tool = QUESTION.model_copy(update={"id": "", "restrict_to_tool": "a.b.c"})
     ids = [waits.add(wait).id for wait in (QUESTION, QUESTION, tool, tool, confirm("c1"), confirm("c1"))]
@@ -137,7 +137,7 @@ def test_reading_changes_nothing() -> None:
 
 
 def test_an_answer_sent_again_changes_nothing() -> None:
-    """The same answer sent again is `Repeated`; another answer to a closed wait is refused (D-16)."""
+    """The same answer sent again is `Repeated`; another answer to a closed wait is refused."""
     waits = opened(QUESTION)
     assert answer(waits, id="q", answer="first") == Clarified("q", "first", None)
     assert answer(waits, id="q", answer="first", by="ana") == Repeated("q")

@@ -158,7 +158,7 @@ def test_nesting_does_not_make_ids_longer_and_longer() -> None:
 
 
 def test_a_questions_id_is_as_wanted_and_then_numbered() -> None:
-    """A question's id is the given one or SR-94's `fix-<tool>`; a repeated id gets a number (D-16)."""
+    """A question's id is the given one or SR-94's `fix-<tool>`; a repeated id gets a number."""
     assert unique_await_id("fix-a.b.c", tool=None, taken=[]) == "fix-a.b.c"
     assert unique_await_id("", tool="a.b.c", taken=["fix-a.b.c"]) == "fix-a.b.c#2"
     assert unique_await_id("", tool="a.b.c", taken=["fix-a.b.c", "fix-a.b.c#2"]) == "fix-a.b.c#3"
