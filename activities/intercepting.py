@@ -21,7 +21,7 @@ from sojourn.core.payload import hints
 from sojourn.core.payload.boundary import parsed, refusal
 from sojourn.core.payload.gate import Oversized, passed
 from sojourn.core.run import retry
-from sojourn.core.run.plan_size import unfit
+from sojourn.core.run.plan_size import payload_fault
 from sojourn.errors import ToolFailed
 
 from .injection import Injection
@@ -69,7 +69,7 @@ async def intercepted(
         return _prevented(call, spec, error)
     if made.payload == sent:
         return call
-    if fault := unfit(made):
+    if fault := payload_fault(made):
         return refusal(call, hints.unparsable(spec, fault))
     return made.model_copy(update={"raw": None})
 

@@ -15,7 +15,7 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.awaits.confirmation import Decided
 from sojourn.core.awaits.external_tools import Supplied
 from sojourn.core.awaits.kinds import Answer, digest_sent, kind_named, kind_of, read
-from sojourn.core.awaits.sent import Door, Refused
+from sojourn.core.awaits.sent import Channel, Refused
 from sojourn.core.values.frozen import changed
 from sojourn.core.values.unread import Unread
 
@@ -87,13 +87,13 @@ class Waits:
             payloads = {**payloads, await_id: wait.payload_digest}
         return changed(self, open=still, answers=answered, payloads=payloads)
 
-    def read(self, kind: str, value: Any, door: Door = "signal") -> Answer | Repeated | Refused:
+    def read(self, kind: str, value: Any, channel: Channel = "signal") -> Answer | Repeated | Refused:
         """Read a message from outside: an answer to an open wait, a repetition, or a refusal.
 
         Args:
             kind: The name of the update or signal.
             value: The argument of the update or signal.
-            door: The channel of the message.
+            channel: The channel of the message.
         """
         if isinstance(value, Unread):
             return Refused(value.reason)
@@ -107,8 +107,8 @@ class Waits:
         if wait is None and not await_id and len(of_kind) == 1:
             wait = of_kind[0]
         if wait is None or wait not in of_kind:
-            return self._not_open(await_id, fields, of_kind, door)
-        answer = read(wait, fields, door)
+            return self._not_open(await_id, fields, of_kind, channel)
+        answer = read(wait, fields, channel)
         if isinstance(answer, Supplied):
             return self._new_parts(cast("AwaitExternalTools", wait), answer)
         return answer
@@ -161,7 +161,7 @@ class Waits:
         return changed(self, parts={**self.parts, parts.wait.id: parts})
 
     def _not_open(
-        self, await_id: Any, fields: dict[str, Any], of_kind: list[Await], door: Door
+        self, await_id: Any, fields: dict[str, Any], of_kind: list[Await], channel: Channel
     ) -> Repeated | Refused:
         known_id = await_id if isinstance(await_id, str) else ""
         shown = known_id[:MAX_ID_CHARS] or type(await_id).__name__
@@ -170,7 +170,7 @@ class Waits:
             return Refused(f"{shown} is answered by {kind_of(wait).name}")
         if known_id in self.answers:
             about = self.payloads.get(known_id)
-            if door != "accepted" and about and fields.get("payload_digest") not in (None, about):
+            if channel != "accepted" and about and fields.get("payload_digest") not in (None, about):
                 return Refused(f"{shown} was about other arguments than those of this digest", "AwaitClosed")
             if self._is_repeated(known_id, fields):
                 return Repeated(known_id)

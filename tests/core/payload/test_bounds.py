@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sojourn import Bounds
-from sojourn.core.payload.bounds import bounds_of, oddity, with_note
+from sojourn.core.payload.bounds import bounds_of, inconsistency, with_note
 
 
 def devices(count: int, **fields: object) -> dict[str, object]:
@@ -67,9 +67,9 @@ def noted(result: object) -> str | None:
     ],
 )  # fmt: skip
 def test_a_result_without_a_valid_returned_has_no_bounds(result: object, said: str) -> None:
-    """`bounds_of` is None, and `oddity` says what is missing (SR-37)."""
+    """`bounds_of` is None, and `inconsistency` says what is missing (SR-37)."""
     assert bounds_of(result) is None
-    assert said in str(oddity(None, result))
+    assert said in str(inconsistency(None, result))
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_any_object_has_bounds_or_a_reason(result: dict[str, object]) -> None:
     bounds = bounds_of(result)
     assert list(result) == list(before)
     if bounds is None:
-        assert oddity(None, result)
+        assert inconsistency(None, result)
     else:
         assert bounds.returned == result["returned"]
         assert bounds.total in (None, result.get("total"))
