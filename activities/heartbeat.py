@@ -1,4 +1,4 @@
-"""Heartbeats of every activity, sent by the boundary, so that sync tools heartbeat too.
+"""Heartbeats of every activity but local ones, sent by the boundary, so that sync tools heartbeat too.
 
 A heartbeat carries the last note of `sojourn.progress`, so that a person who looks at a run sees the progress
 of a call, and the number of workers lost under it. The event loop sends heartbeats; while a tool blocks the
