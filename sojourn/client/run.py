@@ -27,7 +27,7 @@ from temporalio.exceptions import (
 from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn.client.access import Access
-from sojourn.connection.rpc_errors import Patience, translated, unreadable
+from sojourn.connection.rpc_errors import OutageRetry, translated, unreadable
 from sojourn.contracts.artifact import Artifact
 from sojourn.contracts.awaits import Await, AwaitConfirmation
 from sojourn.contracts.event import Event
@@ -117,7 +117,7 @@ class Run:
             RunUnreadable: The output cannot be decoded here.
             ServerUnavailable: The server did not answer for a minute.
         """
-        handle, away = self._handle, Patience()
+        handle, outage = self._handle, OutageRetry()
         while True:
             try:
                 return await handle.result()
@@ -128,11 +128,11 @@ class Run:
             except UnreadableError as error:
                 raise unreadable(self.id, str(error)) from error
             except RPCError as error:
-                if not await away.bridges(error):
+                if not await outage.may_retry(error):
                     raise translated(error, self.id) from error
                 with contextlib.suppress(RPCError):
                     await handle.describe()
-                    away.answered()
+                    outage.answered()
 
     def events(
         self,

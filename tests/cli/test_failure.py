@@ -117,7 +117,7 @@ async def test_the_server_dies_midway(unserved, temporal_address, command):
 async def test_the_server_dies_while_a_run_is_followed(served, temporal_address, command):
     """A command that follows a run waits a minute for the server (here two seconds), then exits with 3."""
     run = await served.start("sleep")
-    briefly = "import sojourn.connection.rpc_errors\nsojourn.connection.rpc_errors.SERVER_PATIENCE = 2"
+    briefly = "import sojourn.connection.rpc_errors\nsojourn.connection.rpc_errors.LONGEST_OUTAGE = 2"
 
     async def outcome(case):
         async with Proxy(temporal_address, last=4) as proxy:

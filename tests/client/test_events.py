@@ -151,7 +151,7 @@ class Away:
 
 async def test_each_outage_is_bridged_by_itself(serve, monkeypatch):
     """After an answer the next outage may last as long again; one that lasts too long raises `ServerUnavailable`."""
-    monkeypatch.setattr(rpc_errors, "SERVER_PATIENCE", 0.05)  # less than the pause after the first failure
+    monkeypatch.setattr(rpc_errors, "LONGEST_OUTAGE", 0.05)  # less than the pause after the first failure
     run, (live,) = await followed(serve)
     temporal = run.client.temporal
     away = Away(temporal, 1, 3)

@@ -99,7 +99,7 @@ def test_a_cycle_of_causes_ends() -> None:
 
 
 def test_a_deep_chain_is_cut_in_the_middle() -> None:
-    """At most 8 errors are kept: the outermost four, one with the number left out, and the last three (D-26)."""
+    """At most 8 errors are kept: the outermost four, one with the number left out, and the last three."""
     names = [f"e{n}" for n in range(20)]
     kept = ["e0", "e1", "e2", "e3", "(13 more)", "e17", "e18", "e19"]
     error = ToolError.from_error(raised(*names))
@@ -144,7 +144,7 @@ def test_however_often_a_chain_is_wrapped_its_root_stays(hops: int, links: int) 
     ids=str,
 )
 def test_a_text_is_kept_once_in_a_chain(messages: list[str], kept: list[str]) -> None:
-    """`without_repeats` removes texts that a cause repeats (D-26), and is idempotent."""
+    """`without_repeats` removes texts that a cause repeats, and is idempotent."""
     chain: ToolError | None = None
     for message in reversed(messages):
         chain = ToolError(message=message, cause=chain)

@@ -232,7 +232,7 @@ async def test_a_childs_question_is_answered_by_its_own_id(serve, status_when):
 
 
 async def test_children_of_one_plan_run_at_once(serve, until):
-    """Two calls of one agent are two runs, side by side, answered in call order (SR-73, D-12)."""
+    """Two calls of one agent are two runs, side by side, answered in call order (SR-73)."""
 
     async def meet(turn):
         await until(lambda: len(family.child_turns) == 2)

@@ -65,7 +65,7 @@ async def failed(run) -> RunFailed:
     ids=["text", "chain"],
 )
 async def test_a_planner_fails_its_run_by_returning_a_failure(serve, traces, error, chain, code):
-    """`PlanResult.fail` fails the run at once; exception, event and status have the whole chain of errors (D-26)."""
+    """`PlanResult.fail` fails the run at once; exception, event and status have the whole chain of errors."""
     plan, asked = counting(lambda turn: PlanResult.fail(error, notes=["giving in"]))
     client = await serve(planner=plan)
     run = await client.start("test.agent", "go")

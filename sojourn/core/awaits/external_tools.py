@@ -11,7 +11,7 @@ from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.awaits.command_line import expiry, fenced_signal, indented, lines
 from sojourn.core.awaits.disclosure import disclose
-from sojourn.core.awaits.sent import Door, Refused, as_json
+from sojourn.core.awaits.sent import Channel, Refused, as_json
 from sojourn.core.values.json_fault import json_fault
 from sojourn.core.values.sizes import MAX_RESULT_BYTES
 from sojourn.core.values.text import echo
@@ -46,7 +46,7 @@ class Supplied:
 
 
 def read_results(
-    wait: AwaitExternalTools, fields: dict[str, Any], by: str | None, _door: Door
+    wait: AwaitExternalTools, fields: dict[str, Any], by: str | None, _channel: Channel
 ) -> Supplied | Refused:
     """Read results, or refuse them."""
     results = fields.get("results")
