@@ -64,7 +64,7 @@ def described(error: BaseException, *, with_messages: bool = True) -> list[dict[
     return [
         {
             "type": raised.kind(link),
-            "message": printable(ToolError.from_error(link, current_mask()).message)
+            "message": printable(_message(link))
             if with_messages
             else "(left out)",
             "at": [
@@ -85,6 +85,11 @@ def in_short(exception: list[dict[str, Any]]) -> str:
         )
         lines += [f"        {place}" for place in link["at"][-_SHORT:]]
     return "\n".join(lines)
+
+
+def _message(error: BaseException) -> str:
+    """The text of an exception, without its class, which stands beside it."""
+    return ToolError.from_error(error, current_mask()).message.removeprefix(f"{raised.kind(error)}: ")
 
 
 def _error_of(exc_info: Any) -> BaseException | None:
