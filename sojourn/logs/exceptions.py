@@ -64,9 +64,7 @@ def described(error: BaseException, *, with_messages: bool = True) -> list[dict[
     return [
         {
             "type": raised.kind(link),
-            "message": printable(_message(link))
-            if with_messages
-            else "(left out)",
+            "message": printable(_message(link)) if with_messages else "(left out)",
             "at": [
                 f"{frame.f_code.co_filename}:{line} {frame.f_code.co_name}"
                 for frame, line in traceback.walk_tb(raised.trace(link))

@@ -61,7 +61,10 @@ async def failed(run) -> RunFailed:
 
 @pytest.mark.parametrize(
     ("error", "chain", "code"),
-    [("the vault is locked", ["the vault is locked"], None), (LOCKED, ["no advice today", "KeyError: 'vault'"], None)],
+    [
+        ("the vault is locked", ["the vault is locked"], None),
+        (LOCKED, ["no advice today", "KeyError: 'vault'"], None),
+    ],
     ids=["text", "chain"],
 )
 async def test_a_planner_fails_its_run_by_returning_a_failure(serve, traces, error, chain, code):
