@@ -309,9 +309,9 @@ async def test_results_come_in_parts(waiting):
 
 
 async def test_a_result_that_is_too_large(waiting):
-    """Results of more than 1,000,000 bytes raise InvalidInput."""
+    """A result of more than 1,000,000 bytes raises InvalidInput, which says to send a smaller one."""
     run, (wait,) = await waiting("picker", "a")
-    with pytest.raises(InvalidInput, match="1,000,000"):
+    with pytest.raises(InvalidInput, match="one result has at most 1,000,000; send a smaller one"):
         await run.provide_tool_results(
             wait.id, [{"tool_call_id": wait.items[0].tool_call_id, "result": "x" * 1_000_001}]
         )

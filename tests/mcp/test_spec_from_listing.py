@@ -8,6 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from sojourn import App, ApprovalPolicy, Client, DefinitionError, RunPolicy, Worker, mcp
+from sojourn.contracts.tool_spec import Annotations
 
 CONFIRMATION = {
     "files_*": "Change {path} with {mode}?",
@@ -68,6 +69,11 @@ async def test_annotations_are_shown_and_marked_as_trusted_or_not(known):
         assert (untrusted[name].spec.trusted, trusted[name].spec.trusted) == (False, True)
     assert untrusted["files_read"].spec.annotations.read_only
     assert untrusted["files_delete"].spec.annotations.destructive
+
+
+async def test_a_server_that_contradicts_itself_is_not_refused(known):
+    """A read-only tool that its server also calls destructive, or not idempotent, is read-only (MCP)."""
+    assert known["trusted"].tools["files_look"].spec.annotations == Annotations(read_only=True)
 
 
 @pytest.mark.parametrize(

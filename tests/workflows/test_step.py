@@ -149,7 +149,7 @@ async def test_exceptions_keep_their_chain(serve):
     results, _, seen = await results_of(serve, request("fail"))
     assert seen == {"fail": 1}
     chain = list(results[0].error.chain())
-    assert [link.message for link in chain] == ["outer", "'inner'"]
+    assert [link.message for link in chain] == ["outer", "KeyError: 'inner'"]
     assert [link.code for link in chain] == ["RuntimeError", "KeyError"]
 
 

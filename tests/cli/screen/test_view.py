@@ -171,7 +171,7 @@ def test_a_failed_run_shows_each_cause_once() -> None:
     ]
     result = ToolResult(name="a.b.c", tool_call_id="c1", error=ToolError.with_cause("no", KeyError("k")))
     lines = drawn("tool_end", result=result, duration=timedelta(seconds=1)).splitlines()
-    assert lines == ["← a.b.c (1.0 s): error: no", "    because: 'k'"]
+    assert lines == ["← a.b.c (1.0 s): error: no", "    because: KeyError: 'k'"]
 
 
 def test_a_failed_child_run_is_shown_by_its_call() -> None:
