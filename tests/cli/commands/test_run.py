@@ -105,8 +105,10 @@ async def test_a_taken_run_id_exits_1_with_the_next_step(served):
     done = await served.sojourn("run", "desk.clerk", "add", "--run-id", run.id)
     assert (done.code, done.err) == (
         1,
-        f"sojourn: run id '{run.id}' was used before; choose another --run-id, or follow that run with "
-        f"`sojourn watch {run.id}`\n",
+        (
+            f"sojourn: run id '{run.id}' was used before; choose another --run-id, or follow that run with "
+            f"`sojourn watch {run.id}`\n"
+        ),
     )
 
 
