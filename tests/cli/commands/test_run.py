@@ -103,11 +103,8 @@ async def test_a_taken_run_id_exits_1_with_the_next_step(served):
     """The error names an option and a command, without a traceback."""
     run = await served.start("add")
     done = await served.sojourn("run", "desk.clerk", "add", "--run-id", run.id)
-    assert (done.code, done.err) == (
-        1,
-        f"sojourn: run id '{run.id}' was used before; choose another --run-id, or follow that run with "
-        f"`sojourn watch {run.id}`\n",
-    )
+    advice = f"choose another --run-id, or follow that run with `sojourn watch {run.id}`"
+    assert (done.code, done.err) == (1, f"sojourn: run id '{run.id}' was used before; {advice}\n")
 
 
 async def test_a_queue_without_a_worker_exits_1_with_the_next_step(served):
