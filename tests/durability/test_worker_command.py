@@ -69,7 +69,7 @@ MISSPELT = "from sojourn import RunPolicy\nRunPolicy(max_rounds=3)"
         (POLICY, "bad:app", f"bad:app: {NEGATIVE}"),
         (MISSPELT, "bad:app", "bad:app: RunPolicy: there is no field max_rounds (bad.py, line 2)"),
         (TWICE, "bad:app", "bad:app: ops.desk.write is declared twice; give one of them another name="),
-        ("app = 1", "bad:app", "bad:app: 'app' is int, not an App"),
+        ("app = 1", "bad:app", "bad:app: 'app' is of type int, not an App"),
         ("", "bad:app", "bad:app: 'app' is not in module 'bad'"),
         ("1 / 0", "bad:app", "bad:app: importing it raises ZeroDivisionError: division by zero"),
         ("import absent_library", "bad:app", "bad:app: it imports 'absent_library', which is not installed"),
