@@ -25,7 +25,7 @@ from sojourn.core.run.approval import confirmation_of, judge
 from sojourn.core.run.policy import offered, withheld
 from sojourn.core.values.json_fault import ParseFault
 from sojourn.core.values.wire import size_of
-from sojourn.serving.off_loop import aside
+from sojourn.serving.off_loop import run_in_thread
 
 from .intercepting import intercepted
 from .overtime import await_with_grace, is_cancellation
@@ -86,7 +86,7 @@ class Dispatcher:
         made = await self._carried_out(call, tool)
         if verdict.kind == "run" or made.kind in ("answered", "external"):
             return made  # the program that executes an external call decides about it
-        payload = await aside(lambda: tool.check(call), on=[call.payload, call.raw])
+        payload = await run_in_thread(lambda: tool.check(call), on=[call.payload, call.raw])
         if isinstance(payload, ToolResult):
             return Dispatch(kind="answered", result=payload)
         confirm = confirmation_of(spec, call, payload, self.limits.approval)
@@ -124,7 +124,7 @@ class Dispatcher:
         made = await self._intercepted(call, tool)
         if isinstance(made, ToolResult):
             return Dispatch(kind="answered", result=made)
-        payload = await aside(lambda: tool.check(made), on=[made.payload, made.raw])
+        payload = await run_in_thread(lambda: tool.check(made), on=[made.payload, made.raw])
         if isinstance(payload, ToolResult):
             return Dispatch(kind="answered", result=payload)
         wanted = self.external.expires_after if self.external else None
@@ -147,7 +147,7 @@ class Dispatcher:
         made = await self._intercepted(call, tool)
         if isinstance(made, ToolResult):
             return Dispatch(kind="answered", result=made)
-        payload = await aside(lambda: tool.check(made), on=[made.payload, made.raw])
+        payload = await run_in_thread(lambda: tool.check(made), on=[made.payload, made.raw])
         if isinstance(payload, ToolResult):
             return Dispatch(kind="answered", result=payload)
 

@@ -5,7 +5,7 @@ from typing import Any
 from sojourn.authoring.runnable import Runnable
 from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
 from sojourn.contracts.tool_result import ToolResult
-from sojourn.serving.off_loop import aside
+from sojourn.serving.off_loop import run_in_thread
 
 __all__ = ["prepares", "with_fitting_example"]
 
@@ -22,7 +22,7 @@ def prepares(tool: Runnable, payload: dict[str, Any], call: ToolRequest, meta: T
 async def with_fitting_example(tool: Runnable, result: ToolResult) -> ToolResult:
     """A result that the boundary did not make; the example of its hint is kept only where it fits."""
     example = result.retry_hint and result.retry_hint.example_input
-    return await aside(lambda: _fitting(tool, result), on=example) if example else result
+    return await run_in_thread(lambda: _fitting(tool, result), on=example) if example else result
 
 
 def _fitting(tool: Runnable, result: ToolResult) -> ToolResult:

@@ -52,7 +52,7 @@ class ExecuteToolActivity:
         """
         info = activity.info()
         call = ToolRequest(name=task.name, payload=task.payload, raw=task.raw, tool_call_id=info.activity_id)
-        await self._first_time.claim()
+        await self._first_time.check()
         lost = await lost_before()
         try:
             result = await self._across(task, call, info, lost)

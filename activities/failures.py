@@ -40,6 +40,7 @@ def _application_error(error: BaseException) -> ApplicationError:
         # The text of an ApplicationError repeats its type.
         message = ToolError.new(str(error.message)).message
         kind = ToolError.new(str(error.type or kind)).message[:MAX_CODE]
+        message = message if message.strip() else kind
     return ApplicationError(message, type=kind).with_traceback(_innermost(raised.trace(error)))
 
 

@@ -46,7 +46,7 @@ class FirstTime:
         while len(self._new) > MAX_KNOWN:
             self._new.popitem(last=False)
 
-    async def claim(self) -> None:
+    async def check(self) -> None:
         """Return if the current local activity is new, or if no worker was lost under it.
 
         Raises:

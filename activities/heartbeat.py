@@ -1,4 +1,4 @@
-"""Heartbeats of every activity, sent by the boundary, so that sync tools heartbeat too.
+"""Heartbeats of every activity but local ones, sent by the boundary, so that sync tools heartbeat too.
 
 A heartbeat carries the last note of `sojourn.progress`, so that a person who looks at a run sees the progress
 of a call, and the number of workers lost under it. The event loop sends heartbeats; while a tool blocks the
@@ -74,7 +74,7 @@ class _Silence:
         del now
         return False
 
-    async def beat_aside(self, now: float, blocks: str) -> None:
+    async def beat_from_thread(self, now: float, blocks: str) -> None:
         """Do nothing."""
 
     def end(self) -> None:
@@ -96,7 +96,7 @@ class _Beats:
         self._is_told = False
         self._has_ended = False
         self._last: float | None = None
-        self._last_aside = float("-inf")
+        self._last_from_thread = float("-inf")
         self._timer = self._loop.call_later(FIRST_BEAT, self._beat, context=self._context)
 
     def report(self, note: ProgressNote) -> None:
@@ -146,12 +146,12 @@ class _Beats:
 
     def is_overdue(self, now: float) -> bool:
         """Whether a heartbeat should have been sent by now, and was not."""
-        late = now - self._timer.when() >= LATE and now - self._last_aside >= INTERVAL
+        late = now - self._timer.when() >= LATE and now - self._last_from_thread >= INTERVAL
         return late and not self._has_ended
 
-    async def beat_aside(self, now: float, blocks: str) -> None:
+    async def beat_from_thread(self, now: float, blocks: str) -> None:
         """Heartbeat from the watch's thread; a cancellation takes effect when the loop is free again."""
-        self._last_aside = now
+        self._last_from_thread = now
         # Through the SDK too, whose own timer would fail the call at 20 s; the loop may be using the context.
         self._context.copy().run(activity.heartbeat, *await self._sendable(self._details(blocks)))
 

@@ -1,4 +1,4 @@
-"""Intercepting: run the interceptors of a call that no worker executes (D-24).
+"""Intercepting: run the interceptors of a call that no worker executes.
 
 A child run's messages and the arguments of an external call are recorded when the call is
 dispatched, so its interceptors run then; those of a worker's call run when the call is executed.
@@ -21,7 +21,7 @@ from sojourn.core.payload import hints
 from sojourn.core.payload.boundary import parsed, refusal
 from sojourn.core.payload.gate import Oversized, passed
 from sojourn.core.run import retry
-from sojourn.core.run.plan_size import unfit
+from sojourn.core.run.plan_size import payload_fault
 from sojourn.errors import ToolFailed
 
 from .injection import Injection
@@ -69,7 +69,7 @@ async def intercepted(
         return _prevented(call, spec, error)
     if made.payload == sent:
         return call
-    if fault := unfit(made):
+    if fault := payload_fault(made):
         return refusal(call, hints.unparsable(spec, fault))
     return made.model_copy(update={"raw": None})
 

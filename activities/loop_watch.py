@@ -56,7 +56,7 @@ class Watched(Protocol):
         """Whether the loop should have sent a heartbeat by now."""
         ...
 
-    async def beat_aside(self, now: float, blocks: str) -> None:
+    async def beat_from_thread(self, now: float, blocks: str) -> None:
         """Heartbeat from the thread's own loop; `blocks` describes how the call blocks the worker's loop, if it does."""
         ...
 
@@ -80,7 +80,7 @@ class LoopWatch:
         self._tell_at = BLOCKED
         self._ended_at = float("-inf")
         self._looked_at = loop.time()
-        self._aside: asyncio.AbstractEventLoop | None = None
+        self._own_loop: asyncio.AbstractEventLoop | None = None
         threading.Thread(target=self._look_on, name="sojourn-loop-watch", daemon=True).start()
 
     def add(self, call: Watched) -> None:
@@ -102,8 +102,8 @@ class LoopWatch:
                 self._look()
             except Exception:  # noqa: BLE001 - after any error the next check is still needed
                 _log.warning("loop_watch_failed", exc_info=True)
-        if self._aside is not None:
-            self._aside.close()
+        if self._own_loop is not None:
+            self._own_loop.close()
 
     def _look(self) -> None:
         now, calls = self._loop.time(), list(self._calls)
@@ -130,7 +130,9 @@ class LoopWatch:
         overdue = [call for call in calls if call.is_overdue(now)]
         if overdue:
             description = f"blocks its worker's event loop for {blocked:.0f} s, at {at}"
-            self._beat([call.beat_aside(now, description if call is blocker else "") for call in overdue])
+            self._beat(
+                [call.beat_from_thread(now, description if call is blocker else "") for call in overdue]
+            )
 
     def _answer(self, asked: float) -> None:
         """Record, in the loop, that the loop is free."""
@@ -154,9 +156,9 @@ class LoopWatch:
         )
 
     def _beat(self, beats: Sequence[Coroutine[Any, Any, None]]) -> None:
-        if self._aside is None:
-            self._aside = asyncio.new_event_loop()
-        self._aside.run_until_complete(_each(beats))
+        if self._own_loop is None:
+            self._own_loop = asyncio.new_event_loop()
+        self._own_loop.run_until_complete(_each(beats))
 
     # Which call blocks.
 

@@ -31,15 +31,21 @@ from sojourn.core.run import retry
 from sojourn.core.run.admission import admit, not_executed
 from sojourn.core.run.child_budget import lacking_in, share_of
 from sojourn.core.run.child_outcomes import MALFORMED_ANSWER, validate_child_result
-from sojourn.core.run.ids import restamped, stamp
+from sojourn.core.run.ids import stamp, with_final_ids
 from sojourn.core.run.limits import caps_after, stricter_caps
 from sojourn.core.run.opening import labelled
 from sojourn.core.run.plan_shape import fault_of
-from sojourn.core.run.plan_size import trimmed, unfit, without_payload, without_payloads, without_surplus
+from sojourn.core.run.plan_size import (
+    payload_fault,
+    trimmed,
+    within_plan_bytes,
+    without_payload,
+    without_payloads,
+)
 from sojourn.core.run.policy import merged, offered, policy_fault
 from sojourn.core.run.transcript import call_ids
 from sojourn.core.values.timers import bounded
-from sojourn.serving.off_loop import aside
+from sojourn.serving.off_loop import run_in_thread
 
 from .dispatch import Dispatcher
 from .failures import carried
@@ -80,7 +86,9 @@ class Planning:
             async with clock:
                 decision = await self._decision([], None)
                 planned = await self._plan(decision)
-                made = await aside(lambda: self._shaped(planned), on=getattr(planned, "result", None) or "")
+                made = await run_in_thread(
+                    lambda: self._shaped(planned), on=getattr(planned, "result", None) or ""
+                )
                 if isinstance(made, PlanOutcome):
                     return made
                 plan, external = made
@@ -97,7 +105,9 @@ class Planning:
             raise failure from carried(error)
         try:
             made = await self._outcome(plan, asked, external, decision)
-            outcome = await aside(lambda: trimmed(made), on=[[call.payload, call.raw] for call in asked])
+            outcome = await run_in_thread(
+                lambda: trimmed(made), on=[[call.payload, call.raw] for call in asked]
+            )
         except (ValueError, TypeError) as error:
             outcome = PlanOutcome(fault=f"the plan cannot be written as JSON: {str(error)[:300]}")
         spent = timedelta(seconds=asyncio.get_running_loop().time() - began)
@@ -280,7 +290,7 @@ class Planning:
         external: AwaitExternalTools | None,
         decision: PolicyDecision | None,
     ) -> PlanOutcome:
-        omitted = {call.tool_call_id: fault for call in asked if (fault := unfit(call))}
+        omitted = {call.tool_call_id: fault for call in asked if (fault := payload_fault(call))}
         calls = [without_payload(call) if call.tool_call_id in omitted else call for call in asked]
         caps = stricter_caps(self.caps, decision.caps if decision else None)
         admission = admit(calls, caps, self.limits)
@@ -293,7 +303,7 @@ class Planning:
         dispatches = [await work[0]] if len(work) == 1 else await asyncio.gather(*work)
         if isinstance(plan.await_, AwaitClarification):
             return self._question(plan, plan.await_, decision)
-        dispatches = without_surplus(calls, dispatches, self.limits)
+        dispatches = within_plan_bytes(calls, dispatches, self.limits)
         return PlanOutcome(
             dispatches=_with_shares(calls, dispatches, caps_after(caps, plan.usage), self.limits),
             calls=calls,
@@ -305,7 +315,7 @@ class Planning:
             wait_counts=plan.wait_counts,
             failure=plan.failure and plan.failure.without_repeats(),
             decision=decision,
-            message=without_payloads(restamped(plan, calls), omitted),
+            message=without_payloads(with_final_ids(plan, calls), omitted),
             notes=plan.notes,
             usage=plan.usage,
         )
@@ -316,14 +326,14 @@ class Planning:
         """The outcome of a plan that asks, with the model's message that holds the question."""
         calls = [part.request for part in plan.message.tool_calls] if plan.message else []
         stamped = self._stamped(calls)
-        omitted = [call.tool_call_id for call in stamped if unfit(call)]
+        omitted = [call.tool_call_id for call in stamped if payload_fault(call)]
         final = dict(zip((call.tool_call_id for call in calls), stamped, strict=True))
         asking = final.get(question.tool_call_id or "")
         return PlanOutcome(
             await_=self._with_form(question),
             asking=asking and asking.tool_call_id,
             message=without_payloads(
-                restamped(plan.model_copy(update={"tool_calls": calls}), stamped), omitted
+                with_final_ids(plan.model_copy(update={"tool_calls": calls}), stamped), omitted
             ),
             decision=decision,
             notes=plan.notes,

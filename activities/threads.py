@@ -21,7 +21,7 @@ import structlog
 from sojourn.contracts import raised
 from sojourn.errors import ToolUnavailable
 
-from .turns import Turns
+from .slots import Slots
 
 __all__ = ["SYNC_THREADS", "SyncThreads"]
 
@@ -48,7 +48,7 @@ class SyncThreads:
         self._idle: list[_Inbox] = []
         self._threads = threads
         self._most_abandoned = max(1, threads // 2) if most_abandoned is None else most_abandoned
-        self._turns = Turns(threads, max(1, threads // OWN_SHARE))
+        self._slots = Slots(threads, max(1, threads // OWN_SHARE))
         self._running = 0
         self._abandoned: Counter[str] = Counter()
 
@@ -67,7 +67,7 @@ class SyncThreads:
                 `KeyboardInterrupt`, `CancelledError`); that error is the cause.
         """
         self._refuse_when_held(tool_id)
-        async with self._turns.place(tool_id):
+        async with self._slots.slot(tool_id):
             self._refuse_when_held(tool_id)  # others were abandoned while this call waited
             job = self._start(tool_id, call)
             try:

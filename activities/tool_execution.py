@@ -21,7 +21,7 @@ from sojourn.authoring.app import App
 from sojourn.authoring.runnable import Runnable
 from sojourn.authoring.tool import MalformedResultError
 from sojourn.contracts import raised
-from sojourn.contracts.dispatch import NET
+from sojourn.contracts.dispatch import TIMEOUT_MARGIN
 from sojourn.contracts.retry_hint import FieldIssue, RetryHint
 from sojourn.contracts.tasks import ToolTask
 from sojourn.contracts.tool_call import ToolCallMeta, ToolRequest
@@ -29,7 +29,7 @@ from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult, ToolTelemetry
 from sojourn.core.payload import boundary, hints
 from sojourn.core.payload.boundary import refusal
-from sojourn.core.payload.bounds import oddity
+from sojourn.core.payload.bounds import inconsistency
 from sojourn.core.payload.example import Judge
 from sojourn.core.payload.gate import Oversized, passed
 from sojourn.core.payload.injected_fields import split
@@ -40,7 +40,7 @@ from sojourn.core.values.sizes import MAX_LOCAL_BYTES
 from sojourn.errors import ToolFailed
 from sojourn.logs.context import hide
 from sojourn.logs.exceptions import described
-from sojourn.serving.off_loop import aside, fits
+from sojourn.serving.off_loop import fits, run_in_thread
 
 from .examples import prepares, with_fitting_example
 from .heartbeat import beating
@@ -85,7 +85,7 @@ class ToolExecution:
         self._call = call
         self._task = task
         self._info = info
-        self._limit = (info.start_to_close_timeout or NET) - NET
+        self._limit = (info.start_to_close_timeout or TIMEOUT_MARGIN) - TIMEOUT_MARGIN
         self._injection = Injection(tool.fillers, app.interceptors)
         self._started = time.monotonic()
         self._is_its_own = False
@@ -144,7 +144,7 @@ class ToolExecution:
     def _log_oddities(self, result: ToolResult, answer: ToolResult) -> None:
         """Log what the tool's author should change, and no planner can."""
         is_whole = answer.ok and answer.input_required is None
-        if self._spec.bounded and is_whole and (odd := oddity(answer.bounds, result.result)):
+        if self._spec.bounded and is_whole and (odd := inconsistency(answer.bounds, result.result)):
             _log.warning("bounds_odd", tool=self._spec.id, run_id=self._info.workflow_id, why=odd)
         if result.retry_hint and answer.retry_hint is None:
             _log.warning("hint_left_out", tool=self._spec.id, run_id=self._info.workflow_id)
@@ -197,12 +197,14 @@ class ToolExecution:
             return prepares(tool, {**example, **injected}, call, meta)
 
         if not await fits(tool.whole_validator, call.payload):
-            return await aside(lambda: self._refused(sent, tool.whole_validator.issues(call.payload), takes))
+            return await run_in_thread(
+                lambda: self._refused(sent, tool.whole_validator.issues(call.payload), takes)
+            )
         try:
             return tool.prepare(call.payload, call, meta)
         except ValidationError as error:
             issues = boundary.issues_of(error)
-            return await aside(lambda: self._refused(sent, issues, takes))
+            return await run_in_thread(lambda: self._refused(sent, issues, takes))
 
     def _refused(self, sent: ToolRequest, issues: list[FieldIssue], fits: Judge) -> ToolResult:
         shown, hidden = split(issues, self._spec.injected)

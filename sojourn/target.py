@@ -4,11 +4,16 @@ import importlib
 import importlib.util
 import os
 import sys
+from types import TracebackType
 from typing import Any
 
+from sojourn.core.values.declaration import declaration_fault
 from sojourn.errors import DefinitionError
 
 __all__ = ["check_target", "load_target"]
+
+_LIBRARIES = ("sojourn", "pydantic", "pydantic_core", "importlib", "typing", "contextlib")
+"""Packages that are not the app's, in the traceback of a declaration that fails."""
 
 
 def check_target(target: str, what: str = "app") -> tuple[str, str]:
@@ -49,9 +54,22 @@ def load_target(target: str, what: str = "app") -> Any:
     except DefinitionError as error:
         raise DefinitionError(f"{target}: {error}") from error
     except Exception as error:
+        if fault := declaration_fault(error):
+            raise DefinitionError(f"{target}: {fault}{_place(error.__traceback__)}") from error
         raise DefinitionError(f"{target}: importing it raises {type(error).__name__}: {error}") from error
     return getattr(module, name, None)
 
 
 def _no_module(target: str, name: str) -> DefinitionError:
     return DefinitionError(f"{target}: no module {name!r} in {os.getcwd()} or installed")
+
+
+def _place(trace: TracebackType | None) -> str:
+    """The line of the app that an exception comes from, the innermost outside of libraries."""
+    place = ""
+    while trace is not None:
+        module = str(trace.tb_frame.f_globals.get("__name__"))
+        if module.partition(".")[0] not in _LIBRARIES:
+            place = f" ({os.path.basename(trace.tb_frame.f_code.co_filename)}, line {trace.tb_lineno})"
+        trace = trace.tb_next
+    return place

@@ -27,7 +27,7 @@ from sojourn.logs.activities import ActivityLogs
 from sojourn.logs.configure import lead_to_logging
 from sojourn.logs.core import logging_runtime, stop_core_logging
 from sojourn.serving.cached_runs import CachedRuns
-from sojourn.serving.loop_guard import SIGNALS, Stop, endure
+from sojourn.serving.loop_guard import SIGNALS, Stop, run_guarded
 from sojourn.serving.quiet_end import end_quietly
 from sojourn.serving.registration import Registered
 from sojourn.serving.served import Served
@@ -204,7 +204,7 @@ def serve(app: Served, *, task_queue: str | None = None, metrics_port: str | Non
     """
     configure_logs()
     try:
-        endure(
+        run_guarded(
             lambda stop: serve_forever(app, task_queue=task_queue, metrics_port=metrics_port, stop=stop),
             drain=DRAIN,
         )

@@ -143,6 +143,19 @@ def test_the_pages_name_modules_that_exist() -> None:
     assert [word for word in words if word not in modules()] == []
 
 
+def test_house_md_names_tables_that_exist() -> None:
+    """Where house.md says "`NAME` of `path`", the module at the path assigns that name."""
+    house = (ROOT / "docs" / "dev" / "house.md").read_text()
+    named = re.findall(r"`([A-Z_]+)` of `([\w/]+\.py)`|`([A-Z_]+)` in `([\w/]+\.py)`", house)
+    pairs = [(first or third, second or fourth) for first, second, third, fourth in named]
+    assert len(pairs) >= 6
+    assert [
+        pair
+        for pair in pairs
+        if not re.search(rf"^{pair[0]}\b.* = ", (ROOT / pair[1]).read_text(), re.MULTILINE)
+    ] == []
+
+
 def test_the_top_level_holds_only_what_the_house_names() -> None:
     """A new file or folder at the root has to be listed in this module."""
     paths = tracked()

@@ -43,7 +43,7 @@ from sojourn.telemetry.observer import Observer
 from .cancellation import is_canceled, stop_if_canceled
 from .children import Children, tell_parent
 from .clock import Clock
-from .kept import Kept
+from .current_state import CurrentState
 from .listed import Listed
 from .message_handlers import MessageHandlers
 from .open_awaits import OpenAwaits
@@ -80,21 +80,21 @@ class AgentRun(RunQueries, MessageHandlers):
         opening = _opened(arguments)
         self._fault = opening if isinstance(opening, Exception) else None
         run = RunInput(agent_id="", messages=[]) if isinstance(opening, Exception) else opening
-        self.kept = Kept(RunState.opened(run))
-        self.awaits = OpenAwaits(self.kept, Listed(is_listed=run.listed))
+        self.current = CurrentState(RunState.opened(run))
+        self.awaits = OpenAwaits(self.current, Listed(is_listed=run.listed))
         self.children = Children()
-        self._clock = Clock(self.kept)
+        self._clock = Clock(self.current)
         self._observer = Observer()
         self._transcript = Packed()
         self._opening_bytes = 0
 
     @property
     def _state(self) -> RunState:
-        return self.kept.state
+        return self.current.state
 
     @_state.setter
     def _state(self, state: RunState) -> None:
-        self.kept.state = state
+        self.current.state = state
 
     @workflow.run
     async def run(self, *_arguments: Any) -> RunOutput:
@@ -243,7 +243,7 @@ class AgentRun(RunQueries, MessageHandlers):
         """Carry out the admitted calls, at most `max_parallel_calls` at a time, and answer every call."""
         self._transcript.append(plan.message or Message.calls(plan.calls))
         self._state = self._state.step_begun(plan.calls, plan.dispatches)
-        step = Step(self.kept, self.awaits, self._clock, self.children, self._observer)
+        step = Step(self.current, self.awaits, self._clock, self.children, self._observer)
         calls = list(zip(plan.calls, plan.dispatches, strict=False))
         if not is_canceled():
             step.open_external(calls, plan.external)

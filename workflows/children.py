@@ -23,13 +23,13 @@ class Children:
 
     def __init__(self) -> None:
         self._ids: dict[str, None] = {}
-        self._errands: set[asyncio.Task[None]] = set()
+        self._signals: set[asyncio.Task[None]] = set()
         self._last: Paused | Resumed | None = None
         self._number = 0
         self._spent: dict[str, Spent] = {}
 
     @contextlib.contextmanager
-    def living(self, run_id: str) -> Generator[None]:
+    def registered(self, run_id: str) -> Generator[None]:
         """Register a child run while the body runs."""
         self._ids[run_id] = None
         try:
@@ -60,8 +60,8 @@ class Children:
 
     def _send(self, run_id: str, message: Paused | Resumed) -> None:
         task = asyncio.create_task(_signal(run_id, message, self._number))
-        self._errands.add(task)
-        task.add_done_callback(self._errands.discard)
+        self._signals.add(task)
+        task.add_done_callback(self._signals.discard)
 
 
 async def _signal(run_id: str, message: Paused | Resumed, number: int) -> None:

@@ -17,7 +17,7 @@ from sojourn.core.run.active_time import ActiveTime
 from sojourn.core.values.frozen import changed
 from sojourn.core.values.timers import LONGEST, TIME_BUDGET
 
-from .kept import Kept
+from .current_state import CurrentState
 
 T = TypeVar("T")
 
@@ -26,18 +26,18 @@ class Clock:
     """Counts active time while a plan or call is in progress and the run is not paused.
 
     Args:
-        kept: The run's state.
+        current: The run's state.
     """
 
-    def __init__(self, kept: Kept) -> None:
-        self._kept = kept
+    def __init__(self, current: CurrentState) -> None:
+        self._current = current
         self._works: Sequence[asyncio.Task[Any]] = ()
         self._watch: asyncio.Task[None] | None = None
 
     @property
     def active(self) -> ActiveTime:
         """The active time of the run, as a value."""
-        return self._kept.state.active
+        return self._current.state.active
 
     @property
     def spent(self) -> timedelta:
@@ -101,7 +101,7 @@ class Clock:
             self._watch.cancel()
 
     def _count(self, active: ActiveTime) -> None:
-        self._kept.state = changed(self._kept.state, active=active)
+        self._current.state = changed(self._current.state, active=active)
 
     async def _watched(self) -> None:
         """Wait with one timer for each active period; from a plan to its calls there is no gap."""

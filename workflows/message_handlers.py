@@ -32,7 +32,7 @@ from sojourn.core.awaits.waits import Released
 from sojourn.core.run.spent import SPENT, read_child_spent
 
 from .children import Children
-from .kept import Kept
+from .current_state import CurrentState
 from .open_awaits import OpenAwaits
 from .unread import as_before, taken
 
@@ -42,7 +42,7 @@ _Steering = Paused | Resumed | Released | Refused
 class MessageHandlers(ABC):
     """The handlers of a run's messages from outside."""
 
-    kept: Kept
+    current: CurrentState
     awaits: OpenAwaits
     children: Children
     _signals: int = 0
@@ -144,8 +144,8 @@ class MessageHandlers(ABC):
         """Stop asking about tools, from Temporal's CLI or UI."""
         self._signalled_to(STOP_ASKING, values, read_release)
 
-    @workflow.signal(dynamic=True, description="Another name: it is passed over.")  # noqa: B027 - that is all
-    async def pass_over(self, _name: str, _values: Sequence[RawValue]) -> None:
+    @workflow.signal(dynamic=True, description="A signal of any other name is ignored.")  # noqa: B027 - that is all
+    async def ignore_unknown(self, _name: str, _values: Sequence[RawValue]) -> None:
         """Ignore a signal with an unknown name; a waiting run checks the length of its history with each signal."""
 
     # Child runs.
@@ -161,7 +161,7 @@ class MessageHandlers(ABC):
     # Shared by all handlers.
 
     def _resume(self, values: Sequence[Any]) -> Resumed | Refused:
-        return read_resume(values, is_paused=self.kept.state.paused is not None)
+        return read_resume(values, is_paused=self.current.state.paused is not None)
 
     @staticmethod
     def _check(judged: object) -> None:

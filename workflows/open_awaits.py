@@ -12,7 +12,7 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.awaits.external_tools import Supplied
 from sojourn.core.awaits.kinds import Answer
 from sojourn.core.awaits.screen import Details
-from sojourn.core.awaits.sent import Door, Refused
+from sojourn.core.awaits.sent import Channel, Refused
 from sojourn.core.awaits.waits import Released, Repeated, Waits, is_malformed
 from sojourn.core.run.state import MAX_NOTES
 from sojourn.core.values.frozen import changed
@@ -21,7 +21,7 @@ from sojourn.search_attributes import AWAITING, PAUSED
 from sojourn.telemetry.observer import Observer
 
 from .cancellation import stop_if_canceled
-from .kept import Kept
+from .current_state import CurrentState
 from .listed import Listed
 from .room import Room
 
@@ -33,12 +33,12 @@ class OpenAwaits:
     """The open waits, one future each; `receive` takes answers.
 
     Args:
-        kept: The run's state, which holds the `waits`.
+        current: The run's state, which holds the `waits`.
         listed: Whether search attributes are set.
     """
 
-    def __init__(self, kept: Kept, listed: Listed) -> None:
-        self._kept = kept
+    def __init__(self, current: CurrentState, listed: Listed) -> None:
+        self._current = current
         self.observer = Observer()
         self._details = Details(workflow.info().workflow_id)
         self.listed = listed
@@ -53,15 +53,15 @@ class OpenAwaits:
     @property
     def waits(self) -> Waits:
         """The waits of the run."""
-        return self._kept.state.waits
+        return self._current.state.waits
 
     @waits.setter
     def waits(self, waits: Waits) -> None:
-        self._kept.state = changed(self._kept.state, waits=waits)
+        self._current.state = changed(self._current.state, waits=waits)
 
     @property
     def _is_paused(self) -> bool:
-        return self._kept.state.paused is not None
+        return self._current.state.paused is not None
 
     # Wait.
 
@@ -160,17 +160,17 @@ class OpenAwaits:
 
     def note(self, note: str) -> None:
         """Add a note to the status."""
-        self._kept.state = self._kept.state.with_notes(note)
+        self._current.state = self._current.state.with_notes(note)
 
     # Receive.
 
-    def read(self, kind: str, values: Sequence[Any], door: Door) -> Answer | Repeated | Refused:
+    def read(self, kind: str, values: Sequence[Any], channel: Channel) -> Answer | Repeated | Refused:
         """Read a message, and change nothing."""
-        return self.waits.read(kind, values[0] if len(values) == 1 else list(values), door)
+        return self.waits.read(kind, values[0] if len(values) == 1 else list(values), channel)
 
-    def receive(self, kind: str, values: Sequence[Any], door: Door) -> Answer | Repeated | Refused:
+    def receive(self, kind: str, values: Sequence[Any], channel: Channel) -> Answer | Repeated | Refused:
         """Read a message, and apply it when it is an answer."""
-        answer = self.read(kind, values, door)
+        answer = self.read(kind, values, channel)
         if not isinstance(answer, (Repeated, Refused)):
             self._take(answer)
         return answer
@@ -245,7 +245,7 @@ class OpenAwaits:
             answer = self.read(kind, values, "signal")
             if not isinstance(answer, (Repeated, Refused)) and answer.await_id == await_id:
                 self._take(answer)
-                self._kept.state = self._kept.state.without_note(note)
+                self._current.state = self._current.state.without_note(note)
             else:
                 remaining.append(early)
         self._early = remaining
@@ -260,7 +260,7 @@ class OpenAwaits:
     def show(self) -> None:
         """Show on Temporal's screens what the run waits for, and how to answer."""
         self.observer.waits(self.waits.open)
-        paused = self._kept.state.paused
+        paused = self._current.state.paused
         workflow.set_current_details(self._details.of(self.waits.open, paused.reason if paused else None))
         wanted = PAUSED if paused else next(iter(self.waits.open), None)
         if wanted == self._shown or not self.listed.is_listed:

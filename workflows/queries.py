@@ -14,13 +14,13 @@ from sojourn.core.awaits.confirmation import whole_call
 from sojourn.core.run.status import status_of
 from sojourn.core.run.transcript import slice_of
 
-from .kept import Kept
+from .current_state import CurrentState
 
 
 class RunQueries(ABC):
     """The queries of an open run."""
 
-    kept: Kept
+    current: CurrentState
 
     @abstractmethod
     def _messages(self) -> Iterable[bytes]:
@@ -29,12 +29,12 @@ class RunQueries(ABC):
     @workflow.query(name="status", description="The status of the run.")
     def status(self) -> RunStatus:
         """The run's status, for callers and operators."""
-        return status_of(self.kept.state, workflow.info().workflow_id, workflow.now())
+        return status_of(self.current.state, workflow.info().workflow_id, workflow.now())
 
     @workflow.query(name=APPROVAL, description="A call that waits for approval, whole, in lines.")
     def approval(self, await_id: str = "") -> list[str]:
         """The call of this wait, or of the oldest, with every field; the last line is its digest."""
-        waits = self.kept.state.waits.open.values()
+        waits = self.current.state.waits.open.values()
         calls = [wait for wait in waits if isinstance(wait, AwaitConfirmation)]
         matching = [call for call in calls if await_id in ("", call.id)]
         return whole_call(matching[0]) if matching else ["no such call waits for approval"]

@@ -58,7 +58,7 @@ from sojourn.telemetry.observer import Observer
 from .cancellation import stop_if_canceled
 from .children import Children
 from .clock import Clock
-from .kept import Kept
+from .current_state import CurrentState
 from .load import Load
 from .open_awaits import OpenAwaits
 from .tool_activity import answer_to, execute, execute_locally
@@ -69,7 +69,7 @@ class Step:
     """The calls of one plan, with the run they belong to.
 
     Args:
-        kept: The run's state.
+        current: The run's state.
         awaits: The run's open waits.
         clock: Counts the time of calls, but not of child runs, which count their own.
         children: The registry of open child runs.
@@ -77,12 +77,12 @@ class Step:
     """
 
     def __init__(
-        self, kept: Kept, awaits: OpenAwaits, clock: Clock, children: Children, observer: Observer
+        self, current: CurrentState, awaits: OpenAwaits, clock: Clock, children: Children, observer: Observer
     ) -> None:
-        self._kept = kept
-        self._run = kept.state.opening
-        self._turn_id = kept.state.turn_id
-        self._policy = kept.state.policy
+        self._current = current
+        self._run = current.state.opening
+        self._turn_id = current.state.turn_id
+        self._policy = current.state.policy
         self._awaits = awaits
         self._clock = clock
         self._children = children
@@ -120,7 +120,7 @@ class Step:
             result = await self._approved(call, dispatch) or await self._by_kind(call, dispatch)
         except asyncio.CancelledError:
             result = self._cut_short(call)
-        self._kept.state = self._kept.state.with_call(call_status(result))
+        self._current.state = self._current.state.with_call(call_status(result))
         by_worker = call.tool_call_id in self._carried_out
         self._observer.answered(
             call, dispatch, result, turn_id=self._turn_id, since=since, by_worker=by_worker
@@ -129,7 +129,7 @@ class Step:
 
     def _show(self, call: ToolRequest, state: str, link: RunLink | None = None) -> None:
         shown = CallStatus(tool_call_id=call.tool_call_id, name=call.name, state=state, run_link=link)
-        self._kept.state = self._kept.state.with_call(shown)
+        self._current.state = self._current.state.with_call(shown)
 
     def _is_overtime(self) -> bool:
         """Whether the time budget was used up while a call ran that ended in spite of its cancellation."""
@@ -308,7 +308,7 @@ class Step:
             child = child.model_copy(update={"listed": True})
         introduction, began = introduce(child, call.name), self._child_time.total
         try:
-            with self._children.living(link.run_id):
+            with self._children.registered(link.run_id):
                 with await self._load.of(child):
                     handle = await workflow.start_child_workflow(
                         "AgentRun",

@@ -10,7 +10,7 @@ from temporalio.exceptions import (
     TimeoutError,  # noqa: A004 - Temporal's name for it
 )
 
-from sojourn.contracts.dispatch import HEARTBEAT, NET, REPEATED, Dispatch
+from sojourn.contracts.dispatch import HEARTBEAT, REPEATED, TIMEOUT_MARGIN, Dispatch
 from sojourn.contracts.tasks import ToolTask
 from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_result import ToolResult
@@ -34,7 +34,7 @@ async def execute(call: ToolRequest, dispatch: Dispatch, task: ToolTask) -> Tool
         result_type=_RESULT,
         task_queue=dispatch.task_queue,
         schedule_to_start_timeout=dispatch.schedule_to_start and bounded(dispatch.schedule_to_start),
-        start_to_close_timeout=bounded(dispatch.timeout) + NET,
+        start_to_close_timeout=bounded(dispatch.timeout) + TIMEOUT_MARGIN,
         heartbeat_timeout=HEARTBEAT,
         retry_policy=_retry(dispatch),
         cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
@@ -54,7 +54,7 @@ async def execute_locally(call: ToolRequest, dispatch: Dispatch, task: ToolTask)
             task,
             activity_id=call.tool_call_id,
             result_type=ToolResult,
-            start_to_close_timeout=bounded(dispatch.timeout) + NET,
+            start_to_close_timeout=bounded(dispatch.timeout) + TIMEOUT_MARGIN,
             retry_policy=_retry(dispatch),
             cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
             summary=call.name,

@@ -20,6 +20,7 @@ from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.payload import boundary
 from sojourn.core.payload.template import filled
 from sojourn.core.schema.validate import Validator
+from sojourn.core.values.declaration import declared_at
 from sojourn.core.values.timers import duration_fault
 from sojourn.errors import DefinitionError
 from sojourn.planner import Planner, as_planner
@@ -72,19 +73,20 @@ class ExportedTool(Generic[P, V]):
         self.declared = declared
         self.payload = Shape(declared.args, place=place, example=declared.example)
         self.result = Shape(declared.result, place=f"{place} -> result", output=True)
-        self.spec = ToolSpec(
-            id=ToolId(place),
-            title=declared.title or declared.name.replace("_", " ").capitalize(),
-            description=declared.description or agent.description,
-            tags=list(declared.tags),
-            payload=self.payload.spec,
-            result=self.result.spec,
-            kind="agent",
-            confirmation=declared.confirmation,
-            bounded=declared.bounded,
-            task_queue=agent.task_queue,
-            agent_id=agent.id,
-        )
+        with declared_at(place):
+            self.spec = ToolSpec(
+                id=ToolId(place),
+                title=declared.title or declared.name.replace("_", " ").capitalize(),
+                description=declared.description or agent.description,
+                tags=list(declared.tags),
+                payload=self.payload.spec,
+                result=self.result.spec,
+                kind="agent",
+                confirmation=declared.confirmation,
+                bounded=declared.bounded,
+                task_queue=agent.task_queue,
+                agent_id=agent.id,
+            )
         check_options(self.spec)
         if declared.example is not None:
             check_example(place, declared.example, self.validator)

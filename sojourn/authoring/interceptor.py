@@ -12,7 +12,7 @@ class Interceptor(Protocol):
     """Prepares the calls of an app; interceptors run in the order of their registration (SR-44, SR-47, SR-48).
 
     A worker's call is intercepted when it is executed, on every attempt; a child run's or external call
-    when it is dispatched, so that its changed arguments are recorded (D-24).
+    when it is dispatched, so that its changed arguments are recorded.
     """
 
     async def intercept_tool_call(self, meta: ToolCallMeta, call: ToolRequest) -> ToolRequest:

@@ -80,7 +80,7 @@ class MethodSource:
 
 
 class NamedMethodSource:
-    """A method by name, of a named service or of the toolset's own (SR-17, SR-32, D-8)."""
+    """A method by name, of a named service or of the toolset's own (SR-17, SR-32)."""
 
     def __init__(
         self,

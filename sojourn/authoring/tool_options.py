@@ -72,6 +72,15 @@ def check_options(spec: ToolSpec) -> None:
         raise DefinitionError(f"{place}: {fault}")
     if spec.bounded and not can_state_bounds(spec.result.json_schema):
         raise DefinitionError(f"{place}: the result of a bounded tool needs a field `returned`")
+    if annotations.read_only and annotations.destructive:
+        raise DefinitionError(
+            f"{place}: read_only=True says that it changes nothing, destructive=True that it may destroy; "
+            "leave out the one that is wrong"
+        )
+    if annotations.read_only and annotations.idempotent is False:
+        raise DefinitionError(
+            f"{place}: a tool that changes nothing can be called again; leave out read_only=True or idempotent=False"
+        )
     if spec.local and not (annotations.read_only or annotations.idempotent):
         raise DefinitionError(
             f"{place}: a local tool can run twice; declare it read_only=True or idempotent=True, or leave out local="

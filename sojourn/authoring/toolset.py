@@ -32,6 +32,7 @@ from sojourn.contracts.tool_call import ToolCallMeta
 from sojourn.contracts.tool_spec import Annotations, Retry, ToolSpec, TypeSpec
 from sojourn.core.payload.injected_fields import advertised
 from sojourn.core.schema.enforceable import field_descriptions
+from sojourn.core.values.declaration import declared_at
 from sojourn.errors import DefinitionError
 
 __all__ = ["Tool", "ToolOptions", "Toolset"]
@@ -356,29 +357,30 @@ class Toolset:
             for kind, shape in artifact_types(options.get("artifacts", {}), place).items()
         }
         examples = options.get("examples", ())
-        spec = ToolSpec(
-            id=ToolId(place),
-            title=options.get("title") or name.replace("_", " ").capitalize(),
-            description=options.get("description") or _first_paragraph(function),
-            tags=list(options.get("tags", ())),
-            payload=_advertised(payload, fillers, place, examples[0] if examples else None),
-            result=result.spec,
-            artifacts={kind: shape.spec for kind, shape in artifacts.items()},
-            injected=list(fillers),
-            bounded=options.get("bounded", False),
-            annotations=Annotations(
-                read_only=options.get("read_only"),
-                destructive=options.get("destructive"),
-                idempotent=options.get("idempotent"),
-                open_world=options.get("open_world"),
-            ),
-            confirmation=options.get("confirmation"),
-            local=options.get("local", False),
-            timeout=options.get("timeout"),
-            retry=options.get("retry", Retry()),
-            task_queue=self.task_queue,
-            **more,
-        )
+        with declared_at(place):
+            spec = ToolSpec(
+                id=ToolId(place),
+                title=options.get("title") or name.replace("_", " ").capitalize(),
+                description=options.get("description") or _first_paragraph(function),
+                tags=list(options.get("tags", ())),
+                payload=_advertised(payload, fillers, place, examples[0] if examples else None),
+                result=result.spec,
+                artifacts={kind: shape.spec for kind, shape in artifacts.items()},
+                injected=list(fillers),
+                bounded=options.get("bounded", False),
+                annotations=Annotations(
+                    read_only=options.get("read_only"),
+                    destructive=options.get("destructive"),
+                    idempotent=options.get("idempotent"),
+                    open_world=options.get("open_world"),
+                ),
+                confirmation=options.get("confirmation"),
+                local=options.get("local", False),
+                timeout=options.get("timeout"),
+                retry=options.get("retry", Retry()),
+                task_queue=self.task_queue,
+                **more,
+            )
         check_options(spec)
         tool: Tool[..., Any] = Tool(
             spec,

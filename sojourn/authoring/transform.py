@@ -14,7 +14,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema, to_json
 
 from sojourn.authoring.shape import Shape
-from sojourn.core.schema.compatibility import misfits
+from sojourn.core.schema.compatibility import mismatches
 from sojourn.core.values.pointer import Schema, children
 from sojourn.errors import DefinitionError
 
@@ -68,7 +68,7 @@ class Transform(Generic[A, B]):
         except PydanticUserError as error:
             first = str(error).split("\n", 1)[0]
             raise DefinitionError(f"{place}: {pair}: no JSON Schema ({first}); {by_hand}") from error
-        if reasons := misfits(written, read, lossless=lossless):
+        if reasons := mismatches(written, read, lossless=lossless):
             raise DefinitionError(f"{place}: {pair}: {'; '.join(reasons)}; {by_hand}")
         kept = _unknown_kept(read)
         if False in kept and not (lossless and True in kept):  # a kept field may be one that the model wrote

@@ -160,4 +160,5 @@ def _unwrapped(error: BaseException) -> BaseException:
 def _usage(error: BaseException, message: str) -> str:
     context: Any = getattr(error, "ctx", None)
     help_line = f"{context.command_path} --help" if context else "sojourn --help"
-    return f"{message.strip().rstrip('.')}; see `{help_line}`"
+    said = message.strip().rstrip(".")
+    return f"{said} See `{help_line}`" if said.endswith("?") else f"{said}; see `{help_line}`"

@@ -135,8 +135,11 @@ def load_app(target: str) -> "App":
 
     found = load_target(target)
     if not isinstance(found, App):
-        name = target.partition(":")[2]
-        raise DefinitionError(
-            f"{target}: {name!r} is {'not there' if found is None else type(found).__name__}, not an App"
+        module, _, name = target.partition(":")
+        fault = (
+            f"{name!r} is not in module {module!r}; name the App that is there"
+            if found is None
+            else f"{name!r} is of type {type(found).__name__}, not an App"
         )
+        raise DefinitionError(f"{target}: {fault}")
     return found

@@ -90,6 +90,10 @@ class Reloader:
     async def _start(self, event: str, changed: list[str]) -> None:
         """Start a worker, and once its app is loaded stop the one before; if it does not load, keep that one."""
         program = await self._loaded()
+        if self._stop.is_set():
+            if program is not None:
+                program.terminate()
+            return  # a signal came while the app loaded, and says nothing about the app
         because = f" ({', '.join(changed[:3])}{' ...' if len(changed) > 3 else ''})" if changed else ""
         if program is None:
             left = "the version before continues to serve" if self._current else "waiting for a change"

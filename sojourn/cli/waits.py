@@ -12,7 +12,7 @@ from sojourn.client.client import Client
 from sojourn.contracts.awaits import Await, AwaitConfirmation
 from sojourn.contracts.run import RunStatus
 
-__all__ = ["OpenWait", "answer_lines", "find_wait", "nothing_open", "open_waits", "require_worker"]
+__all__ = ["OpenWait", "answer_lines", "find_wait", "listed", "nothing_open", "open_waits", "require_worker"]
 
 PHASES = {
     "planning": "its planner is working",
@@ -43,19 +43,23 @@ class OpenWait:
         """The usual command line that answers the wait."""
         return self.commands[0]
 
+    def command_of(self, name: str) -> str:
+        """Return the command line of this command that answers the wait; the usual one if the command answers none of its kind."""
+        return next((line for line in self.commands if line.startswith(f"sojourn {name} ")), self.command)
+
     def lines(self) -> list[str]:
         """Return the id and the kind, and what the wait is about, in lines."""
         first, *rest = view_of(self.wait).about(self.wait)
-        return [f"{plain(self.wait.id)}: {self.kind}: {first}", *rest]
+        return [": ".join(part for part in (plain(self.wait.id), self.kind, first) if part), *rest]
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the entry of `open` in the error object that `--json` prints."""
+    def to_json(self, name: str = "") -> dict[str, Any]:
+        """Return the entry of `open` in the error object that `--json` prints, with the command line of the command `name`."""
         entry = {
             "run_id": self.run_id,
             "await_id": self.wait.id,
             "kind": view_of(self.wait).kind,
             "about": "\n".join(view_of(self.wait).about(self.wait)),
-            "command": self.command,
+            "command": self.command_of(name),
         }
         if isinstance(self.wait, AwaitConfirmation):
             entry["payload_digest"] = self.wait.payload_digest
@@ -75,8 +79,17 @@ def open_waits(status: RunStatus) -> list[OpenWait]:
     return own + below
 
 
-async def find_wait(client: Client, run_id: str, kind: type[Await], await_id: str | None) -> OpenWait:
+async def find_wait(
+    client: Client, run_id: str, kind: type[Await], await_id: str | None, *, command: str
+) -> OpenWait:
     """Return the open wait of this kind with this id, or without an id the only one of this kind.
+
+    Args:
+        client: The client.
+        run_id: The run, or a run above it.
+        kind: The kind of wait that the command answers.
+        await_id: The id of the wait, if one was given.
+        command: The name of the command, whose lines the errors show.
 
     Raises:
         CommandError: There is none (exit code 1), or there are several (2), with a list of the open waits; or no worker
@@ -92,19 +105,19 @@ async def find_wait(client: Client, run_id: str, kind: type[Await], await_id: st
         return fitting[0]
     if fitting:
         raise CommandError(
-            _listed(f"{run_id} waits for several answers; choose one by its id:", fitting),
+            listed(f"{run_id} waits for several answers; choose one by its id:", fitting, command),
             exit_code=USAGE,
             run_id=run_id,
-            open=[each.to_json() for each in fitting],
+            open=[each.to_json(command) for each in fitting],
         )
     if not found:
         text = nothing_open(status)
     elif await_id is not None and named:
-        text = f"{plain(await_id)} of {run_id} is {named[0].kind}; answer it with: {named[0].command}"
+        text = f"{plain(await_id)} of {run_id} is {named[0].kind}; answer it with: {named[0].command_of(command)}"
     else:
         missing = f"called {plain(await_id)!r}" if await_id is not None else f"like {VIEWS[kind].title}"
-        text = _listed(f"{run_id} waits for nothing {missing}; it waits for:", found)
-    raise CommandError(text, run_id=run_id, open=[each.to_json() for each in found])
+        text = listed(f"{run_id} waits for nothing {missing}; it waits for:", found, command)
+    raise CommandError(text, run_id=run_id, open=[each.to_json(command) for each in found])
 
 
 def require_worker(status: RunStatus) -> None:
@@ -125,7 +138,9 @@ def require_worker(status: RunStatus) -> None:
 def nothing_open(status: RunStatus) -> str:
     """Return what a run without open waits is doing, with its hints, as one sentence."""
     if status.status == "paused":
-        clause = "is paused; continue with `sojourn resume`"
+        clause = (
+            f"is paused; continue with `sojourn resume {shell_word(status.run_id)}{encryption_options()}`"
+        )
     elif status.status in ("running", "waiting"):
         clause = f"waits for nothing now: {PHASES.get(status.phase, 'it is working')}"
     else:
@@ -133,7 +148,8 @@ def nothing_open(status: RunStatus) -> str:
     return "; ".join([f"{status.run_id} {clause}", *status.hints])
 
 
-def _listed(title: str, waits: Sequence[OpenWait]) -> str:
+def listed(title: str, waits: Sequence[OpenWait], command: str) -> str:
+    """Return a title, and below it each wait with the line of this command that answers it."""
     return "\n".join(
-        [title, *(f"  {line}" for wait in waits for line in (*wait.lines(), f"  {wait.command}"))]
+        [title, *(f"  {line}" for wait in waits for line in (*wait.lines(), f"  {wait.command_of(command)}"))]
     )

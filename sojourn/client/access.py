@@ -11,6 +11,7 @@ from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 
 from sojourn.connection import settings
 from sojourn.contracts.artifact import Artifact
+from sojourn.contracts.tool_error import ToolError
 from sojourn.errors import ArtifactNotFound, InvalidInput
 from sojourn.events.one_run import events_of
 from sojourn.live import LiveTransport
@@ -86,7 +87,8 @@ class Access:
             codec = codec_for(self.temporal.data_converter, self.temporal.namespace, run_id)
             data = await load(self.storage, artifact.claim, codec)
         except Exception as error:
-            raise ArtifactNotFound(f"{artifact.ref} cannot be read: {error}", run_id=run_id) from error
+            why = ToolError.from_error(error).message
+            raise ArtifactNotFound(f"{artifact.ref} cannot be read: {why}", run_id=run_id) from error
         return artifact.model_copy(update={"data": from_json(data)})
 
     async def has_worker(self, task_queue: str | None = None) -> bool:

@@ -27,10 +27,11 @@ from temporalio.exceptions import (
 from temporalio.service import RPCError, RPCStatusCode
 
 from sojourn.client.access import Access
-from sojourn.connection.rpc_errors import Patience, translated, unreadable
+from sojourn.connection.rpc_errors import OutageRetry, translated, unreadable
 from sojourn.contracts.artifact import Artifact
 from sojourn.contracts.awaits import Await, AwaitConfirmation
 from sojourn.contracts.event import Event
+from sojourn.contracts.ids import EVENT_ID
 from sojourn.contracts.message import Message
 from sojourn.contracts.run import RunOutput, RunStatus
 from sojourn.converter.failures import chain_of
@@ -51,6 +52,7 @@ from sojourn.errors import (
     RunTimedOut,
     ServerUnavailable,
 )
+from sojourn.events.history import sender_of
 from sojourn.events.one_run import status_in_history, transcript_of
 from sojourn.events.pending import retrying
 from sojourn.events.stream import stream
@@ -115,7 +117,7 @@ class Run:
             RunUnreadable: The output cannot be decoded here.
             ServerUnavailable: The server did not answer for a minute.
         """
-        handle, away = self._handle, Patience()
+        handle, outage = self._handle, OutageRetry()
         while True:
             try:
                 return await handle.result()
@@ -126,13 +128,13 @@ class Run:
             except UnreadableError as error:
                 raise unreadable(self.id, str(error)) from error
             except RPCError as error:
-                if not await away.bridges(error):
+                if not await outage.may_retry(error):
                     raise translated(error, self.id) from error
                 with contextlib.suppress(RPCError):
                     await handle.describe()
-                    away.answered()
+                    outage.answered()
 
-    async def events(
+    def events(
         self,
         *,
         after: str | Mapping[str, str] | None = None,
@@ -156,17 +158,23 @@ class Run:
                 have no `event_id` either; the `assistant_message` that follows holds the whole text.
 
         Raises:
+            InvalidInput: `after` is no event_id; raised at once, the others where the events are read.
             RunNotFound: There is no such run.
             ServerUnavailable: The server did not answer for a minute.
         """
         cursors = {self.id: after} if isinstance(after, str) else after or {}
+        for cursor in filter(None, cursors.values()):
+            if not EVENT_ID.match(cursor):
+                raise InvalidInput(
+                    f"{cursor[:100]!r} is no event_id: one is as 0-000012-00000, from an event of the run",
+                    run_id=self.id,
+                )
         live = self.client.live if deltas else None
-        events = stream(
+        # Not a generator around this one: at the end of a program, asyncio closes all of them at once, and an outer
+        # one that closes an inner one then fails.
+        return stream(
             self.client.temporal, self.id, after=cursors, follow=follow, children=children, live=live
         )
-        async with contextlib.aclosing(events):
-            async for event in events:
-                yield event
 
     async def transcript(self) -> list[Message]:
         """The transcript so far: messages, calls and their results, as the planner receives them.
@@ -476,9 +484,13 @@ class Run:
 
     async def _cancel_request(self) -> tuple[str | None, str | None]:
         """The reason of a cancellation and its sender, from the history: a workflow that closes as Canceled has no output."""
+        parent = ""
         async for event in self._handle.fetch_history_events():
+            if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
+                parent = (
+                    event.workflow_execution_started_event_attributes.parent_workflow_execution.workflow_id
+                )
             if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED:
                 asked = event.workflow_execution_cancel_requested_event_attributes
-                parent = asked.external_workflow_execution
-                return asked.cause or None, asked.identity or (parent.workflow_id or None)
+                return asked.cause or None, sender_of(asked, parent) or None
         return None, None

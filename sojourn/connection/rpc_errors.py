@@ -1,4 +1,4 @@
-"""RPC errors and undecodable payloads as Sojourn's errors; and patience while a server restarts."""
+"""RPC errors and undecodable payloads as Sojourn's errors; and retries while a server restarts."""
 
 import asyncio
 import time
@@ -8,9 +8,9 @@ from temporalio.service import RPCError, RPCStatusCode
 from sojourn.connection.tls_faults import tls_fault
 from sojourn.errors import InvalidInput, RunError, RunNotFound, RunUnreadable, ServerUnavailable
 
-__all__ = ["Patience", "translated", "unreadable"]
+__all__ = ["OutageRetry", "translated", "unreadable"]
 
-SERVER_PATIENCE = 60.0
+LONGEST_OUTAGE = 60.0
 """Seconds without an answer before a restarting server counts as unavailable."""
 
 _AWAY = {
@@ -21,8 +21,8 @@ _AWAY = {
 }
 
 
-class Patience:
-    """Bridges a server's restart: retries with growing delays, until a minute has passed without an answer."""
+class OutageRetry:
+    """Retries while a server restarts, with growing delays, until a minute has passed without an answer."""
 
     def __init__(self) -> None:
         self.answered()
@@ -32,7 +32,7 @@ class Patience:
         self._since: float | None = None
         self._delay = 0.1
 
-    async def bridges(self, error: RPCError) -> bool:
+    async def may_retry(self, error: RPCError) -> bool:
         """Wait before a retry when the server is unavailable; False for another error, or after too long an outage."""
         if error.status not in _AWAY:
             return False
@@ -40,7 +40,7 @@ class Patience:
         if self._since is None:
             self._since = now
         # Measured from the first failure: where a server is silent, each attempt lasts longer than a minute.
-        if now - self._since > SERVER_PATIENCE:
+        if now - self._since > LONGEST_OUTAGE:
             return False
         await asyncio.sleep(self._delay)
         self._delay = min(self._delay * 2, 2.0)
@@ -51,7 +51,9 @@ def translated(error: RPCError, run_id: str | None) -> RunError:
     """An RPC error as one of Sojourn's errors; the only place that translates them."""
     if error.status == RPCStatusCode.NOT_FOUND:
         return RunNotFound(
-            f"no run {run_id!r} in this namespace, or it has ended: {error.message}", run_id=run_id
+            f"there is no run {run_id!r} in this namespace: it was never started, or was deleted some time after its end "
+            f"({error.message}); `sojourn list` shows the runs",
+            run_id=run_id,
         )
     if error.status in _AWAY:
         if tls_message := tls_fault(error.message):

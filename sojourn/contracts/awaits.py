@@ -21,7 +21,7 @@ class AwaitClarification(Input):
     """
 
     id: str = ""
-    """Unique in the run; changed when another wait has the id, and derived when left out (D-16)."""
+    """Unique in the run; changed when another wait has the id, and derived when left out."""
     question: str
     """The question."""
     missing_fields: list[str] = []

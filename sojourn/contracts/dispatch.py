@@ -9,7 +9,7 @@ from sojourn.contracts.record import Record
 from sojourn.contracts.run_policy import RunPolicyOverride
 from sojourn.contracts.tool_result import ToolResult
 
-__all__ = ["ACTIVITY_ATTEMPTS", "HEARTBEAT", "NET", "REPEATED", "Dispatch"]
+__all__ = ["ACTIVITY_ATTEMPTS", "HEARTBEAT", "REPEATED", "TIMEOUT_MARGIN", "Dispatch"]
 
 ACTIVITY_ATTEMPTS = 20
 """Attempts of an activity in all; three deploys during one call use up three. `MAX_LOST` limits lost workers separately."""
@@ -17,7 +17,7 @@ ACTIVITY_ATTEMPTS = 20
 HEARTBEAT = timedelta(seconds=15)
 """Heartbeat time-out, after which a worker counts as lost; activities heartbeat every 5 s, from 3 s on."""
 
-NET = timedelta(seconds=5)
+TIMEOUT_MARGIN = timedelta(seconds=5)
 """By how much an activity's start-to-close time-out exceeds the tool's time limit; the activity subtracts it again."""
 
 REPEATED = "RepeatedAfterLostWorker"

@@ -1,4 +1,4 @@
-"""Ids: the formats of the ids of tools, agents, runs, calls and sessions."""
+"""Ids: the formats of the ids of tools, agents, runs, calls, sessions and events."""
 
 import re
 from collections.abc import Iterable
@@ -7,7 +7,18 @@ from typing import Any, Self
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-__all__ = ["AGENT_ID", "CALL_ID", "RUN_ID", "SESSION_ID", "TOOLSET_ID", "TOOL_NAME", "ToolId", "matches_any"]
+__all__ = [
+    "AGENT_ID",
+    "CALL_ID",
+    "EVENT_ID",
+    "RUN_ID",
+    "SESSION_ID",
+    "TOOLSET_ID",
+    "TOOL_NAME",
+    "ToolId",
+    "matches_any",
+    "place_of",
+]
 
 TOOL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,99}\Z")
 """The last part of a tool id; dots and slashes occur in names of MCP servers."""
@@ -26,6 +37,9 @@ RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@=+-]{0,199}\Z")
 
 SESSION_ID = re.compile(r"""[^"'\\\x00-\x1f\x7f]{0,200}\Z""")
 """A session id that a client may choose: Temporal's list queries cannot quote the excluded characters."""
+
+EVENT_ID = re.compile(r"[0-9]+-[0-9]{6,}-[0-9]{5,}\Z")
+"""The number of the run's execution, that of the event in its history, and that of the events made from this one."""
 
 _TOOL_ID = re.compile(TOOLSET_ID.pattern.removesuffix(r"\Z") + r"\." + TOOL_NAME.pattern)
 
@@ -73,6 +87,11 @@ class ToolId(str):
         return core_schema.no_info_after_validator_function(
             cls, core_schema.str_schema(), serialization=core_schema.to_string_ser_schema()
         )
+
+
+def place_of(event_id: str) -> tuple[int, ...]:
+    """The place of an event in its run, for comparison: as texts, the ids of a tenth execution come before those of a ninth."""
+    return tuple(int(number) for number in event_id.split("-")) if event_id else ()
 
 
 def matches_any(tool: str, patterns: Iterable[str]) -> bool:

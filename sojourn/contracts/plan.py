@@ -161,6 +161,6 @@ class PlanResult(Input):
 
     @classmethod
     def fail(cls, error: ToolError | str, *, notes: list[str] | None = None) -> "PlanResult":
-        """Fail the run at once, without another attempt; callers, clients and events get the chain of causes (D-26)."""
+        """Fail the run at once, without another attempt; callers, clients and events get the chain of causes."""
         failure = ToolError.new(error) if isinstance(error, str) else error
         return cls(failure=failure, notes=notes or [])

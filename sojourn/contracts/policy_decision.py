@@ -29,7 +29,7 @@ class PolicyInput(Record):
 
 
 class PolicyDecision(Input):
-    """What a policy engine changes; it may tighten, never loosen (D-20). An empty decision changes nothing."""
+    """What a policy engine changes; it may tighten, never loosen. An empty decision changes nothing."""
 
     allowed_tools: list[str] | None = None
     """Only these tools are offered and run in this turn; a tool's id, or a toolset as `ops.devices.*`."""

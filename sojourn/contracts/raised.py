@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, TypeGuard, TypeVar
 
-__all__ = ["attribute", "before", "chain", "copied", "is_a", "kind", "parts", "text", "trace"]
+__all__ = ["attribute", "before", "chain", "copied", "is_a", "is_key", "kind", "parts", "text", "trace"]
 
 MAX_KIND = 100
 """Longest class name kept, in characters."""
@@ -16,6 +16,8 @@ MAX_KIND = 100
 _T = TypeVar("_T")
 
 _NAME: Any = type.__dict__["__name__"]
+_BASES: Any = type.__dict__["__mro__"]
+_OWN: Any = type.__dict__["__dict__"]
 _CAUSE: Any = BaseException.__dict__["__cause__"]
 _CONTEXT: Any = BaseException.__dict__["__context__"]
 _IS_SUPPRESSED: Any = BaseException.__dict__["__suppress_context__"]
@@ -36,6 +38,13 @@ def copied(text: str) -> str:
 def kind(error: object) -> str:
     """The name of an exception's class, at most 100 characters."""
     return copied(_NAME.__get__(type(error)))[:MAX_KIND]
+
+
+def is_key(error: BaseException) -> bool:
+    """Whether the exception is a `KeyError` whose text is Python's own: only its key, in quotes."""
+    if not is_a(error, KeyError):
+        return False
+    return next(base for base in _BASES.__get__(type(error)) if "__str__" in _OWN.__get__(base)) is KeyError
 
 
 def before(error: BaseException) -> BaseException | None:

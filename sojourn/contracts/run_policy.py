@@ -36,7 +36,7 @@ class Limits(Record):
     tool_timeout: PositiveDuration = timedelta(minutes=2)
     """Time limit of one attempt of a tool that declares no time-out of its own."""
     interrupts_allowed: bool = False
-    """Whether the agent may ask a person (SR-74, D-18)."""
+    """Whether the agent may ask a person (SR-74)."""
     on_missing_fields: str = "resume"
     """What follows a call without required fields."""
     approval: ApprovalPolicy = ApprovalPolicy()

@@ -11,7 +11,7 @@ __all__ = ["ToolCallMeta", "ToolRequest"]
 
 
 class ToolRequest(Record):
-    """A tool call, as a planner requests it and as an executor receives it (D-6)."""
+    """A tool call, as a planner requests it and as an executor receives it."""
 
     name: str
     """The tool's id; kept even when no such tool exists."""
@@ -43,7 +43,7 @@ class ToolCallMeta(Record):
     labels: dict[str, str] = {}
     """The run's labels; they authorise nothing."""
     idempotency_key: str = ""
-    """Hash of run id, tool_call_id and payload: equal on every attempt, so a service can refuse a repeat (D-11)."""
+    """Hash of run id, tool_call_id and payload: equal on every attempt, so a service can refuse a repeat."""
     input: ToolInput | None = None
     """A person's answers, where the call asked for input (`ToolResult.input_required`) and continues with them."""
 

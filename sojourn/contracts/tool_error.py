@@ -169,9 +169,15 @@ def _carried(error: BaseException) -> list[ToolError]:
 
 
 def _text(error: BaseException) -> str:
-    """The text of an exception; of a validation error neither the input nor the link to its documentation."""
+    """The text of an exception, after its class where the text alone says nothing, as in `KeyError: 'x'`.
+
+    Of a validation error neither the input nor the link to its documentation.
+    """
     if not raised.is_a(error, ValidationError):
-        return raised.text(error)
+        text = raised.text(error)
+        if raised.is_key(error) or not any(map(str.isalpha, text)):
+            return f"{raised.kind(error)}: {text}" if text.strip() else ""
+        return text
     faults = error.errors(include_url=False, include_input=False, include_context=False)
     return "; ".join(
         f"{'.'.join(map(str, fault['loc'])) or error.title}: {fault['msg']}" for fault in faults[:5]

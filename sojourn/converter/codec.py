@@ -127,6 +127,6 @@ def load_codec(target: str) -> PayloadCodec:
         except Exception as error:
             raise DefinitionError(f"{target}: the codec cannot be made: {type(error).__name__}") from error
     if not isinstance(found, PayloadCodec):
-        kind = "not there" if found is None else type(found).__name__
-        raise DefinitionError(f"{target}: it is {kind}, not a PayloadCodec or what gives one")
+        fault = "there is no such codec" if found is None else f"it is of type {type(found).__name__}"
+        raise DefinitionError(f"{target}: {fault}; name a PayloadCodec, or a function that returns one")
     return found

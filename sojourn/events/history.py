@@ -6,7 +6,11 @@ from typing import Any
 from temporalio.api.common.v1 import Payloads
 from temporalio.api.enums.v1 import EventType, TimeoutType, WorkflowTaskFailedCause
 from temporalio.api.failure.v1 import Failure
-from temporalio.api.history.v1 import HistoryEvent
+from temporalio.api.history.v1 import (
+    HistoryEvent,
+    WorkflowExecutionCancelRequestedEventAttributes,
+    WorkflowExecutionSignaledEventAttributes,
+)
 from temporalio.converter import DataConverter
 
 from sojourn.contracts.run import RunInput, RunOutput
@@ -20,7 +24,7 @@ from sojourn.core.history.record import HistoryRecord
 from sojourn.core.run.spent import read_spent
 from sojourn.core.values.unread import OrUnread
 
-__all__ = ["HistoryReader"]
+__all__ = ["HistoryReader", "sender_of"]
 
 _INPUTS: dict[str, Any] = {"PlanActivity": PlanTask, "ExecuteToolActivity": ToolTask}
 _RESULTS: dict[str, Any] = {
@@ -65,18 +69,20 @@ class HistoryReader:
         self._scheduled: dict[int, str] = {}
         self._timers: dict[str, str] = {}
         self._canceled_by = ""
+        self._parent = ""
 
     async def record(self, event: HistoryEvent) -> HistoryRecord | None:
         """One event as a record, or None when the fold does not need it."""
         kind = event.event_type
         if kind == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
             started = event.workflow_execution_started_event_attributes
+            self._parent = started.parent_workflow_execution.workflow_id
             value = await self._value(started.input, RunInput)
             self.opening_unreadable, self.unreadable = self.unreadable, ""
             return self._made(event, "started", value=value)
         if kind == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED:
             asked = event.workflow_execution_cancel_requested_event_attributes
-            self._canceled_by = asked.cause or f"requested by {asked.identity}"
+            self._canceled_by = asked.cause or f"requested by {sender_of(asked, self._parent)}"
             return self._made(event, "cancel_requested", value=asked.cause or None)
         if kind == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW:
             continued = event.workflow_execution_continued_as_new_event_attributes
@@ -177,7 +183,8 @@ class HistoryReader:
         """Read a signal, or an accepted update; a refused update leaves no trace."""
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
             signal = event.workflow_execution_signaled_event_attributes
-            name, sent, identity, judged = signal.signal_name, signal.input, signal.identity, False
+            name, sent, judged = signal.signal_name, signal.input, False
+            identity = sender_of(signal, self._parent)
         elif event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED:
             request = event.workflow_execution_update_accepted_event_attributes.accepted_request
             name, sent, identity, judged = request.input.name, request.input.args, request.meta.identity, True
@@ -248,6 +255,24 @@ class HistoryReader:
         except (ValueError, KeyError, RuntimeError):
             return None
         return value
+
+
+def sender_of(
+    sent: WorkflowExecutionSignaledEventAttributes | WorkflowExecutionCancelRequestedEventAttributes,
+    parent: str,
+) -> str:
+    """Who sent a signal or a cancellation: the parent run or another workflow, else the identity of a client.
+
+    What a workflow sends has the identity of Temporal's own service.
+
+    Args:
+        sent: The attributes of the event.
+        parent: The id of the parent run; empty if there is none.
+    """
+    sender = sent.external_workflow_execution.workflow_id
+    if not sender:
+        return sent.identity
+    return f"{'parent run' if sender == parent else 'workflow'} {sender}"
 
 
 def _timeout_of(failure: Failure | None) -> str:

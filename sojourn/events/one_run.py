@@ -6,8 +6,9 @@ from typing import Any
 from temporalio.client import Client, WorkflowHandle
 from temporalio.service import RPCError
 
-from sojourn.connection.rpc_errors import Patience, translated, unreadable
+from sojourn.connection.rpc_errors import OutageRetry, translated, unreadable
 from sojourn.contracts.event import Event
+from sojourn.contracts.ids import place_of
 from sojourn.contracts.message import Message
 from sojourn.contracts.run import RunStatus
 from sojourn.core.history.fold import END, Fold
@@ -31,15 +32,15 @@ async def events_of(client: Client, run_id: str, *, after: str = "", follow: boo
         RunUnreadable: The records of its workers cannot be decoded here.
         ServerUnavailable: The server does not answer; with `follow`, it did not answer for a minute.
     """
-    last, away = after, Patience()
+    last, outage = after, OutageRetry()
     while True:
         try:
             execution = await _first(client, run_id)
-            away.answered()
+            outage.answered()
             async for event in _folded(client, run_id, execution, follow=follow):
                 if follow and event.type == "run_terminated" and await _first(client, run_id) != execution:
                     break  # the run was reset: its newer execution continues
-                if event.event_id > last:
+                if place_of(event.event_id) > place_of(last):
                     last = event.event_id
                     yield event
                 if event.type == END:
@@ -47,7 +48,7 @@ async def events_of(client: Client, run_id: str, *, after: str = "", follow: boo
             else:
                 return
         except RPCError as error:
-            if not (follow and await away.bridges(error)):
+            if not (follow and await outage.may_retry(error)):
                 raise translated(error, run_id) from error
 
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Mapping
 from temporalio.client import Client
 
 from sojourn.contracts.event import AgentRunStartedEvent, Event, ToolResultReceivedEvent
+from sojourn.contracts.ids import place_of
 from sojourn.core.history.fold import END
 from sojourn.errors import RunNotFound, SojournError
 from sojourn.events.live_text import LiveText
@@ -85,7 +86,7 @@ class _Source:
                 if live:
                     live.feed(event)
                 await self._before(event)
-                is_new = event.event_id > self._after.get(self._run_id, "")
+                is_new = place_of(event.event_id) > place_of(self._after.get(self._run_id, ""))
                 if text:
                     await text.feed(event, is_new=is_new)
                 elif is_new:

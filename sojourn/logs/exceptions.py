@@ -64,9 +64,7 @@ def described(error: BaseException, *, with_messages: bool = True) -> list[dict[
     return [
         {
             "type": raised.kind(link),
-            "message": printable(ToolError.from_error(link, current_mask()).message)
-            if with_messages
-            else "(left out)",
+            "message": printable(_message(link)) if with_messages else "(left out)",
             "at": [
                 f"{frame.f_code.co_filename}:{line} {frame.f_code.co_name}"
                 for frame, line in traceback.walk_tb(raised.trace(link))
@@ -85,6 +83,11 @@ def in_short(exception: list[dict[str, Any]]) -> str:
         )
         lines += [f"        {place}" for place in link["at"][-_SHORT:]]
     return "\n".join(lines)
+
+
+def _message(error: BaseException) -> str:
+    """The text of an exception, without its class, which stands beside it."""
+    return ToolError.from_error(error, current_mask()).message.removeprefix(f"{raised.kind(error)}: ")
 
 
 def _error_of(exc_info: Any) -> BaseException | None:

@@ -61,7 +61,9 @@ def _json(value: Any, depth: int) -> Any:
         case bytes() | bytearray():
             return f"<{len(value)} bytes>"
         case BaseException():
-            return printable(f"{type(value).__name__}: {ToolError.from_error(value, current_mask())}")
+            kind = type(value).__name__
+            text = str(ToolError.from_error(value, current_mask())).removeprefix(f"{kind}: ")
+            return printable(f"{kind}: {text}")
         case date() | timedelta() | UUID() | PurePath():
             return printable(str(value))
         case _:

@@ -14,7 +14,7 @@ from sojourn.mcp.limits import LIST_TIMEOUT, MAX_PAGES, MAX_TOOLS
 from sojourn.mcp.spec_from_listing import Terms, matches_any, spec_from_listing
 from sojourn.mcp.text import masked
 from sojourn.mcp.tool import McpTool
-from sojourn.serving.off_loop import aside
+from sojourn.serving.off_loop import run_in_thread
 
 if TYPE_CHECKING:
     from mcp_types import Tool
@@ -81,7 +81,7 @@ class Catalogue:
         else:
             if is_cut:
                 self.warn("tools/list", f"only the first {len(listed)} tools are taken")
-            self.tools = MappingProxyType(await aside(lambda: self._tools_of(listed)))
+            self.tools = MappingProxyType(await run_in_thread(lambda: self._tools_of(listed)))
             self.is_known = True
 
     def _tools_of(self, listed: "Sequence[Tool]") -> dict[str, McpTool]:

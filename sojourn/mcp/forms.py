@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from sojourn.contracts.input_required import InputForm, InputRequired
-from sojourn.core.awaits.form import misfit_of
+from sojourn.core.awaits.form import mismatch_of
 from sojourn.core.payload.boundary import MAX_REQUEST_STATE
 from sojourn.core.values.json_value import is_array, is_object
 from sojourn.core.values.pointer import Schema
@@ -207,4 +207,4 @@ def _is_default(field: Schema, value: Any) -> bool:
         can_be_shown = is_array(value) and len(value) <= _MAX_CHOICES and all(map(_IS["string"], value))
     else:
         can_be_shown = _IS[field["type"]](value)
-    return can_be_shown and misfit_of({"properties": {"": field}}, {"": value}, whole=False) is None
+    return can_be_shown and mismatch_of({"properties": {"": field}}, {"": value}, whole=False) is None

@@ -26,7 +26,7 @@ from sojourn.mcp.connection import Connection
 from sojourn.mcp.content import ABSENT, error_text, to_result
 from sojourn.mcp.elicitation import Rounds
 from sojourn.mcp.text import masked, progress_line
-from sojourn.serving.off_loop import aside, fits
+from sojourn.serving.off_loop import fits, run_in_thread
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult
@@ -123,7 +123,7 @@ class McpTool:
         """Validate the arguments, in a thread where the untrusted schema may cost much work, and send the call."""
         arguments = boundary.parsed(self.spec, call)
         if isinstance(arguments, dict) and not self.validator.fits_at_once(arguments):
-            arguments = await aside(lambda: self.check(call))
+            arguments = await run_in_thread(lambda: self.check(call))
         if isinstance(arguments, ToolResult):
             return arguments
         return await self._run(call, arguments, meta)
@@ -158,7 +158,7 @@ class McpTool:
             return _unsupported(call, error)
         except errors.ErrorResponse as error:
             text, code = str(error), error.code
-            return await aside(
+            return await run_in_thread(
                 lambda: self._refused(call, None if meta.input else arguments, text, code), on=arguments
             )
         if isinstance(answer, InputRequired):
@@ -197,7 +197,7 @@ class McpTool:
         except ValueError as error:
             return boundary.refusal(call, hints.malformed_response(self.spec, str(error)))
         if validator is not None and not await fits(validator, result):
-            issues = await aside(lambda: validator.issues(result))
+            issues = await run_in_thread(lambda: validator.issues(result))
             return boundary.refusal(call, hints.malformed_response(self.spec, issues))
         return WithArtifacts(result, **artifacts) if artifacts else ToolResult(result=result)
 

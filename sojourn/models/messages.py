@@ -40,12 +40,12 @@ from sojourn.models.files import file_of, image_of, user_file
 from sojourn.models.names import Names
 from sojourn.models.provider_metadata import (
     citations_of,
+    encodable,
     kept_of,
     known_call_id,
     origin_of,
     plain_json,
     response_origin_of,
-    sound,
     with_response,
 )
 
@@ -213,10 +213,10 @@ def _kept(part: theirs.ModelResponsePart, names: Names) -> Part:
     kept = kept_of(part)
     match part:
         case theirs.TextPart():
-            return TextPart(type="text", text=sound(part.content), provider_metadata=kept)
+            return TextPart(type="text", text=encodable(part.content), provider_metadata=kept)
         case theirs.ThinkingPart():
-            signature = None if part.signature is None else sound(part.signature)
-            text = sound(part.content)
+            signature = None if part.signature is None else encodable(part.signature)
+            text = encodable(part.content)
             return ThinkingPart(type="thinking", text=text, signature=signature, provider_metadata=kept)
         case theirs.ToolCallPart():
             return _call(part, names, kept)
@@ -230,11 +230,11 @@ def _call(part: theirs.ToolCallPart, names: Names, kept: dict[str, Any] | None) 
     payload: dict[str, Any] | None = None if isinstance(part.args, str) else plain_json(part.args or {})
     raw = None
     if payload is None:
-        raw = sound(part.args if isinstance(part.args, str) else json.dumps(part.args, default=str))
+        raw = encodable(part.args if isinstance(part.args, str) else json.dumps(part.args, default=str))
     return ToolCallPart(
         type="tool_call",
-        tool_call_id=sound(part.tool_call_id),
-        name=names.id_of(sound(part.tool_name)),
+        tool_call_id=encodable(part.tool_call_id),
+        name=names.id_of(encodable(part.tool_name)),
         payload=payload or {},
         raw=raw,
         provider_metadata=kept,

@@ -54,8 +54,8 @@ class ModelPlanner:
     second request for the same plan.
 
     Args:
-        model: A name such as `openai:gpt-5`, `anthropic:claude-sonnet-4-5`, `google:gemini-2.5-pro`; or a model
-            object of pydantic-ai, with a client of your own. A name is looked up, and its key read from the
+        model: A name such as `anthropic:claude-sonnet-5-5`, `openai:gpt-6.1-terra`, `google:gemini-3.8-flash`; or a
+            model object of pydantic-ai, with a client of your own. A name is looked up, and its key read from the
             environment, when a run first plans.
         fallbacks: Models that are asked in this order, each when the model before it fails.
         instructions: The text before the transcript.
@@ -88,7 +88,7 @@ class ModelPlanner:
         for each in (model, *fallbacks):
             if not isinstance(each, (str, Model)):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's mistake
                 raise DefinitionError(
-                    f"ModelPlanner takes a model by name, such as 'openai:gpt-5', or a model object of "
+                    f"ModelPlanner takes a model by name, such as 'openai:gpt-6.1-terra', or a model object of "
                     f"pydantic-ai; {each!r} is neither"
                 )
         self._sources = (model, *fallbacks)
@@ -101,7 +101,7 @@ class ModelPlanner:
 
     @property
     def model_name(self) -> str:
-        """The model, such as `openai:gpt-5`, then its fallbacks."""
+        """The model, such as `openai:gpt-6.1-terra`, then its fallbacks."""
         return ", ".join(
             each if isinstance(each, str) else f"{each.system}:{each.model_name}" for each in self._sources
         )

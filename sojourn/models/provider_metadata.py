@@ -33,12 +33,12 @@ __all__ = [
     "Origin",
     "ResponseOrigin",
     "citations_of",
+    "encodable",
     "kept_of",
     "known_call_id",
     "origin_of",
     "plain_json",
     "response_origin_of",
-    "sound",
     "with_response",
 ]
 
@@ -140,7 +140,7 @@ def plain_json(value: Any) -> Any:
         return None
 
 
-def sound(text: str) -> str:
+def encodable(text: str) -> str:
     """Return a text that UTF-8 can encode: a lone surrogate, to which some providers cut a character, becomes `?`."""
     return text if text.isascii() else text.encode(errors="replace").decode()
 
@@ -155,7 +155,7 @@ def _filled(**kept: Any) -> dict[str, Any] | None:
 
 
 def _text(value: object) -> str | None:
-    return sound(value) if isinstance(value, str) else None
+    return encodable(value) if isinstance(value, str) else None
 
 
 def _object(value: object) -> dict[str, Any] | None:

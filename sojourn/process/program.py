@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import IO
 
 from sojourn.process.group import signal_group, start_group
-from sojourn.process.leash import leash
+from sojourn.process.parent_death import killed_with_parent
 
 __all__ = ["Program"]
 
@@ -44,7 +44,7 @@ class Program:
         self._log = log
         self._log_starts = log.seek(0, os.SEEK_END) if log else 0
         self._process = start_group(
-            command if may_outlive_us else [*leash(), *command],
+            command if may_outlive_us else [*killed_with_parent(), *command],
             stdin=subprocess.PIPE if may_outlive_us else subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT if log else None,

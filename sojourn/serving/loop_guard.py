@@ -23,7 +23,7 @@ import structlog
 
 from sojourn.logs.exceptions import described
 
-__all__ = ["SIGNALS", "Stop", "endure", "give_up"]
+__all__ = ["SIGNALS", "Stop", "give_up", "run_guarded"]
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -36,7 +36,7 @@ _AT_ONCE = 5.0
 """Seconds that a loop has to end after a second signal."""
 
 _OWN: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
-"""Loops that `endure` runs: their worker owns the process, so the process may be ended."""
+"""Loops that `run_guarded` runs: their worker owns the process, so the process may be ended."""
 
 _log = structlog.get_logger("sojourn.worker")
 
@@ -57,7 +57,7 @@ class Stop:
         self.asked.set()
 
 
-def endure(serving: Callable[[Stop], Coroutine[Any, Any, None]], *, drain: timedelta) -> None:
+def run_guarded(serving: Callable[[Stop], Coroutine[Any, Any, None]], *, drain: timedelta) -> None:
     """Run a worker until it has stopped, on a loop of its own; SIGTERM and Ctrl-C ask it to stop.
 
     Args:
@@ -67,7 +67,7 @@ def endure(serving: Callable[[Stop], Coroutine[Any, Any, None]], *, drain: timed
     Raises:
         SystemExit: Foreign code cancelled the worker; with status 1, and a log entry.
     """
-    with _Overseer() as overseer, contextlib.ExitStack() as closing:
+    with _Deadline() as deadline, contextlib.ExitStack() as closing:
         runner = asyncio.Runner()
         loop = runner.get_loop()
         _OWN.add(loop)
@@ -75,19 +75,19 @@ def endure(serving: Callable[[Stop], Coroutine[Any, Any, None]], *, drain: timed
         stop = Stop()
         main = loop.create_task(serving(stop))
 
-        def heed() -> None:
+        def ask_to_stop() -> None:
             stop.ask(main)
 
         def on_signal(count: int) -> None:
-            overseer.allow(drain.total_seconds() + _CLOSING if count == 1 else _AT_ONCE)
+            deadline.allow(drain.total_seconds() + _CLOSING if count == 1 else _AT_ONCE)
             with contextlib.suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(heed)
+                loop.call_soon_threadsafe(ask_to_stop)
 
         with _signals(on_signal):
             _to_its_end(main)
             if not main.cancelled() and main.exception() is None:
-                overseer.status = 0
-            overseer.allow(_CLOSING)
+                deadline.status = 0
+            deadline.allow(_CLOSING)
             closing.close()
     if main.cancelled():
         _log.error("worker_cancelled", reason="a tool or other foreign code cancelled the worker's own task")
@@ -149,7 +149,7 @@ def _signals(report: Callable[[int], None]) -> Generator[None]:
             signal.signal(number, handler)
 
 
-class _Overseer:
+class _Deadline:
     """A thread that ends the process at a deadline; at first there is none."""
 
     def __init__(self) -> None:
@@ -163,13 +163,13 @@ class _Overseer:
         self._allowed.put(seconds)
 
     def __enter__(self) -> Self:
-        threading.Thread(target=self._oversee, name="overseer", daemon=True).start()
+        threading.Thread(target=self._wait, name="sojourn-deadline", daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._allowed.put(None)
 
-    def _oversee(self) -> None:
+    def _wait(self) -> None:
         until: float | None = None
         while True:
             left = None if until is None else max(0.0, until - time.monotonic())

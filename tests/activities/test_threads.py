@@ -261,7 +261,7 @@ async def test_no_slot_is_lost_over_a_thousand_quick_calls():
     assert all(done[number] == number for number in range(1_000) if number % 3 and number % 7)
     barrier = threading.Barrier(4)
     await asyncio.gather(*[threads.run("a.b.c", lambda: barrier.wait(20)) for _ in range(4)])
-    assert (threads._running, dict(threads._abandoned), dict(threads._turns.taken)) == (0, {}, {})
+    assert (threads._running, dict(threads._abandoned), dict(threads._slots.taken)) == (0, {}, {})
 
 
 async def test_a_system_without_threads_makes_the_tool_unavailable(monkeypatch):

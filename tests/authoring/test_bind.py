@@ -130,7 +130,7 @@ async def test_shapes_that_fit_are_converted(tools: Toolset) -> None:
 
 @pytest.mark.parametrize("service", ["SearchService", "search", None])
 async def test_a_method_is_bound_by_names(tools: Toolset, service: str | None) -> None:
-    """A service has the name of its class, also without `Service`; by default it is named as the toolset (SR-17, SR-32, D-8)."""
+    """A service has the name of its class, also without `Service`; by default it is named as the toolset (SR-17, SR-32)."""
     search = tools.bind("search", service=service, method="search", args=Search, result=Hits)
     found = await result_of(app_with(tools, SearchService()), search.id, {"text": "x", "limit": 1})
     assert found == Hits(hits=[Hit(title="x 0 en")])

@@ -437,6 +437,25 @@ def test_a_time_limit_is_longer_than_zero(tools: Toolset, timeout: timedelta) ->
         tools.tool(timeout=timeout)(first)
 
 
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (
+            {"read_only": True, "destructive": True},
+            "read_only=True says that it changes nothing, .*leave out",
+        ),
+        ({"read_only": True, "idempotent": False}, "changes nothing can be called again; leave out"),
+        ({"tags": [1]}, r"tags\.0 should be a valid string$"),
+        ({"title": 5, "read_only": "perhaps"}, "read_only should be a valid boolean"),
+    ],
+    ids=["both effects", "not to be repeated", "a tag", "an annotation"],
+)
+def test_wrong_options_are_refused(tools: Toolset, options: dict[str, Any], why: str) -> None:
+    """Options that contradict one another, or have a wrong type, are a `DefinitionError` that names the tool."""
+    with pytest.raises(DefinitionError, match=rf"^ops\.devices\.first: .*{why}"):
+        tools.tool(**options)(first)
+
+
 def test_an_id_splits_into_its_parts(tools: Toolset) -> None:
     """A tool's id is typed: service, toolset and tool can be read from it (SR-83)."""
     tool: Tool[Any, Any] = tools.tool(first)

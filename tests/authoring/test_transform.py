@@ -29,7 +29,7 @@ from typing_extensions import TypedDict  # pydantic asks for it before Python 3.
 from sojourn import DefinitionError
 from sojourn.authoring.shape import Shape
 from sojourn.authoring.transform import Transform
-from sojourn.core.schema.compatibility import misfits
+from sojourn.core.schema.compatibility import mismatches
 
 
 def to_method(source: Any, target: Any) -> Transform:
@@ -126,7 +126,7 @@ def test_a_misfit_is_a_definition_error() -> None:
 
 
 def test_arguments_may_lose_no_field_where_results_may() -> None:
-    """A target with fewer fields is a misfit for arguments, and a smaller view for a result."""
+    """A target with fewer fields is a mismatch for arguments, and a smaller view for a result."""
     with pytest.raises(DefinitionError, match=r"devices\[\]\.password: unknown to Seen"):
         to_method(Devices, DevicesSeen)
     with pytest.raises(DefinitionError, match="password: is masked when it is written"):
@@ -314,7 +314,7 @@ SLOW = settings(
 def test_values_of_fitting_shapes_are_transformed(
     pair: tuple[Kind, Kind], lossless: bool, data: st.DataObject
 ) -> None:
-    """Where there is no misfit, every value of the source becomes one of a target without constraints."""
+    """Where there is no mismatch, every value of the source becomes one of a target without constraints."""
     shapes = [Shape(kind, place="x", output=True) for kind, _ in pair]
     try:
         transform = Transform(*shapes, place="x", lossless=lossless)
@@ -347,5 +347,6 @@ def test_values_of_equal_shapes_are_transformed_without_loss(source: Kind, data:
         == Shape(kind, place="x").encode(back)
     )
     assert (
-        misfits(kind.model_json_schema(mode="serialization"), twin.model_json_schema(), lossless=True) == []
+        mismatches(kind.model_json_schema(mode="serialization"), twin.model_json_schema(), lossless=True)
+        == []
     )

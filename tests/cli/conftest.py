@@ -46,26 +46,6 @@ Command = Callable[..., Awaitable[Done]]
 
 
 @pytest.fixture
-def start_process(tmp_path) -> Callable[..., Awaitable[asyncio.subprocess.Process]]:
-    """Start `python -m sojourn` with these arguments in a new interpreter, for tests of the process itself."""
-
-    async def start(*arguments: str, env: dict[str, str] | None = None):
-        return await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "sojourn",
-            *arguments,
-            env={**os.environ, **(env or {})},
-            cwd=tmp_path,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-
-    return start
-
-
-@pytest.fixture
 def start_command(tmp_path) -> Callable[..., Awaitable[programs.Command]]:
     """Start `sojourn` with these arguments, with optional `input` or a descriptor `stdin`, `env`, `cwd`, and code to run `before`."""
 

@@ -90,19 +90,33 @@ def test_output_that_cannot_be_written_is_a_failure():
 
 
 async def test_a_closed_pipe_ends_the_command_quietly(served):
-    """`sojourn list | head` prints no traceback."""
-    await served.waiting("ask")
-    line = f"{sys.executable} -m sojourn list --json --limit 10000 | true"
+    """A command whose reader goes away (`sojourn list | head`) prints nothing more, and exits with 1."""
+    run = await served.waiting("ask")
+    lines = (
+        "list --json --limit 10000 | true",
+        "run desk.clerk add --json | head -2",
+        "run desk.clerk both | head -2",
+        f"watch {run.id} --json | true",
+        f"watch {run.id} | true",
+        f"show {run.id} --events --json | true",
+    )
+    ended = await asyncio.gather(*(_piped(served, line) for line in lines))
+    quiet = {(1, b""), (0, b"")}
+    assert {line: end for line, end in zip(lines, ended, strict=True) if end not in quiet} == {}
+
+
+async def _piped(served, line: str) -> tuple[int | None, bytes]:
+    """Run a pipe that begins with `sojourn`; return the exit code of the command and the standard error."""
     shell = await asyncio.create_subprocess_exec(
         shutil.which("bash") or "bash",
         "-c",
-        f"set -o pipefail; {line}",
+        f"set -o pipefail; {sys.executable} -m sojourn {line}",
         env={**os.environ, **served.env},
         stdin=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
     )
     _, err = await shell.communicate()
-    assert (shell.returncode, err) in ((1, b""), (0, b""))
+    return shell.returncode, err
 
 
 def test_characters_that_a_terminal_cannot_show_are_replaced():
@@ -118,12 +132,11 @@ def test_characters_that_a_terminal_cannot_show_are_replaced():
 
 
 @pytest.mark.parametrize("line", ["run desk.clerk sleep", "watch {run}"])
-async def test_ctrl_c_leaves_a_run_that_is_followed(served, start_process, line):
+async def test_ctrl_c_leaves_a_run_that_is_followed(served, start_command, line):
     """Ctrl-C ends `run` and `watch` at once with 130; the run continues."""
     run = await served.start("sleep")
     words = [run.id if word == "{run}" else word for word in line.split()]
-    process = await start_process(*words, "--json", env=served.env)
-    assert process.stdout is not None
+    process = await start_command(*words, "--json", env=served.env)
     assert b"run_started" in await process.stdout.readline()
     process.send_signal(signal.SIGINT)
     _, err = await process.communicate()

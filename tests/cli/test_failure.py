@@ -117,7 +117,7 @@ async def test_the_server_dies_midway(unserved, temporal_address, command):
 async def test_the_server_dies_while_a_run_is_followed(served, temporal_address, command):
     """A command that follows a run waits a minute for the server (here two seconds), then exits with 3."""
     run = await served.start("sleep")
-    briefly = "import sojourn.connection.rpc_errors\nsojourn.connection.rpc_errors.SERVER_PATIENCE = 2"
+    briefly = "import sojourn.connection.rpc_errors\nsojourn.connection.rpc_errors.LONGEST_OUTAGE = 2"
 
     async def outcome(case):
         async with Proxy(temporal_address, last=4) as proxy:
@@ -181,7 +181,11 @@ async def test_ctrl_c_while_the_server_is_silent(unserved, temporal_address, sta
         (("answer", "r"), "give the answer"),
         (("answer", "r", "two", "words", "more"), "more"),
         (("answer",), "RUN"),
-        (("provide", "r", "--result", "c=nope"), "not JSON"),
+        (("provide", "r", "--result", "c=nope"), "nope is not JSON"),
+        (("provide", "r", "--result", "c=nope"), "--result 'c=\"nope\"'"),
+        (("lst",), "'list'? See `sojourn --help`"),
+        (("worker", "json:nope"), "'nope' is not in module 'json'"),
+        (("worker", "json:loads"), "'loads' is of type function, not an App"),
         (("provide", "r", "--result", "nope"), "CALL=VALUE"),
         (("provide", "r", "no-such-file"), "no-such-file"),
         (("provide", "r", "-"), "tool_call_id"),
@@ -192,7 +196,7 @@ async def test_ctrl_c_while_the_server_is_silent(unserved, temporal_address, sta
         (("dev", "nowhere:app"), "no module 'nowhere'"),
         (("dev", "nowhere"), "MODULE:APP"),
         (("worker", "nowhere:app"), "no module 'nowhere'"),
-        (("worker", "json:app"), "not an App"),
+        (("worker", "json:app"), "name the App"),
         (("worker", "json"), "MODULE:APP"),
         (("run", "cli.agent"), "Missing argument"),
         (("nonsense",), "nonsense"),

@@ -49,6 +49,11 @@ async def test_commands_need_the_codec_to_read_a_run(
     assert (wrong.code, "cannot be decrypted" in wrong.err) == (1, True), wrong
     nowhere = await command("show", run.id, "--codec", "nowhere:codec", env=seeing)
     assert nowhere.code == 2
+    unknown = await command("show", run.id, "--codec", "tests.encrypted.keys:nope", env=seeing)
+    assert (unknown.code, "keys:nope: there is no such codec; name a PayloadCodec" in unknown.err) == (
+        2,
+        True,
+    )
 
 
 async def test_run_ids_are_completed(served, until):

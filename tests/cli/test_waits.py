@@ -37,4 +37,4 @@ def test_each_kind_has_its_lines() -> None:
     call = AwaitConfirmation(id="confirm-c1", tool_call_id="c1", tool="a.b.c")
     assert answer_lines("r", call) == ["sojourn approve r confirm-c1", "sojourn deny r confirm-c1 --why WHY"]
     outside = AwaitExternalTools(id="out", items=[ExternalCall(tool_call_id="c1", tool="a.b.c")])
-    assert answer_lines("r", outside) == ["sojourn provide r FILE", "sojourn provide r --result c1=JSON"]
+    assert answer_lines("r", outside) == ["sojourn provide r FILE", "sojourn provide r --result 'c1=JSON'"]

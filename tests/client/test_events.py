@@ -14,6 +14,8 @@ from sojourn import (
     AgentTool,
     App,
     AwaitClarification,
+    Client,
+    InvalidInput,
     PlanResult,
     RunPolicy,
     ServerUnavailable,
@@ -121,6 +123,14 @@ async def test_a_stream_resumes_after_any_event(serve):
         assert rest == live[position + 1 :]
 
 
+@pytest.mark.parametrize("after", ["nonsense", "1", "0-000001", "0-000001-00000 ", {"another": "nonsense"}])
+async def test_a_stream_after_no_event_id_is_refused(temporal_address, after):
+    """`after` takes ids of the form that events have; another text would count as later than every event."""
+    run = (await Client.connect(temporal_address)).get_run("r")
+    with pytest.raises(InvalidInput, match="is no event_id"):
+        run.events(after=after)
+
+
 class Away:
     """A Temporal client whose server is unavailable for some of its requests, given by their numbers."""
 
@@ -141,7 +151,7 @@ class Away:
 
 async def test_each_outage_is_bridged_by_itself(serve, monkeypatch):
     """After an answer the next outage may last as long again; one that lasts too long raises `ServerUnavailable`."""
-    monkeypatch.setattr(rpc_errors, "SERVER_PATIENCE", 0.05)  # less than the pause after the first failure
+    monkeypatch.setattr(rpc_errors, "LONGEST_OUTAGE", 0.05)  # less than the pause after the first failure
     run, (live,) = await followed(serve)
     temporal = run.client.temporal
     away = Away(temporal, 1, 3)

@@ -4,7 +4,7 @@ import asyncio
 
 from temporalio.service import RPCError, RPCStatusCode
 
-from sojourn.connection.rpc_errors import Patience
+from sojourn.connection.rpc_errors import OutageRetry
 
 
 async def test_each_outage_begins_with_the_shortest_delay(monkeypatch) -> None:
@@ -12,11 +12,11 @@ async def test_each_outage_begins_with_the_shortest_delay(monkeypatch) -> None:
     delays: list[float] = []
     sleep = asyncio.sleep
     monkeypatch.setattr(asyncio, "sleep", lambda seconds: sleep(delays.append(seconds) or 0))
-    patience, away = Patience(), RPCError("away", RPCStatusCode.UNAVAILABLE, b"")
+    outage, away = OutageRetry(), RPCError("away", RPCStatusCode.UNAVAILABLE, b"")
     for _ in range(7):
-        assert await patience.bridges(away)
+        assert await outage.may_retry(away)
     assert delays == [0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0]
-    patience.answered()
-    assert await patience.bridges(away)
+    outage.answered()
+    assert await outage.may_retry(away)
     assert delays[-1] == 0.1
-    assert not await patience.bridges(RPCError("no such run", RPCStatusCode.NOT_FOUND, b""))
+    assert not await outage.may_retry(RPCError("no such run", RPCStatusCode.NOT_FOUND, b""))

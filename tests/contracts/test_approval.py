@@ -81,7 +81,7 @@ def test_a_preset_is_a_short_name_for_a_policy(preset: ApprovalPolicy, changes: 
     ids=str,
 )
 def test_the_stricter_rule_counts(ours: dict, theirs: dict, stricter: dict) -> None:
-    """`tightened` takes the stricter value of each rule, whichever policy comes first (D-20)."""
+    """`tightened` takes the stricter value of each rule, whichever policy comes first."""
     one, other = ApprovalPolicy(**ours), ApprovalPolicy(**theirs)
     assert one.tightened(other) == ApprovalPolicy().model_copy(update=stricter)
     turned = other.tightened(one).model_dump()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from sojourn import ToolId
-from sojourn.contracts.ids import CALL_ID, RUN_ID, TOOL_NAME, TOOLSET_ID
+from sojourn.contracts.ids import CALL_ID, EVENT_ID, RUN_ID, TOOL_NAME, TOOLSET_ID, place_of
 
 ADAPTER = TypeAdapter(ToolId)
 
@@ -83,3 +83,18 @@ def test_a_call_id_is_short_and_plain() -> None:
     assert CALL_ID.match("call_01-AZ" + "x" * 54)
     for bad in ("", "x" * 65, "a/b", "a.b", "a b"):
         assert not CALL_ID.match(bad)
+
+
+def test_events_are_ordered_by_the_numbers_in_their_ids():
+    """The tenth execution of a run comes after the ninth, and a millionth event after those before; no id comes first."""
+    ids = [
+        "",
+        "0-000001-00000",
+        "0-000001-00001",
+        "0-999999-00000",
+        "0-1000000-00000",
+        "9-000001-00000",
+        "10-000001-00000",
+    ]
+    assert sorted(set(ids), key=place_of) == ids
+    assert all(EVENT_ID.match(each) for each in ids[1:])

@@ -23,7 +23,7 @@ def test_a_messages_text_is_its_text_parts_alone() -> None:
 
 
 def test_calls_and_results_are_parts_of_their_messages() -> None:
-    """Each call is a part of an assistant message, each result a part of one tool message, in order (D-12)."""
+    """Each call is a part of an assistant message, each result a part of one tool message, in order."""
     calls = [ToolRequest(name=f"a.b.{n}", payload={"n": n}, raw="{}", tool_call_id=f"c{n}") for n in range(3)]
     asked = Message.calls(calls)
     assert asked.role == "assistant"

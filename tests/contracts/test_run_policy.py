@@ -17,7 +17,7 @@ TOOLS = ["ops.devices.list", "ops.devices.reset", "ops.other.list", "a.b.c"]
 
 
 def test_an_override_only_tightens() -> None:
-    """The stricter value of policy and override counts, field by field (D-20)."""
+    """The stricter value of policy and override counts, field by field."""
     policy = RunPolicy(max_tool_calls=10, max_tool_rounds=5, interrupts_allowed=True)
     wanted = RunPolicyOverride(
         max_tool_calls=3,
@@ -189,7 +189,7 @@ def looser(policy: RunPolicy, other: RunPolicy | RunPolicyOverride) -> list[str]
 def test_tightening_never_loosens(
     policy: RunPolicy, override: RunPolicyOverride, other: RunPolicyOverride
 ) -> None:
-    """A tightened policy is as strict as policy and override, tightening is idempotent, and overrides combine (D-20)."""
+    """A tightened policy is as strict as policy and override, tightening is idempotent, and overrides combine."""
     tightened = policy.tightened(override)
     assert looser(tightened, policy) == looser(tightened, override) == []
     assert tightened.tightened(override) == tightened

@@ -21,7 +21,7 @@ def key(payload: dict, *, run: str = "r", call: str = "c") -> str:
 
 @given(PAYLOADS)
 def test_the_key_does_not_depend_on_the_order_of_fields(payload: dict) -> None:
-    """The idempotency key has 32 hex digits and does not depend on the order of fields, at any depth (D-11)."""
+    """The idempotency key has 32 hex digits and does not depend on the order of fields, at any depth."""
 
     def turned(value):
         if isinstance(value, dict):

@@ -76,7 +76,7 @@ def test_implicit_context_becomes_a_cause() -> None:
             raise RuntimeError("while handling")  # noqa: B904 - the context is the point
     except RuntimeError as caught:
         error = ToolError.from_error(caught)
-    assert messages_of(error) == ["while handling", "'k'"]
+    assert messages_of(error) == ["while handling", "KeyError: 'k'"]
 
 
 def test_a_suppressed_context_is_left_out() -> None:
@@ -99,7 +99,7 @@ def test_a_cycle_of_causes_ends() -> None:
 
 
 def test_a_deep_chain_is_cut_in_the_middle() -> None:
-    """At most 8 errors are kept: the outermost four, one with the number left out, and the last three (D-26)."""
+    """At most 8 errors are kept: the outermost four, one with the number left out, and the last three."""
     names = [f"e{n}" for n in range(20)]
     kept = ["e0", "e1", "e2", "e3", "(13 more)", "e17", "e18", "e19"]
     error = ToolError.from_error(raised(*names))
@@ -144,7 +144,7 @@ def test_however_often_a_chain_is_wrapped_its_root_stays(hops: int, links: int) 
     ids=str,
 )
 def test_a_text_is_kept_once_in_a_chain(messages: list[str], kept: list[str]) -> None:
-    """`without_repeats` removes texts that a cause repeats (D-26), and is idempotent."""
+    """`without_repeats` removes texts that a cause repeats, and is idempotent."""
     chain: ToolError | None = None
     for message in reversed(messages):
         chain = ToolError(message=message, cause=chain)
@@ -183,7 +183,7 @@ def test_an_error_that_carries_a_chain_keeps_it() -> None:
     """The chain of a `RunFailed` that a tool raises is the chain of the tool's error (SR-87)."""
     chain = ToolError.with_cause("the planner of a.b failed", KeyError("vault"))
     error = ToolError.from_error(RunFailed(f"run r failed: {chain}", code="KeyError", error=chain))
-    assert messages_of(error) == ["run r failed", "the planner of a.b failed", "'vault'"]
+    assert messages_of(error) == ["run r failed", "the planner of a.b failed", "KeyError: 'vault'"]
 
 
 def test_a_long_message_is_cut() -> None:
@@ -199,6 +199,34 @@ def test_a_long_message_is_cut() -> None:
 def test_an_exception_without_text_is_named_by_its_class() -> None:
     """An exception without a message has its class name as the message."""
     assert ToolError.from_error(TimeoutError()).message == "TimeoutError"
+    assert ToolError.from_error(ValueError(" \n")).message == "ValueError"
+
+
+class UnknownSiteError(KeyError):
+    """A KeyError with a text of its own."""
+
+    def __str__(self) -> str:
+        return f"there is no site {self.args[0]}"
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (KeyError("x"), "KeyError: 'x'"),
+        (KeyError(""), "KeyError: ''"),
+        (KeyError("a", 1), "KeyError: ('a', 1)"),
+        (type("AbsentError", (KeyError,), {})("no site"), "AbsentError: 'no site'"),
+        (UnknownSiteError("s-1"), "there is no site s-1"),
+        (StopIteration(5), "StopIteration: 5"),
+        (AssertionError(()), "AssertionError: ()"),
+        (IndexError("list index out of range"), "list index out of range"),
+        (ValueError("gone"), "gone"),
+    ],
+    ids=repr,
+)
+def test_a_text_that_says_nothing_follows_the_class(error: Exception, message: str) -> None:
+    """A text that is only a key, or has no letters, is preceded by the exception's class; the code stays the class."""
+    assert ToolError.from_error(error) == ToolError(message=message, code=type(error).__name__)
 
 
 def test_an_exceptions_own_code_is_kept() -> None:

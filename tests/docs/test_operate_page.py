@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 from temporalio import workflow
-from temporalio.api.enums.v1 import EventType
+from temporalio.api.enums.v1 import BatchOperationState, EventType
+from temporalio.api.workflowservice.v1 import ListBatchOperationsRequest
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import UnsandboxedWorkflowRunner
 from temporalio.worker import Worker as TemporalWorker
@@ -184,20 +185,46 @@ def do(shell):
     return execute
 
 
+@pytest.fixture(scope="module")
+async def client(temporal_address):
+    """A client of a worker that serves the app."""
+    client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
+    async with Worker(app, client):
+        yield client
+
+
 @pytest.fixture
-def batch(do, until):
+def listed(client, do, until):
+    """Execute a list command, whose output must hold the wanted ids and no others of `of`, once visibility lists them."""
+
+    async def execute(line: str, wanted: set[str], of: set[str] | None = None, **words: str) -> None:
+        ids = of or wanted
+        (query,) = re.findall(r'--query "([^"]*)"', line)
+        for word, by in words.items():
+            query = re.sub(rf"\b{word}\b", by, query)
+
+        async def is_listed() -> bool:
+            return {found.id async for found in client.temporal.list_workflows(query)} & ids == wanted
+
+        await until(is_listed)
+        assert set((await do(line, **words)).split()) & ids == wanted
+
+    return execute
+
+
+@pytest.fixture
+def batch(client, do, listed, until):
     """Execute a batch command once visibility lists these runs for its query, and no other batch is running."""
 
     async def execute(line: str, ids: set[str], **words: str) -> None:
         (query,) = re.findall(r'--query "[^"]*"', line)
 
-        async def listed() -> bool:  # visibility lags
-            return ids <= set((await do(f"temporal workflow list {query}", **words)).split())
-
         async def idle() -> bool:
-            return "Running" not in await do("temporal batch list")
+            request = ListBatchOperationsRequest(namespace="default")
+            batches = (await client.temporal.workflow_service.list_batch_operations(request)).operation_info
+            return all(one.state != BatchOperationState.BATCH_OPERATION_STATE_RUNNING for one in batches)
 
-        await until(listed)
+        await listed(f"temporal workflow list {query}", ids, **words)
         await until(idle)
         await do(line, **words)
 
@@ -205,11 +232,10 @@ def batch(do, until):
 
 
 @pytest.fixture
-def start(serve, status_when):
+def start(client, status_when):
     """Start a run in a new session; where its agent waits or calls, wait for that."""
 
     async def begin(agent: str, **options):
-        client = await serve(app)
         run = await client.start(f"yard.{agent}", "Which is dark?", session_id=uuid.uuid4().hex, **options)
         if agent in ("guide", "cleaner", "picker"):
             await status_when(run, lambda status: status.awaits)
@@ -255,7 +281,7 @@ def test_all_code_of_the_page_is_commands() -> None:
 # Find, see.
 
 
-async def test_runs_are_found(start, do, until):
+async def test_runs_are_found(start, do, listed):
     """Each list command finds the runs that it should find, and no others of this test."""
     waiting, failed, boss = await start("guide"), await start("faulty"), await start("boss")
     paused = await start("cleaner")
@@ -274,12 +300,7 @@ async def test_runs_are_found(start, do, until):
         (session, {waiting.id}),
         (children, {child.id}),
     ):
-
-        async def found(line=line, wanted=wanted) -> bool:
-            shown = (await do(line, **words)).split()
-            return ids & set(shown) == wanted
-
-        await until(found)
+        await listed(line, wanted, of=ids, **words)
     assert re.search(r"values: Failed", await do(counted))
 
 
@@ -300,24 +321,6 @@ async def test_the_open_wait_is_shown(start, do):
         assert part in described
     await do(answer.replace("YOUR ANSWER", "s-9"))
     assert (await run.result()).text == "s-9"
-
-
-async def test_the_history_shows_it_without_a_worker(temporal_address, status_when, do):
-    """The history holds the question in the last plan's result, and summaries that name plans and tools."""
-    client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
-    async with Worker(app, client):
-        run = await client.start("yard.guide", "go")
-        await status_when(run, lambda status: status.awaits)
-    *_, show = commands("See what a run waits for")
-    shown = await do(show, RUN=run.id)
-    for part in (
-        "result[0].await.question: Which site?",
-        "summary: plan 1",
-        f"summary: {fetch.id}",
-        "summary: plan 2",
-    ):
-        assert part in shown
-    await client.temporal.get_workflow_handle(run.id).terminate()
 
 
 # Answer.
@@ -352,16 +355,8 @@ async def test_each_answer_has_its_effect(start, do, status_when):
             assert (await run.result()).text == effect
 
 
-async def test_an_answer_without_its_id_and_with_an_apostrophe(start, do):
-    """`id` may be left out while one question is open; an apostrophe is written as a JSON escape."""
-    run = await start("guide")
-    line = commands("Answer")[0].replace('"id": "WAIT", ', "").replace("the one", r"it\u0027s the one")
-    await do(line, RUN=run.id)
-    assert (await run.result()).text == "it's the one at the gate"
-
-
 async def test_a_signal_that_is_no_answer_harms_nothing(start, do, status_when):
-    """A signal that is no answer becomes a note and the run still waits; an update fails with the same reason."""
+    """A bad signal becomes a note, a bad update fails, and the run waits for the answer, which may leave out `id`."""
     run = await start("guide")
     signal, update = commands("Answer")[0], commands("Answer")[-1]
     await do(signal, RUN=run.id, WAIT="another")
@@ -371,15 +366,26 @@ async def test_a_signal_that_is_no_answer_harms_nothing(start, do, status_when):
     assert status.notes[0].removeprefix("answer refused: ") in await do(
         update, fails=True, RUN=run.id, WAIT="another"
     )
-    await run.cancel()
+    line = signal.replace('"id": "WAIT", ', "").replace("the one", r"it\u0027s the one")
+    await do(line, RUN=run.id)
+    assert (await run.result()).text == "it's the one at the gate"
 
 
-async def test_a_signal_is_kept_for_the_next_worker(temporal_address, status_when, do):
-    """An answer by signal without a worker is used by the next worker."""
+async def test_a_run_without_a_worker_is_shown_and_answered(temporal_address, status_when, do):
+    """Without a worker the history shows question, plans and tools, and an answer by signal is used by the next worker."""
     client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
     async with Worker(app, client):
         run = await client.start("yard.guide", "go")
         await status_when(run, lambda status: status.awaits)
+    *_, show = commands("See what a run waits for")
+    shown = await do(show, RUN=run.id)
+    for part in (
+        "result[0].await.question: Which site?",
+        "summary: plan 1",
+        f"summary: {fetch.id}",
+        "summary: plan 2",
+    ):
+        assert part in shown
     await do(commands("Answer")[0], RUN=run.id, WAIT="which")
     async with Worker(app, client):
         assert (await run.result()).text == "the one at the gate"
@@ -619,12 +625,17 @@ async def test_a_repeated_attempt_is_shown(start, do, until):
     """A pending activity shows its attempt, and why the last attempt failed."""
     describe, *_ = commands("Why a run is stuck")
     run = await start("away")
+    handle = run.client.temporal.get_workflow_handle(run.id)
+
+    async def repeated() -> bool:
+        return any(each.attempt > 1 for each in (await handle.describe()).raw_description.pending_activities)
 
     async def failed() -> str | None:
         pending = await do(describe, RUN=run.id)
         waits = re.search(r"Type +PlanActivity\n +State +Scheduled\n +Attempt +[2-9]", pending)
         return pending if waits and "LastFailure" in pending else None
 
+    await until(repeated)
     assert "the model is away" in await until(failed)
     await run.cancel()
 
@@ -648,7 +659,7 @@ class BadDeploy:
         raise RuntimeError("a bad deploy")
 
 
-async def test_a_deploy_that_does_not_fit_loses_nothing(temporal_address, status_when, until, do):
+async def test_a_deploy_that_does_not_fit_loses_nothing(temporal_address, status_when, traces, until, do):
     """With the wrong code the workflow task fails repeatedly; with the right code the run continues."""
     *_, show = commands("Why a run is stuck")
     detailed = commands("See what a run waits for")[-1]
@@ -668,6 +679,7 @@ async def test_a_deploy_that_does_not_fit_loses_nothing(temporal_address, status
         async def failed() -> bool:
             return (await do(show, RUN=run.id)).rstrip().endswith("WorkflowTaskFailed")
 
+        await until(traces(run).failed_tasks)
         await until(failed)
         assert re.search(r"failure\.message: \S", await do(detailed, RUN=run.id))
     async with Worker(app, client):
@@ -692,20 +704,16 @@ async def test_a_stuck_tool_is_dumped_by_one_query(start, do, rows):
 # Start.
 
 
-async def test_a_run_is_started(serve, do, until, status_when):
+async def test_a_run_is_started(client, do, listed, status_when):
     """The run is found by its search attributes, and a second start with its id fails."""
     (begin,) = commands("Start a run")
-    client = await serve(app)
     run = client.get_run(f"by-hand-{uuid.uuid4().hex[:8]}")
     words = {"RUN": run.id, "QUEUE": client.task_queue, "AGENT": "yard.guide", "SESSION": run.id}
     await do(begin, **words)
     await status_when(run, lambda status: status.awaits)
     _, waits, *_, session, _, _ = commands("Find runs")
-
-    async def found() -> bool:
-        return all([run.id in await do(line, **words) for line in (waits, session)])
-
-    await until(found)
+    for line in (waits, session):
+        await listed(line, {run.id}, **words)
     await run.answer(None, "s-1")
     assert (await run.result()).text == "s-1"
     await do(begin, fails=True, **words)

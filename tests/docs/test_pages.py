@@ -29,6 +29,15 @@ async def test_authoring_and_clients_are_one_working_program(
     assert answer == "Booked for 2027-01-05. 2"
 
 
+def test_the_table_of_a_turn_names_every_field():
+    """The table of authoring.md has one row for each field of a `PlanInput`, which `PlanResumeInput` has too."""
+    table = (ROOT / "docs" / "authoring.md").read_text().split("contains everything a planner may know:")[1]
+    rows = re.findall(r"^\| `(\w+)` \|", table.split("\n\n")[1], re.MULTILINE)
+    assert (
+        sorted(rows) == sorted(sojourn.PlanInput.model_fields) == sorted(sojourn.PlanResumeInput.model_fields)
+    )
+
+
 def test_the_tool_of_durability_md(blocks):
     """The example declares a tool with `idempotent=True`."""
     (example,) = blocks("durability.md")

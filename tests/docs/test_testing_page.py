@@ -3,16 +3,19 @@
 import asyncio
 import os
 import re
-import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
 from tests.models.standin import Standin, ToolCall, calls, says
+from tests.programs import Program
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "testing.md").read_text()
+IMPORTED = ("pytest", "sojourn.testing.models", "pydantic_ai.models.openai", "pydantic_ai.models.test")
+PATIENCE = 120.0
+"""Most seconds that a run of pytest may take."""
 ANSWERS = [
     calls(ToolCall(name="site__lights__diagnose", arguments='{"site_id": "s-1"}')),
     says("The fuse is gone."),
@@ -42,16 +45,21 @@ def tested(project) -> Callable[..., Awaitable[str]]:
         environment |= {"PYTHONPATH": f"{ROOT}{os.pathsep}{project}", "COLUMNS": "200", **variables}
         environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
         plugins = ["-p", "sojourn.testing.pytest_plugin", "-p", "pytest_asyncio.plugin"]
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            *("-m", "pytest", "-q", "-o", "asyncio_mode=auto", "--import-mode=importlib", *plugins, *words),
-            cwd=project,
-            env=environment,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-        )
-        printed, _ = await process.communicate()
-        return printed.decode()
+        command = [
+            "-m",
+            "pytest",
+            "-q",
+            "-o",
+            "asyncio_mode=auto",
+            "--import-mode=importlib",
+            *plugins,
+            *words,
+        ]
+        output = project / "output"
+        output.unlink(missing_ok=True)
+        process = Program(*command, cwd=project, env=environment, out=output, err=output, imports=IMPORTED)
+        await asyncio.to_thread(process.wait, PATIENCE)
+        return output.read_text()
 
     return run
 

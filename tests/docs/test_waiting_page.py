@@ -148,16 +148,12 @@ async def test_answers_that_are_accepted(waiting, answer, text):
     assert (await run.result()).text == text
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [{"count": "many"}, {"count": 101}, '{"count": 0}', "", {}, "x" * 64_001],
-    ids=["type", "most", "least, as JSON", "nothing", "no field", "too long"],
-)
-async def test_answers_that_are_refused(waiting, answer):
+async def test_answers_that_are_refused(waiting):
     """A bad answer raises InvalidInput, and the question stays open."""
     run, _ = await waiting("buyer", "valve")
-    with pytest.raises(InvalidInput):
-        await run.answer("how-many", answer)
+    for answer in ({"count": "many"}, {"count": 101}, '{"count": 0}', "", {}, "x" * 64_001):
+        with pytest.raises(InvalidInput):
+            await run.answer("how-many", answer)
     await run.answer("how-many", "7", by="ana")
     assert (await run.result()).text == "7 x valve ordered"
 
@@ -313,9 +309,9 @@ async def test_results_come_in_parts(waiting):
 
 
 async def test_a_result_that_is_too_large(waiting):
-    """Results of more than 1,000,000 bytes raise InvalidInput."""
+    """A result of more than 1,000,000 bytes raises InvalidInput, which says to send a smaller one."""
     run, (wait,) = await waiting("picker", "a")
-    with pytest.raises(InvalidInput, match="1,000,000"):
+    with pytest.raises(InvalidInput, match="one result has at most 1,000,000; send a smaller one"):
         await run.provide_tool_results(
             wait.id, [{"tool_call_id": wait.items[0].tool_call_id, "result": "x" * 1_000_001}]
         )

@@ -81,8 +81,8 @@ async def _doctor(stage) -> dict[str, Any]:
     return checks[f"runs on {stage.client.task_queue}"]
 
 
-async def test_what_kills_its_worker_has_three_attempts(stages):
-    """A call, local call or plan that kills its worker has three attempts; then the call is answered, or the run fails."""
+async def test_what_takes_its_worker_down_has_three_attempts(stages):
+    """A call, local call or plan that takes its worker down has three attempts; then the call is answered, or the run fails."""
 
     async def played(agent, point):
         stage = await stages()
@@ -96,10 +96,11 @@ async def test_what_kills_its_worker_has_three_attempts(stages):
         assert [line["point"] for line in stage.records() if "crash-" in line["point"]] == [point] * 3
         return run
 
-    called, tripped, gambled = await asyncio.gather(
+    called, tripped, gambled, _ = await asyncio.gather(
         played("crasher", "crasher.crash-one"),
         played("tripper", "tripper.crash-one"),
         played("gambler", "gambler.crash-plan"),
+        blocks_the_loop_for_ever(await stages()),
     )
     for run in (called, tripped):
         assert (await run.result()).text.count("(3 times); its outcome is unknown") == 1
@@ -109,7 +110,7 @@ async def test_what_kills_its_worker_has_three_attempts(stages):
         await gambled.result()
 
 
-async def test_a_call_that_blocks_the_loop_for_ever_has_three_attempts(stage):
+async def blocks_the_loop_for_ever(stage):
     """Each worker whose loop the call blocks ends with 1; after the third the call is answered."""
     run = await stage.client.start("durable.endless", "go", wait_for_worker=True)
     for _ in range(3):

@@ -1,5 +1,6 @@
 """A task that a tool left behind harms the event loop: the worker continues, or its process ends and logs why."""
 
+import asyncio
 import signal
 
 import pytest
@@ -17,26 +18,29 @@ async def harmed(stage, how):
     return worker
 
 
-@pytest.mark.parametrize(
-    ("how", "logged"),
-    [
-        ("exit", "SystemExit"),
-        ("interrupt", "KeyboardInterrupt"),
-        ("stop", "loop_stopped"),
-        ("handler", "loop_left"),
-    ],
-)
-async def test_a_worker_continues(stage, how, logged):
+async def test_a_worker_continues(stages):
     """A worker whose event loop was ended logs that, serves the next run, and drains as usual."""
-    worker = await harmed(stage, how)
-    await worker.says(logged)
-    (stage.folder / "go").unlink()
-    out = await stage.client.execute("durable.stray", how)
-    assert out.text == "done"
-    worker.signal(signal.SIGTERM)
-    assert await worker.ends() == 0
-    assert "worker_stopped" in worker.log()
-    assert "Traceback" not in worker.log()
+
+    async def continues(how, logged):
+        stage = await stages()
+        worker = await harmed(stage, how)
+        await worker.says(logged)
+        (stage.folder / "go").unlink()
+        out = await stage.client.execute("durable.stray", how)
+        assert out.text == "done"
+        worker.signal(signal.SIGTERM)
+        assert await worker.ends() == 0
+        assert "worker_stopped" in worker.log()
+        assert "Traceback" not in worker.log()
+
+    async with asyncio.TaskGroup() as group:
+        for how, logged in (
+            ("exit", "SystemExit"),
+            ("interrupt", "KeyboardInterrupt"),
+            ("stop", "loop_stopped"),
+            ("handler", "loop_left"),
+        ):
+            group.create_task(continues(how, logged))
 
 
 async def test_a_cancelled_worker_has_failed(stage):
@@ -56,11 +60,16 @@ async def test_a_task_that_ignores_cancellation_does_not_stop_a_drain(stage):
     assert "worker_overdue" in worker.log()
 
 
-@pytest.mark.parametrize("signals", [1, 2, 3])
-async def test_a_blocked_loop_ends(stage, signals):
-    """A worker whose event loop is blocked ends at SIGTERM, with exit code 1."""
-    worker = await harmed(stage, "block")
-    for _ in range(signals):
-        worker.signal(signal.SIGTERM)
-    assert await worker.ends() == 1
-    assert "worker_stopped" not in worker.log()
+async def test_a_blocked_loop_ends(stages):
+    """A worker whose event loop is blocked ends at one, two or three SIGTERM, with exit code 1."""
+
+    async def ends(signals):
+        worker = await harmed(await stages(), "block")
+        for _ in range(signals):
+            worker.signal(signal.SIGTERM)
+        assert await worker.ends() == 1
+        assert "worker_stopped" not in worker.log()
+
+    async with asyncio.TaskGroup() as group:
+        for signals in (1, 2, 3):
+            group.create_task(ends(signals))

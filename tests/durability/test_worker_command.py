@@ -54,19 +54,39 @@ async def write_again(text: str) -> str:
     return text
 '''
 
+POLICY = """
+from sojourn import RunPolicy
+
+policy = RunPolicy(max_tool_calls=-1)
+"""
+NEGATIVE = "RunPolicy: max_tool_calls should be greater than or equal to 0 (bad.py, line 4)"
+MISSPELT = "from sojourn import RunPolicy\nRunPolicy(max_rounds=3)"
+
 
 @pytest.mark.parametrize(
     ("source", "target", "message"),
     [
+        (POLICY, "bad:app", f"bad:app: {NEGATIVE}"),
+        (MISSPELT, "bad:app", "bad:app: RunPolicy: there is no field max_rounds (bad.py, line 2)"),
         (TWICE, "bad:app", "bad:app: ops.desk.write is declared twice; give one of them another name="),
         ("app = 1", "bad:app", "bad:app: 'app' is int, not an App"),
-        ("", "bad:app", "bad:app: 'app' is not there, not an App"),
+        ("", "bad:app", "bad:app: 'app' is not in module 'bad'"),
         ("1 / 0", "bad:app", "bad:app: importing it raises ZeroDivisionError: division by zero"),
         ("import absent_library", "bad:app", "bad:app: it imports 'absent_library', which is not installed"),
         ("", "absent:app", "absent:app: no module 'absent' in "),
         ("", "bad", "'bad': name the app as MODULE:APP, such as worker:app"),
     ],
-    ids=["declared twice", "no App", "no name", "raises", "needs a library", "no module", "no target"],
+    ids=[
+        "a wrong policy",
+        "a misspelt field",
+        "declared twice",
+        "no App",
+        "no name",
+        "raises",
+        "needs a library",
+        "no module",
+        "no target",
+    ],
 )
 def test_bad_app(tmp_path, source, target, message):
     """A fault of the app is one line that names the place, with exit code 2 and no traceback."""

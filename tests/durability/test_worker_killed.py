@@ -450,7 +450,7 @@ async def test_queue_that_nobody_serves(aftermath):
 
 
 async def test_killed_in_a_call_that_is_made_at_most_once(aftermath):
-    """A call with `idempotent=False` is not repeated: it is answered with an unknown outcome, and the run continues (D-11)."""
+    """A call with `idempotent=False` is not repeated: it is answered with an unknown outcome, and the run continues."""
     story = (await aftermath(at_most_once)).story
     assert story.executions("poster.post-one") == [("start", 1)]
     (lost,) = [event.result for event in story.events if event.type == "tool_end" and event.result.error]

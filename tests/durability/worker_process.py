@@ -50,8 +50,8 @@ class WorkerProcess:
         await until(f"{self.name} logs {word!r}", is_logged)
 
     def signal(self, number: signal.Signals) -> None:
-        """Send the process a signal."""
-        os.kill(self.pid, number)
+        """Send the process a signal; do nothing if it has ended."""
+        self._process.signal(number)
 
     def kill(self) -> None:
         """End the process with SIGKILL, also if it is stopped; do nothing if it has ended."""

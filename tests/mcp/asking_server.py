@@ -32,6 +32,7 @@ TOOLS = [
     annotated("files_delete", destructive_hint=True),
     annotated("files_delete_all", destructive_hint=True),
     annotated("files_touch"),
+    annotated("files_look", read_only_hint=True, destructive_hint=True, idempotent_hint=False),
 ]
 
 

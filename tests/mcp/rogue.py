@@ -110,8 +110,10 @@ def call(request: dict[str, Any]) -> None:  # noqa: PLR0912
         case "environment":
             answer(request, {"content": [], "structuredContent": dict(os.environ)})
         case "noise":
-            for line in range(1_000):
-                print(f"noise {line} {os.environ['TOKEN']} \x1b[31m", file=sys.stderr, flush=True)
+            given, token = request["params"].get("arguments") or {}, os.environ["TOKEN"]
+            for line in range(given.get("lines", 1_000)):
+                start, end = "x" * given.get("before", 0), "y" * given.get("after", 0)
+                print(f"{start}noise {line} {token} \x1b[31m{end}", file=sys.stderr, flush=True)
             answer(request, {"content": []})
         case "lists":
             answer(request, {"content": [{"type": "text", "text": str(listings)}]})

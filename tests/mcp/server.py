@@ -170,12 +170,6 @@ async def call_tool(ctx: Any, params: types.CallToolRequestParams) -> types.Call
             await bus.publish(ToolsListChanged())
             await ctx.session.send_tool_list_changed()
             return text("changed")
-        case "noise":
-            for line in range(given.get("lines", 1)):
-                start, end = "x" * given.get("before", 0), "y" * given.get("after", 0)
-                token = os.environ.get("TOKEN", "")
-                print(f"{start}noise {line} {token} \x1b[31m{end}", file=sys.stderr, flush=True)
-            return text("done")
         case name:
             return text(name)
 

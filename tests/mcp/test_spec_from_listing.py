@@ -4,13 +4,11 @@ import json
 import uuid
 from typing import Any
 
-import mcp_types as types
 import pytest
 from structlog.testing import capture_logs
 
 from sojourn import App, ApprovalPolicy, Client, DefinitionError, RunPolicy, Worker, mcp
-from sojourn.contracts.tool_spec import Annotations, Retry
-from sojourn.mcp.spec_from_listing import Terms, spec_from_listing
+from sojourn.contracts.tool_spec import Annotations
 
 CONFIRMATION = {
     "files_*": "Change {path} with {mode}?",
@@ -73,6 +71,11 @@ async def test_annotations_are_shown_and_marked_as_trusted_or_not(known):
     assert untrusted["files_delete"].spec.annotations.destructive
 
 
+async def test_a_server_that_contradicts_itself_is_not_refused(known):
+    """A read-only tool that its server also calls destructive, or not idempotent, is read-only (MCP)."""
+    assert known["trusted"].tools["files_look"].spec.annotations == Annotations(read_only=True)
+
+
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
@@ -93,17 +96,6 @@ async def test_a_stand_in_is_as_trusted_as_its_toolset(trusted, declared):
     """A tool that was not listed yet has the toolset's `trusted`, and no annotations."""
     spec = declared(trusted=trusted)["files_read"].spec
     assert (spec.trusted, spec.annotations.read_only) == (trusted, None)
-
-
-@pytest.mark.parametrize("reads", [True, False, None], ids=str)
-def test_a_tool_that_only_reads_is_not_destructive(reads):
-    """`destructive` and `idempotent` are left out for a read-only tool, for which MCP gives them no meaning."""
-    hints = types.ToolAnnotations(read_only_hint=reads, destructive_hint=True, idempotent_hint=True)
-    tool = types.Tool(name="look", input_schema={"type": "object"}, annotations=hints)
-    terms = Terms(timeout=None, retry=Retry(), task_queue=None, trusted=True, confirmation={}, bounded=())
-    kept = None if reads else True
-    expected = Annotations(read_only=reads, destructive=kept, idempotent=kept)
-    assert spec_from_listing("ops.test", tool, terms).annotations == expected
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pydantic_ai.models import Model
 
 from sojourn import Message, PlanResult, ToolError, ToolRequest, ToolResult
 from sojourn.contracts.message import ImagePart, TextPart, ToolCallPart
-from sojourn.core.run.ids import restamped, stamp
+from sojourn.core.run.ids import stamp, with_final_ids
 from sojourn.core.values.wire import decode_messages, encode
 from sojourn.models.messages import from_response, to_messages
 from sojourn.models.names import Names
@@ -141,7 +141,7 @@ def test_the_provider_s_own_id_is_on_call_and_result() -> None:
         tool_calls=[ToolRequest(name="ops.devices.list", tool_call_id="functions.list:0")], message=given
     )
     calls = stamp(plan.tool_calls, run_id="r", turn_id="t1", plan=1, taken=set())
-    message = restamped(plan, calls)
+    message = with_final_ids(plan, calls)
     assert message
     assert message.tool_calls[0].tool_call_id == calls[0].tool_call_id != "functions.list:0"
     [_, response, request] = sent(QUESTION, message, Message.results([done(calls[0].tool_call_id)]))

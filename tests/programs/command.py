@@ -1,6 +1,7 @@
 """Command: a Python program as a process, with the interface of asyncio's processes."""
 
 import asyncio
+import contextlib
 import os
 import signal
 from collections.abc import Mapping
@@ -52,6 +53,7 @@ class Command:
         """Wait until the program ends, and return its exit status; negative is the signal that ended it."""
         if self.returncode is None:
             self.returncode = number_in(await self._answers.readexactly(8))
+            await self._answers.read()  # reading to the end closes the pipe
         return self.returncode
 
     async def communicate(self) -> tuple[bytes, bytes]:
@@ -61,8 +63,9 @@ class Command:
         return out, err
 
     def send_signal(self, number: int) -> None:
-        """Signal the program, without its process group."""
-        os.kill(self.pid, number)
+        """Signal the program, without its process group; do nothing if it has ended."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, number)
 
     def kill(self) -> None:
         """Send SIGKILL to the program."""

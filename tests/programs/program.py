@@ -1,5 +1,6 @@
 """Program: a Python program as a process that writes to files."""
 
+import contextlib
 import os
 import select
 import signal
@@ -60,15 +61,20 @@ class Program:
         assert status is not None, "the program did not end"
         return status
 
+    def signal(self, number: int) -> None:
+        """Send the program a signal; do nothing if it has ended."""
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):  # it may have ended since
+                os.kill(self.pid, number)
+
     def terminate(self) -> None:
-        """Send SIGTERM to the program."""
-        os.kill(self.pid, signal.SIGTERM)
+        """Send SIGTERM to the program; do nothing if it has ended."""
+        self.signal(signal.SIGTERM)
 
     def kill(self) -> None:
         """Kill the program, and wait until it has ended; do nothing if it has."""
-        if self.poll() is None:
-            os.kill(self.pid, signal.SIGKILL)
-            self.wait()
+        self.signal(signal.SIGKILL)
+        self.wait()
 
     def _ended(self, timeout: float) -> int | None:
         if self._status is None and select.select([self._answers], [], [], timeout)[0]:

@@ -8,7 +8,7 @@ from datetime import timedelta
 from urllib.parse import quote
 
 import pytest
-from playwright.async_api import Browser, Page, async_playwright, expect
+from playwright.async_api import BrowserContext, Page, async_playwright, expect
 from temporalio.api.sdk.v1 import WorkflowMetadata
 
 from sojourn import Run
@@ -36,8 +36,8 @@ def temporal_address(temporal_server: Server) -> str:
 
 
 @pytest.fixture(scope="module")
-async def browser() -> AsyncIterator[Browser]:
-    """The Chromium of this machine, which reaches nothing but this machine."""
+async def browser() -> AsyncIterator[BrowserContext]:
+    """A Chromium that reaches nothing but this machine, with one context, which caches the UI's code for all pages."""
     chromium = shutil.which("chromium")
     if chromium is None:
         reason = "there is no Chromium on this machine: apt-get install chromium"
@@ -47,7 +47,7 @@ async def browser() -> AsyncIterator[Browser]:
         browser = await playwright.chromium.launch(
             executable_path=chromium, args=["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
         )
-        yield browser
+        yield await browser.new_context(viewport={"width": 1400, "height": 1400})
         await browser.close()
 
 
@@ -55,10 +55,9 @@ Look = Callable[..., Awaitable[Page]]
 
 
 @pytest.fixture
-async def look(browser: Browser, temporal_server: Server) -> AsyncIterator[Look]:
-    """Open a page of a run in Temporal's UI: `look(run, "user-metadata")`; fails if a page opens a dialog or requests `ELSEWHERE`."""
-    context = await browser.new_context(viewport={"width": 1400, "height": 1400})
-    page = await context.new_page()
+async def look(browser: BrowserContext, temporal_server: Server) -> AsyncIterator[Look]:
+    """Open a page of a run, `look(run, "user-metadata")`, or a URL; fails if a page opens a dialog or requests `ELSEWHERE`."""
+    page = await browser.new_page()
     effects: list[str] = []
 
     async def opened(dialog) -> None:
@@ -70,15 +69,17 @@ async def look(browser: Browser, temporal_server: Server) -> AsyncIterator[Look]
         "request", lambda request: effects.append(request.url) if _host(request.url) == ELSEWHERE else None
     )
 
-    async def look(run: Run, tab: str) -> Page:
-        described = await run.client.temporal.get_workflow_handle(run.id).describe()
-        await page.goto(
-            f"{temporal_server.ui_url}/namespaces/default/workflows/{quote(run.id, safe='')}/{described.run_id}/{tab}"
-        )
+    async def look(run: Run | str, tab: str = "") -> Page:
+        url = run
+        if isinstance(run, Run):
+            described = await run.client.temporal.get_workflow_handle(run.id).describe()
+            name = f"{quote(run.id, safe='')}/{described.run_id}"
+            url = f"{temporal_server.ui_url}/namespaces/default/workflows/{name}/{tab}"
+        await page.goto(url)
         return page
 
     yield look
-    await context.close()
+    await page.close()
     assert effects == []
 
 

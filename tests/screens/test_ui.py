@@ -80,10 +80,22 @@ async def is_text(frame: FrameLocator) -> None:
     assert set(titles) <= {"Asked:", "Labels:", "Waiting for an answer:", "Waiting for approval:"}
 
 
+async def has_summary_and_details(page: Page) -> None:
+    """Assert that the page shows the static summary and details, as text."""
+    await expect(part(page, "summary").get_by_text("ops.asker: Which site?")).to_be_visible()
+    await is_text(part(page, "summary"))
+    asked, labels = await part(page, "details").locator("pre").all_text_contents()
+    assert asked == f"{HOSTILE}\n"
+    assert labels == f"by: {HOSTILE[:100]}\n"
+    await is_text(part(page, "details"))
+
+
 async def test_a_question_and_its_command_are_on_the_page(waiting, look, shell):
-    """The page shows the question verbatim; the command, copied from the page, answers the run."""
+    """The page shows summary, details and the question verbatim; the command, copied from the page, answers the run."""
     run = await waiting("ops.asker")
-    current = part(await look(run, "user-metadata"), "current-details")
+    page = await look(run, "user-metadata")
+    await has_summary_and_details(page)
+    current = part(page, "current-details")
     await expect(current.get_by_text("Waiting for an answer:")).to_be_visible()
     question, command = await current.locator("pre").all_text_contents()
     assert question == f"{HOSTILE}\nWanted: site\n"
@@ -97,9 +109,10 @@ async def test_a_question_and_its_command_are_on_the_page(waiting, look, shell):
 
 
 async def test_a_call_to_approve_and_its_commands_are_on_the_page(waiting, look, shell):
-    """The page shows the call with its arguments, the command that approves it and the one that denies it."""
+    """The page shows the call with its arguments, and the commands to approve and deny it; the history names plans and tools."""
     run = await waiting("ops.tidier")
-    current = part(await look(run, "user-metadata"), "current-details")
+    page = await look(run, "user-metadata")
+    current = part(page, "current-details")
     await expect(current.get_by_text("Waiting for approval:")).to_be_visible()
     call, whole, approve, deny = await current.locator("pre").all_text_contents()
     prompt, tool, *fields = call.splitlines()
@@ -110,28 +123,11 @@ async def test_a_call_to_approve_and_its_commands_are_on_the_page(waiting, look,
     assert "--type approval" in whole  # the shelf's name is too long to be shown whole
     assert '"approved": true' in approve
     await is_text(current)
-    assert (await shell(deny.replace("THE REASON", "not today")))[0] == 0
-    assert (await run.result()).text == "denied: not today"
-
-
-async def test_the_summary_and_the_details_are_on_the_page(waiting, look):
-    """The page shows the static summary and details, as text."""
-    run = await waiting("ops.asker")
-    page = await look(run, "user-metadata")
-    await expect(part(page, "summary").get_by_text("ops.asker: Which site?")).to_be_visible()
-    await is_text(part(page, "summary"))
-    asked, labels = await part(page, "details").locator("pre").all_text_contents()
-    assert asked == f"{HOSTILE}\n"
-    assert labels == f"by: {HOSTILE[:100]}\n"
-    await is_text(part(page, "details"))
-
-
-async def test_the_history_names_plans_and_tools(waiting, look):
-    """Events of the history have the summaries `plan n` and the tool's id."""
-    run = await waiting("ops.tidier")
     page = await look(run, "history")
     for summary in ("plan 1", "ops.shelves.look_up", "plan 2"):
         await expect(page.get_by_text(summary, exact=True).first).to_be_visible()
+    assert (await shell(deny.replace("THE REASON", "not today")))[0] == 0
+    assert (await run.result()).text == "denied: not today"
 
 
 async def test_memo_and_search_attributes_are_on_their_pages(waiting, look):
@@ -144,8 +140,8 @@ async def test_memo_and_search_attributes_are_on_their_pages(waiting, look):
     await expect(shown).to_contain_text('"SojournAwaiting": "which"')
 
 
-async def test_a_waiting_run_is_found_in_the_list(waiting, look, temporal_server, shell, until):
-    """A waiting run is found by the search attribute of its wait."""
+async def test_a_waiting_run_is_found_and_answered(waiting, look, temporal_server, shell, until):
+    """A run is found by the search attribute of its wait, and answered by `Send a Signal`, which describes the signals."""
     run = await waiting("ops.asker")
     query = f"SojournAwaiting = 'which' AND WorkflowId = '{run.id}'"
 
@@ -153,15 +149,8 @@ async def test_a_waiting_run_is_found_in_the_list(waiting, look, temporal_server
         return run.id in (await shell(f'temporal workflow list --query "{query}"'))[1]
 
     await until(listed)
-    page = await look(run, "user-metadata")
-    await page.goto(f"{temporal_server.ui_url}/namespaces/default/workflows?query={quote(query)}")
-    await expect(page.get_by_role("link", name=run.id)).to_be_visible()
-
-
-async def test_a_run_is_answered_in_the_page(waiting, look):
-    """A run is answered by `More Actions`, `Send a Signal`, which offers the signals with their descriptions."""
-    run = await waiting("ops.asker")
-    page = await look(run, "user-metadata")
+    page = await look(f"{temporal_server.ui_url}/namespaces/default/workflows?query={quote(query)}")
+    await page.get_by_role("link", name=run.id).click()
     await page.get_by_role("button", name="More Actions").click()
     await page.get_by_role("menuitem", name="Send a Signal").click()
     dialog = page.get_by_role("dialog")

@@ -15,12 +15,12 @@ import psutil
 import pytest
 from temporalio.client import Client, WorkflowExecutionStatus
 
-import sojourn
 from sojourn.errors import ServerUnavailable
 from sojourn.server import DYNAMIC_CONFIG, Server, TemporalCli, dev_server, is_serving, ports
+from sojourn.server.files import ServerFiles
 from sojourn.server.start_dev import StartDev
+from tests.programs import Program
 
-ROOT = Path(sojourn.__file__).parents[1]
 PATIENCE = timedelta(seconds=20)
 
 
@@ -36,28 +36,17 @@ def own_server(**options: object) -> Server:
 
 
 @pytest.fixture(scope="module")
-async def running(tmp_path_factory):
+def database(tmp_path_factory) -> Path:
+    """The database file of `running`."""
+    return tmp_path_factory.mktemp("running") / "temporal.db"
+
+
+@pytest.fixture(scope="module")
+async def running(database):
     """A server for all tests that do not stop it."""
-    async with own_server(
-        db_filename=tmp_path_factory.mktemp("running") / "temporal.db", ui=True, ui_port=0
-    ) as server:
+    async with own_server(db_filename=database, ui=True, ui_port=0) as server:
         yield server
         server.kill()
-
-
-async def test_serves_until_stopped(tmp_path):
-    """A started server is healthy and has its namespace and its file; a stopped one has left nothing running."""
-    db = tmp_path / "new folder" / "temporal.db"
-    async with own_server(db_filename=db, namespace="field") as server:
-        assert await is_serving(server.address, namespace="field", within=PATIENCE)
-        assert (server.attached, server.ui_url) == (False, None)
-        assert server.cli is not None
-        pid = server.pid
-        assert pid is not None
-    assert db.is_file()
-    assert not psutil.pid_exists(pid)
-    assert server.pid is None
-    assert not await is_serving(server.address)
 
 
 def modes(folder: Path) -> dict[str, str]:
@@ -69,18 +58,33 @@ def modes(folder: Path) -> dict[str, str]:
     return found
 
 
-async def test_files_are_private(tmp_path):
-    """Database, log and new folders are private, since they hold runs; an existing folder keeps its permissions."""
+async def test_serves_until_stopped(tmp_path):
+    """A started server is healthy, with its namespace, database and log; a stopped one leaves no process.
+
+    Database, log and new folders are private, since they hold runs; an existing folder keeps its permissions. The next
+    server may use the same files.
+    """
     tmp_path.chmod(0o755)
     folder = tmp_path / "made" / "below"
     db, log = folder / "temporal.db", folder / "temporal.log"
     private = {"temporal.db", "temporal.db.lock", "temporal.log"}
     for _ in range(2):
-        async with own_server(db_filename=db, log_filename=log):
+        async with own_server(db_filename=db, log_filename=log, namespace="field") as server:
+            assert await is_serving(server.address, namespace="field", within=PATIENCE)
+            assert (server.attached, server.ui_url) == (False, None)
+            assert server.cli is not None
+            pid = server.pid
+            assert pid is not None
+            assert server.address.rpartition(":")[2] in log.read_text()
+            assert server.log_tail() in log.read_text()
             found = modes(folder)
             assert found.pop(".") == "700"
             assert private <= set(found)
             assert set(found.values()) == {"600"}
+        assert db.is_file()
+        assert not psutil.pid_exists(pid)
+        assert server.pid is None
+        assert not await is_serving(server.address)
         for path in folder.iterdir():
             path.chmod(0o644)  # as an older version left it
     assert f"{folder.parent.stat().st_mode & 0o777:o}" == "700"
@@ -119,13 +123,14 @@ async def test_attaches(running, monkeypatch):
     assert await is_serving(running.address, within=PATIENCE)
 
 
-@pytest.mark.parametrize("options", [{"attach": False}, {"namespace": "another"}])
-async def test_starts_beside(running, monkeypatch, options):
-    """A server that may not attach, or needs another namespace, starts on other ports than the usual ones."""
+async def test_starts_beside(running, monkeypatch):
+    """A server that needs another namespace starts on another port than the usual one, and only once."""
     monkeypatch.setattr(dev_server, "USUAL_PORT", int(running.address.rpartition(":")[2]))
-    async with Server(ui=False, **options) as second:
+    async with Server(ui=False, namespace="another") as second:
         assert not second.attached
         assert second.address != running.address
+        with pytest.raises(RuntimeError, match="started already"):
+            await second.start()
         second.kill()
 
 
@@ -137,29 +142,39 @@ async def test_asked_port_is_taken(running):
 
 
 async def test_lost_race_for_a_port(running, monkeypatch):
-    """When a chosen port is taken before the server binds it, another one is tried."""
-    taken = [int(running.address.rpartition(":")[2])]
+    """A server that may not attach takes another port; if that is taken before the server binds it, another one is tried."""
+    usual = int(running.address.rpartition(":")[2])
+    monkeypatch.setattr(dev_server, "USUAL_PORT", usual)
+    taken = [usual]
     monkeypatch.setattr(dev_server, "pick", lambda *asked: taken.pop() if taken else ports.pick(*asked))
-    async with own_server() as server:
+    async with Server(ui=False, attach=False) as server:
         assert not taken
+        assert not server.attached
         assert server.address != running.address
         server.kill()
 
 
 async def test_crash_loses_nothing(tmp_path):
-    """After SIGKILL and `restart` the same address knows the workflows that were started before."""
+    """`wait` returns that a server was killed, and `restart` keeps its address and workflows.
+
+    A server that does not end after SIGTERM is killed after `grace`.
+    """
     async with own_server(db_filename=tmp_path / "temporal.db") as server:
         address, first = server.address, server.pid
         client = await Client.connect(address)
         await client.start_workflow("Unserved", id="survivor", task_queue="nobody")
-        server.kill()
+        os.kill(first, signal.SIGKILL)
+        assert await server.wait() == -signal.SIGKILL
         assert server.pid is None
         assert not psutil.pid_exists(first)
         await server.restart()
         assert (server.address, server.pid == first) == (address, False)
         description = await (await Client.connect(address)).get_workflow_handle("survivor").describe()
         assert description.status is WorkflowExecutionStatus.RUNNING
-        server.kill()
+        second = server.pid
+        os.kill(second, signal.SIGSTOP)
+        await server.stop(grace=timedelta(milliseconds=100))
+        assert not psutil.pid_exists(second)
 
 
 async def test_failure_has_the_log(tmp_path):
@@ -169,29 +184,13 @@ async def test_failure_has_the_log(tmp_path):
     server = own_server(db_filename=db)
     with pytest.raises(ServerUnavailable, match=r"it ended; its log:(?s:.*)file is not a database"):
         await server.start()
-    db.unlink()
-    async with server:
-        server.kill()
+    ServerFiles(db_filename=db, log_filename=None).close()
 
 
-async def test_one_server_per_file(running, tmp_path):
-    """A second server on the same file is refused, with the address of the first; a stopped server frees its file."""
-    db = tmp_path / "temporal.db"
-    async with own_server(db_filename=db) as first:
-        with pytest.raises(ServerUnavailable, match=f"{first.address}.*uses {db}"):
-            await own_server(db_filename=db).start()
-        first.kill()
-    async with own_server(db_filename=db) as second:
-        second.kill()
-
-
-async def test_log_file(tmp_path):
-    """The server's log is in `log_filename`."""
-    log = tmp_path / "logs" / "server.log"
-    async with own_server(log_filename=log) as server:
-        assert server.address.rpartition(":")[2] in log.read_text()
-        assert server.log_tail() in log.read_text()
-        server.kill()
+async def test_one_server_per_file(running, database):
+    """A second server on the same file is refused, with the address of the first."""
+    with pytest.raises(ServerUnavailable, match=f"{running.address}.*uses {database}"):
+        await own_server(db_filename=database).start()
 
 
 async def test_too_slow(tmp_path):
@@ -217,24 +216,8 @@ async def test_canceled_start():
     assert not psutil.pid_exists(pid)
 
 
-async def test_stuck_server_is_killed():
-    """A server that does not end after SIGTERM is killed after `grace`."""
-    async with own_server() as server:
-        pid = server.pid
-        os.kill(pid, signal.SIGSTOP)
-        await server.stop(grace=timedelta(milliseconds=100))
-        assert not psutil.pid_exists(pid)
-
-
-async def test_wait_returns_the_status():
-    """`wait` returns when the process ends, with its status."""
-    async with own_server() as server:
-        os.kill(server.pid, signal.SIGKILL)
-        assert await server.wait() == -signal.SIGKILL
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux can tie a child to its parent")
-async def test_dies_with_its_parent():
+async def test_dies_with_its_parent(tmp_path):
     """A server ends when the process that started it is killed."""
     script = (
         "import asyncio\n"
@@ -245,32 +228,22 @@ async def test_dies_with_its_parent():
         "        await asyncio.Event().wait()\n"
         "asyncio.run(main())\n"
     )
-    parent = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-c",
-        script,
-        stdout=asyncio.subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-    assert parent.stdout is not None
-    pid = int(await parent.stdout.readline())
+    output = tmp_path / "output"
+    parent = Program("-c", script, cwd=tmp_path, env=os.environ, out=output, err=output)
+    await until(lambda: output.read_text().endswith("\n") or parent.poll() is not None)
+    pid = int(output.read_text())
     assert psutil.pid_exists(pid)
     parent.kill()
-    await parent.wait()
     await until(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
 
 
 async def test_not_started():
-    """Before the start there is no address, and nothing to restart; a second start is refused."""
+    """Before the start there is no address, and nothing to restart."""
     server = own_server()
     with pytest.raises(RuntimeError, match="never started"):
         _ = server.address
     with pytest.raises(RuntimeError, match="has no server of its own"):
         await server.restart()
-    async with server:
-        with pytest.raises(RuntimeError, match="started already"):
-            await server.start()
-        server.kill()
 
 
 async def test_not_serving():

@@ -5,11 +5,11 @@ import queue
 import pytest
 
 from sojourn.serving import loop_guard
-from sojourn.serving.loop_guard import _Overseer
+from sojourn.serving.loop_guard import _Deadline
 
 
 class Allowed(queue.SimpleQueue):
-    """A queue of allowances; records the time-outs with which the overseer waits for them."""
+    """A queue of allowances; records the time-outs with which the thread waits for them."""
 
     def __init__(self, *seconds: float | None) -> None:
         self.left: list[float | None] = []
@@ -32,10 +32,10 @@ def ends(monkeypatch) -> list[int]:
 
 
 def overseen(*seconds: float | None) -> list[float | None]:
-    """The seconds that an overseer waits for each of these allowances."""
-    overseer = _Overseer()
-    overseer._allowed = allowed = Allowed(*seconds)
-    overseer._oversee()
+    """The seconds that the thread waits for each of these allowances."""
+    deadline = _Deadline()
+    deadline._allowed = allowed = Allowed(*seconds)
+    deadline._wait()
     return allowed.left
 
 

@@ -5,7 +5,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from sojourn.serving.off_loop import LITTLE, aside
+from sojourn.serving.off_loop import LITTLE, run_in_thread
 
 WHO: ContextVar[str] = ContextVar("who", default="nobody")
 
@@ -28,10 +28,10 @@ def place() -> tuple[bool, str]:
 async def test_only_work_on_a_small_value_runs_in_the_loop(on: dict, in_loop: bool) -> None:
     """Work on a large value, or on one of unknown size, runs in a thread, with the caller's context."""
     WHO.set("me")
-    assert await aside(place, **on) == (in_loop, "me")
+    assert await run_in_thread(place, **on) == (in_loop, "me")
 
 
 async def test_an_exception_in_the_thread_is_raised_to_the_caller() -> None:
     """An exception in the thread is raised to the caller."""
     with pytest.raises(ValueError, match="no number"):
-        await aside(lambda: int("no number"))
+        await run_in_thread(lambda: int("no number"))

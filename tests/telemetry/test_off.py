@@ -12,12 +12,10 @@ QUIET = {"loaded": [], "interceptors": []}
 @pytest.mark.parametrize(
     "settings",
     [
-        {},
         {"OTEL_SERVICE_NAME": "desk", "OTEL_RESOURCE_ATTRIBUTES": "a=b"},
-        {"OTEL_TRACES_EXPORTER": "none", "OTEL_METRICS_EXPORTER": "none"},
         {"OTEL_EXPORTER_OTLP_ENDPOINT": "RECEIVER", "OTEL_SDK_DISABLED": "true"},
     ],
-    ids=["nothing set", "only named", "no exporters", "disabled"],
+    ids=["only named", "disabled"],
 )
 async def test_nothing_happens_unless_requested(desk, settings):
     """A process with client and worker loads no SDK of OpenTelemetry, sends nothing, and writes no header."""
@@ -64,6 +62,8 @@ ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
     ("variables", "traces", "metrics"),
     [
         ({}, [], []),
+        ({"OTEL_SERVICE_NAME": "desk", "OTEL_RESOURCE_ATTRIBUTES": "a=b"}, [], []),
+        ({"OTEL_TRACES_EXPORTER": "none", "OTEL_METRICS_EXPORTER": "none"}, [], []),
         ({ENDPOINT: "http://h"}, ["otlp"], ["otlp"]),
         ({ENDPOINT: " "}, [], []),
         ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://h"}, ["otlp"], []),

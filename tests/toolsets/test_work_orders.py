@@ -1,10 +1,11 @@
+import os
 import re
-import signal
+import shutil
 import sqlite3
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from contextlib import closing
+from contextlib import chdir, closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 
 from sojourn import ToolCallMeta, ToolResult
 from sojourn.mcp import McpToolset
+from tests.programs import Program
 from toolsets.devices import get_device
 from toolsets.sites import get_site, list_sites
 from toolsets.work_orders import transport
@@ -24,14 +26,18 @@ ROOT = Path(__file__).parents[2]
 NOW = datetime(2026, 3, 31, 6, tzinfo=UTC)
 
 
-@pytest.fixture
-async def opened(
-    ops_database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[McpToolset]:
+@pytest.fixture(scope="module")
+def shared_database(made_database: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the database, for the server of `opened`."""
+    return Path(shutil.copy(made_database, tmp_path_factory.mktemp("shared") / "ops.db"))
+
+
+@pytest.fixture(scope="module")
+async def opened(shared_database: Path) -> AsyncIterator[McpToolset]:
     """Open the toolset from a folder that is not the project's."""
-    monkeypatch.chdir(tmp_path)
-    toolset = McpToolset("ops.work_orders", transport=transport(Path(ops_database.name)))
-    await toolset.open()
+    with chdir(shared_database.parent):
+        toolset = McpToolset("ops.work_orders", transport=transport(Path(shared_database.name)))
+        await toolset.open()
     yield toolset
     await toolset.close()
 
@@ -128,12 +134,15 @@ async def test_tools_say_what_they_take_answer_and_do(opened: McpToolset):
             assert set(shape.json_schema["properties"]) <= set(shape.field_descriptions)
 
 
-async def test_process_answers_from_any_folder(opened: McpToolset, ops_database: Path):
+async def test_process_answers_from_any_folder(
+    opened: McpToolset, shared_database: Path, monkeypatch: pytest.MonkeyPatch
+):
     """The server is found wherever the worker was started, and reads and writes the worker's own file."""
+    monkeypatch.setenv("SOJOURN_OPS_DB", str(shared_database))
     result = await answer(opened, "list_work_orders", site_id="s-7", status="open")
     assert result.result == list_work_orders("s-7", "open").model_dump(mode="json")
     made = await answer(opened, "open_work_order", site_id="s-7", summary="Check the fuse")
-    with closing(sqlite3.connect(ops_database)) as connection:
+    with closing(sqlite3.connect(shared_database)) as connection:
         latest = connection.execute("SELECT summary FROM work_orders ORDER BY order_no DESC").fetchone()
     assert latest == (made.result["summary"],) == ("Check the fuse",)
 
@@ -148,14 +157,16 @@ async def test_refusals_reach_the_planner(opened: McpToolset):
     assert "there is no site s-70" in unknown.error.message
 
 
-async def test_process_ends_with_its_toolset(opened: McpToolset, ops_database: Path):
+async def test_process_ends_with_its_toolset(ops_database: Path):
     """A toolset that is closed leaves no server behind."""
+    toolset = McpToolset("ops.work_orders", transport=transport(ops_database))
+    await toolset.open()
     (server,) = servers_on(ops_database)
-    await opened.close()
+    await toolset.close()
     assert not server.is_running()
 
 
-def test_process_ends_with_a_killed_worker(ops_database: Path):
+async def test_process_ends_with_a_killed_worker(ops_database: Path, tmp_path: Path, until):
     """A worker that is killed takes its server with it, since the server's input ends."""
     code = (
         "import asyncio\n"
@@ -166,11 +177,12 @@ def test_process_ends_with_a_killed_worker(ops_database: Path):
         "    await asyncio.Event().wait()\n"
         "asyncio.run(main())"
     )
-    with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE) as worker:
-        assert worker.stdout
-        assert worker.stdout.readline() == b"[]\n"
-        (server,) = servers_on(ops_database)
-        worker.send_signal(signal.SIGKILL)
+    output = tmp_path / "output"
+    worker = Program("-c", code, cwd=ROOT, env=os.environ, out=output, err=tmp_path / "errors")
+    await until(lambda: output.read_text() or worker.poll() is not None)
+    assert output.read_text() == "[]\n"
+    (server,) = servers_on(ops_database)
+    worker.kill()
     _, alive = psutil.wait_procs([server], timeout=20)
     assert not alive
 
@@ -193,9 +205,10 @@ def test_deployment_stands_without_the_extra(ops_database: Path):
     assert "ops.sites.get_site" in printed
 
 
-def test_process_needs_a_database():
+def test_process_needs_a_database(tmp_path: Path):
     """A server that is started without a database prints its usage."""
-    command = [sys.executable, "-m", "toolsets.work_orders_server"]
-    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "usage: python -m toolsets.work_orders_server DATABASE" in done.stderr
+    out, err = tmp_path / "out", tmp_path / "err"
+    command = ("-m", "toolsets.work_orders_server")
+    status = Program(*command, cwd=ROOT, env=os.environ, out=out, err=err).wait()
+    assert (status, out.read_text()) == (1, "")
+    assert "usage: python -m toolsets.work_orders_server DATABASE" in err.read_text()

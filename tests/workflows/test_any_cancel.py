@@ -85,7 +85,7 @@ async def cancel_at(run: Run, moment: str) -> None:
 
 
 async def test_a_cancel_at_any_moment(temporal_address, traces):
-    """A run that is canceled after any event, or during any plan of its tree, ends as promised (D-18)."""
+    """A run that is canceled after any event, or during any plan of its tree, ends as promised."""
     upper, lower = Canceling(NAMES), Canceling([name for name in NAMES if name != "below.ask"])
     toolsets = make_tools()
     child = Agent("any.child", planner=lower, uses=toolsets, policy=POLICIES[0])

@@ -54,7 +54,7 @@ ODD = Books(books=["a"], returned=7)
     ids=["agree", "disagree"],
 )
 async def test_an_agents_answer_is_a_bounded_view(serve, answer, bounds):
-    """The parent's planner and the event get the same bounds; a wrong `returned` is noted, and the answer kept (D-22)."""
+    """The parent's planner and the event get the same bounds; a wrong `returned` is noted, and the answer kept."""
     plan = PlanResult(final_response=Message.assistant("here"), result=answer.model_dump())
     child = Agent("test.child", planner=ScriptedPlanner([plan]))
     desk = child.export("test.desk", tools=[AgentTool("find", args=Question, result=Books, bounded=True)])

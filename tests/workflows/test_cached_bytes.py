@@ -134,7 +134,7 @@ async def test_the_run_that_is_idle_for_longest_is_evicted(serving, waiting, unt
         cached.look(worker)
         await until(lambda: cached.held < 2 * EACH)
         (stays,) = [run() for run in cached._runs.values()]
-        assert list(stays.kept.state.waits.open) == ["second"]
+        assert list(stays.current.state.waits.open) == ["second"]
     assert evictions(caplog) == 1
 
 

@@ -1,4 +1,4 @@
-"""Interceptors: they see and change every call that is executed by a worker, as a child run or outside (SR-48, D-24)."""
+"""Interceptors: they see and change every call that is executed by a worker, as a child run or outside (SR-48)."""
 
 import asyncio
 import inspect

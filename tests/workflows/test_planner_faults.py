@@ -66,7 +66,7 @@ FAULTY = {
 
 
 async def test_a_faulty_plan_fails_the_run_after_two_corrections(serve, traces):
-    """The reason is the planner's reminder, twice; the third faulty plan in a row ends the run as `PlannerError` (D-17)."""
+    """The reason is the planner's reminder, twice; the third faulty plan in a row ends the run as `PlannerError`."""
     turns = defaultdict(list)
 
     async def insist(turn):
@@ -89,7 +89,7 @@ async def test_a_faulty_plan_fails_the_run_after_two_corrections(serve, traces):
 
 
 async def test_a_corrected_planner_goes_on(serve, traces):
-    """The reason is a reminder and a system message, the refused plan leaves no other trace (D-17)."""
+    """The reason is a reminder and a system message, the refused plan leaves no other trace."""
     turns = []
 
     async def learn(turn):

@@ -155,7 +155,7 @@ async def test_an_engine_disables_a_tool_after_its_failure(serve, traces):
 
 
 async def test_an_engine_tightens_caps_and_never_loosens_them(serve):
-    """An engine's caps lower what is left, and never raise it (D-20)."""
+    """An engine's caps lower what is left, and never raise it."""
 
     def decide(given):
         calls = 1 if given.hints or given.requested else 100
@@ -270,7 +270,7 @@ async def test_an_engine_that_fails_is_retried_like_a_planner(serve):
 
 def test_an_engine_has_an_async_decide():
     """An object without it is refused when the app is made."""
-    with pytest.raises(DefinitionError, match="async decide"):
+    with pytest.raises(DefinitionError, match="async def decide"):
         App(agents=[Agent("test.agent", planner=Recorder())], policy_engine=object())
 
 

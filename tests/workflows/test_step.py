@@ -107,7 +107,7 @@ def request(tool: str, **payload) -> ToolRequest:
 
 
 async def test_every_call_is_answered_in_call_order(serve):
-    """Good, bad, unknown and slow calls of one plan are answered in the order of the plan (D-12, SR-130)."""
+    """Good, bad, unknown and slow calls of one plan are answered in the order of the plan (SR-130)."""
     results, out, _ = await results_of(
         serve,
         request("block", seconds=0.3),
@@ -138,7 +138,7 @@ async def test_invalid_payload_comes_back_with_a_hint_that_mends_it(serve):
 
 
 async def test_unknown_tool_is_unavailable_with_close_names(serve):
-    """A call of a tool that does not exist is answered with the names of similar tools (SR-61, D-4)."""
+    """A call of a tool that does not exist is answered with the names of similar tools (SR-61)."""
     results, _, _ = await results_of(serve, request("ad", a=1))
     assert results[0].retry_hint.reason == "tool_unavailable"
     assert "test.tools.add" in results[0].retry_hint.message
@@ -149,7 +149,7 @@ async def test_exceptions_keep_their_chain(serve):
     results, _, seen = await results_of(serve, request("fail"))
     assert seen == {"fail": 1}
     chain = list(results[0].error.chain())
-    assert [link.message for link in chain] == ["outer", "'inner'"]
+    assert [link.message for link in chain] == ["outer", "KeyError: 'inner'"]
     assert [link.code for link in chain] == ["RuntimeError", "KeyError"]
 
 
@@ -188,7 +188,7 @@ async def test_planned_failures_wrong_results_and_exits_are_results(serve):
 
 
 async def test_a_tool_gets_the_meta_of_its_call(serve):
-    """ToolCallMeta has the ids of run, turn and call, and an idempotency key (SR-62 to SR-66, D-11)."""
+    """ToolCallMeta has the ids of run, turn and call, and an idempotency key (SR-62 to SR-66)."""
     results, out, _ = await results_of(serve, request("whose"))
     meta = results[0].result
     assert meta["run"] == out.run_id

@@ -153,7 +153,7 @@ async def test_the_screen_is_cleared_after_the_answer(serve, status_when, traces
 
 
 async def test_await_ids_are_unique_in_a_run(serve):
-    """A question asked again gets an id of its own, derived from its tool when it has none (D-16)."""
+    """A question asked again gets an id of its own, derived from its tool when it has none."""
     about = AwaitClarification(question="Which?", restrict_to_tool="ops.devices.upsert")
     named = AwaitClarification(question="Who?", id="who")
     client = await serve(planner=asking(about, about, named, named, named), policy=ASKS)

@@ -62,8 +62,13 @@ def _specs(app: App) -> list[ToolSpec]:
     return [spec for agent_id in app.list_agents() for spec in app.tool_specs_for_agent(agent_id) or []]
 
 
-def check_model(app: App | None) -> Check:
-    """Make the app's models as a run would, without a request, and list the model variables that are set."""
+def check_model(app: App | None, *, is_named: bool) -> Check:
+    """Make the app's models as a run would, without a request, and list the model variables that are set.
+
+    Args:
+        app: The app; None if none was named, or it does not load.
+        is_named: Whether an app was named.
+    """
     names = ", ".join(name for name in MODEL_VARIABLES if os.environ.get(name))
     variables = f"{names} set" if names else "no variable is set"
     if find_spec("pydantic_ai") is None:
@@ -74,7 +79,9 @@ def check_model(app: App | None) -> Check:
             "pip install 'sojourn[models]' to use a model as the planner",
         )
     if app is None:
-        return Check("model", None, variables)
+        return Check(
+            "model", None, f"not checked, the app does not load; {variables}" if is_named else variables
+        )
     named, wrong = _models(app)
     models = "; ".join(f"{', '.join(agents)} by {model}" for model, agents in named.items())
     if wrong:

@@ -64,7 +64,7 @@ def answer(
         from sojourn.cli.waits import find_wait
         from sojourn.contracts.awaits import AwaitClarification
 
-        found = await find_wait(client, run_id, AwaitClarification, await_id)
+        found = await find_wait(client, run_id, AwaitClarification, await_id, command="answer")
         run, question = client.get_run(found.run_id), found.wait
         assert isinstance(question, AwaitClarification)
         if decline:

@@ -129,13 +129,6 @@ class Decision:
 
 def _decide(decision: Decision) -> int:
     """Show the call, ask, send the decision, and return the exit code."""
-    if (decision.yes or decision.digest) and decision.await_id is None:
-        option = "--yes" if decision.yes else "--digest DIGEST"
-        raise CommandError(
-            f"{option.split(maxsplit=1)[0]} needs the id of the call that you saw: "
-            f"sojourn {decision.verb} {shell_word(decision.run_id)} AWAIT_ID {option}{encryption_options()}",
-            exit_code=USAGE,
-        )
     who = by_or_user(decision.by)
 
     async def send(client: "Client") -> int:
@@ -144,7 +137,10 @@ def _decide(decision: Decision) -> int:
         from sojourn.contracts.awaits import AwaitConfirmation
 
         try:
-            found = await find_wait(client, decision.run_id, AwaitConfirmation, decision.await_id)
+            found = await find_wait(
+                client, decision.run_id, AwaitConfirmation, decision.await_id, command=decision.verb
+            )
+            _require_id(decision, found)
         except CommandError:
             earlier = await _decided_before(client, decision)
             if earlier is None:
@@ -181,6 +177,25 @@ def _decide(decision: Decision) -> int:
         )
 
     return with_client(send)
+
+
+def _require_id(decision: Decision, found: "OpenWait") -> None:
+    """Check that a decision that is sent without a question names its call.
+
+    Raises:
+        CommandError: `--yes` or `--digest` was given without an id; with the call that is open.
+    """
+    from sojourn.cli.waits import listed
+
+    if decision.await_id is None and (decision.yes or decision.digest):
+        option, run_id = "--yes" if decision.yes else "--digest", decision.run_id
+        title = f"{option} needs the id of the call that you saw; {run_id} waits for:"
+        raise CommandError(
+            listed(title, [found], decision.verb),
+            exit_code=USAGE,
+            run_id=run_id,
+            open=[found.to_json(decision.verb)],
+        )
 
 
 async def _decided_before(client: "Client", decision: Decision) -> "AwaitAnsweredEvent | None":
@@ -226,6 +241,6 @@ async def _is_confirmed(decision: Decision, found: "OpenWait", lines: list[str],
     elif not decision.yes and (decision.as_json or not sys.stdin.isatty()):
         missing = f"there is no terminal to ask at; if you have seen the call, use `{again} --yes`"
     if missing:
-        raise CommandError(missing, exit_code=USAGE, **found.to_json(), shown=lines)
+        raise CommandError(missing, exit_code=USAGE, **found.to_json(decision.verb), shown=lines)
     everything = " it and all calls of its tool" if decision.for_run else ""
     return decision.yes or await ask_yes(f"{decision.verb.capitalize()}{everything}?")

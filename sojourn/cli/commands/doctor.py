@@ -82,7 +82,7 @@ async def _checks(target: str | None, queue: str) -> "AsyncIterator[Check]":
     if app is not None:
         for check in await check_toolsets(app):
             yield check
-    yield check_model(app)
+    yield check_model(app, is_named=target is not None)
     try:
         options = settings.connect_options()
         yield check_settings(options, queue)

@@ -11,7 +11,7 @@ import typer
 from sojourn.cli.client import by_or_user, print_done, with_client
 from sojourn.cli.failure import USAGE, CommandError
 from sojourn.cli.options import By, Json, RunId, encrypted
-from sojourn.cli.screen.text import plain
+from sojourn.cli.screen.text import plain, shell_word
 
 if TYPE_CHECKING:
     from sojourn.cli.waits import OpenWait
@@ -37,7 +37,9 @@ def provide(
     results: Annotated[
         list[str] | None,
         typer.Option(
-            "--result", metavar="CALL=JSON", help="The result of one call; can be given several times."
+            "--result",
+            metavar="CALL=JSON",
+            help="""The result of one call, a text as 'CALL="abc"'; can be given several times.""",
         ),
     ] = None,
     errors: Annotated[
@@ -55,11 +57,15 @@ def provide(
 
     \b
     sojourn provide RUN --result call-1=2.5
+    sojourn provide RUN --result 'call-1="a text"'
     sojourn provide RUN results.json
     """
     sent = [
         *(_from_source(file) if file is not None else ()),
-        *({"tool_call_id": call_id, "result": _json(text)} for call_id, text in map(_pair, results or ())),
+        *(
+            {"tool_call_id": call_id, "result": _result(call_id, text)}
+            for call_id, text in map(_pair, results or ())
+        ),
         *({"tool_call_id": call_id, "error": text} for call_id, text in map(_pair, errors or ())),
     ]
     who = by_or_user(by)
@@ -137,7 +143,7 @@ def _from_source(source: str) -> list[Result]:
     try:
         value: Any = json.loads(text)
     except (ValueError, RecursionError):
-        value = [_json(line) for line in text.splitlines() if line.strip()]
+        value = [_json(line, f"correct that in {source}") for line in text.splitlines() if line.strip()]
     found = cast("list[Any]", value) if isinstance(value, list) else [value]
     for result in found:
         if not isinstance(result, dict) or "tool_call_id" not in result:
@@ -163,10 +169,14 @@ def _pair(text: str) -> tuple[str, str]:
     return call_id, value
 
 
-def _json(text: str) -> Any:
+def _result(call_id: str, text: str) -> Any:
+    """Read the value of `--result`; of a text, the shell has usually removed the quotes."""
+    as_text = shell_word(f"{call_id}={json.dumps(text[:80], ensure_ascii=False)}")
+    return _json(text, f"if it is a text, quote it twice: --result {as_text}")
+
+
+def _json(text: str, advice: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise CommandError(
-            f"{plain(text, 80)} is not JSON ({error}); put a text in double quotes", exit_code=USAGE
-        ) from error
+        raise CommandError(f"{plain(text, 80)} is not JSON ({error}); {advice}", exit_code=USAGE) from error

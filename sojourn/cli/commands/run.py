@@ -8,6 +8,8 @@ import typer
 
 from sojourn.cli.client import with_client
 from sojourn.cli.options import Deltas, Json, RunId, TaskQueue, encrypted, encryption_options
+from sojourn.cli.screen.text import shell_word
+from sojourn.errors import NoWorker, RunAlreadyExists
 
 if TYPE_CHECKING:
     from sojourn.client.client import Client
@@ -35,7 +37,21 @@ def run(
     """
 
     async def start(client: "Client") -> int:
-        run = await client.start(agent, text, run_id=run_id, session_id=session_id)
+        try:
+            run = await client.start(agent, text, run_id=run_id, session_id=session_id)
+        except RunAlreadyExists as error:
+            line = f"sojourn watch {shell_word(run_id or '')}{encryption_options()}"
+            raise RunAlreadyExists(
+                f"run id {run_id!r} was used before; choose another --run-id, or follow that run with `{line}`",
+                run_id=run_id,
+            ) from error
+        except NoWorker as error:
+            queue = client.task_queue
+            line = f"sojourn worker MODULE:APP --task-queue {shell_word(queue)}{encryption_options()}"
+            raise NoWorker(
+                f"no worker polls task queue {queue!r}, so no run was started; start a worker with `{line}`, and try again",
+                run_id=error.run_id,
+            ) from error
         return await _follow(run, as_json=as_json, deltas=deltas)
 
     return with_client(start, task_queue=task_queue)
@@ -56,16 +72,15 @@ def watch(
     sojourn watch RUN
     """
 
-    async def attend(client: "Client") -> int:
+    async def follow_existing(client: "Client") -> int:
         return await _follow(client.get_run(run_id), after=after, as_json=as_json, deltas=deltas)
 
-    return with_client(attend)
+    return with_client(follow_existing)
 
 
 async def _follow(run: "Run", *, as_json: bool, deltas: bool, after: str | None = None) -> int:
     """Follow a run, and return its exit code; Ctrl-C leaves the run as it is, and prints how to follow it again."""
     from sojourn.cli.follow import follow, follow_as_json
-    from sojourn.cli.screen.text import shell_word
 
     try:
         if as_json:

@@ -74,11 +74,17 @@ def cancel(run_id: RunId, why: Why = "", by: By = None, as_json: Json = False) -
     async def send(client: "Client") -> int:
         # Temporal records the request, even if no worker runs.
         await _require_open(client, run_id, "cancel", needs_worker=False)
-        reason = " ".join(part for part in (why, f"(by {who})" if who else "") if part)
-        await client.get_run(run_id).cancel(reason)
+        await client.get_run(run_id).cancel(_reason(why, who))
         return print_done("cancel_requested", run_id, as_json=as_json, by=who)
 
     return with_client(send)
+
+
+def _reason(why: str, who: str | None) -> str:
+    """The reason of a cancellation, which is the only place for the name of the sender."""
+    if not who:
+        return why
+    return f"{why} (by {who})" if why else f"requested by {who}"
 
 
 async def _require_open(client: "Client", run_id: str, verb: str, *, needs_worker: bool) -> None:
@@ -95,7 +101,7 @@ async def _require_open(client: "Client", run_id: str, verb: str, *, needs_worke
         raise CommandError(f"{run_id} has ended ({status.status}); there is nothing to {verb}", run_id=run_id)
     if verb == "resume" and status.status != "paused":
         raise CommandError(
-            f"{run_id} is not paused, it is {status.status}; pause it with `sojourn pause`", run_id=run_id
+            f"{run_id} is not paused, it is {status.status}; there is nothing to resume", run_id=run_id
         )
     if needs_worker:
         require_worker(status)

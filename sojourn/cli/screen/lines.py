@@ -73,7 +73,7 @@ def ended(event: ToolEndEvent) -> str:
     result = event.result
     attempts = result.telemetry.attempts if result.telemetry and not result.run_link else 1
     attempt = f", attempt {attempts}" if attempts > 1 else ""
-    below = f", {result.children_count} calls in the child run" if result.run_link else ""
+    below = f", {_calls(result.children_count)} in the child run" if result.run_link else ""
     return f"{plain(result.name)} ({took(event.duration)}{attempt}{below})"
 
 
@@ -107,7 +107,7 @@ def in_flight(event: ToolRetryEvent | ToolUpdateEvent) -> str:
 
 def summed(output: RunOutput) -> str:
     """Return the calls, the tokens and the cost of a run, on one line."""
-    parts = [f"{output.tool_calls} calls" if output.tool_calls != 1 else "1 call"]
+    parts = [_calls(output.tool_calls)]
     below = output.children_count - output.tool_calls
     if below > 0:
         parts.append(f"{below} in child runs")
@@ -117,6 +117,10 @@ def summed(output: RunOutput) -> str:
     if used.cost:
         parts.append(f"${used.cost:.4f}")
     return ", ".join(parts)
+
+
+def _calls(count: int) -> str:
+    return f"{count} calls" if count != 1 else "1 call"
 
 
 def _run_started(event: RunStartedEvent) -> list[Line]:
@@ -153,6 +157,8 @@ def _policy_decision(event: PolicyDecisionEvent) -> list[Line]:
 def _answered(event: AwaitAnsweredEvent) -> list[Line]:
     if event.code == "expired":
         return [Line("! nobody answered in time", "yellow")]
+    if event.code is None and event.approved is None and event.text is None:
+        return [Line(f"! all results are here, the last{_by(event)}", "yellow")]
     done = event.code or {True: "approved", False: "denied", None: "answered"}[event.approved]
     return [Line(f"! {done}{_by(event)}{_reason(event)}", "red" if event.approved is False else "yellow")]
 

@@ -60,7 +60,7 @@ class RunTree:
 
     def say(self, line: Line, run_id: str = "") -> None:
         """Add a line to the branch of a child run; of any other run, to the root."""
-        self._runs.get(run_id, self.tree).add(_text(line))
+        self._runs.get(run_id, self.tree).add(_text(Line(line.text.lstrip(), line.style)))
 
     def feed(self, event: Event) -> None:
         """Draw one event."""
@@ -127,8 +127,13 @@ class RunTree:
 
     @staticmethod
     def _add(branch: Tree, lines: list[Line]) -> None:
+        label = Text()
         for line in lines:
-            branch.add(_text(line))
+            if label and line.text.startswith(" "):  # belongs to the line before
+                label.append("\n").append_text(_text(line))
+            else:
+                label = _text(line)
+                branch.add(label)
 
 
 class Draft:

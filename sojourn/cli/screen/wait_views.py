@@ -82,8 +82,14 @@ def _results_about(wait: AwaitExternalTools) -> list[str]:
 
 def _results_commands(run_id: str, wait: AwaitExternalTools) -> list[str]:
     run = shell_word(run_id)
-    results = [f"provide {run} --result {shell_word(item.tool_call_id)}=JSON" for item in wait.items]
+    results = [f"provide {run} --result {_quoted(f'{item.tool_call_id}=JSON')}" for item in wait.items]
     return [f"provide {run} FILE", *results]
+
+
+def _quoted(text: str) -> str:
+    """Quote a text for a shell even if it needs none: the JSON that replaces the placeholder does."""
+    word = shell_word(text)
+    return word if word.startswith(("'", "$'")) else f"'{word}'"
 
 
 VIEWS: Mapping[type[Await], WaitView] = {

@@ -6,8 +6,8 @@ from typing import Any, cast
 from sojourn.contracts.awaits import AwaitClarification
 from sojourn.core.awaits.command_line import expiry, fenced_signal, indented, lines
 from sojourn.core.awaits.disclosure import disclose
-from sojourn.core.awaits.form import misfit_of, values_of
-from sojourn.core.awaits.sent import Door, Refused, as_json, digest, text_of
+from sojourn.core.awaits.form import mismatch_of, values_of
+from sojourn.core.awaits.sent import Channel, Refused, as_json, digest, text_of
 from sojourn.core.values.json_fault import json_fault
 from sojourn.core.values.sizes import MAX_ANSWER_CHARS
 from sojourn.core.values.visible import fence, visible
@@ -43,7 +43,7 @@ class Clarified:
 
 
 def read_clarification(
-    question: AwaitClarification, fields: dict[str, Any], by: str | None, _door: Door
+    question: AwaitClarification, fields: dict[str, Any], by: str | None, _channel: Channel
 ) -> Clarified | Refused:
     """Read an answer to a question, or refuse it."""
     if fields.get("declined") is True:
@@ -63,7 +63,7 @@ def read_clarification(
     if question.form is None:
         values = cast("dict[str, Any]", answer) if question.closed and isinstance(answer, dict) else {}
         named: dict[str, Any] = {name: {} for name in question.missing_fields}
-        if wrong := misfit_of({"properties": named}, values, whole=False, closed=True):
+        if wrong := mismatch_of({"properties": named}, values, whole=False, closed=True):
             return Refused(f"the answer to {question.id} does not fit: {wrong}")
         return Clarified(question.id, text, by)
     values = cast("dict[str, Any]", answer) if isinstance(answer, dict) else values_of(question.form, answer)
@@ -71,7 +71,9 @@ def read_clarification(
         return Clarified(question.id, text, by)  # a person's own words, for the planner to read
     if fault := json_fault(values, max_bytes=None):  # a text may contain JSON that cannot be written again
         return Refused(f"the answer to {question.id} cannot be used: {fault.message}")
-    wrong = misfit_of(question.form, values, whole=question.tool_call_id is not None, closed=question.closed)
+    wrong = mismatch_of(
+        question.form, values, whole=question.tool_call_id is not None, closed=question.closed
+    )
     if wrong:
         return Refused(f"the answer to {question.id} does not fit: {wrong}")
     return Clarified(question.id, text, by, values)

@@ -10,7 +10,7 @@ from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.awaits.command_line import expiry, fenced_query, fenced_signal, indented, lines
 from sojourn.core.awaits.disclosure import disclose
-from sojourn.core.awaits.sent import Door, Refused, as_json, digest, text_of
+from sojourn.core.awaits.sent import Channel, Refused, as_json, digest, text_of
 from sojourn.core.values.visible import fence, visible
 
 __all__ = [
@@ -61,7 +61,7 @@ class Decided:
 
 
 def read_confirmation(
-    call: AwaitConfirmation, fields: dict[str, Any], by: str | None, door: Door
+    call: AwaitConfirmation, fields: dict[str, Any], by: str | None, channel: Channel
 ) -> Decided | Refused:
     """Read a decision on a call, or refuse it."""
     approved, scope = fields.get("approved"), fields.get("scope") or "call"
@@ -73,7 +73,11 @@ def read_confirmation(
     if isinstance(reason, Refused):
         return reason
     digest = fields.get("payload_digest")
-    if digest is None and call.payload_digest and (door == "update" or (door == "signal" and call.binds)):
+    if (
+        digest is None
+        and call.payload_digest
+        and (channel == "update" or (channel == "signal" and call.binds))
+    ):
         bound = {"id": call.id, "approved": approved, "payload_digest": call.payload_digest}
         return Refused(
             f"a decision names the arguments that were seen: look at them, and send {as_json(bound)}",

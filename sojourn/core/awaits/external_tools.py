@@ -11,7 +11,7 @@ from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.awaits.command_line import expiry, fenced_signal, indented, lines
 from sojourn.core.awaits.disclosure import disclose
-from sojourn.core.awaits.sent import Door, Refused, as_json
+from sojourn.core.awaits.sent import Channel, Refused, as_json
 from sojourn.core.values.json_fault import json_fault
 from sojourn.core.values.sizes import MAX_RESULT_BYTES
 from sojourn.core.values.text import echo
@@ -46,7 +46,7 @@ class Supplied:
 
 
 def read_results(
-    wait: AwaitExternalTools, fields: dict[str, Any], by: str | None, _door: Door
+    wait: AwaitExternalTools, fields: dict[str, Any], by: str | None, _channel: Channel
 ) -> Supplied | Refused:
     """Read results, or refuse them."""
     results = fields.get("results")
@@ -61,9 +61,28 @@ def read_results(
         if read[0] in by_call:
             return Refused(f"call {read[0]} is answered twice")
         by_call[read[0]] = read[1]
-    if len(as_json(by_call).encode()) > MAX_RESULT_BYTES:
-        return Refused(f"results have together at most {MAX_RESULT_BYTES:,} bytes; send them in parts")
-    return Supplied(wait.id, by_call, by)
+    return _too_large(by_call) or Supplied(wait.id, by_call, by)
+
+
+def _too_large(by_call: dict[str, dict[str, Any]]) -> Refused | None:
+    """Why the results of one message cannot be taken: one of them, or all together, are too large."""
+    size = _size(by_call)
+    if size <= MAX_RESULT_BYTES:
+        return None
+    for call_id, answer in by_call.items():
+        if (own := _size({call_id: answer})) > MAX_RESULT_BYTES:
+            return Refused(
+                f"the result of call {call_id} has {own:,} bytes, and one result has at most {MAX_RESULT_BYTES:,}; "
+                "send a smaller one, such as a link to the data"
+            )
+    return Refused(
+        f"the results of one message have together at most {MAX_RESULT_BYTES:,} bytes, and these have {size:,}; "
+        "send them in several messages"
+    )
+
+
+def _size(by_call: dict[str, dict[str, Any]]) -> int:
+    return len(as_json(by_call).encode())
 
 
 def _one_result(value: Any, call_ids: set[str]) -> tuple[str, dict[str, Any]] | Refused:

@@ -15,7 +15,7 @@ from sojourn.core.values.json_value import is_array, is_object, json_type
 from sojourn.core.values.pointer import Schema, expand, locate, to_tokens
 from sojourn.core.values.text import clip, closest_name
 
-__all__ = ["form_of", "has_fields", "is_closed", "misfit_of", "values_of"]
+__all__ = ["form_of", "has_fields", "is_closed", "mismatch_of", "values_of"]
 
 _WORDS = (
     "const",
@@ -105,12 +105,12 @@ def values_of(form: Schema, text: str) -> dict[str, Any] | None:
     if len(properties) != 1:
         return None
     ((name, schema),) = properties.items()
-    if _misfit(schema, text) is None:
+    if _mismatch(schema, text) is None:
         return {name: text}
-    return {name: value} if value is not None and _misfit(schema, value) is None else None
+    return {name: value} if value is not None and _mismatch(schema, value) is None else None
 
 
-def misfit_of(
+def mismatch_of(
     form: Schema, values: dict[str, Any] | None, *, whole: bool, closed: bool = False
 ) -> str | None:
     """Why these values do not fit the form, as a clause, or None.
@@ -137,7 +137,7 @@ def misfit_of(
             f"{_names(unknown[:1])!r} is none of {_names(properties)}{_suggestion(unknown[0], [*properties])}"
         )
     for name, value in values.items():
-        if name in properties and (wrong := _misfit(properties[name], value)):
+        if name in properties and (wrong := _mismatch(properties[name], value)):
             return f"{_names([name])} {wrong}"
     return None
 
@@ -162,7 +162,7 @@ def _names(names: Iterable[str]) -> str:
     return clip(", ".join(names), _MAX_SHOWN)
 
 
-def _misfit(schema: Schema, value: Any) -> str | None:
+def _mismatch(schema: Schema, value: Any) -> str | None:
     types: Any = schema.get("type")
     wanted = [types] if isinstance(types, str) else types
     if isinstance(wanted, list) and not _is_of(cast("list[Any]", wanted), value):
@@ -185,7 +185,7 @@ def _items_misfit(schema: Schema, items: list[Any]) -> str | None:
     shape = schema.get("items")
     if wrong or not isinstance(shape, dict):
         return wrong
-    inner = next((wrong for item in items if (wrong := _misfit(cast("Schema", shape), item))), None)
+    inner = next((wrong for item in items if (wrong := _mismatch(cast("Schema", shape), item))), None)
     return f"holds an item that {inner}" if inner else None
 
 

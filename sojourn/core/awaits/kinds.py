@@ -1,4 +1,8 @@
-"""The kinds of waits, one row each: all differences between kinds are in the row and in the kind's own file."""
+"""The kinds of waits, one row each: how a kind is answered, shown and expired; the kind's own file has the functions.
+
+Two differences are in `waits.py`: external results come in parts, and an approval may release other calls.
+`docs/dev/house.md` lists all that a new kind needs outside this package.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -36,7 +40,7 @@ from sojourn.core.awaits.external_tools import (
     sample_results,
     shown_results,
 )
-from sojourn.core.awaits.sent import Door, Refused, as_json, by_of, digest
+from sojourn.core.awaits.sent import Channel, Refused, as_json, by_of, digest
 
 __all__ = [
     "Answer",
@@ -62,7 +66,7 @@ class WaitKind:
     """Name of the update and the signal that answer it."""
     form: str
     """The format of an answer, for a refusal."""
-    read: Callable[[Any, dict[str, Any], str | None, Door], Answer | Refused]
+    read: Callable[[Any, dict[str, Any], str | None, Channel], Answer | Refused]
     """Reads an answer, from its fields, its sender and its channel."""
     event: OpenedEvent
     """The event of an opened wait."""
@@ -130,13 +134,13 @@ def wait_in(event: BaseEvent) -> Await | None:
     return kind and getattr(event, kind.field)
 
 
-def read(wait: Await, fields: dict[str, Any], door: Door = "signal") -> Answer | Refused:
+def read(wait: Await, fields: dict[str, Any], channel: Channel = "signal") -> Answer | Refused:
     """Read an answer to an open wait, or refuse it."""
     by = by_of(fields)
     if isinstance(by, Refused):
         return by
     try:
-        return kind_of(wait).read(wait, fields, by, door)
+        return kind_of(wait).read(wait, fields, by, channel)
     except (ValueError, RecursionError, OverflowError):  # such as a number of 5,000 digits
         return Refused(f"the answer to {wait.id} cannot be written as JSON")
 

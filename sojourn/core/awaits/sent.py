@@ -12,9 +12,9 @@ from typing import Any, Literal
 from sojourn.core.values.text import clip
 from sojourn.core.values.visible import visible
 
-__all__ = ["Door", "Refused", "as_json", "by_of", "digest", "is_writable", "text_of"]
+__all__ = ["Channel", "Refused", "as_json", "by_of", "digest", "is_writable", "text_of"]
 
-Door = Literal["update", "signal", "accepted"]
+Channel = Literal["update", "signal", "accepted"]
 """The channel: an update that is still to be judged, a signal, or an update that was accepted before.
 
 Only a new update is held to every current rule: the other messages are in histories, which a new rule must

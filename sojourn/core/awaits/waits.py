@@ -15,7 +15,7 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.awaits.confirmation import Decided
 from sojourn.core.awaits.external_tools import Supplied
 from sojourn.core.awaits.kinds import Answer, digest_sent, kind_named, kind_of, read
-from sojourn.core.awaits.sent import Door, Refused
+from sojourn.core.awaits.sent import Channel, Refused
 from sojourn.core.values.frozen import changed
 from sojourn.core.values.unread import Unread
 
@@ -50,8 +50,8 @@ class Waits:
     """The waits of a run, oldest first; a frozen value with pure transitions.
 
     An answer is used once: a repetition changes nothing, a different answer to a closed wait is refused, and
-    an answer to a wait that is not open is not kept. The value grows by the digest of each wait's answer, and
-    by each external result.
+    an answer to a wait that is not open is not kept. The value grows by the digest of each wait's answer and of
+    each confirmation's arguments, by the calls and results of each external wait, and by each release.
     """
 
     open: Mapping[str, Await] = field(default_factory=dict[str, Await])
@@ -66,7 +66,7 @@ class Waits:
     """The progress of each external wait, by id."""
 
     def opened(self, wait: Await) -> tuple["Waits", Await]:
-        """The waits with a further one, and that wait with an id that is unique in the run (D-16)."""
+        """The waits with a further one, and that wait with an id that is unique in the run."""
         named_tool = getattr(wait, "restrict_to_tool", None)
         await_id = unique_await_id(wait.id, tool=named_tool, taken={*self.open, *self.answers})
         added: Await = wait if wait.id == await_id else wait.model_copy(update={"id": await_id})
@@ -87,13 +87,13 @@ class Waits:
             payloads = {**payloads, await_id: wait.payload_digest}
         return changed(self, open=still, answers=answered, payloads=payloads)
 
-    def read(self, kind: str, value: Any, door: Door = "signal") -> Answer | Repeated | Refused:
+    def read(self, kind: str, value: Any, channel: Channel = "signal") -> Answer | Repeated | Refused:
         """Read a message from outside: an answer to an open wait, a repetition, or a refusal.
 
         Args:
             kind: The name of the update or signal.
             value: The argument of the update or signal.
-            door: The channel of the message.
+            channel: The channel of the message.
         """
         if isinstance(value, Unread):
             return Refused(value.reason)
@@ -107,8 +107,8 @@ class Waits:
         if wait is None and not await_id and len(of_kind) == 1:
             wait = of_kind[0]
         if wait is None or wait not in of_kind:
-            return self._not_open(await_id, fields, of_kind, door)
-        answer = read(wait, fields, door)
+            return self._not_open(await_id, fields, of_kind, channel)
+        answer = read(wait, fields, channel)
         if isinstance(answer, Supplied):
             return self._new_parts(cast("AwaitExternalTools", wait), answer)
         return answer
@@ -161,7 +161,7 @@ class Waits:
         return changed(self, parts={**self.parts, parts.wait.id: parts})
 
     def _not_open(
-        self, await_id: Any, fields: dict[str, Any], of_kind: list[Await], door: Door
+        self, await_id: Any, fields: dict[str, Any], of_kind: list[Await], channel: Channel
     ) -> Repeated | Refused:
         known_id = await_id if isinstance(await_id, str) else ""
         shown = known_id[:MAX_ID_CHARS] or type(await_id).__name__
@@ -170,7 +170,7 @@ class Waits:
             return Refused(f"{shown} is answered by {kind_of(wait).name}")
         if known_id in self.answers:
             about = self.payloads.get(known_id)
-            if door != "accepted" and about and fields.get("payload_digest") not in (None, about):
+            if channel != "accepted" and about and fields.get("payload_digest") not in (None, about):
                 return Refused(f"{shown} was about other arguments than those of this digest", "AwaitClosed")
             if self._is_repeated(known_id, fields):
                 return Repeated(known_id)
@@ -243,7 +243,7 @@ def is_malformed(result: ToolResult) -> bool:
 
 
 def unique_await_id(wanted: str, *, tool: str | None, taken: Collection[str]) -> str:
-    """The id of a question, unique in the run: `fix-ops.devices.upsert`, then `...#2` (D-16)."""
+    """The id of a question, unique in the run: `fix-ops.devices.upsert`, then `...#2`."""
     wanted = (wanted or (f"fix-{tool}" if tool else "question"))[:120]
     if wanted not in taken:
         return wanted

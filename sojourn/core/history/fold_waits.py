@@ -70,8 +70,8 @@ class WaitFold:
 
     def _answered(self, record: HistoryRecord) -> Iterator[Event]:
         values, waits = record.value, self._step.waits
-        door = "accepted" if record.judged else "signal"
-        answer = waits.read(record.name, values[0] if len(values) == 1 else values, door)
+        channel = "accepted" if record.judged else "signal"
+        answer = waits.read(record.name, values[0] if len(values) == 1 else values, channel)
         if isinstance(answer, Repeated):
             return
         if isinstance(answer, Refused):

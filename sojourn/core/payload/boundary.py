@@ -113,7 +113,7 @@ def issues_of(error: ValidationError) -> list[FieldIssue]:
         FieldIssue(
             field="".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in fault["loc"]),
             constraint="rejected",
-            expected_type=fault["msg"][:200],
+            expected_type=fault["msg"].removesuffix(", ")[:200],  # a bare `assert` has no text
         )
         for fault in error.errors(include_url=False, include_input=False)[:20]
     ]

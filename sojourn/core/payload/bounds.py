@@ -7,7 +7,7 @@ from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.values.pointer import Schema, expand
 from sojourn.core.values.text import echo
 
-__all__ = ["bounds_of", "can_state_bounds", "oddity", "with_bounds", "with_note"]
+__all__ = ["bounds_of", "can_state_bounds", "inconsistency", "with_bounds", "with_note"]
 
 
 def can_state_bounds(schema: Schema) -> bool:
@@ -16,13 +16,13 @@ def can_state_bounds(schema: Schema) -> bool:
 
 
 def with_bounds(result: ToolResult) -> ToolResult:
-    """A bounded tool's result with the bounds that it states, unchanged (D-22)."""
+    """A bounded tool's result with the bounds that it states, unchanged."""
     bounds = bounds_of(result.result) if result.ok else None
     return result if bounds is None else result.model_copy(update={"bounds": bounds})
 
 
 def bounds_of(result: Any) -> Bounds | None:
-    """The bounds that a result states, unchanged (D-22); None where `returned` is not a count."""
+    """The bounds that a result states, unchanged; None where `returned` is not a count."""
     if not isinstance(result, dict):
         return None
     fields = cast("dict[str, Any]", result)
@@ -42,23 +42,23 @@ def bounds_of(result: Any) -> Bounds | None:
 
 def with_note(bounds: Bounds, result: Any) -> Bounds:
     """The bounds with a note on inconsistencies, for the planner and the operator; no number is changed."""
-    note = oddity(bounds, result)
+    note = inconsistency(bounds, result)
     return bounds.model_copy(update={"note": note}) if note else bounds
 
 
-def oddity(bounds: Bounds | None, result: Any) -> str | None:
+def inconsistency(bounds: Bounds | None, result: Any) -> str | None:
     """What is inconsistent between a bounded result and its bounds, as a clause, or None."""
     fields = cast("dict[str, Any]", result) if isinstance(result, dict) else {}
     if bounds is None:
         actual = f", not {echo(fields['returned'])}" if "returned" in fields else ""
         return f"a bounded tool's result is an object with `returned`, a number of items{actual}"
-    odd = _odd_figures(bounds, fields) or _odd_words(fields)
+    odd = _inconsistent_figures(bounds, fields) or _inconsistent_texts(fields)
     if odd is None and bounds.truncated and not bounds.refinement_hint and not bounds.next_cursor:
         return "`truncated` without a `refinement_hint` or a `next_cursor`"
     return odd
 
 
-def _odd_figures(bounds: Bounds, fields: dict[str, Any]) -> str | None:
+def _inconsistent_figures(bounds: Bounds, fields: dict[str, Any]) -> str | None:
     returned, total = bounds.returned, bounds.total
     if total is not None and total < returned:
         return f"`total` ({echo(total)}) is less than `returned` ({echo(returned)})"
@@ -70,7 +70,7 @@ def _odd_figures(bounds: Bounds, fields: dict[str, Any]) -> str | None:
     return None
 
 
-def _odd_words(fields: dict[str, Any]) -> str | None:
+def _inconsistent_texts(fields: dict[str, Any]) -> str | None:
     for name in ("refinement_hint", "next_cursor"):
         if fields.get(name) and not isinstance(fields[name], str):
             return f"`{name}` is a text, or absent, not {echo(fields[name])}"

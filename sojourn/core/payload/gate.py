@@ -85,7 +85,7 @@ def _readable(spec: ToolSpec, call: ToolRequest, result: ToolResult) -> tuple[To
         error = result.error and result.error.without_repeats()
         data = _written(result if error is None else result.model_copy(update={"error": error}))
         answer = _read_again(data)
-        why = (_endless(result) if b"null" in data else None) or wrong_figure(_figures(answer))
+        why = (_non_finite_value(result) if b"null" in data else None) or wrong_figure(_figures(answer))
     except (ValueError, TypeError, AttributeError, RecursionError) as fault:
         data, answer, why = b"", None, _why(fault)
     if answer is None or why is not None:
@@ -124,7 +124,7 @@ def _error_alone(call: ToolRequest, error: ToolError, why: str) -> ToolResult:
     return refusal(call, (error.model_copy(update={"message": message}), None))
 
 
-def _endless(result: ToolResult) -> str | None:
+def _non_finite_value(result: ToolResult) -> str | None:
     """The infinite or not-a-number value in a result, which JSON would write as null, or None."""
     telemetry = dict(result.telemetry) if isinstance(result.telemetry, ToolTelemetry) else None
     values = (result.result, telemetry, [artifact.data for artifact in result.artifacts])

@@ -9,7 +9,7 @@ from sojourn.contracts.message import Message, ToolCallPart
 from sojourn.contracts.plan import PlanResult
 from sojourn.contracts.tool_call import ToolRequest
 
-__all__ = ["artifact_ref", "child_run_id", "restamped", "stamp", "turn_after"]
+__all__ = ["artifact_ref", "child_run_id", "stamp", "turn_after", "with_final_ids"]
 
 
 def stamp(
@@ -33,7 +33,7 @@ def stamp(
     return stamped
 
 
-def restamped(plan: PlanResult, calls: Sequence[ToolRequest]) -> Message | None:
+def with_final_ids(plan: PlanResult, calls: Sequence[ToolRequest]) -> Message | None:
     """The plan's assistant message with the final ids, or None when it can be made from the calls.
 
     A replaced id is kept in the part's `provider_metadata`.

@@ -41,7 +41,7 @@ def caps_left(policy: RunPolicy, counts: RunTotals, spent: timedelta = timedelta
 
 
 def lowered(policy: RunPolicy, caps: Caps, counts: RunTotals, spent: timedelta) -> RunPolicy:
-    """The policy lowered so that no more than these caps is left; a cap of None changes nothing (D-20)."""
+    """The policy lowered so that no more than these caps is left; a cap of None changes nothing."""
     now = caps_left(policy, counts, spent)
     less = {
         name: value

@@ -35,7 +35,7 @@ _ENDS = ("final_response", "failure")
 def fault_of(plan: Any, *, interrupts_allowed: bool, final_turn: bool) -> str | None:
     """Why a planner's result is refused, in a sentence that says what to return instead, or None.
 
-    Exactly one of the five variants is legal (D-17); in the final turn only a response or a failure
+    Exactly one of the five variants is legal; in the final turn only a response or a failure
     is; a question needs `interrupts_allowed` (SR-74).
     """
     if not isinstance(plan, PlanResult):

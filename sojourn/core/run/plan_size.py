@@ -14,7 +14,7 @@ from sojourn.core.values.json_fault import ParseFault, json_fault
 from sojourn.core.values.sizes import MAX_PAYLOAD_BYTES, MAX_PLAN_BYTES
 from sojourn.core.values.wire import encode_readable, size_of
 
-__all__ = ["trimmed", "unfit", "without_payload", "without_payloads", "without_surplus"]
+__all__ = ["payload_fault", "trimmed", "within_plan_bytes", "without_payload", "without_payloads"]
 
 _Call = TypeVar("_Call", ToolRequest, ToolCallPart)
 
@@ -24,7 +24,7 @@ _ENVELOPE = 100_000
 """Bytes reserved for a plan's notes, decision and answers, in addition to its calls."""
 
 
-def unfit(call: ToolRequest) -> ParseFault | None:
+def payload_fault(call: ToolRequest) -> ParseFault | None:
     """Why a call's arguments cannot be recorded (over 512 KB, too deep, no JSON), or None."""
     fault = json_fault(call.payload, max_bytes=None) or json_fault(call.raw, max_bytes=None)
     if fault is None and size_of(call) > MAX_PAYLOAD_BYTES:
@@ -51,7 +51,7 @@ def without_payloads(message: Message | None, omitted: Collection[str]) -> Messa
     return message.model_copy(update={"parts": parts})
 
 
-def without_surplus(
+def within_plan_bytes(
     calls: Sequence[ToolRequest], dispatches: Sequence[Dispatch], limits: Limits
 ) -> list[Dispatch]:
     """The dispatches that fit into the plan; a call whose messages or changed payload do not fit is not executed.

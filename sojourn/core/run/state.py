@@ -47,9 +47,11 @@ MAX_NOTES = 20
 class RunState:
     """All that a run knows between two awaits, except its transcript.
 
-    Some fields grow: `waits` with every wait of the run (the digest of its answer, and the results of
-    external calls), `new` and `resume_messages` with messages that no planner has received yet. All others are bounded:
-    `calls` by 100, `notes` by 20, `artifacts` by 100 references, `safeguards` by their last records.
+    Some fields grow. `waits` grows with every wait of the run: the digest of its answer (`answers`) and, of a
+    confirmation, of its arguments (`payloads`); of an external wait the calls and their results (`parts`); and
+    with every release (`releases`). `new` and `resume_messages` grow with messages that no planner has received
+    yet. All others are bounded: `calls` by 100, `notes` by 20, `artifacts` by 100 references, `safeguards` by
+    their last records.
     """
 
     opening: RunInput

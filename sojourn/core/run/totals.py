@@ -24,7 +24,7 @@ class RunTotals:
     failed_steps: int = 0
     """Consecutive steps in which every executed call failed."""
     children_count: int = 0
-    """Calls admitted in this run and its child runs (D-15)."""
+    """Calls admitted in this run and its child runs."""
     telemetry: ToolTelemetry = field(default_factory=lambda: ToolTelemetry(attempts=0))
     """Summed over results; a result without telemetry counts as one attempt of no duration."""
     usage: Usage = field(default_factory=Usage)

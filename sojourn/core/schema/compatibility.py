@@ -16,9 +16,9 @@ from sojourn.core.values.json_value import is_array, is_object, json_type
 from sojourn.core.values.pointer import Schema, resolve
 from sojourn.core.values.text import one_of
 
-__all__ = ["MAX_MISFITS", "misfits"]
+__all__ = ["MAX_MISMATCHES", "mismatches"]
 
-MAX_MISFITS = 50
+MAX_MISMATCHES = 50
 """Most reasons returned."""
 
 _MAX_STEPS = 10_000
@@ -35,7 +35,7 @@ class _TooLargeError(Exception):
     """The schemas take more work to compare than schemas that people write."""
 
 
-def misfits(source: Schema, target: Schema, *, lossless: bool) -> list[str]:
+def mismatches(source: Schema, target: Schema, *, lossless: bool) -> list[str]:
     """Each reason, as `field: why`, that a value of the source does not fit the target; empty when every value fits.
 
     Args:
@@ -48,7 +48,7 @@ def misfits(source: Schema, target: Schema, *, lossless: bool) -> list[str]:
         found = _Comparison(source, target, lossless=lossless).fields(source, target, 0)
     except _TooLargeError:
         found = [("", "too large to compare")]
-    return [f"{path or 'value'}: {why}" for path, why in dict.fromkeys(found)][:MAX_MISFITS]
+    return [f"{path or 'value'}: {why}" for path, why in dict.fromkeys(found)][:MAX_MISMATCHES]
 
 
 class _Document:
@@ -124,8 +124,8 @@ class _Comparison:
                 self._known.items()
             )  # pairs found to fit since then may depend on the assumption
             self._known = {pair: why for at, (pair, why) in since if at < before or why}
-            self._known[key] = found[:MAX_MISFITS]
-        return found[:MAX_MISFITS]
+            self._known[key] = found[:MAX_MISMATCHES]
+        return found[:MAX_MISMATCHES]
 
     def _branch(self, source: Schema, targets: list[Schema], depth: int) -> list[_Reason]:
         if self.lossless and source.get("writeOnly"):
@@ -140,8 +140,8 @@ class _Comparison:
                 return []
             if not any(path == target.get(_TAG) for path, _ in reasons):
                 candidates.append(reasons)
-        unfit = [("", f"{_phrase(source)} does not fit {_phrases(targets)}")]
-        return candidates[0] if len(candidates) == 1 else unfit
+        mismatched = [("", f"{_phrase(source)} does not fit {_phrases(targets)}")]
+        return candidates[0] if len(candidates) == 1 else mismatched
 
     def _inside(self, source: Schema, target: Schema, depth: int) -> Iterator[_Reason]:
         if target["type"] == "object":

@@ -26,7 +26,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.tools import ToolDefinition
 from temporalio import activity
 
-from sojourn.models.provider_metadata import sound
+from sojourn.models.provider_metadata import encodable
 
 __all__ = ["PARTS", "Json", "Request", "difference", "messages_json", "request_of"]
 
@@ -112,7 +112,7 @@ def messages_json(messages: Sequence[ModelMessage], kept: Json) -> list[Json]:
     dumped = ModelMessagesTypeAdapter.dump_python(
         list(messages), mode="json", include={"__all__": kept}, exclude_none=True
     )
-    return _mapped(dumped, sound)
+    return _mapped(dumped, encodable)
 
 
 def difference(recorded: Sequence[Request], now: Request) -> str:

@@ -21,8 +21,14 @@ async def test_several_open_calls_are_listed_and_one_is_chosen(served):
     for await_id in ids:
         assert f"sojourn approve {run.id} {await_id}" in done.err
     assert len((await run.status()).awaits) == 2
-    error = json.loads((await served.sojourn("deny", run.id, "--json")).err)
+    error = json.loads((await served.sojourn("deny", run.id, "--yes", "--json")).err)
     assert [entry["await_id"] for entry in error["open"]] == ids
+    assert [entry["command"] for entry in error["open"]] == [
+        f"sojourn deny {run.id} {each} --why WHY" for each in ids
+    ]
+    unknown = await served.sojourn("deny", run.id, "x", "--yes")
+    assert (unknown.code, f"sojourn deny {run.id} {ids[0]}" in unknown.err) == (1, True)
+    assert "sojourn approve" not in unknown.err
     assert error["exit_code"] == 2
     assert (await served.sojourn("approve", run.id, ids[0], "--yes")).code == 0
     assert (await served.sojourn("deny", run.id, ids[1], "--yes", "--why", "b is in use")).code == 0
@@ -47,6 +53,7 @@ async def test_a_call_is_shown_before_it_is_decided_on(served):
         (("approve", run.id), f"sojourn approve {run.id} {wait.id} --yes"),
         (("deny", run.id, wait.id), f"sojourn deny {run.id} {wait.id} --yes"),
         (("approve", run.id, "--yes"), "--yes needs the id"),
+        (("approve", run.id, "--yes"), f"  {wait.id}: an approval: Wipe disk it's a?"),
         (("deny", run.id, "--digest", wait.payload_digest), "--digest needs the id"),
     ):
         done = await served.sojourn(*arguments)

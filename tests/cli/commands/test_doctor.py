@@ -71,6 +71,7 @@ async def test_a_failed_check_says_what_to_do(served, here):
     assert "operator namespace create --namespace no-such-space" in namespace["mend"]
     assert broken.code == 1
     assert "✗ app: broken_app:app: App(agents=[...]) needs at least one agent" in broken.out
+    assert "· model: not checked, the app does not load; " in broken.out
     assert mcp.code == 1
     assert "✗ MCP servers: toolset desk.gone is unavailable" in mcp.out
 

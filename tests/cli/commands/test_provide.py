@@ -9,7 +9,8 @@ async def test_results_from_outside_are_provided_in_parts(served, tmp_path):
     first, second = [item.tool_call_id for item in (await run.status()).awaits[0].items]
     asked = await served.sojourn("provide", run.id)
     assert asked.code == 2
-    assert f"sojourn provide {run.id} --result {second}=JSON" in asked.err
+    assert f"sojourn provide {run.id} --result '{second}=JSON'" in asked.err
+    assert f"{(await run.status()).awaits[0].id}: results from outside\n" in asked.err
     wrong = await served.sojourn("provide", run.id, "--result", f'{first}="heavy"')
     assert wrong.code == 2
     assert first in wrong.err

@@ -100,11 +100,26 @@ async def test_a_failed_run_exits_1(served):
 
 
 async def test_a_taken_run_id_exits_1_with_the_next_step(served):
-    """The error names the next step, without a traceback."""
+    """The error names an option and a command, without a traceback."""
     run = await served.start("add")
     done = await served.sojourn("run", "desk.clerk", "add", "--run-id", run.id)
-    assert (done.code, "attach=True" in done.err) == (1, True)
-    assert "Traceback" not in done.err
+    assert (done.code, done.err) == (
+        1,
+        (
+            f"sojourn: run id '{run.id}' was used before; choose another --run-id, or follow that run with "
+            f"`sojourn watch {run.id}`\n"
+        ),
+    )
+
+
+async def test_a_queue_without_a_worker_exits_1_with_the_next_step(served):
+    """The error shows how to start a worker there, and `--json` has the type of the error and the run's id."""
+    line = ("run", "desk.clerk", "add", "--task-queue", "no one", "--run-id", "r")
+    text, as_json = await asyncio.gather(served.sojourn(*line), served.sojourn(*line, "--json"))
+    assert "no run was started" in text.err
+    assert "`sojourn worker MODULE:APP --task-queue 'no one'`" in text.err
+    error = json.loads(as_json.err)
+    assert (text.code, error["error"], error["run_id"]) == (1, "NoWorker", "r")
 
 
 async def test_an_agent_id_is_checked_only_on_the_server(command):

@@ -13,8 +13,26 @@ async def test_a_run_is_paused_and_resumed_with_a_message(served):
     assert (await served.sojourn("resume", run.id, "--message", "never mind")).code == 0
     assert (await run.status()).paused is None
     again = await served.sojourn("resume", run.id)
-    assert (again.code, "not paused" in again.err) == (1, True)
+    assert (again.code, "is not paused" in again.err, "nothing to resume" in again.err) == (1, True, True)
     await run.cancel()
+
+
+async def test_what_a_parent_run_sends_has_its_name(served):
+    """A child run shows that its parent run paused and canceled it, and a cancellation without a reason shows who asked."""
+    run = await served.waiting("below")
+    ((child_id, _),) = (await run.status()).child_awaits.items()
+    child = served.client.get_run(child_id)
+    await run.pause("look", by="ana")
+    await served.status_when(child, lambda status: status.status == "paused")
+    assert (await served.sojourn("cancel", run.id, "--by", "ana")).code == 0
+    with pytest.raises(RunCanceled, match=r"canceled by .*: requested by ana"):
+        await run.result()
+    with pytest.raises(RunCanceled, match=rf"canceled by parent run {run.id}"):
+        await child.result()
+    above, below = (await served.sojourn("show", run.id)).out, (await served.sojourn("watch", child_id)).out
+    assert "✗ canceled: requested by ana\n" in above
+    assert f"‖ paused by ana (identity parent run {run.id}): look\n" in below
+    assert f"✗ canceled: requested by parent run {run.id}\n" in below
 
 
 async def test_the_end_of_a_canceled_run_holds_reason_and_name(served):

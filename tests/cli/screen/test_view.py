@@ -78,6 +78,7 @@ def test_a_whole_text_is_cut_nowhere() -> None:
             {"await_id": "q", "text": "this", "by": "ana", "identity": "1@host"},
             ["! answered by ana (identity 1@host): this"],
         ),
+        ("await_answered", {"await_id": "o", "by": "ana"}, ["! all results are here, the last by ana"]),
         ("await_answered", {"await_id": "q", "approved": True, "by": "ana"}, ["! approved by ana"]),
         (
             "await_answered",
@@ -123,8 +124,22 @@ def test_text_from_people_is_printed_as_text(kind):
 
 
 def test_a_terminal_gets_a_tree():
-    """On a terminal the question of an approval is part of the live tree."""
-    assert "? Wipe disk a?" in drawn("await_confirmation", terminal=True, confirmation=CONFIRM)
+    """On a terminal the question of an approval is part of the live tree: one branch, however many lines it has."""
+    lines = drawn("await_confirmation", terminal=True, confirmation=CONFIRM)
+    assert "└── ? Wipe disk a?" in lines
+    assert "\n      ops.disks.wipe" in lines
+    assert '\n        disk = "a"' in lines
+
+
+@pytest.mark.parametrize(("count", "shown"), [(1, "1 call"), (2, "2 calls")])
+def test_the_calls_of_a_child_run_are_counted(count, shown):
+    """The end of a call that started a child run has the number of the child's calls."""
+    link = RunLink(run_id="r/c1", agent_id="ops.advisor", parent_run_id="r", parent_tool_call_id="c1")
+    result = ToolResult(
+        name="ops.advice.ask", tool_call_id="c1", result=1, run_link=link, children_count=count
+    )
+    ended = drawn("tool_end", result=result, duration=timedelta(seconds=2))
+    assert ended == f"← ops.advice.ask (2.0 s, {shown} in the child run): 1\n"
 
 
 def test_a_call_is_drawn_with_its_outcome():
@@ -156,7 +171,7 @@ def test_a_failed_run_shows_each_cause_once() -> None:
     ]
     result = ToolResult(name="a.b.c", tool_call_id="c1", error=ToolError.with_cause("no", KeyError("k")))
     lines = drawn("tool_end", result=result, duration=timedelta(seconds=1)).splitlines()
-    assert lines == ["← a.b.c (1.0 s): error: no", "    because: 'k'"]
+    assert lines == ["← a.b.c (1.0 s): error: no", "    because: KeyError: 'k'"]
 
 
 def test_a_failed_child_run_is_shown_by_its_call() -> None:

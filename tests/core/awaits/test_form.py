@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from sojourn import ToolSpec, TypeSpec
-from sojourn.core.awaits.form import form_of, has_fields, is_closed, misfit_of, values_of
+from sojourn.core.awaits.form import form_of, has_fields, is_closed, mismatch_of, values_of
 from sojourn.core.schema.enforceable import forbid_unknown_fields
 from sojourn.core.schema.validate import Validator
 
@@ -169,7 +169,7 @@ def test_what_the_tool_accepts_fits_its_form(values: dict[str, Any]) -> None:
     validator = Validator(forbid_unknown_fields(Order.model_json_schema()))
     payload = {"site": "ab", "to": {"city": "Bern"}, **values}
     if not validator.issues(payload):
-        assert misfit_of(form, values, whole=True) is None
+        assert mismatch_of(form, values, whole=True) is None
 
 
 # Values.
@@ -188,7 +188,7 @@ FORM = {
 
 
 @pytest.mark.parametrize(
-    ("values", "misfit"),
+    ("values", "mismatch"),
     [
         ({"name": "ab"}, None),
         ({"name": "a"}, "name is at least 2 characters long"),
@@ -217,13 +217,13 @@ FORM = {
     ],
     ids=str,
 )
-def test_a_misfit_is_described_in_a_clause(values: dict, misfit: str | None) -> None:
+def test_a_mismatch_is_described_in_a_clause(values: dict, mismatch: str | None) -> None:
     """The clause names the first field that does not fit, and what would fit."""
-    assert misfit_of(FORM, values, whole=False) == misfit
+    assert mismatch_of(FORM, values, whole=False) == mismatch
 
 
 @pytest.mark.parametrize(
-    ("values", "misfit"),
+    ("values", "mismatch"),
     [
         ({"name": "ab", "count": 1}, None),
         ({"name": "ab"}, "count is missing"),
@@ -238,10 +238,10 @@ def test_a_misfit_is_described_in_a_clause(values: dict, misfit: str | None) -> 
     ids=str,
 )
 def test_a_whole_answer_has_the_required_fields_and_no_others(
-    values: dict | None, misfit: str | None
+    values: dict | None, mismatch: str | None
 ) -> None:
     """With `whole`, for values that go to the tool unchanged, required fields must be there and unknown ones must not."""
-    assert misfit_of({**FORM, "required": ["name", "count"]}, values, whole=True) == misfit
+    assert mismatch_of({**FORM, "required": ["name", "count"]}, values, whole=True) == mismatch
 
 
 @pytest.mark.parametrize(
@@ -279,12 +279,12 @@ def test_a_clause_is_short() -> None:
     """Long names and enums of a form are shortened in the clause."""
     form = {"properties": {"n" * 900: {"enum": ["e" * 900] * 90}}, "required": ["r" * 900] * 90}
     for values in ({}, {"r" * 900: 1, "x" * 900: 1}, None):
-        assert len(str(misfit_of(form, values, whole=True))) < 400
-    assert len(str(misfit_of(form, {"n" * 900: 1}, whole=False))) < 2_000
+        assert len(str(mismatch_of(form, values, whole=True))) < 400
+    assert len(str(mismatch_of(form, {"n" * 900: 1}, whole=False))) < 2_000
 
 
 @pytest.mark.parametrize(
-    ("names", "values", "misfit"),
+    ("names", "values", "mismatch"),
     [
         (["count"], {"count": 2}, None),
         (["count"], {"cuont": 2}, "'cuont' is none of count"),
@@ -306,8 +306,8 @@ def test_a_clause_is_short() -> None:
         (["kind", "/to/city"], {"/to/city": "B"}, None),
     ],
 )
-def test_a_closed_form_refuses_an_unknown_field(names: list[str], values: dict, misfit: str | None) -> None:
+def test_a_closed_form_refuses_an_unknown_field(names: list[str], values: dict, mismatch: str | None) -> None:
     """An unknown field is refused, with a similar name if there is one, only where `closed` is set."""
     form = form_of(ORDER, names)
-    assert misfit_of(form, values, whole=False, closed=True) == misfit
-    assert misfit_of(form, values, whole=False) is None
+    assert mismatch_of(form, values, whole=False, closed=True) == mismatch
+    assert mismatch_of(form, values, whole=False) is None

@@ -306,6 +306,22 @@ def test_results_are_bounded_together(letter: str) -> None:
         assert isinstance(judged, Supplied if taken else Refused)
 
 
+def test_the_refusal_of_a_large_message_says_what_to_send_instead() -> None:
+    """One result over the limit has to be smaller; several that are over it only together go in several messages."""
+    half, whole = "x" * 600_000, "x" * 1_100_000
+    many = [{"tool_call_id": id, "result": half} for id in ("c1", "c2")]
+    one = {"tool_call_id": "c2", "result": whole}
+    assert reason(read(OUTSIDE, {"results": many})) == (
+        "the results of one message have together at most 1,000,000 bytes, and these have 1,200,044; "
+        "send them in several messages"
+    )
+    for results in ([one], [one, {"tool_call_id": "c1", "result": 1}]):
+        assert reason(read(OUTSIDE, {"results": results})) == (
+            "the result of call c2 has 1,100,022 bytes, and one result has at most 1,000,000; "
+            "send a smaller one, such as a link to the data"
+        )
+
+
 # Repetitions and refusals.
 
 

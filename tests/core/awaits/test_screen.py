@@ -20,7 +20,7 @@ from sojourn.core.awaits.steering import Resumed, read_resume
 from sojourn.core.awaits.waits import Repeated
 from sojourn.core.values.visible import visible
 
-from .kept import Kept
+from .current_waits import CurrentWaits
 
 HOSTILE = [
     "'; rm -rf / #",
@@ -78,8 +78,8 @@ def outside(*call_ids: str, expires_after: timedelta | None = None, **fields) ->
     return AwaitExternalTools(id="external-c1", items=items, expires_after=expires_after)
 
 
-def opened(*waits) -> Kept:
-    made = Kept()
+def opened(*waits) -> CurrentWaits:
+    made = CurrentWaits()
     for wait in waits:
         made.add(wait)
     return made
@@ -287,7 +287,7 @@ def test_each_command_answers_its_wait(wait) -> None:
     """Each command, with its placeholders unchanged, is accepted as an answer to the wait."""
     _, *lines = blocks(details("run-1", wait))
     for line in lines:
-        waits = Kept()
+        waits = CurrentWaits()
         waits.add(wait)
         _, name, value = sent(line)
         assert not isinstance(waits.read(name, value), Refused | Repeated)

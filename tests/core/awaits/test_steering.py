@@ -42,7 +42,7 @@ def reason(judged: object) -> str:
     ids=str,
 )
 def test_a_run_is_paused_for_a_reason_or_none(values: list, paused: Paused) -> None:
-    """A pause is read from an object, a text or no argument, and unknown fields do not stop it (D-18)."""
+    """A pause is read from an object, a text or no argument, and unknown fields do not stop it."""
     assert read_pause(values) == paused
 
 

@@ -13,10 +13,10 @@ from sojourn import (
 from sojourn.core.awaits.clarification import CLARIFICATION, Clarified
 from sojourn.core.awaits.confirmation import CONFIRMATION, Decided
 from sojourn.core.awaits.external_tools import TOOL_RESULTS, Supplied
-from sojourn.core.awaits.sent import Door, Refused
+from sojourn.core.awaits.sent import Channel, Refused
 from sojourn.core.awaits.waits import MAX_TRIES, Released, Repeated
 
-from .kept import Kept
+from .current_waits import CurrentWaits
 
 QUESTION = AwaitClarification(id="q", question="Which site?")
 GOOD = ToolResult(result=1)
@@ -33,14 +33,14 @@ def outside(*call_ids: str) -> AwaitExternalTools:
     )
 
 
-def opened(*waits) -> Kept:
-    made = Kept()
+def opened(*waits) -> CurrentWaits:
+    made = CurrentWaits()
     for wait in waits:
         made.add(wait)
     return made
 
 
-def answer(waits: Kept, kind: str = CLARIFICATION, **sent):
+def answer(waits: CurrentWaits, kind: str = CLARIFICATION, **sent):
     """Send an answer, and apply it if it is accepted."""
     judged = waits.read(kind, sent)
     if not isinstance(judged, Refused | Repeated):
@@ -48,7 +48,7 @@ def answer(waits: Kept, kind: str = CLARIFICATION, **sent):
     return judged
 
 
-def supply(waits: Kept, **results):
+def supply(waits: CurrentWaits, **results):
     """Send results of external calls."""
     sent = [{"tool_call_id": call_id, "result": result} for call_id, result in results.items()]
     return answer(waits, TOOL_RESULTS, results=sent)
@@ -58,8 +58,8 @@ def supply(waits: Kept, **results):
 
 
 def test_a_wait_opens_under_an_id_of_its_own() -> None:
-    """An id that was used before, open or closed, gets a number; a missing one is made from the tool (D-16)."""
-    waits = Kept()
+    """An id that was used before, open or closed, gets a number; a missing one is made from the tool."""
+    waits = CurrentWaits()
     tool = QUESTION.model_copy(update={"id": "", "restrict_to_tool": "a.b.c"})
     ids = [waits.add(wait).id for wait in (QUESTION, QUESTION, tool, tool, confirm("c1"), confirm("c1"))]
     assert ids == ["q", "q#2", "fix-a.b.c", "fix-a.b.c#2", "confirm-c1", "confirm-c1#2"]
@@ -137,7 +137,7 @@ def test_reading_changes_nothing() -> None:
 
 
 def test_an_answer_sent_again_changes_nothing() -> None:
-    """The same answer sent again is `Repeated`; another answer to a closed wait is refused (D-16)."""
+    """The same answer sent again is `Repeated`; another answer to a closed wait is refused."""
     waits = opened(QUESTION)
     assert answer(waits, id="q", answer="first") == Clarified("q", "first", None)
     assert answer(waits, id="q", answer="first", by="ana") == Repeated("q")
@@ -186,7 +186,7 @@ SEEN = AwaitConfirmation(id="confirm-c1", tool_call_id="c1", tool="a.b.c", paylo
 
 
 @pytest.mark.parametrize(
-    ("door", "binds", "is_taken"),
+    ("channel", "binds", "is_taken"),
     [
         ("update", True, False),
         ("update", False, False),
@@ -200,11 +200,11 @@ SEEN = AwaitConfirmation(id="confirm-c1", tool_call_id="c1", tool="a.b.c", paylo
     "decision", [{"approved": True}, {"approved": True, "scope": "tool"}, {"approved": False}]
 )
 def test_a_decision_names_the_arguments_that_were_seen(
-    door: Door, binds: bool, is_taken: bool, decision: dict
+    channel: Channel, binds: bool, is_taken: bool, decision: dict
 ) -> None:
     """A decision without a digest is refused with the right message, except in histories that accepted it."""
     waits = opened(SEEN.model_copy(update={"binds": binds}))
-    judged = waits.read(CONFIRMATION, {"id": "confirm-c1", **decision}, door)
+    judged = waits.read(CONFIRMATION, {"id": "confirm-c1", **decision}, channel)
     assert isinstance(judged, Decided) is is_taken
     if not is_taken:
         approved = str(decision["approved"]).lower()
@@ -213,8 +213,8 @@ def test_a_decision_names_the_arguments_that_were_seen(
             f'{{"id": "confirm-c1", "approved": {approved}, "payload_digest": "d1"}}',
             "NotBound",
         )
-    assert isinstance(waits.read(CONFIRMATION, {"payload_digest": "d1", **decision}, door), Decided)
-    other = waits.read(CONFIRMATION, {"id": "confirm-c1", "payload_digest": "d2", **decision}, door)
+    assert isinstance(waits.read(CONFIRMATION, {"payload_digest": "d1", **decision}, channel), Decided)
+    other = waits.read(CONFIRMATION, {"id": "confirm-c1", "payload_digest": "d2", **decision}, channel)
     assert other == Refused("confirm-c1 is about other arguments than those of this digest")
 
 
@@ -230,8 +230,8 @@ def test_a_decision_on_other_arguments_is_no_repetition(how: str) -> None:
         waits.close("confirm-c1")
     sent = {"id": "confirm-c1", "approved": True}
     refused = "confirm-c1 was about other arguments than those of this digest"
-    for door in ("update", "signal"):
-        judged = waits.read(CONFIRMATION, {**sent, "payload_digest": "d2"}, door)
+    for channel in ("update", "signal"):
+        judged = waits.read(CONFIRMATION, {**sent, "payload_digest": "d2"}, channel)
         assert judged == Refused(refused, "AwaitClosed")
     for digest in ({}, {"payload_digest": "d1"}):
         assert isinstance(waits.read(CONFIRMATION, {**sent, **digest}, "update"), Repeated) is (

@@ -14,7 +14,7 @@ from sojourn.core.awaits.clarification import CLARIFICATION, Clarified
 from sojourn.core.awaits.confirmation import CONFIRMATION, Decided
 from sojourn.core.awaits.external_tools import TOOL_RESULTS, Supplied
 from sojourn.core.awaits.opened import input_response
-from sojourn.core.awaits.sent import Door, Refused
+from sojourn.core.awaits.sent import Channel, Refused
 from sojourn.core.awaits.steering import (
     PAUSE,
     RESUME,
@@ -29,7 +29,7 @@ from sojourn.core.awaits.steering import (
 from sojourn.core.awaits.waits import Released, Repeated
 from sojourn.core.values.wire import encode_readable
 
-from .kept import Kept
+from .current_waits import CurrentWaits
 
 LONG_ID = "'; $(reboot) `x` \x1b[31m\x00" + "x" * 5_000
 IDS = ["q", "form", "input-c1", "strange", "long", "confirm-c2", "out", "closed", "given up", "w" * 120, ""]
@@ -104,9 +104,9 @@ STEER = st.fixed_dictionaries(
 )
 
 
-def waits() -> Kept:
+def waits() -> CurrentWaits:
     """Open waits of every kind, with strange forms and ids, and two closed waits."""
-    made = Kept()
+    made = CurrentWaits()
     question = AwaitClarification(id="q", question="?")
     form = {"properties": {"site": {"enum": ["s-1"]}, "any": {}}, "required": ["site"]}
     strange = {"properties": {"any": True, "site": {"type": {}, "enum": 5}}, "required": [[], 5]}
@@ -139,7 +139,7 @@ def check_refusal(refused: Refused) -> None:
     assert refused.kind in ("InvalidAnswer", "AwaitClosed", "AwaitNotOpen", "NotBound")
 
 
-@pytest.mark.parametrize("door", ["update", "signal", "accepted"])
+@pytest.mark.parametrize("channel", ["update", "signal", "accepted"])
 @pytest.mark.parametrize("kind", [CLARIFICATION, CONFIRMATION, TOOL_RESULTS])
 @settings(deadline=None)
 @given(JSON | ANSWER)
@@ -157,10 +157,10 @@ def check_refusal(refused: Refused) -> None:
 @example({"id": "out", "results": [{"tool_call_id": 10**5_000, "result": 1}]})
 @example({"id": "out", "results": [{"tool_call_id": "c3", "result": "\ud800"}]})
 @example({"id": "confirm-c2", "approved": True, "scope": nested(200)})
-def test_whatever_is_sent_as_an_answer_is_judged(kind: str, door: Door, value: object) -> None:
+def test_whatever_is_sent_as_an_answer_is_judged(kind: str, channel: Channel, value: object) -> None:
     """An accepted answer can be written as JSON and closes its wait; a refusal is one short printable line."""
     open_waits = waits()
-    judged = open_waits.read(kind, value, door)
+    judged = open_waits.read(kind, value, channel)
     if isinstance(judged, Refused):
         check_refusal(judged)
         return
@@ -177,7 +177,7 @@ def test_whatever_is_sent_as_an_answer_is_judged(kind: str, door: Door, value: o
         encode_readable(judged.results)
     else:
         assert judged.await_id not in open_waits.open
-        assert isinstance(open_waits.read(kind, value, door), Repeated | Refused) or not value.get("id")
+        assert isinstance(open_waits.read(kind, value, channel), Repeated | Refused) or not value.get("id")
 
 
 @settings(deadline=None)

@@ -193,7 +193,7 @@ def test_the_first_plans_policy_holds_for_later_plans() -> None:
 
 
 def test_a_child_run_is_linked() -> None:
-    """`agent_run_started`, between a call's start and end, has the link by which a client follows the child (SR-54, D-21)."""
+    """`agent_run_started`, between a call's start and end, has the link by which a client follows the child (SR-54)."""
     link = RunLink(run_id="r/c1", agent_id="a.child", parent_run_id="r", parent_tool_call_id="c1")
     call = request("c1", topic="x")
     history = History()
@@ -225,7 +225,7 @@ def test_a_child_that_failed_ends_its_call() -> None:
 
 
 def test_a_question_has_its_final_id() -> None:
-    """`await_clarification` has the question's id as the run made it, unique in the run (D-16)."""
+    """`await_clarification` has the question's id as the run made it, unique in the run."""
     question = AwaitClarification(question="?", restrict_to_tool="a.b.c")
     history = History()
     for _ in range(2):

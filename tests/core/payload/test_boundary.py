@@ -162,7 +162,7 @@ def test_a_bounded_result_has_its_bounds() -> None:
 
 
 def test_inconsistent_bounds_are_unchanged() -> None:
-    """Inconsistent bounds are delivered unchanged, with a note (SR-28, D-22)."""
+    """Inconsistent bounds are delivered unchanged, with a note (SR-28)."""
     value = {"devices": [1, 2], "returned": 3, "total": 1, "truncated": True}
     result = delivered(BOUNDED, request(), value, plain)
     assert (result.result, result.error) == (value, None)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sojourn import Bounds
-from sojourn.core.payload.bounds import bounds_of, oddity, with_note
+from sojourn.core.payload.bounds import bounds_of, inconsistency, with_note
 
 
 def devices(count: int, **fields: object) -> dict[str, object]:
@@ -13,7 +13,7 @@ def devices(count: int, **fields: object) -> dict[str, object]:
 
 
 def test_the_top_level_fields_of_a_result_are_its_bounds() -> None:
-    """Four fields of the result, and a cursor, become the `Bounds` (SR-24 to SR-27, SR-35, D-1)."""
+    """Four fields of the result, and a cursor, become the `Bounds` (SR-24 to SR-27, SR-35)."""
     result = devices(
         2, total=9, truncated=True, refinement_hint="add a date filter", next_cursor="p2", other=1
     )
@@ -23,7 +23,7 @@ def test_the_top_level_fields_of_a_result_are_its_bounds() -> None:
 
 
 def test_an_unknown_total_is_none() -> None:
-    """A total that is absent or null is None; 0 stays 0 (SR-25, D-2)."""
+    """A total that is absent or null is None; 0 stays 0 (SR-25)."""
     assert bounds_of(devices(0)) == Bounds(returned=0, total=None)
     assert bounds_of(devices(0, total=None)) == Bounds(returned=0, total=None)
     assert bounds_of(devices(0, total=0)) == Bounds(returned=0, total=0)
@@ -43,7 +43,7 @@ def test_an_empty_hint_is_none() -> None:
 
 @pytest.mark.parametrize("way", [{"refinement_hint": "by site"}, {"next_cursor": "p2"}], ids=str)
 def test_a_truncated_result_without_hint_and_cursor_has_a_note(way: dict[str, object]) -> None:
-    """A truncated result has a hint or a cursor (SR-27, SR-29); without one, its bounds have a note (D-22)."""
+    """A truncated result has a hint or a cursor (SR-27, SR-29); without one, its bounds have a note."""
     assert noted(devices(1, truncated=True, **way)) is None
     assert "refinement_hint" in str(noted(devices(1, truncated=True)))
 
@@ -67,9 +67,9 @@ def noted(result: object) -> str | None:
     ],
 )  # fmt: skip
 def test_a_result_without_a_valid_returned_has_no_bounds(result: object, said: str) -> None:
-    """`bounds_of` is None, and `oddity` says what is missing (SR-37)."""
+    """`bounds_of` is None, and `inconsistency` says what is missing (SR-37)."""
     assert bounds_of(result) is None
-    assert said in str(oddity(None, result))
+    assert said in str(inconsistency(None, result))
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_result_without_a_valid_returned_has_no_bounds(result: object, said: s
     ],
 )  # fmt: skip
 def test_inconsistent_fields_are_noted(result: dict[str, object], said: str) -> None:
-    """Inconsistent or mistyped fields get a note, and no number is repaired (SR-28, D-22)."""
+    """Inconsistent or mistyped fields get a note, and no number is repaired (SR-28)."""
     bounds = bounds_of(result)
     assert bounds
     assert said in str(bounds.note)
@@ -114,7 +114,7 @@ def test_any_object_has_bounds_or_a_reason(result: dict[str, object]) -> None:
     bounds = bounds_of(result)
     assert list(result) == list(before)
     if bounds is None:
-        assert oddity(None, result)
+        assert inconsistency(None, result)
     else:
         assert bounds.returned == result["returned"]
         assert bounds.total in (None, result.get("total"))

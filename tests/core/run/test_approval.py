@@ -125,7 +125,7 @@ def test_the_first_layer_that_fits_decides(spec, approval, decision, expected: s
 
 @pytest.mark.parametrize(("spec", "approval", "decision", "expected"), LAYERS)
 def test_a_run_that_may_ask_nobody_denies_instead(spec, approval, decision, expected: str) -> None:
-    """Without `interrupts_allowed`, calls that would wait for a person are denied, and no other changes (SR-74, D-18)."""
+    """Without `interrupts_allowed`, calls that would wait for a person are denied, and no other changes (SR-74)."""
     without = verdict(spec, approval, decision, interrupts=False)
     assert without == ("deny" if expected == "ask" else expected)
 

@@ -65,7 +65,7 @@ def test_a_childs_failure_keeps_its_chain() -> None:
         "the agent run r/c1 failed",
         "planner failed",
         "no model",
-        "'key'",
+        "KeyError: 'key'",
     ]
     assert (result.run_link, result.retry_hint, result.telemetry) == (LINK, None, None)
 

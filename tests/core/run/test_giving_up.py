@@ -33,5 +33,5 @@ def test_a_failed_last_turn_is_the_cause() -> None:
     assert [link.message for link in why.chain()] == [
         "The run's tokens are used up.",
         "the planner failed",
-        "'k'",
+        "KeyError: 'k'",
     ]

@@ -7,7 +7,7 @@ from sojourn import Message, PlanResult, ToolRequest
 from sojourn.contracts.ids import CALL_ID
 from sojourn.contracts.message import TextPart, ThinkingPart, ToolCallPart
 from sojourn.core.awaits.waits import unique_await_id
-from sojourn.core.run.ids import child_run_id, restamped, stamp, turn_after
+from sojourn.core.run.ids import child_run_id, stamp, turn_after, with_final_ids
 
 # Ids as planners give them: valid, used earlier in the run, malformed, left out.
 GIVEN = st.sampled_from(["", "c1", "c2", "c3", "old", "a b", "x/y", "z" * 65, "call_0"]) | st.text(max_size=5)
@@ -63,17 +63,17 @@ def test_a_derived_id_yields_to_a_given_one() -> None:
 
 
 def test_a_plan_whose_ids_are_kept_keeps_its_message() -> None:
-    """If all ids are kept, `restamped` returns the model's message as the same object, or None without a message."""
+    """If all ids are kept, `with_final_ids` returns the model's message as the same object, or None without a message."""
     calls = requests(["c1", "c2"])
     message = Message.calls(calls)
-    assert restamped(PlanResult(tool_calls=calls, message=message), calls) is message
-    assert restamped(PlanResult(tool_calls=calls), calls) is None
+    assert with_final_ids(PlanResult(tool_calls=calls, message=message), calls) is message
+    assert with_final_ids(PlanResult(tool_calls=calls), calls) is None
 
 
 def test_ids_that_were_left_out_need_no_message() -> None:
-    """If only absent ids were filled in, `restamped` is None, since no id of the planner would be lost."""
+    """If only absent ids were filled in, `with_final_ids` is None, since no id of the planner would be lost."""
     calls = requests(["", ""])
-    assert restamped(PlanResult(tool_calls=calls), stamp_all(calls)) is None
+    assert with_final_ids(PlanResult(tool_calls=calls), stamp_all(calls)) is None
 
 
 def stamp_all(calls: list[ToolRequest], taken: tuple[str, ...] = ()) -> list[ToolRequest]:
@@ -90,7 +90,9 @@ def test_a_replaced_id_is_kept_beside_the_new_one() -> None:
         ToolCallPart(type="tool_call", tool_call_id="c2", name="a.b.n1"),
     ]
     final = stamp_all(calls, taken=("old",))
-    message = restamped(PlanResult(tool_calls=calls, message=Message(role="assistant", parts=parts)), final)
+    message = with_final_ids(
+        PlanResult(tool_calls=calls, message=Message(role="assistant", parts=parts)), final
+    )
     assert message is not None
     assert message.parts == [
         parts[0],
@@ -108,7 +110,7 @@ def test_a_replaced_id_is_kept_beside_the_new_one() -> None:
 def test_a_replaced_id_makes_a_message_where_there_was_none() -> None:
     """For a plan without a message, a message is made that keeps the planner's replaced id."""
     calls = requests(["x/y"])
-    message = restamped(PlanResult(tool_calls=calls), stamp_all(calls))
+    message = with_final_ids(PlanResult(tool_calls=calls), stamp_all(calls))
     assert message is not None
     assert message.tool_calls[0].provider_metadata == {"tool_call_id": "x/y"}
 
@@ -126,7 +128,7 @@ def test_the_message_has_exactly_the_final_calls(ids, taken, random, shuffled: b
     if shuffled:
         random.shuffle(said)
     final = stamp_all(calls, taken=tuple(taken))
-    message = restamped(PlanResult(tool_calls=calls, message=Message.calls(said)), final)
+    message = with_final_ids(PlanResult(tool_calls=calls, message=Message.calls(said)), final)
     assert message is not None
     assert sorted(c.tool_call_id for c in message.tool_calls) == sorted(c.tool_call_id for c in final)
     assert [c.payload for c in message.tool_calls] == [c.payload for c in said]
@@ -158,7 +160,7 @@ def test_nesting_does_not_make_ids_longer_and_longer() -> None:
 
 
 def test_a_questions_id_is_as_wanted_and_then_numbered() -> None:
-    """A question's id is the given one or SR-94's `fix-<tool>`; a repeated id gets a number (D-16)."""
+    """A question's id is the given one or SR-94's `fix-<tool>`; a repeated id gets a number."""
     assert unique_await_id("fix-a.b.c", tool=None, taken=[]) == "fix-a.b.c"
     assert unique_await_id("", tool="a.b.c", taken=["fix-a.b.c"]) == "fix-a.b.c#2"
     assert unique_await_id("", tool="a.b.c", taken=["fix-a.b.c", "fix-a.b.c#2"]) == "fix-a.b.c#3"

@@ -24,7 +24,7 @@ def test_a_call_that_no_worker_took_names_the_task_queue() -> None:
 
 
 def test_a_lost_call_may_have_run() -> None:
-    """The result of a call whose worker was lost is `tool_unavailable`, and says that the outcome is unknown (D-11)."""
+    """The result of a call whose worker was lost is `tool_unavailable`, and says that the outcome is unknown."""
     result = outcomes.lost(CALL, "heartbeat")
     assert result.retry_hint.reason == "tool_unavailable"
     assert "outcome is unknown" in result.error.message

@@ -1,4 +1,4 @@
-"""Plans: those that a run can carry out, and the faults of the others (D-17)."""
+"""Plans: those that a run can carry out, and the faults of the others."""
 
 from datetime import timedelta
 from typing import Any
@@ -69,7 +69,7 @@ def test_the_fault_of_another_type_names_the_type(plan: object) -> None:
     ids=["empty", "no wait", "calls and answer", "question and wait"],
 )
 def test_a_plan_is_exactly_one_variant(plan: PlanResult, said: str) -> None:
-    """A plan with two variants or none has a fault that names the variants by their wire names (D-17)."""
+    """A plan with two variants or none has a fault that names the variants by their wire names."""
     assert said in str(fault(plan))
 
 
@@ -90,7 +90,7 @@ def test_the_final_turn_only_answers(plan: PlanResult, wire: str) -> None:
 
 
 def test_a_question_needs_the_policy() -> None:
-    """A question or a wait for results has a fault where the policy does not allow interrupts (SR-74, D-18)."""
+    """A question or a wait for results has a fault where the policy does not allow interrupts (SR-74)."""
     for wait in (QUESTION, OUTSIDE):
         assert "interrupts_allowed=False" in str(fault(PlanResult.ask(wait), interrupts=False))
 

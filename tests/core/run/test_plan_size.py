@@ -6,7 +6,13 @@ from sojourn import Message, RetryHint, ToolError, ToolRequest, ToolResult
 from sojourn.contracts.dispatch import Dispatch
 from sojourn.contracts.run_policy import Limits
 from sojourn.contracts.tasks import PlanOutcome
-from sojourn.core.run.plan_size import trimmed, unfit, without_payload, without_payloads, without_surplus
+from sojourn.core.run.plan_size import (
+    payload_fault,
+    trimmed,
+    within_plan_bytes,
+    without_payload,
+    without_payloads,
+)
 from sojourn.core.values.sizes import MAX_PAYLOAD_BYTES, MAX_PLAN_BYTES
 from sojourn.core.values.wire import size_of
 
@@ -30,15 +36,15 @@ def call(size: int = 0, **fields) -> ToolRequest:
 )
 def test_arguments_that_cannot_be_recorded_are_a_fault(request_: ToolRequest, kind: str) -> None:
     """Arguments over 512 KB, or that are no JSON, are a fault of their call."""
-    fault = unfit(request_)
+    fault = payload_fault(request_)
     assert fault is not None
     assert fault.kind == kind
 
 
 def test_ordinary_arguments_fit() -> None:
     """Arguments just under 512 KB, and raw arguments, have no fault."""
-    assert unfit(call(MAX_PAYLOAD_BYTES - 200)) is None
-    assert unfit(call(raw='{"x": 1}')) is None
+    assert payload_fault(call(MAX_PAYLOAD_BYTES - 200)) is None
+    assert payload_fault(call(raw='{"x": 1}')) is None
 
 
 def test_a_call_without_its_arguments_has_their_size() -> None:
@@ -113,7 +119,7 @@ def test_a_result_that_does_not_fit_in_the_plan_loses_its_hint() -> None:
     """A result that does not fit keeps its error; results before it, and a small one after it, keep their hints."""
     given = [answered(600_000), answered(600_000), answered(600_000), answered(10)]
     calls = [call(tool_call_id=f"c{n}") for n in range(4)]
-    kept = without_surplus(calls, given, Limits())
+    kept = within_plan_bytes(calls, given, Limits())
     assert [made.result.retry_hint is None for made in kept] == [False, False, True, False]
     assert [made.result.error for made in kept] == [made.result.error for made in given]
     assert kept[0] is given[0]
@@ -130,7 +136,7 @@ def test_a_result_that_does_not_fit_in_the_plan_loses_its_hint() -> None:
 def test_a_call_that_does_not_fit_in_the_plan_is_not_executed(large: Dispatch) -> None:
     """A dispatch whose messages or payload do not fit is refused; an ordinary call after it is still executed."""
     calls = [call(tool_call_id=f"c{n}") for n in range(3)]
-    first, second, third = without_surplus(calls, [large, large, Dispatch()], Limits())
+    first, second, third = within_plan_bytes(calls, [large, large, Dispatch()], Limits())
     assert (first, third) == (large, Dispatch())
     assert second.kind == "answered"
     assert (second.result.tool_call_id, second.result.error.code) == ("c1", "not_executed")
@@ -140,5 +146,5 @@ def test_the_arguments_of_the_calls_count_too() -> None:
     """The calls' arguments are in the plan's result beside the dispatches, so they leave less room for these."""
     large = Dispatch(kind="child", messages=[Message.user("x" * 900_000)])
     for size, kind in ((100, "child"), (500_000, "answered")):
-        (made,) = without_surplus([call(size)], [large], Limits())
+        (made,) = within_plan_bytes([call(size)], [large], Limits())
         assert made.kind == kind

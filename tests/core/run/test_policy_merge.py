@@ -79,7 +79,7 @@ CAPS = Caps(tool_calls=5, time=timedelta(seconds=9))
     ids=str,
 )
 def test_two_decisions_of_a_turn_are_one(before: dict, decided: dict, both: dict) -> None:
-    """Limits of both decisions apply, the stricter one where they differ; labels are merged, and a later reason counts (D-20)."""
+    """Limits of both decisions apply, the stricter one where they differ; labels are merged, and a later reason counts."""
     assert merged(PolicyDecision(**before), PolicyDecision(**decided)) == PolicyDecision(**both)
 
 

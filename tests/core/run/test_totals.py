@@ -21,7 +21,7 @@ SECOND = timedelta(seconds=1)
 
 
 def test_a_step_is_counted() -> None:
-    """A step adds its executed calls, one round of the run and of the turn, and the calls of child runs (D-15)."""
+    """A step adds its executed calls, one round of the run and of the turn, and the calls of child runs."""
     child = ToolResult(result="x", children_count=4)
     counts = settle(RunTotals(), [GOOD, child])
     assert (counts.tool_calls, counts.rounds, counts.turn_rounds, counts.children_count) == (2, 1, 1, 6)
@@ -275,7 +275,7 @@ def less(one, other):
 def test_a_lowered_policy_leaves_the_smaller_caps(
     policy, caps: Caps, counts: RunTotals, spent: timedelta
 ) -> None:
-    """After lowering, each cap is the smaller of the cap before and the engine's; failed steps are not lowered (D-20)."""
+    """After lowering, each cap is the smaller of the cap before and the engine's; failed steps are not lowered."""
     before, after = (caps_left(p, counts, spent) for p in (policy, lowered(policy, caps, counts, spent)))
     for name in CAPS:
         wanted = getattr(caps, name) if name != "failed_steps" else None

@@ -124,7 +124,7 @@ def step(guards: SafeguardState, *results: ToolResult) -> SafeguardState:
     "results", [[good()] * 8, [good()] * 64, [bad()] * 5], ids=["eight", "many", "five failures"]
 )
 def test_equal_calls_of_one_plan_are_no_loop(results: list[ToolResult]) -> None:
-    """Equal calls of one plan count once (D-25)."""
+    """Equal calls of one plan count once."""
     guards = step(SafeguardState(), *results)
     assert guards.finalize() is None
     assert not guards.stops

@@ -92,7 +92,7 @@ def steps(*listed: str, failed: bool = False) -> ToolCalls:
     ],
 )
 def test_the_unit_is_the_step(listed: list[str], failed: bool, loop: str | None) -> None:
-    """Steps are equal if they have the same calls, in any order and number; equal calls of a step count once (D-25)."""
+    """Steps are equal if they have the same calls, in any order and number; equal calls of a step count once."""
     assert steps(*listed, failed=failed).loop() == loop
 
 

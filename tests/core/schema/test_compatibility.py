@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, Json, SecretStr, TypeAdapter, computed_field, create_model
 from typing_extensions import TypedDict  # pydantic requires it before Python 3.12
 
-from sojourn.core.schema.compatibility import MAX_MISFITS, misfits
+from sojourn.core.schema.compatibility import MAX_MISMATCHES, mismatches
 from sojourn.core.schema.enforceable import forbid_unknown_fields
 
 INTEGER: dict[str, Any] = {"type": "integer"}
@@ -22,10 +22,10 @@ def fields(**properties: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties}
 
 
-def unfit(source: Any, target: Any, *, lossless: bool = True) -> list[str]:
-    """The misfits of two Python types."""
+def mismatched(source: Any, target: Any, *, lossless: bool = True) -> list[str]:
+    """The mismatches of two Python types."""
     written = TypeAdapter(source).json_schema(mode="serialization")
-    return misfits(written, TypeAdapter(target).json_schema(mode="validation"), lossless=lossless)
+    return mismatches(written, TypeAdapter(target).json_schema(mode="validation"), lossless=lossless)
 
 
 class Color(Enum):
@@ -189,7 +189,7 @@ Pet = Annotated[Cat | Dog, Field(discriminator="kind")]
 )
 def test_compatible_types_have_no_misfits(source: Any, target: Any) -> None:
     """Fields, types, nested models, lists, unions and enums are compared by their meaning (SR-80)."""
-    assert unfit(source, target, lossless=source is not SecretStr) == []
+    assert mismatched(source, target, lossless=source is not SecretStr) == []
 
 
 @pytest.mark.parametrize(
@@ -243,20 +243,20 @@ def test_compatible_types_have_no_misfits(source: Any, target: Any) -> None:
     ids=str,
 )  # fmt: skip
 def test_misfits_are_listed_by_field(source: Any, target: Any, reasons: list[str]) -> None:
-    """Each misfit has the path of its field, and names source and target (SR-80, SR-82)."""
-    assert unfit(source, target) == reasons
+    """Each mismatch has the path of its field, and names source and target (SR-80, SR-82)."""
+    assert mismatched(source, target) == reasons
 
 
 @pytest.mark.parametrize("target", [Empty, Optional, dict[str, Any]], ids=str)
 def test_without_lossless_unknown_fields_may_be_dropped(target: Any) -> None:
-    """Without `lossless`, fields that the target lacks are no misfit, and neither is a masked secret."""
+    """Without `lossless`, fields that the target lacks are no mismatch, and neither is a masked secret."""
     source = create_model("Result", extra=(Line, ...), secret=(SecretStr, ...))
-    assert unfit(source, target, lossless=False) == []
+    assert mismatched(source, target, lossless=False) == []
 
 
 def test_without_lossless_known_fields_still_have_to_fit() -> None:
     """An entry of a map may have the name of a target's field, so its type is compared."""
-    assert unfit(dict[str, str], Optional, lossless=False) == ["label: string does not fit integer"]
+    assert mismatched(dict[str, str], Optional, lossless=False) == ["label: string does not fit integer"]
 
 
 @pytest.mark.parametrize(
@@ -283,21 +283,21 @@ def test_without_lossless_known_fields_still_have_to_fit() -> None:
 )  # fmt: skip
 def test_schemas_written_by_hand_are_compared(source: Any, target: Any, reasons: list[str]) -> None:
     """Keywords that pydantic does not write are understood, and the comparison is bounded."""
-    assert misfits(source, target, lossless=True) == reasons
+    assert mismatches(source, target, lossless=True) == reasons
 
 
 def test_reasons_are_bounded() -> None:
-    """At most 50 misfits are returned."""
+    """At most 50 mismatches are returned."""
     many = create_model("Many", **{f"f{number}": (int, ...) for number in range(90)})
-    assert len(unfit(Empty, many)) == MAX_MISFITS
+    assert len(mismatched(Empty, many)) == MAX_MISMATCHES
 
 
 def test_a_deep_nesting_is_too_large_to_compare() -> None:
-    """A nesting of 70 levels ends the comparison with a misfit, not with a RecursionError."""
+    """A nesting of 70 levels ends the comparison with a mismatch, not with a RecursionError."""
     nested: dict[str, Any] = INTEGER
     for _ in range(70):
         nested = {"type": "array", "items": nested}
-    assert misfits(nested, nested, lossless=True) == ["value: too large to compare"]
+    assert mismatches(nested, nested, lossless=True) == ["value: too large to compare"]
 
 
 def test_an_assumption_that_failed_is_not_relied_on() -> None:
@@ -318,4 +318,4 @@ def test_an_assumption_that_failed_is_not_relied_on() -> None:
         },
         "anyOf": [{"$ref": "#/$defs/C"}, fields(b={"$ref": "#/$defs/Core"})],
     }
-    assert misfits(source, target, lossless=False) == ["value: object does not fit object"]
+    assert mismatches(source, target, lossless=False) == ["value: object does not fit object"]

@@ -1,6 +1,6 @@
-"""Leash: run a command that the kernel kills when the thread that started it ends (Linux).
+"""Parent death: run a command that the kernel kills when the thread that started it ends (Linux).
 
-    python -I -S leash.py PARENT_PID COMMAND [ARGUMENT...]
+    python -I -S parent_death.py PARENT_PID COMMAND [ARGUMENT...]
 
 This program asks the kernel for SIGKILL when its parent ends, and then replaces itself with the command. It is
 a separate program, because Python code between fork and exec may deadlock in a process with threads.
@@ -11,12 +11,12 @@ import os
 import signal
 import sys
 
-__all__ = ["leash"]
+__all__ = ["killed_with_parent"]
 
 _PR_SET_PDEATHSIG = 1
 
 
-def leash() -> list[str]:
+def killed_with_parent() -> list[str]:
     """Return the words to put before a command, so that it ends with the thread that starts it; empty except on Linux."""
     if sys.platform != "linux" or not sys.executable:
         return []

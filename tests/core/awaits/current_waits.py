@@ -8,7 +8,7 @@ from sojourn.core.awaits.kinds import Answer
 from sojourn.core.awaits.waits import Released, Waits
 
 
-class Kept:
+class CurrentWaits:
     """Holds one immutable `Waits`; each transition replaces it, and all other attributes are read from it."""
 
     def __init__(self, *waits: Await) -> None:

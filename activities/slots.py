@@ -1,7 +1,7 @@
-"""Turns: who may run now, so that no tool takes all places for itself.
+"""Slots: who may run now, so that no tool takes all slots for itself.
 
-While places are free, the first to ask gets one. A tool that holds fewer than its own few
-gets one even when none is free: hanging calls of one tool delay only further calls of that tool.
+While slots are free, the first to ask gets one. A tool that holds fewer than its own few
+slots gets one even when none is free: hanging calls of one tool delay only further calls of that tool.
 """
 
 import asyncio
@@ -9,40 +9,40 @@ from collections import Counter, deque
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-__all__ = ["Turns"]
+__all__ = ["Slots"]
 
 
-class Turns:
-    """The places of one event loop.
+class Slots:
+    """The slots of one event loop.
 
     Args:
-        places: Number of places.
-        own: How many places a tool may hold in any case, even when all are taken.
+        slots: Number of slots.
+        own: How many slots a tool may hold in any case, even when all are taken.
     """
 
-    def __init__(self, places: int, own: int) -> None:
+    def __init__(self, slots: int, own: int) -> None:
         self.taken: Counter[str] = Counter()
-        """Number of places taken by each tool."""
-        self._places = places
+        """Number of slots taken by each tool."""
+        self._slots = slots
         self._own = own
         self._waiting: deque[tuple[str, asyncio.Future[None]]] = deque()
 
     @asynccontextmanager
-    async def place(self, tool_id: str) -> AsyncGenerator[None]:
-        """Wait for a place, and hold it while the body runs."""
+    async def slot(self, tool_id: str) -> AsyncGenerator[None]:
+        """Wait for a slot, and hold it while the body runs."""
         if self._is_free(tool_id):
             self.taken[tool_id] += 1
         else:
-            await self._wait_for_place(tool_id)
+            await self._wait_for_slot(tool_id)
         try:
             yield
         finally:
             self._give_back(tool_id)
 
     def _is_free(self, tool_id: str) -> bool:
-        return self.taken.total() < self._places or self.taken[tool_id] < self._own
+        return self.taken.total() < self._slots or self.taken[tool_id] < self._own
 
-    async def _wait_for_place(self, tool_id: str) -> None:
+    async def _wait_for_slot(self, tool_id: str) -> None:
         waiter = asyncio.get_running_loop().create_future()
         self._waiting.append((tool_id, waiter))
         try:
@@ -50,7 +50,7 @@ class Turns:
         except asyncio.CancelledError:
             if waiter.cancelled():
                 self._waiting.remove((tool_id, waiter))
-            else:  # the place was given at this moment
+            else:  # the slot was given at this moment
                 self._give_back(tool_id)
             raise
 
@@ -58,9 +58,9 @@ class Turns:
         self.taken[tool_id] -= 1
         if not self.taken[tool_id]:
             del self.taken[tool_id]
-        for place, (waiting, waiter) in enumerate(self._waiting):
+        for index, (waiting, waiter) in enumerate(self._waiting):
             if not waiter.done() and self._is_free(waiting):
-                del self._waiting[place]
+                del self._waiting[index]
                 self.taken[waiting] += 1
                 waiter.set_result(None)
                 return

@@ -1,4 +1,4 @@
-"""Kept: the one `RunState` of a run, which the parts of its workflow read and replace.
+"""Current state: the one `RunState` of a run, which the parts of its workflow read and replace.
 
 A transition is applied at once: nothing is awaited between reading the state and replacing it.
 """
@@ -6,7 +6,7 @@ A transition is applied at once: nothing is awaited between reading the state an
 from sojourn.core.run.state import RunState
 
 
-class Kept:
+class CurrentState:
     """Holds the state of one run."""
 
     def __init__(self, state: RunState) -> None:
