@@ -6,9 +6,7 @@ from itertools import product
 
 import pytest
 from pydantic import BaseModel
-from temporalio import workflow
 from temporalio.api.enums.v1 import EventType
-from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
 from sojourn import (
     Agent,
@@ -25,7 +23,6 @@ from sojourn import (
     ToolResult,
     Toolset,
 )
-from workflows.agent_run import AgentRun
 
 BEGINNINGS = {
     EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED,
@@ -193,35 +190,6 @@ async def test_a_call_that_ends_in_spite_of_a_cancel(serve, traces):
     ]
     await asyncio.gather(*(assert_ended(run, traces) for run in runs))
     assert stage.executed == []
-
-
-async def test_a_history_whose_cancel_was_overlooked_replays(serve, traces, until, monkeypatch):
-    """A run of an older version, which went on after a call that ended in spite of the cancel, replays as it went."""
-    stage = Stage()
-
-    @stage.tools.tool
-    async def linger(meta: ToolCallMeta) -> str:
-        """Cancel the run, and answer once the run has asked this call to end."""
-        await stage.cancel(meta.run_id, {})
-        own = traces(stage.client.get_run(meta.run_id))
-        await until(lambda: own.count(EventType.EVENT_TYPE_ACTIVITY_TASK_CANCEL_REQUESTED))
-        return "done"
-
-    async def planner(turn):
-        return PlanResult.final("done") if turn.tool_results else calls("linger")
-
-    stage.client = await serve(planner=planner, uses=(stage.tools,))
-    patched = workflow.patched
-    with monkeypatch.context() as older:
-        older.setattr(workflow, "patched", lambda name: name != "cancel-wins" and patched(name))
-        run = await stage.client.start("test.agent", "go")
-        assert (await run.result()).text == "done"
-    replayer = Replayer(
-        workflows=[AgentRun],
-        data_converter=stage.client.temporal.data_converter,
-        workflow_runner=UnsandboxedWorkflowRunner(),
-    )
-    await replayer.replay_workflow(await run._handle.fetch_history())
 
 
 async def test_a_child_that_ends_in_spite_of_a_cancel(serve, traces, until):
