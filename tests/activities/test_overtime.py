@@ -3,9 +3,10 @@
 import asyncio
 
 import pytest
+from temporalio.testing import ActivityEnvironment
 
 from activities import overtime
-from activities.overtime import await_with_grace
+from activities.overtime import await_with_grace, is_cancellation
 
 
 async def test_a_value_is_returned_and_an_exception_raised():
@@ -71,3 +72,20 @@ async def test_an_exception_that_would_end_the_loop_is_an_error_of_the_tool(rais
 
     with pytest.raises(expected):
         await await_with_grace("a.b.c", work())
+
+
+async def test_a_cancellation_stays_one_where_foreign_code_has_taken_it_back():
+    """A cancelled activity is cancelled even if the code that it ran called `uncancel`; the same error unasked for is none."""
+    environment, seen = ActivityEnvironment(), []
+
+    async def work() -> None:
+        seen.append(is_cancellation(asyncio.CancelledError()))
+        environment.cancel()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError as error:
+            asyncio.current_task().uncancel()
+            seen.append(is_cancellation(error))
+
+    await environment.run(work)
+    assert seen == [False, True]

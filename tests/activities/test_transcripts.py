@@ -84,6 +84,17 @@ async def test_an_entry_of_another_execution_is_not_used():
     assert cache.queries == [(0, 3)]
 
 
+async def test_by_default_25_megabytes_are_kept():
+    """A worker's cache holds the transcripts of its runs up to 25 MB together, and drops the oldest beyond."""
+    cache = QueryRecorder()
+    for number in range(26):
+        cache.keep((f"run-{number}", "execution"), [Message.user("x" * 1_000_000)], plan=1, attempt=1)
+    for number in range(26):
+        await cache.read((f"run-{number}", "execution"), task(1))
+    assert (cache.hits, cache.misses) == (24, 2)
+    assert 24_000_000 < cache.bytes <= 25_000_000
+
+
 async def test_large_messages_are_queried():
     """New messages that are passed by position are queried: after the known messages, or from the start."""
     cache = QueryRecorder()

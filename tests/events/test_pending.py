@@ -108,6 +108,22 @@ async def test_only_an_attempt_that_waits_is_due(state, due, make_pending, until
     assert [event.due for event in events] == [due]
 
 
+async def test_an_event_has_the_time_of_its_attempt(make_pending, until):
+    """A retry has the time at which the attempt before it failed, and a note that of its heartbeat; neither has that of the request."""
+    server, pending, events = make_pending()
+    made = attempted("c1", 2, STARTED)
+    made.last_attempt_complete_time.FromDatetime(START + timedelta(seconds=1))
+    made.last_heartbeat_time.FromDatetime(START + timedelta(seconds=2))
+    made.heartbeat_details.payloads.extend(await DataConverter.default.encode([{"note": "half"}]))
+    server.pending = [made]
+    pending.feed(starts("c1"))
+    await until(lambda: len(events) == 2)
+    assert [(event.type, (event.time - START).total_seconds()) for event in events] == [
+        ("tool_retry", 1),
+        ("tool_update", 2),
+    ]
+
+
 async def test_nothing_is_asked_once_the_calls_have_ended(make_pending, until):
     """After the last call has ended there are no requests; an activity of an ended call has no event."""
     server, pending, events = make_pending()

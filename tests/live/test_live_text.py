@@ -174,6 +174,32 @@ def test_a_restart_names_the_attempt(delta):
     assert (event.type, event.plan, event.attempt) == ("stream_restarted", 3, 2)
 
 
+def test_a_model_that_begins_anew_restarts_the_stream(delta):
+    """A `begun` within an attempt, such as that of a fallback model, gives `stream_restarted` where text was streamed before."""
+    preview = Preview()
+    preview.feed(PlanStartedEvent(run_id="r", event_id="1", time=delta().scheduled))
+    pieces = [
+        delta(kind="begun"),
+        delta(kind="begun", seq=1),
+        delta("half of", seq=2),
+        delta(kind="begun", seq=3),
+        delta("the whole", seq=4),
+    ]
+    events = [event for piece in pieces for event in preview.take(piece)]
+    assert [event.type for event in events] == ["text_delta", "stream_restarted", "text_delta"]
+
+
+def test_the_deltas_of_the_next_plan_restart_nothing(delta):
+    """`stream_restarted` is about deltas of its own plan; those of the plan before are complete."""
+    preview = Preview()
+    for plan in (1, 2):
+        piece = delta("whole", plan=plan)
+        preview.feed(PlanStartedEvent(run_id="r", event_id=f"{plan}", time=piece.scheduled))
+        (event,) = preview.take(piece)
+        assert event.type == "text_delta"
+        preview.feed(UsageEvent(run_id="r", event_id=f"{plan}-1", time=START, usage=Usage()))
+
+
 def test_an_answer_without_its_beginning_is_not_shown(delta):
     """Deltas are ignored until one with the number 0 arrives, so that a reader never takes an end for the whole text."""
     preview = Preview()

@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -46,13 +47,19 @@ class FakeSession:
 class RecordingConnection(Connection):
     """A connection that records when it opens, lists and closes sessions; it opens them only while `is_up`."""
 
-    def __init__(self, *, is_up: bool = True, forgotten: int = 0) -> None:
-        patience = timedelta(hours=1)
+    def __init__(
+        self,
+        *,
+        is_up: bool = True,
+        forgotten: int = 0,
+        ttl: timedelta = timedelta(hours=1),
+        connect_timeout: timedelta = timedelta(hours=1),
+    ) -> None:
         super().__init__(
             "ops.test",
             mcp.Stdio("x"),
-            ttl=patience,
-            connect_timeout=patience,
+            ttl=ttl,
+            connect_timeout=connect_timeout,
             take_list=self._listed,
             on_drop=lambda *_: None,
         )
@@ -132,6 +139,50 @@ async def test_a_session_that_is_lost_at_once_is_opened_again_after_a_pause(reco
             await asyncio.sleep(0)
         await until(lambda made=made, further=further: len(made.events) > len(further))
         assert made.events == ["open 1", *further]
+
+
+async def test_the_tools_are_listed_again_after_their_ttl(recording, monkeypatch, until):
+    """A listing follows after a `ttl` of a millisecond, and none after the first moments of a day."""
+    monkeypatch.setattr(connection, "_CALM", 0.0)
+    daily, often = recording(ttl=timedelta(days=1)), recording(ttl=timedelta(milliseconds=1))
+    for made in (daily, often):
+        await made.session()
+    await until(lambda: often.events.count("list") >= 3)
+    assert daily.events == ["open 1"]
+
+
+async def test_a_connection_that_hangs_does_not_stop_the_worker(recording, monkeypatch):
+    """`open` returns after `connect_timeout` and `_CALM` seconds, whatever the attempt still waits for."""
+    monkeypatch.setattr(connection, "_CALM", 0.05)
+    made = recording(connect_timeout=timedelta(0))
+    monkeypatch.setattr(made, "_open_session", asyncio.Event().wait)
+    await made.open()
+    assert not made._tried.is_set()
+
+
+async def test_attempts_become_rarer_until_one_succeeds(recording, monkeypatch, until):
+    """The delay doubles with each failed attempt; the next outage begins with the shortest delay again."""
+    for name, value in (("_CALM", 0.0), ("_COOL", 0.0), ("_BRIEF", -1.0), ("_FIRST_DELAY", 0.001)):
+        monkeypatch.setattr(connection, name, value)
+    sleep, delays = asyncio.sleep, []
+
+    async def record(seconds: float) -> None:
+        delays.append(seconds)
+        await sleep(seconds)
+
+    monkeypatch.setattr(connection, "asyncio", SimpleNamespace(**{**vars(asyncio), "sleep": record}))
+    monkeypatch.setattr(connection.random, "uniform", lambda *_: 1.0)
+    made = recording(is_up=False)
+    made.start()
+    await until(lambda: len(delays) >= 4)
+    made.is_up = True
+    await until(lambda: made._held)
+    outage = [each for each in delays if each]
+    assert outage == [0.001 * 2**attempt for attempt in range(len(outage))]
+    made.is_up = False
+    made._held[-1].lost.set()
+    await until(lambda: sum(map(bool, delays)) >= len(outage) + 2)
+    assert [each for each in delays if each][len(outage) :][:2] == [0.001, 0.002]
 
 
 async def test_after_a_call_that_broke_off_the_tools_are_listed_again(recording, monkeypatch, until):
@@ -256,6 +307,17 @@ async def test_the_reason_is_one_sentence(transport, reason, opened):
     assert toolset.unavailable is not None
     assert toolset.unavailable.endswith(reason)
     assert "127.0.0.1" not in toolset.unavailable
+
+
+async def test_a_program_is_looked_up_in_the_path_that_it_gets(opened, tmp_path):
+    """A `PATH` in `env` says where the server's program is, not only what that program finds."""
+    server = Path(__file__).with_name("server.py")
+    program = tmp_path / "own-server"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{server}" stdio\n')
+    program.chmod(0o755)
+    toolset = await opened(mcp.Stdio("own-server", env={"PATH": str(tmp_path)}))
+    assert toolset.unavailable is None
+    assert "echo" in toolset.tools
 
 
 async def test_closing_ends_the_process_and_its_children(process, persist, until):

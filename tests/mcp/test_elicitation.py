@@ -275,6 +275,21 @@ async def test_a_call_is_restarted_once(monkeypatch):
     assert [each and each.request_state for each in server.given] == ["first", None, "second"]
 
 
+async def test_a_restarted_call_gets_all_its_responses(monkeypatch):
+    """The person's earlier answer and the responses that need no person go to the server together."""
+    monkeypatch.setattr(elicitation, "_PAUSE", 0.0)
+    params = types.ElicitRequestFormParams(message="Who?", requested_schema=NAME)
+    asking = asks("s", seat=types.ElicitRequest(params=params), roots=ROOTS)
+    needed = await Rounds(Script(asking).send, (), None).finish()
+    assert isinstance(needed, InputRequired)
+    answers = {**needed.responses, "seat": accepted(name="Ada")}
+    assert set(answers) == {"seat", "roots"}
+    server = Script(REFUSED, asking, DONE)
+    given = ToolInput(responses=answers, request_state=needed.request_state)
+    assert await Rounds(server.send, (), given).finish() is DONE
+    assert [each and each.responses for each in server.given] == [answers, None, answers]
+
+
 async def test_only_a_refused_state_restarts_a_call():
     """Another error is raised, and so is a refusal of a request that carried no state."""
     stateless = ToolInput(responses={}, request_state='{"state": false, "asked": {}}\n')

@@ -299,7 +299,7 @@ class RogueHttp:
                 event = b"data: " + json.dumps(NOTE).encode() + b"\n\n"
                 return (
                     "200 OK",
-                    {"content-type": "text/event-stream"},
+                    {"content-type": "text/event-stream; charset=utf-8"},
                     event * 10 + b"data: " + good + b"\n\n",
                 )
             case "html":
@@ -450,7 +450,7 @@ async def test_a_call_whose_answer_cannot_be_resumed_is_not_sent_again(opened, r
 
 
 async def test_a_long_stream_of_small_events_is_no_large_answer(opened, run):
-    """The events before an answer may together be larger than one message may be."""
+    """The events before an answer may together be larger than one message may be, also where their content type has a parameter."""
     async with RogueHttp("many-events") as rogue:
         assert (await run(await opened(rogue.transport), "good")).result == "s-1"
 

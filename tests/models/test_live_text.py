@@ -49,7 +49,7 @@ def joined(events, kind: str) -> str:
 
 
 async def test_text_and_calls_are_streamed(followed, standin, protocol):
-    """Text, thinking and calls come as deltas before the message; all other events are those of the history."""
+    """Text, thinking and calls come as deltas before the message, by requests with the planner's settings; all other events are those of the history."""
     add = ToolCall(name="test__tools__add", arguments='{"a": 1, "b": 2}')
     answer = "It is 3, since 1 and 2 are 3."
     run, events = await followed(
@@ -60,6 +60,13 @@ async def test_text_and_calls_are_streamed(followed, standin, protocol):
     assert {event.tool_name for event in events if event.type == "tool_call_delta"} == {"test.tools.add"}
     assert joined(events, "thinking_delta") == ("" if protocol == "openai-chat" else "I have to add.")
     assert all(request.stream for request in standin.requests)
+    allowed = ("max_tokens", "max_output_tokens", "max_completion_tokens")
+    assert [
+        [request.body[name] for name in allowed if name in request.body] for request in standin.requests
+    ] == [
+        [1000],
+        [1000],
+    ]
     kinds = [event.type for event in events]
     assert kinds.index("text_delta") < kinds.index("assistant_message")
     recorded = [event async for event in run.events()]

@@ -14,6 +14,7 @@ from sojourn.models import rate_limits as module
 from sojourn.models.allowance import LEAST_KNOWN, Allowance
 from sojourn.models.guarded import settings_for, timeouts_name
 from sojourn.models.rate_limits import LONGEST_CLOSED, LONGEST_WAIT, Limiter, RateLimits, limiter_for
+from tests.models.standin.sdk import model_of
 
 
 class Time:
@@ -422,6 +423,9 @@ async def test_models_of_one_provider_and_key_share_a_limiter(standin):
     assert limiter_for(chat) is limiter_for(standin.model("openai-responses"))
     assert limiter_for(chat) is not limiter_for(standin.model("openai-chat", api_key="another"))
     assert limiter_for(chat) is not limiter_for(standin.model("anthropic"))
+    elsewhere, client = model_of("openai-chat", "http://127.0.0.1:9", api_key=standin.key)
+    async with client:
+        assert limiter_for(chat) is not limiter_for(elsewhere)
     assert limiter_for(standin.model("anthropic"), RateLimits(tokens_per_minute=500)).allowance.rate == 500
 
 

@@ -1,13 +1,17 @@
 """Approvals: a person decides before a call runs; what was shown is what runs, and each decision is used once."""
 
 import asyncio
+import hashlib
 import uuid
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from pydantic import BaseModel, field_validator
+from temporalio.api.enums.v1 import EventType
 from temporalio.client import WorkflowUpdateFailedError
 
+import sojourn.worker
 from sojourn import (
     Agent,
     AgentTool,
@@ -26,6 +30,7 @@ from sojourn import (
     Toolset,
     Worker,
 )
+from sojourn.core.values.wire import encode_readable
 from sojourn.testing.scripted import ScriptedPlanner
 
 ASKS = RunPolicy(interrupts_allowed=True)
@@ -423,3 +428,37 @@ def test_a_tool_that_nobody_may_approve_is_an_error_of_declaration():
     """An agent that may ask nobody, and has a tool that needs approval, is refused; the error names the setting."""
     with pytest.raises(DefinitionError, match="interrupts_allowed=True"):
         App(agents=[Agent("test.agent", planner=planner([LOOK]), uses=[Tools().tools])])
+
+
+async def test_decisions_may_come_with_the_plan(temporal_address, monkeypatch, until, traces):
+    """A signal that is delivered in the workflow task in which its wait opens counts, whichever of two waits opens first."""
+    tools, planned = Tools(), asyncio.Event()
+
+    async def plan(turn):
+        await planned.wait()
+        calls = [wipe(disk, tool_call_id=disk) for disk in "ab"]
+        return PlanResult.final("done") if turn.tool_results else PlanResult.calls(*calls)
+
+    app = App(agents=[Agent("test.agent", planner=plan, uses=[tools.tools], policy=ASKS)])
+    client = await Client.connect(temporal_address, task_queue=f"q-{uuid.uuid4().hex[:8]}")
+    whole = sojourn.worker.shell(app)
+    monkeypatch.setattr(sojourn.worker, "STICKY", timedelta(seconds=1))
+
+    def worker_of(**part) -> Worker:
+        monkeypatch.setattr(sojourn.worker, "shell", lambda _: replace(whole, **part))
+        return Worker(app, client)
+
+    async with worker_of(workflows=[]):
+        async with worker_of(activities=[]):
+            run = await client.start("test.agent", "go")
+            await until(lambda: traces(run).count(EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED))
+        planned.set()  # no worker has the run now
+        await until(lambda: traces(run).count(EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED))
+        for disk in "ab":
+            seen = hashlib.sha256(encode_readable({"disk": disk})).hexdigest()
+            decision = {"id": f"confirm-{disk}", "approved": True, "payload_digest": seen}
+            await traces(run).handle.signal("provide_confirmation", decision)
+        async with worker_of(activities=[]):
+            await asyncio.wait_for(run.result(), 30)
+            await traces(run).check()
+    assert sorted(tools.done) == ["a", "b"]

@@ -5,7 +5,20 @@ from dataclasses import dataclass
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from sojourn import Agent, AgentTool, App, Bounds, DefinitionError, Message, PlanResult, ToolRequest
+from sojourn import (
+    Agent,
+    AgentTool,
+    App,
+    Bounds,
+    DefinitionError,
+    Message,
+    PlanResult,
+    ToolCallMeta,
+    ToolRequest,
+    ToolResult,
+    Toolset,
+)
+from sojourn.contracts.input_required import InputForm, InputRequired
 from sojourn.testing import ScriptedPlanner
 
 
@@ -59,6 +72,39 @@ async def test_an_agents_answer_is_a_bounded_view(serve, answer, bounds):
     assert result.result == answer.model_dump()
     assert (result.bounds, end.result.bounds) == (bounds, bounds)
     assert desk.tools["find"].spec.bounded
+
+
+async def test_odd_bounds_are_logged(serve, caplog):
+    """The log names the tool and what is odd; the answer of a tool that needs input is no result yet, and is not odd."""
+    tools = Toolset("test.tools")
+    tools.declare("find", args=Question, result=Books, bounded=True, description="Find books.")
+
+    async def execute(meta: ToolCallMeta, call: ToolRequest) -> ToolResult:
+        if call.payload["topic"] == "asks":
+            form = {"type": "object", "properties": {"author": {"type": "string"}}}
+            return ToolResult(
+                input_required=InputRequired(forms=[InputForm(key="k", message="Who?", form=form)])
+            )
+        return ToolResult(result=(ODD if call.payload["topic"] == "odd" else SOME).model_dump())
+
+    planner = ScriptedPlanner(
+        [
+            PlanResult.calls(
+                *(
+                    ToolRequest(name="test.tools.find", payload={"topic": topic})
+                    for topic in ("asks", "odd", "even")
+                )
+            ),
+            PlanResult.final("done"),
+        ]
+    )
+    agent = Agent("test.agent", planner=planner, uses=[tools])
+    client = await serve(App(agents=[agent], executors={tools: execute}))
+    await client.execute("test.agent", "go")
+    assert [result.ok for result in planner.turns[1].tool_results] == [False, True, True]
+    (line,) = [line for line in caplog.text.splitlines() if "bounds_odd" in line]
+    assert "test.tools.find" in line
+    assert "`returned` is 7, the list holds 1" in line
 
 
 def test_a_bounded_agent_tool_needs_a_returned_field():

@@ -225,8 +225,9 @@ async def test_a_sleep_that_counts_is_cut_off(serve):
     assert (await client.execute("test.agent", "go")).text == "time_budget"
 
 
-def tree(done: list[str], calls: int, children: int, **policy) -> App:
-    """A parent that calls `children` child runs at once, each of which makes `calls` calls if its limits allow."""
+def tree(done: list[str], calls: int, children: int, beside: int = 0, **policy) -> App:
+    """A parent that calls `children` child runs, and a tool `beside` times, at once; each child run makes `calls` calls if its limits allow."""
+    tools = make_tools(done)
 
     def below(turn):
         finalize = getattr(turn, "finalize", None)
@@ -241,9 +242,10 @@ def tree(done: list[str], calls: int, children: int, **policy) -> App:
     async def plan(turn):
         return below(turn)
 
-    child = Agent("test.child", planner=plan, uses=[make_tools(done)])
+    child = Agent("test.child", planner=plan, uses=[tools])
     asked = child.export("test.below", tools=[AgentTool("ask", args=Question)])
     ask = [ToolRequest(name="test.below.ask", payload={"text": f"n{n}"}) for n in range(children)]
+    ask += [call("note", f"own {n}") for n in range(beside)]
 
     def over(turn):
         gave_up = [result.error and result.error.cause.code for result in turn.tool_results]
@@ -252,7 +254,7 @@ def tree(done: list[str], calls: int, children: int, **policy) -> App:
     parent = Agent(
         "test.agent",
         planner=ScriptedPlanner([PlanResult.calls(*ask), over]),
-        uses=[asked],
+        uses=[asked, tools],
         policy=RunPolicy(**policy),
     )
     return App(agents=[parent, child])
@@ -276,6 +278,15 @@ async def test_child_runs_spend_from_what_their_parent_has_left(serve, cap, chil
     out = await client.execute("test.agent", "go")
     assert len(done) == executed
     assert out.children_count <= (cap or 100)
+
+
+async def test_the_calls_beside_a_child_run_come_before_its_own(serve):
+    """A child run's share of `max_tool_calls` is what all calls of its parent's step leave, not only those of child runs."""
+    done: list[str] = []
+    client = await serve(tree(done, 5, 1, beside=3, max_tool_calls=8))
+    out = await client.execute("test.agent", "go")
+    assert sum(text.startswith("own") for text in done) == 3
+    assert (len(done), out.children_count) == (7, 8)
 
 
 async def test_tokens_are_a_tree_too(serve):

@@ -131,11 +131,12 @@ PLANS = {
     "calls outside": PlanResult.calls(ToolRequest(name="test.outside.pick")),
     "is faulty": PlanResult(),
     "answers": PlanResult.final("done"),
+    "fails": PlanResult.fail("no"),
 }
 
 
 async def test_a_plan_that_ends_in_spite_of_a_cancel(serve, traces):
-    """Nothing that the plan asks for begins, with or without a time budget, and a pause does not keep the run open."""
+    """Whatever the plan asks for, the run ends as canceled and begins nothing, with or without a time budget, and although it was paused."""
     stage = Stage()
     outside = Toolset("test.outside", external=True)
     outside.declare("pick", args=dict[str, int], result=int)

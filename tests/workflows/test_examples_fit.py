@@ -49,6 +49,16 @@ class Offer(BaseModel):
         return site
 
 
+class Marked(BaseModel):
+    plate: Annotated[str, Field(pattern=r"^[A-Z]{2}-\d+$")]
+
+    @model_validator(mode="after")
+    def _known(self) -> "Marked":
+        if self.plate != "HH-1":
+            raise KeyError(self.plate)
+        return self
+
+
 class Held(Span):
     """A span with an owner, which is injected."""
 
@@ -65,6 +75,13 @@ async def offer(args: Offer) -> str:
     """Offer."""
     RAN.append("offer")
     return str(args.price)
+
+
+@tools.tool
+async def mark(args: Marked) -> str:
+    """Mark."""
+    RAN.append("mark")
+    return args.plate
 
 
 @tools.tool(inject=["owner"])
@@ -173,7 +190,7 @@ async def test_an_example_is_accepted(serve):
 
 
 async def test_an_example_that_does_not_fit_is_left_out(serve):
-    """That is so for derived examples (two equal dates) and for those of tools and executors."""
+    """That is so for derived examples (two equal dates), for arguments that cannot be read too, and for those of tools and executors."""
     results = await results_of(
         serve,
         to("fit.tools.hold", first="2027-05-09", last="2027-05-01"),
@@ -182,11 +199,19 @@ async def test_an_example_that_does_not_fit_is_left_out(serve):
         to("fit.tools.pick", size=4),
         to("fit.declared.quote", price=1, plate="AB-1"),
         to("fit.tools.offer", price=3, plate="AB-1", site="s-0"),
+        ToolRequest(name="fit.tools.hold", raw='{"first": "2027-'),
     )
     examples = [result.retry_hint.example_input for result in results if result.retry_hint]
-    assert examples == [None] * 5
+    assert examples == [None] * 6
     # An exception of a validator that is no ValueError is a failure of the tool.
     assert results[5].retry_hint is None
+
+
+async def test_an_example_that_a_validator_breaks_on_is_left_out(serve):
+    """A validator that raises any exception for a derived example costs the example, not the hint."""
+    (result,) = await results_of(serve, to("fit.tools.mark", plate="hh 1"))
+    assert result.retry_hint
+    assert (result.retry_hint.reason, result.retry_hint.example_input) == ("invalid_arguments", None)
 
 
 async def test_a_call_that_needs_approval_has_an_example_too(serve):

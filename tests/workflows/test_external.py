@@ -163,6 +163,20 @@ async def test_a_hint_from_outside_is_about_its_call(serve, status_when):
     assert (mended.tool, mended.message, unread) == ("test.warehouse.pick", "No such shelf.", None)
 
 
+async def test_an_error_from_outside_may_have_a_code(serve, status_when):
+    """A sent error is a text, or an object with a message and perhaps a code; a code that is no text is left out."""
+    client = await serve(planner=(script := planner(pick("a", "c1"), pick("b", "c2"))), uses=(warehouse(),))
+    run = await client.start("test.agent", "go")
+    await status_when(run, lambda status: status.awaits)
+    sent = [
+        {"tool_call_id": "c1", "error": {"message": "empty", "code": "out_of_stock"}},
+        {"tool_call_id": "c2", "error": {"message": "empty", "code": 404}},
+    ]
+    await run.provide_tool_results(None, sent)
+    assert (await run.result()).text == "empty | empty"
+    assert [result.error.code for result in script.turns[1].tool_results] == ["out_of_stock", None]
+
+
 async def test_a_result_that_is_not_sent_in_time_is_a_timeout(serve, status_when, traces):
     """Results that arrive in time are kept."""
     tools = warehouse(timeout=timedelta(seconds=4))

@@ -155,6 +155,8 @@ async def test_a_flood_of_signals_ends_a_wait_not_the_run(serve, traces, near, s
         for n in range(80):
             await traces(run).handle.signal(name, n)
     await ended(run, traces, app)
+    notices = [message.text for message in await run.transcript() if message.role == "system"]
+    assert ("The wait of 86400 s was cut short." in notices) == (doing == "sleeping")
 
 
 outside = Toolset("far.outside", external=True)

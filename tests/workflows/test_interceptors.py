@@ -114,6 +114,11 @@ class Renames:
         return call.model_copy(update={"name": "test.tools.other"})
 
 
+class Renumbers:
+    async def intercept_tool_call(self, meta: ToolCallMeta, call: ToolRequest) -> ToolRequest:
+        return call.model_copy(update={"tool_call_id": "another"})
+
+
 class ReturnsDict:
     def intercept_tool_call(self, meta: ToolCallMeta, call: ToolRequest):
         return {"payload": call.payload}
@@ -125,13 +130,13 @@ class NotJson:
 
 
 @pytest.mark.parametrize(
-    "interceptor", [ReturnsNone(), Renames(), ReturnsDict()], ids=lambda one: type(one).__name__
+    "interceptor", [ReturnsNone(), Renames(), Renumbers(), ReturnsDict()], ids=lambda one: type(one).__name__
 )
 async def test_an_interceptor_that_does_not_return_the_call_prevents_it(serve, caplog, interceptor):
     """The call is answered `tool_unavailable`, neither executed nor retried; the log names the interceptor."""
     setup = Setup(interceptor)
     client = await serve(setup.app)
-    await client.execute("test.agent", "go")
+    await asyncio.wait_for(client.execute("test.agent", "go"), 30)
     for result in setup.results.values():
         assert result.retry_hint.reason == "tool_unavailable"
         assert "it could not be prepared" in result.error.message
@@ -176,6 +181,24 @@ async def test_an_interceptor_that_raises_prevents_every_kind_of_call(serve, err
         assert (result.retry_hint and result.retry_hint.reason) == reason
     assert setup.ran == []
     assert setup.child.turns == []
+
+
+async def test_the_hint_of_an_interceptor_is_about_its_call(serve):
+    """Each call has the hint, with the name of its own tool, whichever tool the interceptor named."""
+
+    class Refuses:
+        async def intercept_tool_call(self, meta: ToolCallMeta, call: ToolRequest) -> ToolRequest:
+            hint = RetryHint(reason="invalid_arguments", tool="test.other.tool", message="another day")
+            raise ToolFailed("not today", hint=hint)
+
+    setup = Setup(Refuses())
+    client = await serve(setup.app)
+    await client.execute("test.agent", "go")
+    hints = {result.name: result.retry_hint for result in setup.results.values()}
+    assert len(hints) == 3
+    assert {name: hint and (hint.tool, hint.message) for name, hint in hints.items()} == {
+        name: (name, "another day") for name in hints
+    }
 
 
 @pytest.mark.parametrize(("tool", "field"), [("test.asked.ask", "topic"), ("test.outside.pick", "shelf")])

@@ -151,6 +151,13 @@ def test_the_authors_values_replace_values_that_cannot_be_repaired() -> None:
     }
 
 
+def test_the_authors_value_comes_before_the_first_allowed_one() -> None:
+    """Where no allowed value is close to the one sent, the author's example says which is usual; else the first is taken."""
+    kinds = field({"enum": ["router", "switch", "bridge"]})
+    assert derive_example(kinds, {"f": "zzz"}, {"f": "switch"}) == {"f": "switch"}
+    assert derive_example(kinds, {"f": "zzz"}, {"f": "tap"}) == {"f": "router"}
+
+
 def test_a_union_is_repaired_tag_first() -> None:
     """A missing or misspelt tag is repaired first, then the fields that its branch requires."""
     circle = {

@@ -166,6 +166,19 @@ def test_a_question_asks_for_at_most_three_known_fields() -> None:
     assert hint.clarifying_question == "What should `limit` be?"
 
 
+def test_a_question_has_at_most_300_characters() -> None:
+    """Three fields with long names and descriptions are cut to 300 characters, the question mark among them."""
+    names = [letter * 80 for letter in "abc"]
+    schema = forbid_unknown_fields(
+        {"properties": {name: {"description": "d" * 80} for name in names}, "required": names}
+    )
+    validator = Validator(schema)
+    _, hint = hints.hint_for_issues(spec_of(schema), {}, validator.issues({}), validator)
+    assert hint.clarifying_question is not None
+    assert len(hint.clarifying_question) == 300
+    assert hint.clarifying_question.endswith("…?")
+
+
 def test_descriptions_are_found_in_the_schema_too() -> None:
     """A question describes a field by the schema where the spec has no descriptions."""
     schema = forbid_unknown_fields(

@@ -36,6 +36,14 @@ def test_the_streak_counts_steps_that_failed_entirely() -> None:
     assert streaks == [1, 2, 0, 1, 1]
 
 
+def test_a_denied_call_counts_but_is_no_failure() -> None:
+    """A call that a person denied uses up `max_tool_calls`, or an agent could ask for ever, but is no failed call."""
+    denied = ToolResult(error=ToolError.new("no", code="denied"))
+    counts = settle(RunTotals(failed_steps=1), [denied, denied])
+    assert (counts.tool_calls, counts.children_count, counts.failed_steps) == (2, 2, 1)
+    assert settle(counts, [denied, BAD]).failed_steps == 2
+
+
 def test_telemetry_is_summed_over_executions() -> None:
     """Times, attempts, tokens and costs add up; a result without telemetry counts as one attempt."""
     first = ToolTelemetry(duration_ms=10, attempts=3, input_tokens=5, output_tokens=1, cost=0.5)

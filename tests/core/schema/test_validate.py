@@ -256,6 +256,14 @@ def test_every_enforced_format_has_an_example_that_fits_and_refuses_nonsense(nam
     assert not FORMATS.conforms("²" + " " * 20_000, name)
 
 
+def test_only_a_uri_may_have_more_than_8_192_characters() -> None:
+    """A string with a format has at most 8,192 characters; a URI may have more, since `data:` holds a whole file."""
+    email = "a@" + "b" * 8_190
+    assert FORMATS.conforms(email, "email")
+    assert not FORMATS.conforms(email + "b", "email")
+    assert FORMATS.conforms("data:," + "x" * 8_192, "uri")
+
+
 @pytest.mark.parametrize("address", ["@", "a@", "@b", "a b@c", "a@b@c", "a@b c"])
 def test_an_address_needs_both_halves(address: str) -> None:
     """An e-mail address has exactly one `@`, with text without spaces on both sides."""
