@@ -44,11 +44,11 @@ async def asked(serve, status_when):
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        ({"count": "many"}, "count is integer, not string"),
-        ({"kind": 3}, "kind is string, not integer"),
-        ({"cuont": 2}, "'cuont' is none of kind, count; did you mean 'count'?"),
+        ({"count": "many"}, "count must be an integer, not a string"),
+        ({"kind": 3}, "kind must be a string, not an integer"),
+        ({"cuont": 2}, "there is no field 'cuont', only kind, count; did you mean 'count'?"),
         ('{"Kind": "valve"}', "did you mean 'kind'?"),
-        ({"kind": "valve", "express": True}, "'express' is none of kind, count"),
+        ({"kind": "valve", "express": True}, "there is no field 'express', only kind, count"),
         ("", "not empty"),
         ({}, "not empty"),
         ("x" * 64_001, "64,000"),
