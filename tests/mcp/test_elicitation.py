@@ -144,7 +144,7 @@ WRONG = [
     ({**SEATED, "meal": "fish"}, "there is no field 'meal', only row, place, note"),
     ({**SEATED, "note": "x" * 21}, "at most 20 characters"),
     ("at the window, please", "values by field are wanted"),
-    ({}, "row, place is missing"),
+    ({}, "row, place are missing"),
 ]
 
 

@@ -1,6 +1,6 @@
 """Declarations that pydantic refuses, in one sentence: the field, and what fits it; without the value and the link."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ _MAX_FAULTS = 5
 
 
 @contextmanager
-def declared_at(place: str) -> Iterator[None]:
+def declared_at(place: str) -> Generator[None]:
     """Raise what pydantic refuses in this block as a `DefinitionError` of the place."""
     try:
         yield
