@@ -19,6 +19,7 @@ from typing import Any
 import structlog
 
 from sojourn.contracts import raised
+from sojourn.core.values.text import counted
 from sojourn.errors import ToolUnavailable
 
 from .slots import Slots
@@ -82,8 +83,8 @@ class SyncThreads:
         held = self._abandoned[tool_id]
         if held and held >= max(1, self._most_abandoned // len(self._abandoned)):
             raise ToolUnavailable(
-                f"{held} overdue calls of {tool_id} hold threads of the worker; "
-                "the tool does not run on it until some of them end"
+                f"{counted(held, 'overdue call')} of {tool_id} {'holds a thread' if held == 1 else 'hold threads'} of the worker; "
+                "the tool does not run on it until they end"
             )
 
     def _start(self, tool_id: str, call: Callable[[], Any]) -> "_Job":

@@ -233,7 +233,7 @@ class ToolExecution:
     def _again_or(self, failure: retry.Failure, message: str, kind: str) -> ToolResult:
         """The result of a call that is not repeated; a call that is repeated raises an error that holds no foreign object."""
         decided = retry.decide(self._spec, failure, self._info.attempt - self._lost)
-        if isinstance(decided, retry.Retry):
+        if isinstance(decided, retry.Repetition):
             raise ApplicationError(message, type=kind, next_retry_delay=decided.delay) from None
         return refusal(self._call, decided)
 

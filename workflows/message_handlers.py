@@ -61,7 +61,7 @@ class MessageHandlers(ABC):
 
     @answer_by_update.validator
     def _check_answer(self, *values: Any) -> None:
-        self._check(self.awaits.read(CLARIFICATION, values, "update"))
+        self._check_sent(CLARIFICATION, values)
 
     @workflow.signal(name=CLARIFICATION, description="Answer a question.")
     async def answer_by_signal(self, *values: Any) -> None:
@@ -75,7 +75,7 @@ class MessageHandlers(ABC):
 
     @decide_by_update.validator
     def _check_decision(self, *values: Any) -> None:
-        self._check(self.awaits.read(CONFIRMATION, values, "update"))
+        self._check_sent(CONFIRMATION, values)
 
     @workflow.signal(name=CONFIRMATION, description="Approve or deny a call.")
     async def decide_by_signal(self, *values: Any) -> None:
@@ -93,7 +93,7 @@ class MessageHandlers(ABC):
 
     @supply_by_update.validator
     def _check_results(self, *values: Any) -> None:
-        self._check(self.awaits.read(TOOL_RESULTS, values, "update"))
+        self._check_sent(TOOL_RESULTS, values)
 
     @workflow.signal(name=TOOL_RESULTS, description="Send results of calls that are executed outside.")
     async def supply_by_signal(self, *values: Any) -> None:
@@ -168,6 +168,11 @@ class MessageHandlers(ABC):
         """Refuse an invalid update, which then leaves no trace in the history."""
         if isinstance(judged, Refused):
             raise ApplicationError(judged.reason, type=judged.kind, non_retryable=True)
+
+    def _check_sent(self, kind: str, values: Sequence[Any]) -> None:
+        """Refuse an answer that does not fit its wait, or holds a field that would be ignored, such as a misspelt one."""
+        self._check(self.awaits.read(kind, values, "update"))
+        self._check(not_understood(kind, values))
 
     async def _answered(self, kind: str, values: Sequence[Any]) -> str:
         answer = self.awaits.receive(kind, as_before(values), "accepted")

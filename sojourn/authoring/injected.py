@@ -14,6 +14,7 @@ from pydantic import SecretBytes, SecretStr
 from sojourn.authoring.shape import as_payload
 from sojourn.core.schema.validate import Validator
 from sojourn.core.values.pointer import Schema, resolve
+from sojourn.core.values.text import with_article
 
 __all__ = ["Injected"]
 
@@ -81,7 +82,7 @@ class Injected:
             if faults:
                 where = ".".join(faults[0].field.split("/")[1:])
                 wanted = faults[0].expected_type
-                why = f"{faults[0].constraint}" + (f", it must be {wanted}" if wanted else "")
+                why = f"{faults[0].constraint}" + (f", it must be {with_article(wanted)}" if wanted else "")
                 raise TypeError(f"{self._place}: the value of {where} does not fit ({why})")
 
     @cached_property

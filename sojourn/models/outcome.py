@@ -28,6 +28,7 @@ from sojourn.contracts.message import Message, ToolCallPart
 from sojourn.contracts.plan import PlanResult
 from sojourn.core.payload.parse import ParseFault, parse_arguments
 from sojourn.core.values.json_value import is_array
+from sojourn.core.values.text import counted
 from sojourn.models.expected import Expected
 from sojourn.models.names import Names
 from sojourn.models.offered import ASK_USER, FINAL_RESULT
@@ -135,7 +136,11 @@ def _typed(reply: Reply, call: ToolCallPart, expected: Expected) -> PlanResult |
     if mismatch is not None:
         return Correction("MalformedAnswer", mismatch, _answered(reply, call, mismatch))
     others = len(reply.message.tool_calls) - 1
-    notes = [f"{others} calls beside the answer were not made"] if others else []
+    notes = (
+        [f"{counted(others, 'call')} beside the answer {'was' if others == 1 else 'were'} not made"]
+        if others
+        else []
+    )
     return _answer(reply, expected.value(payload), [*_notes(reply), *notes])
 
 

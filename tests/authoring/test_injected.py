@@ -93,9 +93,9 @@ def test_the_setter_assigns_its_field():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"session_id": 5}, "the value of session_id does not fit .*must be string"),
+        ({"session_id": 5}, "the value of session_id does not fit .*must be a string"),
         ({"session_id": None}, "the value of session_id does not fit"),
-        ({"level": "tok-5f2c91d7"}, "the value of level does not fit .*must be integer"),
+        ({"level": "tok-5f2c91d7"}, "the value of level does not fit .*must be an integer"),
         ({"level": 6}, "the value of level does not fit"),
         ({"credentials": {"user": "tok-5f2c91d7", "rights": ["x"]}}, r"the value of credentials"),
         ({"session_id": ...}, "session_id: a value of type ellipsis does not fit"),

@@ -137,7 +137,7 @@ async def test_the_page_answers_its_own_question(waiting, depot):
         ({"count": 5}, "5 x valve ordered"),
         ('{"count": 5}', "5 x valve ordered"),
         ("5", "5 x valve ordered"),
-        ("a dozen", 'invalid arguments for depot.orders.place: `count` must be integer, got "a dozen"'),
+        ("a dozen", 'invalid arguments for depot.orders.place: `count` must be an integer, got "a dozen"'),
     ],
     ids=["by field", "JSON", "the only field", "words"],
 )
@@ -278,10 +278,10 @@ async def test_an_update_says_why_it_is_refused(waiting, temporal, lines):
     bad = line.replace("5", '"many"')
     assert (await temporal(bad, run))[0] == 0
     (note,) = (await run.status()).notes
-    assert "count is integer, not string" in note
+    assert "count must be an integer, not a string" in note
     status, printed = await temporal(bad.replace("workflow signal", "workflow update execute"), run)
     assert status != 0
-    assert "count is integer, not string" in printed
+    assert "count must be an integer, not a string" in printed
     status, printed = await temporal(line.replace("workflow signal", "workflow update execute"), run)
     assert (status, "how-many" in printed) == (0, True)
     assert (await run.result()).text == "5 x valve ordered"

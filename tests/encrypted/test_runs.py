@@ -84,9 +84,9 @@ async def test_with_the_key_all_is_readable_and_without_it_nothing(
     assert (await run.result()).text == f"{SECRET}!"
     with pytest.raises(RunUnreadable):
         await blind.result()
-    ends = [event.result for event in await collected(run) if event.type == "tool_end"]
-    assert ends[0].result == f"{SECRET}: {SECRET}"
-    assert SECRET in str(ends[1].error)
+    ends = {event.result.name: event.result for event in await collected(run) if event.type == "tool_end"}
+    assert ends[read_book.id].result == f"{SECRET}: {SECRET}"
+    assert SECRET in str(ends[burn.id].error)
     kept = b"".join(event.SerializeToString() for event in await traces(run).history())
     described = await blind._handle.describe()
     assert SECRET.encode() not in kept + described.raw_description.SerializeToString()

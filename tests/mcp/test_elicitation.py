@@ -138,13 +138,13 @@ async def test_two_forms_at_once(desk, asked):
 
 WRONG = [
     ({"row": 3}, "place is missing"),
-    ({**SEATED, "row": "three"}, "row is integer, not string"),
-    ({**SEATED, "row": 41}, "row is at most 40"),
-    ({**SEATED, "place": "wing"}, "place is one of"),
-    ({**SEATED, "meal": "fish"}, "'meal' is none of row, place, note"),
+    ({**SEATED, "row": "three"}, "row must be an integer, not a string"),
+    ({**SEATED, "row": 41}, "row must be at most 40"),
+    ({**SEATED, "place": "wing"}, "place must be one of"),
+    ({**SEATED, "meal": "fish"}, "there is no field 'meal', only row, place, note"),
     ({**SEATED, "note": "x" * 21}, "at most 20 characters"),
     ("at the window, please", "values by field are wanted"),
-    ({}, "row, place is missing"),
+    ({}, "row, place are missing"),
 ]
 
 

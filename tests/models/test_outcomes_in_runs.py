@@ -145,7 +145,7 @@ async def test_parallel_calls(decided, standin):
     assert out.tool_calls == 3
     answered = standin.requests[1].tool_results
     assert [result.text for result in answered[:2]] == ["3", "7"]
-    assert "must be integer" in answered[2].text
+    assert "must be an integer" in answered[2].text
     assert [call.id for call in standin.requests[1].tool_calls] == [result.id for result in answered]
 
 
@@ -364,7 +364,7 @@ async def test_calls_beside_the_answer_are_left_out(decided):
     assert (out.result, out.tool_calls, out.notes) == (
         {"total": 3},
         0,
-        ["1 calls beside the answer were not made"],
+        ["1 call beside the answer was not made"],
     )
 
 

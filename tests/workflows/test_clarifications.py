@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 from temporalio.api.enums.v1 import EventType
+from temporalio.client import WorkflowUpdateFailedError
 
 from sojourn import AwaitClarification, AwaitClosed, InvalidInput, PlanResult, RunPolicy, Toolset
 from sojourn.testing.scripted import ScriptedPlanner
@@ -44,11 +45,11 @@ async def asked(serve, status_when):
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        ({"count": "many"}, "count is integer, not string"),
-        ({"kind": 3}, "kind is string, not integer"),
-        ({"cuont": 2}, "'cuont' is none of kind, count; did you mean 'count'?"),
+        ({"count": "many"}, "count must be an integer, not a string"),
+        ({"kind": 3}, "kind must be a string, not an integer"),
+        ({"cuont": 2}, "there is no field 'cuont', only kind, count; did you mean 'count'?"),
         ('{"Kind": "valve"}', "did you mean 'kind'?"),
-        ({"kind": "valve", "express": True}, "'express' is none of kind, count"),
+        ({"kind": "valve", "express": True}, "there is no field 'express', only kind, count"),
         ("", "not empty"),
         ({}, "not empty"),
         ("x" * 64_001, "64,000"),
@@ -72,6 +73,16 @@ async def test_an_answer_by_field_fits_the_tool(asked, answer, why):
         await asked.answer("q", answer)
     await asked.answer("q", {"kind": "valve", "count": 2})
     assert (await asked.result()).text == 'user: {"kind": "valve", "count": 2}'
+
+
+async def test_an_update_with_an_unknown_field_is_refused(asked, traces):
+    """A misspelt field of an answer is refused with the fields that there are; the question stays open."""
+    handle, answer = traces(asked).handle, {"id": "q", "answer": "two valves"}
+    with pytest.raises(WorkflowUpdateFailedError) as caught:
+        await handle.execute_update("provide_clarification", {**answer, "byy": 3})
+    assert 'provide_clarification does not know "byy"; it takes `id`, `answer`' in str(caught.value.cause)
+    assert await handle.execute_update("provide_clarification", {**answer, "by": "ana"}) == "q"
+    assert (await asked.result()).text == "user: two valves"
 
 
 async def test_a_person_may_answer_in_words(asked):

@@ -10,6 +10,7 @@ from sojourn.authoring.app import App
 from sojourn.cli.checks import Check
 from sojourn.cli.options import load_app
 from sojourn.contracts.tool_spec import ToolSpec
+from sojourn.core.values.text import counted
 from sojourn.errors import DefinitionError
 
 __all__ = ["MODEL_VARIABLES", "check_app", "check_model", "check_toolsets", "queues_of"]
@@ -36,7 +37,9 @@ def check_app(target: str) -> tuple[Check, App | None]:
         return Check("app", False, str(error), "fix that, then run doctor again"), None
     agents = app.list_agents()
     tools = {spec.id for spec in _specs(app)}
-    return Check("app", True, f"{target}: {len(agents)} agents, {len(tools)} declared tools"), app
+    return Check(
+        "app", True, f"{target}: {counted(len(agents), 'agent')}, {counted(len(tools), 'declared tool')}"
+    ), app
 
 
 async def check_toolsets(app: App) -> list[Check]:

@@ -35,6 +35,7 @@ from sojourn.contracts.retry_hint import RetryHint
 from sojourn.contracts.run import RunOutput
 from sojourn.contracts.tool_error import LEFT_OUT, ToolError
 from sojourn.core.awaits.kinds import wait_in
+from sojourn.core.values.text import counted
 
 __all__ = [
     "called",
@@ -73,7 +74,7 @@ def ended(event: ToolEndEvent) -> str:
     result = event.result
     attempts = result.telemetry.attempts if result.telemetry and not result.run_link else 1
     attempt = f", attempt {attempts}" if attempts > 1 else ""
-    below = f", {_calls(result.children_count)} in the child run" if result.run_link else ""
+    below = f", {counted(result.children_count, 'call')} in the child run" if result.run_link else ""
     return f"{plain(result.name)} ({took(event.duration)}{attempt}{below})"
 
 
@@ -107,7 +108,7 @@ def in_flight(event: ToolRetryEvent | ToolUpdateEvent) -> str:
 
 def summed(output: RunOutput) -> str:
     """Return the calls, the tokens and the cost of a run, on one line."""
-    parts = [_calls(output.tool_calls)]
+    parts = [counted(output.tool_calls, "call")]
     below = output.children_count - output.tool_calls
     if below > 0:
         parts.append(f"{below} in child runs")
@@ -117,10 +118,6 @@ def summed(output: RunOutput) -> str:
     if used.cost:
         parts.append(f"${used.cost:.4f}")
     return ", ".join(parts)
-
-
-def _calls(count: int) -> str:
-    return f"{count} calls" if count != 1 else "1 call"
 
 
 def _run_started(event: RunStartedEvent) -> list[Line]:

@@ -13,7 +13,7 @@ from typing import Any, cast
 from sojourn.contracts.tool_spec import ToolSpec
 from sojourn.core.values.json_value import is_array, is_object, json_type
 from sojourn.core.values.pointer import Schema, expand, locate, to_tokens
-from sojourn.core.values.text import clip, closest_name
+from sojourn.core.values.text import clip, closest_name, with_article
 
 __all__ = ["form_of", "has_fields", "is_closed", "mismatch_of", "values_of"]
 
@@ -130,12 +130,11 @@ def mismatch_of(
         names = [name for name in required if isinstance(name, str)] if is_array(required) else []
         missing = [name for name in names if name not in values]
         if missing:
-            return f"{_names(missing)} is missing"
+            return f"{_names(missing)} {'is' if len(missing) == 1 else 'are'} missing"
     unknown = [name for name in values if name not in properties] if whole or closed else []
     if unknown:
-        return (
-            f"{_names(unknown[:1])!r} is none of {_names(properties)}{_suggestion(unknown[0], [*properties])}"
-        )
+        only = f", only {_names(properties)}" if properties else ""
+        return f"there is no field {_names(unknown[:1])!r}{only}{_suggestion(unknown[0], [*properties])}"
     for name, value in values.items():
         if name in properties and (wrong := _mismatch(properties[name], value)):
             return f"{_names([name])} {wrong}"
@@ -155,7 +154,7 @@ def _suggestion(name: str, names: Sequence[str]) -> str:
     last_part = to_tokens(name)[-1:] or ("",)
     nested = [other for other in names if to_tokens(other)[-1:] == last_part]
     closest = nested[0] if len(nested) == 1 else closest_name(name, names)
-    return f"; did you mean {_names([closest])!r}?" if closest is not None and len(names) > 1 else ""
+    return f"; did you mean {_names([closest])!r}?" if closest is not None else ""
 
 
 def _names(names: Iterable[str]) -> str:
@@ -166,12 +165,13 @@ def _mismatch(schema: Schema, value: Any) -> str | None:
     types: Any = schema.get("type")
     wanted = [types] if isinstance(types, str) else types
     if isinstance(wanted, list) and not _is_of(cast("list[Any]", wanted), value):
-        return f"is {' or '.join(map(str, cast('list[Any]', wanted)))}, not {json_type(value)}"
+        types = " or ".join(map(str, cast("list[Any]", wanted)))
+        return f"must be {with_article(types)}, not {with_article(json_type(value))}"
     allowed: Any = [schema["const"]] if "const" in schema else schema.get("enum")
     if isinstance(allowed, list) and not any(_same(value, item) for item in cast("list[Any]", allowed)):
-        return f"is one of {_listed(cast('list[Any]', allowed))}"
+        return f"must be one of {_listed(cast('list[Any]', allowed))}"
     if isinstance(value, list):
-        return _items_misfit(schema, cast("list[Any]", value))
+        return _items_mismatch(schema, cast("list[Any]", value))
     if isinstance(value, str):
         return _outside(len(value), schema, "minLength", "maxLength", " characters long")
     if isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -179,14 +179,14 @@ def _mismatch(schema: Schema, value: Any) -> str | None:
     return None
 
 
-def _items_misfit(schema: Schema, items: list[Any]) -> str | None:
+def _items_mismatch(schema: Schema, items: list[Any]) -> str | None:
     """Why an array does not fit: its length, or one of its simple items."""
     wrong = _outside(len(items), schema, "minItems", "maxItems", " items long")
     shape = schema.get("items")
     if wrong or not isinstance(shape, dict):
         return wrong
     inner = next((wrong for item in items if (wrong := _mismatch(cast("Schema", shape), item))), None)
-    return f"holds an item that {inner}" if inner else None
+    return f"has an item that {inner}" if inner else None
 
 
 def _is_of(wanted: list[Any], value: Any) -> bool:
@@ -198,8 +198,8 @@ def _is_of(wanted: list[Any], value: Any) -> bool:
 def _outside(number: float, schema: Schema, least: str, most: str, unit: str) -> str | None:
     low, high = schema.get(least), schema.get(most)
     if isinstance(low, (int, float)) and number < low:
-        return f"is at least {low}{unit}"
-    return f"is at most {high}{unit}" if isinstance(high, (int, float)) and number > high else None
+        return f"must be at least {low}{unit}"
+    return f"must be at most {high}{unit}" if isinstance(high, (int, float)) and number > high else None
 
 
 def _same(left: Any, right: Any) -> bool:

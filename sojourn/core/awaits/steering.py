@@ -4,6 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from sojourn.core.awaits.clarification import CLARIFICATION
+from sojourn.core.awaits.confirmation import CONFIRMATION
+from sojourn.core.awaits.external_tools import TOOL_RESULTS
 from sojourn.core.awaits.sent import Refused, by_of, is_writable, text_of
 from sojourn.core.awaits.waits import Released
 from sojourn.core.values.sizes import MAX_ANSWER_CHARS
@@ -35,7 +38,11 @@ _FIELDS = {
     PAUSE: ("reason", "by"),
     RESUME: ("note", "by", "messages"),
     STOP_ASKING: ("tools", "tags", "reason", "by"),
+    CLARIFICATION: ("id", "answer", "by", "declined", "reason"),
+    CONFIRMATION: ("id", "approved", "payload_digest", "by", "reason", "scope"),
+    TOOL_RESULTS: ("id", "results", "by"),
 }
+_ANSWERS = (CLARIFICATION, CONFIRMATION, TOOL_RESULTS)
 _MAX_MESSAGES = 20
 _MAX_NAMES = 100
 _MAX_NAME_CHARS = 200
@@ -69,7 +76,7 @@ def is_overtaken(message: Paused | Resumed, last_steering: int) -> bool:
 
 
 def not_understood(name: str, values: Sequence[Any]) -> Refused | None:
-    """Why a pause, a resume or a release holds a field that its reader ignores, or None.
+    """Why a message, an operator's or an answer, holds a field that its reader ignores, or None.
 
     An update with an unknown field is refused. A signal is applied as far as it is known, and a note records
     the rest: a signal has no reply, and a newer parent run may send more fields than its child run knows.
@@ -77,7 +84,11 @@ def not_understood(name: str, values: Sequence[Any]) -> Refused | None:
     known = _FIELDS[name]
     value = values[0] if values else None
     unknown = (
-        [field for field in cast("dict[str, Any]", value) if field not in known and field != NUMBER]
+        [
+            field
+            for field in cast("dict[str, Any]", value)
+            if field not in known and (field != NUMBER or name in _ANSWERS)
+        ]
         if isinstance(value, dict)
         else []
     )

@@ -8,6 +8,7 @@ from sojourn.contracts.tool_call import ToolRequest
 from sojourn.contracts.tool_error import ToolError
 from sojourn.contracts.tool_result import ToolResult
 from sojourn.core.values.sizes import MAX_PAYLOAD_BYTES, MAX_PLAN_BYTES, MAX_STEP_BYTES
+from sojourn.core.values.text import counted
 from sojourn.core.values.wire import size_of
 
 __all__ = ["Admission", "admit", "not_executed"]
@@ -47,7 +48,7 @@ def _within_bytes(calls: Sequence[ToolRequest]) -> int:
 
 
 _WHY = {
-    "max_calls_per_step": "one plan may execute at most {limit} calls; ask for the rest in the next",
+    "max_calls_per_step": "one plan may execute at most {limit}; ask for the rest in the next",
     "max_tool_calls": "the run's tool calls are used up",
     "max_tokens": "no tokens are left for another agent",
     "max_cost": "no money is left for another agent",
@@ -61,7 +62,9 @@ _WHY = {
 
 def not_executed(call: ToolRequest, refused: str | None, limits: Limits) -> ToolResult:
     """The result of a call that a limit stopped before it ran."""
-    why = _WHY.get(refused or "", "a limit of the run was reached").format(limit=limits.max_calls_per_step)
+    why = _WHY.get(refused or "", "a limit of the run was reached").format(
+        limit=counted(limits.max_calls_per_step, "call")
+    )
     return ToolResult(
         name=call.name,
         tool_call_id=call.tool_call_id,

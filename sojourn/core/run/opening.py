@@ -73,7 +73,7 @@ def labelled(labels: Mapping[str, str], more: Mapping[str, str]) -> dict[str, st
 def opening_fault(run: RunInput) -> str | None:
     """Why this opening is refused, or None; the same rules apply to clients and to runs started with Temporal's own tools."""
     if not AGENT_ID.match(run.agent_id):
-        return f"agent_id {run.agent_id[:80]!r} has another form than <service>.<agent>"
+        return f"agent_id {run.agent_id[:80]!r} is not an agent id; it has the form <service>.<agent>"
     longest = (
         _MAX_TURN_ID_CHARS if run.parent is None else _MAX_ID_CHARS
     )  # a child's turn id contains those of the runs above it

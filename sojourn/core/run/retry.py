@@ -33,7 +33,7 @@ __all__ = [
     "PLANNER_ATTEMPTS",
     "TRANSIENT",
     "Failure",
-    "Retry",
+    "Repetition",
     "count_lost",
     "decide",
     "delay_of",
@@ -72,7 +72,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Retry:
+class Repetition:
     """The decision to fail the attempt, so that Temporal makes another one."""
 
     delay: timedelta
@@ -98,7 +98,7 @@ def timed_out(spec: ToolSpec, limit: timedelta) -> Failure:
     return Failure(RetryReason.TIMEOUT, hints.timeout(spec.id, limit))
 
 
-def decide(spec: ToolSpec, failure: Failure, attempt: int) -> Retry | tuple[ToolError, RetryHint | None]:
+def decide(spec: ToolSpec, failure: Failure, attempt: int) -> Repetition | tuple[ToolError, RetryHint | None]:
     """Decide on another attempt, or on the answer to the call.
 
     Args:
@@ -113,7 +113,7 @@ def decide(spec: ToolSpec, failure: Failure, attempt: int) -> Retry | tuple[Tool
         may = spec.annotations.idempotent is not False and (after is None or after <= LONGEST_INTERVAL)
     if not may or attempt >= spec.retry.max_attempts:
         return failure.answer
-    return Retry(after or min(min(first, LONGEST_INTERVAL) * 2 ** (attempt - 1), LONGEST_INTERVAL))
+    return Repetition(after or min(min(first, LONGEST_INTERVAL) * 2 ** (attempt - 1), LONGEST_INTERVAL))
 
 
 def delay_of(value: Any) -> timedelta | None:

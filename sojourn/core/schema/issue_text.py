@@ -7,7 +7,7 @@ from sojourn.contracts.retry_hint import FieldIssue
 from sojourn.core.schema.formats import FORMAT_EXAMPLES
 from sojourn.core.values.json_value import is_array, is_object, json_type
 from sojourn.core.values.pointer import ABSENT
-from sojourn.core.values.text import MAX_NAME, echo, field_name, one_of, plain
+from sojourn.core.values.text import MAX_NAME, echo, field_name, one_of, plain, with_article
 
 __all__ = ["phrase", "sentence"]
 
@@ -57,8 +57,8 @@ def _enum(issue: FieldIssue, _value: Any) -> str:
 
 
 def _type(issue: FieldIssue, value: Any) -> str:
-    sent = f", not {issue.actual_type}" if issue.actual_type and value is ABSENT else ""
-    return f"must be {plain(issue.expected_type or 'of another type', MAX_NAME)}{sent}"
+    sent = f", not {with_article(issue.actual_type)}" if issue.actual_type and value is ABSENT else ""
+    return f"must be {with_article(plain(issue.expected_type or 'of another type', MAX_NAME))}{sent}"
 
 
 def _format(issue: FieldIssue, _value: Any) -> str:

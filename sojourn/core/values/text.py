@@ -12,7 +12,19 @@ from typing import Any
 from sojourn.core.values.json_value import is_array, is_object
 from sojourn.core.values.pointer import to_tokens
 
-__all__ = ["CUT", "MAX_NAME", "clip", "closest_name", "echo", "field_name", "one_of", "plain", "readable"]
+__all__ = [
+    "CUT",
+    "MAX_NAME",
+    "clip",
+    "closest_name",
+    "counted",
+    "echo",
+    "field_name",
+    "one_of",
+    "plain",
+    "readable",
+    "with_article",
+]
 
 CUT = "…"
 """Marks the end of a shortened text."""
@@ -49,9 +61,9 @@ def echo(value: Any) -> str:
             text = json.dumps(clip(value, MAX_ECHO), ensure_ascii=False)
             return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
         case _ if is_object(value):
-            return f"an object with {_counted(len(value), 'field')}"
+            return f"an object with {counted(len(value), 'field')}"
         case _ if is_array(value):
-            return f"an array with {_counted(len(value), 'item')}"
+            return f"an array with {counted(len(value), 'item')}"
         case int() if abs(value) >= 10**MAX_ECHO:
             return "a huge integer"
         case _:
@@ -73,8 +85,18 @@ def field_name(pointer: str) -> str:
     return f"`{plain(text, MAX_NAME)}`" if text else "the payload"
 
 
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+def counted(count: int, noun: str) -> str:
+    """A number of things: `1 call`, `2 calls`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+_TYPES = ("array", "boolean", "integer", "number", "object", "string")
+
+
+def with_article(types: str) -> str:
+    """JSON types as they are said: `an integer or null`; other words stay as they are."""
+    said = {name: f"{'an' if name[0] in 'aio' else 'a'} {name}" for name in _TYPES}
+    return " or ".join(said.get(name, name) for name in types.split(" or "))
 
 
 _CLOSE = 0.75

@@ -118,7 +118,7 @@ async def test_an_answer_that_does_not_fit_is_asked_for_again(in_a_terminal):
     terminal = await in_a_terminal(ask_for_blocks)
     await terminal.shows(b"How many?", b"wanted: blocks")
     terminal.type(b'{"blocks": "many"}\n')
-    await terminal.shows(b"blocks is integer, not string")
+    await terminal.shows(b"blocks must be an integer, not a string")
     terminal.type(b"3\n")
     assert b"= counted 3" in await terminal.rest()
     assert terminal.process.returncode == 0

@@ -142,12 +142,16 @@ def test_only_true_declines(declined: object) -> None:
         ('{"site": "s-1"}', {"site": "s-1"}, {"site": "s-1"}),
         # A planner accepts any of the fields; a tool needs its required fields and accepts no others.
         ({"count": 2}, {"count": 2}, "site is missing"),
-        ({"site": "s-1", "why": 1}, {"site": "s-1", "why": 1}, "'why' is none of site, count"),
+        ({"site": "s-1", "why": 1}, {"site": "s-1", "why": 1}, "there is no field 'why', only site, count"),
         # Only a planner accepts a text that gives no values.
         ("the one in Bern", None, "values by field are wanted: site, count"),
-        ({"site": 5}, "site is string, not integer", "site is string, not integer"),
-        ({"site": "s-1", "count": 0}, "count is at least 1", "count is at least 1"),
-        ('{"site": "sixsix"}', "site is at most 5 characters long", "site is at most 5 characters long"),
+        ({"site": 5}, "site must be a string, not an integer", "site must be a string, not an integer"),
+        ({"site": "s-1", "count": 0}, "count must be at least 1", "count must be at least 1"),
+        (
+            '{"site": "sixsix"}',
+            "site must be at most 5 characters long",
+            "site must be at most 5 characters long",
+        ),
     ],
     ids=str,
 )

@@ -2,6 +2,9 @@
 
 import pytest
 
+from sojourn.core.awaits.clarification import CLARIFICATION
+from sojourn.core.awaits.confirmation import CONFIRMATION
+from sojourn.core.awaits.external_tools import TOOL_RESULTS
 from sojourn.core.awaits.sent import Refused
 from sojourn.core.awaits.steering import (
     PAUSE,
@@ -136,6 +139,14 @@ def test_nothing_is_approved_by_accident(value: object) -> None:
             r'stop_asking does not know "until\u200b"; ',
         ),
         (PAUSE, ["a", "b"], "pause takes one object, not 2"),
+        (CLARIFICATION, [{"id": "q", "answer": "x", "by": "ana", "declined": False, "reason": ""}], None),
+        (
+            CLARIFICATION,
+            [{"answer": "x", "byy": 3}],
+            'provide_clarification does not know "byy"; it takes `id`, `answer`, `by`',
+        ),
+        (CONFIRMATION, [{"approved": True, "number": 1}], 'provide_confirmation does not know "number"; '),
+        (TOOL_RESULTS, [{"results": [], "sender": "x"}], 'provide_tool_results does not know "sender"; '),
     ],
     ids=str,
 )

@@ -314,7 +314,7 @@ def test_a_malformed_response_blames_the_tool() -> None:
         field="/count", constraint="invalid_field_type", expected_type="integer", actual_type="string"
     )
     error, hint = hints.malformed_response(SPEC, [issue])
-    assert error.message.endswith("`count` must be integer, not string")
+    assert error.message.endswith("`count` must be an integer, not a string")
     assert hint.issues == [issue]
 
 
@@ -331,8 +331,8 @@ def test_an_oversized_result_names_the_arguments_that_narrow_it() -> None:
     ("issue", "value", "text"),
     [
         (FieldIssue(field="/a", constraint="missing_field", allowed=["x", "y"]), None, '`a` is required (one of: "x", "y")'),
-        (FieldIssue(field="", constraint="invalid_field_type", expected_type="object"), [1], "the payload must be object, got an array with 1 item"),
-        (FieldIssue(field="/a", constraint="invalid_field_type", expected_type="string"), {"b": 1, "c": 2}, "`a` must be string, got an object with 2 fields"),
+        (FieldIssue(field="", constraint="invalid_field_type", expected_type="object"), [1], "the payload must be an object, got an array with 1 item"),
+        (FieldIssue(field="/a", constraint="invalid_field_type", expected_type="string"), {"b": 1, "c": 2}, "`a` must be a string, got an object with 2 fields"),
         (FieldIssue(field="/a", constraint="invalid_enum_value", allowed=["x"]), 10**80, '`a` must be "x", got a huge integer'),
         (FieldIssue(field="/a", constraint="invalid_enum_value"), "b", '`a` must be one of , got "b"'),
         (FieldIssue(field="/a", constraint="invalid_format", format="x-odd"), "b", '`a` must have the format x-odd, got "b"'),
@@ -365,7 +365,7 @@ def test_an_issue_without_its_value_has_the_values_type() -> None:
                 field="/a", constraint="invalid_field_type", expected_type="string", actual_type="null"
             )
         )
-        == "must be string, not null"
+        == "must be a string, not null"
     )
     assert (
         phrase(FieldIssue(field="/a", constraint="invalid_length", minimum=2))
@@ -441,5 +441,5 @@ def test_the_value_of_a_secret_field_is_in_no_text(mark: dict[str, Any]) -> None
     error, hint = hints.hint_for_issues(spec, payload, validator.issues(payload), validator)
     for said in (error.message, hint.message or "", hint.clarifying_question or ""):
         assert str(secret) not in said
-    assert "`pin` must be string" in error.message
+    assert "`pin` must be a string" in error.message
     assert "got 108" in error.message

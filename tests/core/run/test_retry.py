@@ -7,14 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sojourn import RateLimited, ToolSpec, ToolUnavailable, TypeSpec
-from sojourn.contracts.tool_spec import Annotations
-from sojourn.contracts.tool_spec import Retry as OwnRetry
+from sojourn.contracts.tool_spec import Annotations, Retry
 from sojourn.core.run.retry import (
     LONGEST_INTERVAL,
     MAX_LOST,
     TRANSIENT,
     Failure,
-    Retry,
+    Repetition,
     count_lost,
     decide,
     delay_of,
@@ -31,7 +30,7 @@ def second(count: float) -> timedelta:
     return timedelta(seconds=count)
 
 
-def tool(retry: OwnRetry | None = None, **annotations: bool) -> ToolSpec:
+def tool(retry: Retry | None = None, **annotations: bool) -> ToolSpec:
     return ToolSpec(
         id="ops.devices.list",
         title="",
@@ -39,7 +38,7 @@ def tool(retry: OwnRetry | None = None, **annotations: bool) -> ToolSpec:
         payload=TypeSpec(name="Args", json_schema={}),
         result=TypeSpec(name="R", json_schema={}),
         annotations=Annotations(**annotations),
-        retry=retry or OwnRetry(),
+        retry=retry or Retry(),
     )
 
 
@@ -52,9 +51,12 @@ def test_a_transient_error_is_tried_three_times(error: Exception) -> None:
     """A transient error is retried after 1 s and 2 s; the third one is answered with its reason."""
     assert isinstance(error, TRANSIENT)
     made = failure(error)
-    assert [decide(tool(), made, attempt) for attempt in (1, 2)] == [Retry(second(1)), Retry(second(2))]
+    assert [decide(tool(), made, attempt) for attempt in (1, 2)] == [
+        Repetition(second(1)),
+        Repetition(second(2)),
+    ]
     answer = decide(tool(), made, 3)
-    assert not isinstance(answer, Retry)
+    assert not isinstance(answer, Repetition)
     assert answer[1]
     assert answer[1].reason == made.reason
     assert made.reason == ("rate_limited" if isinstance(error, RateLimited) else "tool_unavailable")
@@ -64,8 +66,8 @@ def test_a_transient_error_is_tried_three_times(error: Exception) -> None:
 def test_a_tools_retry_after_is_the_delay(after: float, is_repeated: bool) -> None:
     """The delay is the error's `retry_after`; with more than 30 s the call is answered at once."""
     decided = decide(tool(), failure(RateLimited(retry_after=after)), 1)
-    assert (decided == Retry(second(after))) is is_repeated
-    if not isinstance(decided, Retry):
+    assert (decided == Repetition(second(after))) is is_repeated
+    if not isinstance(decided, Repetition):
         assert decided[1]
         assert decided[1].retry_after == second(after)
 
@@ -85,24 +87,24 @@ def test_a_time_out_may_have_taken_effect(annotations: dict[str, bool], is_repea
     """A tool that exceeded its time-out is retried only if it is `read_only` or `idempotent`."""
     spec = tool(**annotations)
     decided = [decide(spec, timed_out(spec, second(2)), attempt) for attempt in (1, 2, 3)]
-    assert [isinstance(one, Retry) for one in decided] == [is_repeated, is_repeated, False]
+    assert [isinstance(one, Repetition) for one in decided] == [is_repeated, is_repeated, False]
 
 
 def test_a_tool_that_is_not_idempotent_is_executed_once() -> None:
     """An `idempotent=False` tool has one attempt, after a lost worker and after a transient error."""
     spec = tool(idempotent=False)
     assert most_attempts(spec.annotations) == 1
-    assert not isinstance(decide(spec, failure(ToolUnavailable()), 1), Retry)
+    assert not isinstance(decide(spec, failure(ToolUnavailable()), 1), Repetition)
     assert most_attempts(tool().annotations) == most_attempts(tool(idempotent=True).annotations) == 20
 
 
 @given(st.integers(1, 40), st.timedeltas(timedelta(0)), st.integers(1, 50))
 def test_no_delay_is_longer_than_the_longest(attempt: int, first: timedelta, most: int) -> None:
     """The delay is at most 30 s for any declared `Retry` and any attempt."""
-    spec = tool(OwnRetry(max_attempts=most, initial_interval=first))
+    spec = tool(Retry(max_attempts=most, initial_interval=first))
     decided = decide(spec, failure(ToolUnavailable()), attempt)
-    assert isinstance(decided, Retry) is (attempt < most)
-    if isinstance(decided, Retry):
+    assert isinstance(decided, Repetition) is (attempt < most)
+    if isinstance(decided, Repetition):
         assert timedelta(0) <= decided.delay <= LONGEST_INTERVAL
 
 
@@ -112,7 +114,7 @@ def test_an_invalid_retry_after_is_ignored(said: object) -> None:
     assert delay_of(said) is None
     error = ToolUnavailable()
     error.retry_after = said  # type: ignore[assignment]
-    assert decide(tool(), failure(error), 1) == Retry(second(1))
+    assert decide(tool(), failure(error), 1) == Repetition(second(1))
 
 
 def test_a_planner_has_five_attempts() -> None:
