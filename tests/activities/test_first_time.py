@@ -48,22 +48,22 @@ class Server:
         return DescribeWorkflowExecutionResponse(pending_workflow_task=task)
 
 
-async def claimed(first_time: FirstTime, server: Server, call_id: str = "near", **info: Any) -> None:
+async def checked(first_time: FirstTime, server: Server, call_id: str = "near", **info: Any) -> None:
     """Begin a call, as an activity of the run's execution `x`."""
     client: Any = SimpleNamespace(workflow_service=server)
     environment = ActivityEnvironment(client=client)
     known = {"is_local": True, "activity_id": call_id, "workflow_run_id": "x", **info}
     environment.info = replace(environment.info, **known)
-    await environment.run(first_time.claim)
+    await environment.run(first_time.check)
 
 
 async def test_a_planned_call_is_new_once() -> None:
     """The worker that planned a call begins it without asking the server, but only the first time."""
     first_time, server = FirstTime(), Server(SCHEDULED, PROGRESS)
     first_time.planned("x", PLAN)
-    await claimed(first_time, server)
+    await checked(first_time, server)
     assert server.asked == 0
-    await claimed(first_time, server)
+    await checked(first_time, server)
     assert server.asked == 1
 
 
@@ -76,7 +76,7 @@ async def test_only_local_calls_planned_here_are_known(call_id: str, info: dict[
     """A call is known to be new by its execution and its id, and only if it is local."""
     first_time, server = FirstTime(), Server(SCHEDULED, PROGRESS)
     first_time.planned("x", PLAN)
-    await claimed(first_time, server, call_id, **info)
+    await checked(first_time, server, call_id, **info)
     assert server.asked == 1
 
 
@@ -86,7 +86,7 @@ async def test_only_local_calls_planned_here_are_known(call_id: str, info: dict[
 async def test_attempts_that_temporal_counts_need_no_request(info: dict[str, Any]) -> None:
     """An ordinary activity, and a later attempt of a local one on the same worker, begin without asking the server."""
     server = Server(TIMED_OUT)
-    await claimed(FirstTime(), server, **info)
+    await checked(FirstTime(), server, **info)
     assert server.asked == 0
 
 
@@ -102,12 +102,12 @@ async def test_attempts_that_temporal_counts_need_no_request(info: dict[str, Any
     ids=["before the last progress", "one", "two", "counted as attempts", "a task that failed once"],
 )
 async def test_a_worker_that_was_lost_under_a_call_is_counted(server: Server, lost: int) -> None:
-    """If workers were lost since the run's last progress, `claim` raises `REPEATED` with their number."""
+    """If workers were lost since the run's last progress, `check` raises `REPEATED` with their number."""
     if not lost:
-        await claimed(FirstTime(), server)
+        await checked(FirstTime(), server)
         return
     with pytest.raises(ApplicationError) as repeated:
-        await claimed(FirstTime(), server)
+        await checked(FirstTime(), server)
     assert (repeated.value.type, repeated.value.details, repeated.value.non_retryable) == (
         REPEATED,
         (lost,),
