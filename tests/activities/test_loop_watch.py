@@ -17,7 +17,8 @@ PATIENCE = 20
 
 @pytest.fixture
 def quick(monkeypatch):
-    """Shorten the intervals of the watch and of heartbeats."""
+    """Shorten the intervals of heartbeats and of the watch, which is a new one: all tests share one event loop."""
+    monkeypatch.setattr(loop_watch, "_WATCHES", {})
     for module, name, seconds in (
         (loop_watch, "TICK", 0.02),
         (loop_watch, "BLOCKED", 0.2),
