@@ -80,7 +80,9 @@ def test_shell_completion():
     assert (done.returncode, done.stdout.split()) == (0, ["pause"]), done.stderr
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+@pytest.mark.skipif(
+    not Path("/dev/full").exists(), reason="macOS has no /dev/full, which refuses every write"
+)
 def test_output_that_cannot_be_written_is_a_failure():
     """A full disk gives exit code 1, without a traceback."""
     with open("/dev/full", "w") as full:

@@ -94,9 +94,9 @@ _TYPES = ("array", "boolean", "integer", "number", "object", "string")
 
 
 def with_article(types: str) -> str:
-    """JSON types as they are said: `an integer or null`; other words stay as they are."""
-    said = {name: f"{'an' if name[0] in 'aio' else 'a'} {name}" for name in _TYPES}
-    return " or ".join(said.get(name, name) for name in types.split(" or "))
+    """JSON types with their articles: `an integer or null`; other words stay as they are."""
+    named = {name: f"{'an' if name[0] in 'aio' else 'a'} {name}" for name in _TYPES}
+    return " or ".join(named.get(name, name) for name in types.split(" or "))
 
 
 _CLOSE = 0.75
